@@ -1,0 +1,166 @@
+"""Ops are written once, as pure functions of arrays; this file keeps them and derives their public forms.
+
+`@op` returns the pure function unchanged. What it derives (the function, the `Tensor` method, dunders, the in-place
+twin, `out=`) is installed by `core.tensor` and the package's namespaces from the tables here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["ARRAY", "ARRAYS", "SCALAR", "STATIC", "Array", "Arrays", "Scalar", "composite", "composites", "op", "ops"]
+
+
+class Array:
+    """Annotation: a Tensor (or Python number) at the face, a `jax.Array` in the pure function."""
+
+
+class Arrays:
+    """Annotation: a sequence of Tensors at the face, a tuple of arrays in the pure function."""
+
+
+class Scalar:
+    """Annotation: a Python number or 0-dim Tensor that may change from call to call without a new compilation."""
+
+
+ARRAY, ARRAYS, SCALAR, STATIC = "array", "arrays", "scalar", "static"
+
+
+@dataclass(eq=False, slots=True)
+class OpSpec:
+    """Everything `@op` was told about one operation."""
+
+    fn: Callable[..., Any]
+    name: str
+    names: tuple[str, ...]
+    where: tuple[str, ...]
+    params: tuple[str, ...]
+    kinds: tuple[str, ...]
+    kind_of: dict[str, str]
+    defaults: dict[str, Any]
+    positional: int
+    inplace: bool = False
+    dunder: tuple[str, ...] = ()
+    rdunder: tuple[str, ...] = ()
+    view: bool = False
+    differentiable: bool = True
+    returns: Any = None
+    varargs: str | None = None
+    node: str = ""
+    check: Callable[..., None] | None = None
+    eager: bool = False
+    edges: tuple[str, ...] | None = None
+    plans: dict[Any, Any] = field(default_factory=dict)
+
+
+#: op name -> OpSpec
+ops: dict[str, OpSpec] = {}
+#: (public name, where tokens, Python function of Tensors)
+composites: list[tuple[str, tuple[str, ...], Callable[..., Any]]] = []
+
+
+def _kind(annotation: Any) -> str:
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    head = text.split("|")[0].strip().split(".")[-1]
+    return {"Array": ARRAY, "Arrays": ARRAYS, "Scalar": SCALAR}.get(head, STATIC)
+
+
+def _node_name(name: str) -> str:
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Backward0"
+
+
+def op(
+    *names: str,
+    where: str = "torch method",
+    inplace: bool = False,
+    dunder: tuple[str, ...] = (),
+    rdunder: tuple[str, ...] = (),
+    view: bool = False,
+    differentiable: bool = True,
+    returns: tuple[str, ...] | None = None,
+    varargs: str | None = None,
+    node: str | None = None,
+    check: Callable[..., None] | None = None,
+    eager: bool = False,
+    edges: tuple[str, ...] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a pure function of arrays as an operation.
+
+    Args:
+        names: public names, the first one is the op's own. Default: the function's name without a trailing underscore.
+        where: where the names appear, any of ``torch method F linalg special fft``.
+        inplace: also derive ``name_``.
+        dunder, rdunder: dunders of Tensor that call it (``rdunder`` with swapped operands).
+        view: the result is a view of the first argument.
+        differentiable: False if it is never recorded.
+        returns: field names; the tuple output becomes ``torch.return_types.<name>``.
+        varargs: the tuple parameter that collects trailing positional arguments, as in ``x.permute(0, 1)``.
+        node: the autograd node's name; default ``CamelCaseBackward0``.
+        check: called with the pure function's arguments before an eager run, to raise on bad values.
+        eager: the output's shape depends on values: not jitted, an error inside ``compile``.
+        edges: order of the autograd node's ``next_functions`` by parameter name; ``t(weight)`` puts a ``TBackward0`` between.
+    """
+
+    def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+        own = names or (fn.__name__.removesuffix("_"),)
+        signature = inspect.signature(fn)
+        params = tuple(signature.parameters)
+        kinds = tuple(_kind(p.annotation) for p in signature.parameters.values())
+        key = own[0] if own[0] not in ops else f"{fn.__module__.rsplit('.', 1)[-1]}.{own[0]}"
+        if key in ops and ops[key].fn.__module__ != fn.__module__:
+            raise ValueError(f"op {key!r} is registered twice")
+        ops[key] = OpSpec(
+            fn=fn,
+            name=own[0],
+            names=own,
+            where=tuple(where.split()),
+            params=params,
+            kinds=kinds,
+            kind_of=dict(zip(params, kinds, strict=True)),
+            defaults={n: p.default for n, p in signature.parameters.items() if p.default is not p.empty},
+            positional=sum(p.kind is not p.KEYWORD_ONLY for p in signature.parameters.values()),
+            inplace=inplace,
+            dunder=dunder,
+            rdunder=rdunder,
+            view=view,
+            differentiable=differentiable,
+            returns=_return_type(own[0], returns) if returns else None,
+            varargs=varargs,
+            node=node or _node_name(own[0]),
+            check=check,
+            eager=eager,
+            edges=edges,
+        )
+        return fn
+
+    return register
+
+
+#: torch.return_types
+return_types: dict[str, type] = {}
+
+
+def _return_type(name: str, fields: tuple[str, ...]) -> type:
+    base = namedtuple(name, fields)  # type: ignore[misc]
+
+    def __repr__(self: Any) -> str:
+        inner = ",\n".join(f"{f}={getattr(self, f)!r}" for f in fields)
+        return f"torch.return_types.{name}(\n{inner})"
+
+    made = type(name, (base,), {"__repr__": __repr__, "__module__": "torch.return_types", "__slots__": ()})
+    return return_types.setdefault(name, made)
+
+
+def composite(*names: str, where: str = "torch method") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Publish a plain Python function of Tensors under ``names``: it is made of other ops and needs no node of its own."""
+
+    def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names or (fn.__name__.removesuffix("_"),):
+            composites.append((name, tuple(where.split()), fn))
+        return fn
+
+    return register

@@ -1,0 +1,82 @@
+"""The one mutable cell of the library, and the hook through which a trace sees it.
+
+Everything that PyTorch mutates lives in a `Storage`. Reading and writing `Storage.value` are the only two side effects
+there are; `compile` watches both through the `overlay`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Protocol
+
+import jax
+
+__all__ = ["Storage", "as_array", "bump_epoch", "epoch", "x64"]
+
+#: Whether int64 and float64 are real (the default). The lean mode for TPU stores them as int32 and float32.
+X64 = os.environ.get("FUNCTORCH_PORT_X64", "1").lower() not in ("0", "false", "off")
+
+
+def x64() -> Any:
+    """The context in which the library runs its own operations; the user's own JAX code keeps its setting."""
+    return jax.enable_x64(X64)
+
+
+class Overlay(Protocol):
+    """What a trace provides: values of Storages during the trace, kept apart from their real values."""
+
+    rng: str
+
+    def read(self, storage: Storage) -> Any: ...
+    def write(self, storage: Storage, value: Any) -> None: ...
+    def created(self, storage: Storage) -> None: ...
+
+
+#: The trace in progress, or None. Set only by `compile` and `func`.
+overlay: Any = None
+
+#: Counts changes of program structure: modules, optimizer groups, modes. Compiled functions recheck their guards when it moves.
+epoch = 0
+
+
+def bump_epoch() -> None:
+    """Note that a module, an optimizer or a mode changed in a way that a compiled function may depend on."""
+    global epoch
+    epoch += 1
+
+
+class Storage:
+    """A mutable cell that holds one `jax.Array` (a tracer during a trace, a `ShapeDtypeStruct` on the meta device).
+
+    Attributes:
+        value: the array. Assigning it counts up `version`.
+        version: how often the value was written.
+    """
+
+    __slots__ = ("__weakref__", "_value", "version")
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self.version = 0
+        if overlay is not None:
+            overlay.created(self)
+
+    @property
+    def value(self) -> Any:
+        if overlay is not None:
+            return overlay.read(self)
+        return self._value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self.version += 1
+        if overlay is not None:
+            overlay.write(self, value)
+        else:
+            self._value = value
+
+
+def as_array(x: Any) -> Any:
+    """A number, symbolic number or Tensor as something `jax.numpy` can compute with."""
+    to_value = getattr(x, "__jax_array__", None)
+    return x if to_value is None else to_value()
