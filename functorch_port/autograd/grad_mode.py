@@ -1,0 +1,168 @@
+"""Whether operations are recorded: `no_grad`, `enable_grad`, `set_grad_enabled`, `inference_mode`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_grad_enabled"]
+
+
+class _State(threading.local):
+    enabled = True
+    inference = False
+
+
+#: The calling thread's mode.
+state = _State()
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations are being recorded in the calling thread.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.is_grad_enabled.html
+    """
+    return state.enabled
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether `inference_mode` is on in the calling thread."""
+    return state.inference
+
+
+class _Mode:
+    """A grad mode that works as a context manager and as a decorator of functions, generators and classes' methods."""
+
+    _enabled: bool
+
+    def __enter__(self) -> None:
+        self._previous = getattr(self, "_previous", [])
+        self._previous.append((state.enabled, state.inference))
+        state.enabled = self._enabled
+
+    def __exit__(self, *exc: object) -> None:
+        state.enabled, state.inference = self._previous.pop()
+
+    def clone(self) -> _Mode:
+        return type(self)()
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.isgeneratorfunction(fn):
+
+            @functools.wraps(fn)
+            def generator(*args: Any, **kwargs: Any) -> Any:
+                inner = fn(*args, **kwargs)
+                send: Any = None
+                while True:
+                    try:
+                        with self.clone():
+                            item = inner.send(send)
+                    except StopIteration as stop:
+                        return stop.value
+                    send = yield item
+
+            return generator
+
+        @functools.wraps(fn)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():
+                return fn(*args, **kwargs)
+
+        return wrapper
+
+
+class no_grad(_Mode):
+    """Context manager and decorator under which nothing is recorded.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.no_grad():
+        ...     y = x * 2
+        >>> y.requires_grad
+        False
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html
+    """
+
+    _enabled = False
+
+    def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
+        self = super().__new__(cls)
+        return self if orig_func is None else self(orig_func)
+
+
+class enable_grad(_Mode):
+    """Context manager and decorator that turns recording on again inside `no_grad`.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.enable_grad.html
+    """
+
+    _enabled = True
+
+    def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
+        self = super().__new__(cls)
+        return self if orig_func is None else self(orig_func)
+
+
+class set_grad_enabled(_Mode):
+    """Turn recording on or off, at once or as a context manager.
+
+    Args:
+        mode: True to record.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.set_grad_enabled.html
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self._enabled = self.mode = bool(mode)
+        self._previous = [(state.enabled, state.inference)]
+        self._fresh = True
+        state.enabled = self._enabled
+
+    def __enter__(self) -> None:
+        if self._fresh:  # the mode was already set by the constructor
+            self._fresh = False
+        else:
+            super().__enter__()
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        state.enabled, state.inference = self._previous.pop()  # as a decorator it must not act at once
+        return super().__call__(fn)
+
+    def clone(self) -> set_grad_enabled:
+        return type(self)(self.mode)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__module__}.{type(self).__name__}(mode={self.mode})"
+
+
+class inference_mode(_Mode):
+    """Like `no_grad`; tensors made inside carry no history.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.inference_mode.html
+    """
+
+    def __new__(cls, mode: Any = True) -> Any:
+        self = super().__new__(cls)
+        if callable(mode):
+            self.__init__(True)  # type: ignore[misc]
+            return self(mode)
+        return self
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = bool(mode)
+        self._enabled = False
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        if self.mode:
+            state.inference = True
+        else:
+            state.enabled, state.inference = True, False
+
+    def clone(self) -> inference_mode:
+        return type(self)(self.mode)

@@ -1,0 +1,146 @@
+"""The tape: a `Node` for every recorded operation, with PyTorch's names and links."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+__all__ = ["AccumulateGrad", "Edge", "Node", "RemovableHandle"]
+
+#: (node, output number), or None where no gradient flows
+Edge = tuple["Node", int] | None
+
+_sequence = itertools.count()
+
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+    "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+    "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
+    "after calling backward."
+)
+
+
+class RemovableHandle:
+    """What `register_*_hook` returns: `remove()` takes the hook away; usable as a context manager."""
+
+    _ids = itertools.count()
+
+    def __init__(self, hooks: Any, *, extra_dict: Any = None) -> None:
+        self.id = next(RemovableHandle._ids)
+        self._hooks = weakref.ref(hooks)
+        extra = extra_dict if isinstance(extra_dict, list | tuple) else [extra_dict] if extra_dict is not None else []
+        self._extra = tuple(weakref.ref(d) for d in extra)
+
+    def remove(self) -> None:
+        for ref in (self._hooks, *self._extra):
+            hooks = ref()
+            if hooks is not None:
+                hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+class Hooks(OrderedDict):
+    """Hooks by handle id; weakly referenceable, so a handle does not keep them alive."""
+
+    def add(self, hook: Callable[..., Any]) -> RemovableHandle:
+        handle = RemovableHandle(self)
+        self[handle.id] = hook
+        return handle
+
+
+class Node:
+    """A recorded operation.
+
+    Attributes:
+        edges: for every input that may need a gradient, the (node, output number) it came from, or None.
+        seq: when it was recorded; the engine runs later nodes first.
+        outputs: number of outputs.
+    """
+
+    __slots__ = ("__weakref__", "_metadata", "edges", "outputs", "post_hooks", "pre_hooks", "retained", "seq", "tensor_hooks")
+
+    def __init__(self, edges: Sequence[Edge], outputs: int = 1) -> None:
+        self.edges = edges
+        self.outputs = outputs
+        self.seq = next(_sequence)
+        self.pre_hooks: Hooks | None = None
+        self.post_hooks: Hooks | None = None
+        self.tensor_hooks: dict[int, Hooks] | None = None
+        self.retained: dict[int, Any] | None = None
+        self._metadata: dict[str, Any] | None = None
+
+    def name(self) -> str:
+        """PyTorch's name of the node, such as ``AddmmBackward0``."""
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """Where the gradients go next: ``(node, output number)`` per input, ``(None, 0)`` where nothing flows."""
+        return tuple((None, 0) if edge is None else edge for edge in self.edges)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A dict for the user's own notes on this node."""
+        if self._metadata is None:
+            self._metadata = {}
+        return self._metadata
+
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call ``fn(grad_inputs, grad_outputs)`` after the node ran; a returned tuple replaces ``grad_inputs``."""
+        if self.post_hooks is None:
+            self.post_hooks = Hooks()
+        return self.post_hooks.add(fn)
+
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call ``fn(grad_outputs)`` before the node runs; a returned tuple replaces ``grad_outputs``."""
+        if self.pre_hooks is None:
+            self.pre_hooks = Hooks()
+        return self.pre_hooks.add(fn)
+
+    def hooks_of(self, number: int) -> Hooks:
+        """The tensor hooks of output ``number``."""
+        if self.tensor_hooks is None:
+            self.tensor_hooks = {}
+        return self.tensor_hooks.setdefault(number, Hooks())
+
+    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
+        """Gradients of the outputs (arrays or None) to gradients for `edges`."""
+        raise NotImplementedError(self.name())
+
+    def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
+        """As `apply`, on Tensors, and recorded itself (``create_graph=True``)."""
+        raise NotImplementedError(self.name())
+
+    def release(self) -> None:
+        """Let go of saved values."""
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+class AccumulateGrad(Node):
+    """The end of the tape: adds what arrives to ``variable.grad``."""
+
+    __slots__ = ("variable",)
+
+    def __init__(self, variable: Any) -> None:
+        super().__init__(())
+        self.variable = variable
+
+
+def accumulator(variable: Any) -> AccumulateGrad:
+    """The one `AccumulateGrad` of a leaf, made on first use and kept as long as a graph holds it."""
+    ref = variable._accumulator
+    node = ref() if ref is not None else None
+    if node is None:
+        node = AccumulateGrad(variable)
+        variable._accumulator = weakref.ref(node)
+    return node
