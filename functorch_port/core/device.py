@@ -1,0 +1,267 @@
+"""Devices: PyTorch's `device` objects, and which JAX device each one means."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any
+
+import jax
+
+__all__ = ["current_device", "device", "from_jax", "get_default_device", "set_default_device", "to_jax"]
+
+_TORCH_TYPES = (
+    "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
+    "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
+)  # fmt: skip
+_TYPES = (*_TORCH_TYPES, "tpu")
+_SYNONYMS = {"gpu": "cuda"}
+_JAX_PLATFORMS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu"}
+_SIGNATURES = " * (torch.device device)\n{} * (str type, int index = -1)\n"
+
+
+class device:
+    """Where a tensor lives: a device type and, where it matters, an index.
+
+    ``"cpu"`` and ``"meta"`` are as in PyTorch, ``"cuda"`` (or ``"gpu"``) is JAX's GPU, ``"tpu"`` its TPU. The other
+    types that PyTorch knows can be named but hold no tensors. As a context manager it sets where factory functions
+    put new tensors.
+
+    Args:
+        type: ``"cuda"``, ``"cuda:1"``, another device, or an index of the accelerator in use.
+        index: the device's number, when ``type`` names none.
+
+    Raises:
+        RuntimeError: for a string that is not a device.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.device("cuda", 1)
+        device(type='cuda', index=1)
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.device
+    """
+
+    __slots__ = ("_index", "_type")
+
+    _type: str
+    _index: int | None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._type, self._index = _parse_arguments(*args, **kwargs)
+
+    @property
+    def type(self) -> str:
+        """The device type: ``"cpu"``, ``"cuda"``, ``"tpu"``, ``"meta"``."""
+        return self._type
+
+    @property
+    def index(self) -> int | None:
+        """The device's number, or None."""
+        return self._index
+
+    def __repr__(self) -> str:
+        return f"device(type='{self._type}'" + ("" if self._index is None else f", index={self._index}") + ")"
+
+    def __str__(self) -> str:
+        return self._type if self._index is None else f"{self._type}:{self._index}"
+
+    def __eq__(self, other: object) -> Any:
+        if not isinstance(other, device):
+            return NotImplemented
+        return self._type == other._type and self._index == other._index
+
+    def __hash__(self) -> int:
+        return hash((self._type, self._index))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return device, ((self._type,) if self._index is None else (self._type, self._index))
+
+    def __enter__(self) -> device:
+        _stack().append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _stack().pop()
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def on_this_device(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return on_this_device
+
+
+def _parse_arguments(*args: Any, **kwargs: Any) -> tuple[str, int | None]:
+    given = dict(zip(("type", "index"), args, strict=False)) | kwargs
+    if "device" in given:
+        given["type"] = given.pop("device")
+    kind = given.get("type")
+    known = len(args) <= 2 and set(given) <= {"type", "index"}
+    if not known or not isinstance(kind, (str, int, device)) or isinstance(kind, bool):
+        raise TypeError(_bad_arguments(args, kwargs))
+    if isinstance(kind, device):
+        return kind.type, kind.index
+    if isinstance(kind, int):
+        index = _checked_index(kind)
+        return _accelerator_type(), index
+    name, own_index = _parse_string(kind)
+    if given.get("index") is None:
+        return name, own_index
+    if own_index is not None:
+        raise RuntimeError(
+            f"type (string) must not include an index because index was passed explicitly: {kind}"
+        )
+    return name, _checked_index(given["index"])
+
+
+def _bad_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    names = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
+    why = (
+        f"      didn't match because some of the arguments have invalid types: (!{names[0]}!)\n"
+        if names
+        else ""
+    )
+    return (
+        f"device() received an invalid combination of arguments - got ({', '.join(names)}), "
+        "but expected one of:\n" + _SIGNATURES.format(why if len(names) == 1 else "")
+    )
+
+
+def _checked_index(index: Any) -> int:
+    if isinstance(index, bool) or not isinstance(index, int):
+        raise TypeError(f"device(): argument 'index' (position 2) must be int, not {type(index).__name__}")
+    if index < 0:
+        raise RuntimeError("Device index must not be negative")
+    return index
+
+
+@cache
+def _parse_string(text: str) -> tuple[str, int | None]:
+    if not text:
+        raise RuntimeError("Device string must not be empty")
+    name, colon, digits = text.partition(":")
+    name = _SYNONYMS.get(name, name)
+    if name not in _TYPES:
+        raise RuntimeError(
+            f"Expected one of {', '.join(_TORCH_TYPES)} device type at start of device string: {name}. "
+            "(This package also takes gpu and tpu.)"
+        )
+    if not colon:
+        return name, None
+    if not (digits.isascii() and digits.isdigit()) or (len(digits) > 1 and digits[0] == "0"):
+        raise RuntimeError(f"Invalid device string: '{text}'")
+    return name, int(digits)
+
+
+def _accelerator_type() -> str:
+    """The device type of JAX's default backend, for a device given by a bare number."""
+    name = device_type_of_platform(jax.default_backend())
+    if name == "cpu":
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+    return name
+
+
+def device_type_of_platform(platform: str) -> str:
+    """PyTorch's name for a JAX platform."""
+    return "cuda" if platform in ("gpu", "cuda", "rocm") else platform
+
+
+def as_device(value: Any, where: str = "device") -> device:
+    """A device from what users pass as ``device=``: a device, a string or a number."""
+    if isinstance(value, device):
+        return value
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise TypeError(f"{where}(): argument 'device' must be torch.device, not {type(value).__name__}")
+    return device(value)
+
+
+@cache
+def to_jax(where: device) -> jax.Device:
+    """The JAX device that ``where`` means.
+
+    Raises:
+        RuntimeError: if there is no such device; NotImplementedError for types JAX does not have.
+    """
+    if where.type == "meta":
+        raise RuntimeError("the meta device holds shapes and no data, so it is no JAX device")
+    if where.type not in _JAX_PLATFORMS:
+        raise NotImplementedError(
+            f"device type {where.type!r} has no JAX backend; use cpu, cuda, tpu or meta"
+        )
+    devices = _local_devices(where.type)
+    index = where.index or 0
+    if index < len(devices):
+        return devices[index]
+    raise RuntimeError(
+        f"invalid device ordinal: {where} was asked for, and JAX has {len(devices)} {where.type} here"
+    )
+
+
+def _local_devices(kind: str) -> list[jax.Device]:
+    try:
+        return jax.local_devices(backend=_JAX_PLATFORMS[kind])
+    except RuntimeError as error:
+        missing = "No CUDA GPUs are available" if kind == "cuda" else f"No {kind.upper()} is available"
+        raise RuntimeError(f"{missing}: JAX runs on {jax.default_backend()} ({error})") from None
+
+
+@cache
+def from_jax(where: jax.Device) -> device:
+    """The device object of a JAX device. The first CPU device has no index, as PyTorch's CPU."""
+    kind = device_type_of_platform(where.platform)
+    siblings = [d for d in jax.devices(where.platform) if d.process_index == where.process_index]
+    index = siblings.index(where)
+    return device(kind) if kind == "cpu" and index == 0 else device(kind, index)
+
+
+_state = threading.local()
+_default: device | None = None
+
+
+def _stack() -> list[device]:
+    if not hasattr(_state, "stack"):
+        _state.stack = []
+    return _state.stack
+
+
+def current_device() -> device | None:
+    """Where factory functions put new tensors: the innermost ``with`` block's, the default, or None (JAX's choice)."""
+    stack = getattr(_state, "stack", None)
+    return stack[-1] if stack else _default
+
+
+def get_default_device() -> device:
+    """The device that factory functions use when told none.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> with torch.device("meta"):
+        ...     torch.get_default_device()
+        device(type='meta')
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.get_default_device.html
+    """
+    return current_device() or device("cpu")
+
+
+def set_default_device(device: Any) -> None:
+    """Set the device that factory functions use when told none.
+
+    Args:
+        device: a device, a string, a number, or None to go back to the start.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.set_default_device("cpu")
+        >>> torch.set_default_device(None)
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.set_default_device.html
+    """
+    global _default
+    _default = None if device is None else as_device(device, "set_default_device")
