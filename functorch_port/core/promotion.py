@@ -1,9 +1,9 @@
 """Type promotion: PyTorch's common type of arrays and Python numbers, decided here and nowhere else.
 
 An argument is in one of three ranks: an array with dimensions, a 0-dim array, or a number (a Python or numpy
-scalar, or a weakly typed 0-dim tracer, which is what a Python number becomes under `jax.jit`). Within a rank types
-are promoted pairwise; a lower rank changes the result only when its category (bool < integer < float < complex) is
-higher.
+scalar, or a weakly typed 0-dim tracer, which is what a Python number becomes under `jax.jit`). Within a rank,
+types are promoted pairwise; a lower rank changes the result only when its category (bool < integer < float <
+complex) is higher.
 """
 
 from __future__ import annotations
