@@ -1,0 +1,51 @@
+"""Host arrays in and out of tensors: how loaders take whole batches without an operation per sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from functorch_port.autograd.grad_mode import is_grad_enabled
+from functorch_port.core import storage
+from functorch_port.core.tensor import Tensor
+
+
+def host_view(tensor: Any) -> np.ndarray | None:
+    """The tensor's values as numpy without a copy; None where that is impossible or would lose a gradient."""
+    if storage.overlay is not None or not isinstance(tensor, Tensor):
+        return None
+    value = tensor._value
+    if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
+        return None
+    if len(value.devices()) != 1 or _device(value).platform != "cpu":
+        return None
+    if tensor.requires_grad and is_grad_enabled():
+        return None
+    return np.asarray(value)
+
+
+def like(array: np.ndarray, tensor: Tensor) -> Tensor:
+    """A new tensor with ``array``'s values, on the device of ``tensor``."""
+    with storage.x64():
+        return Tensor._wrap(jax.device_put(array, _device(tensor._value)))
+
+
+def stacked(tensors: Any) -> Tensor | None:
+    """``torch.stack(tensors)`` by numpy: no compiled program per batch size. None where it cannot."""
+    arrays = [host_view(tensor) for tensor in tensors]
+    first = arrays[0]
+    if first is None or any(a is None or a.shape != first.shape or a.dtype != first.dtype for a in arrays):
+        return None
+    return like(np.stack(arrays), tensors[0])  # type: ignore[arg-type]
+
+
+def taken(tensor: Tensor, indices: np.ndarray) -> Tensor | None:
+    """The rows of ``tensor`` at ``indices``; None where they have to be taken one by one."""
+    array = host_view(tensor)
+    return None if array is None else like(array[indices], tensor)
+
+
+def _device(value: jax.Array) -> jax.Device:
+    return next(iter(value.devices()))

@@ -1,0 +1,71 @@
+"""A sampler that gives each process of a distributed run its own share of the indices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sized
+from typing import Any
+
+import jax
+
+import functorch_port as torch
+from functorch_port.core.generator import Generator
+from functorch_port.utils.data.sampler import Sampler
+
+
+class DistributedSampler(Sampler[int]):
+    """Every ``num_replicas``-th index from ``rank`` on, of one order that all processes agree on.
+
+    Args:
+        dataset: what to sample from; must have a length.
+        num_replicas: how many processes share the data; default JAX's process count.
+        rank: which of them this one is; default JAX's process index.
+        shuffle: a random order, the same in all processes, from ``seed`` and the epoch.
+        seed: see ``shuffle``.
+        drop_last: cut the tail so that it divides evenly, instead of repeating some indices.
+
+    Raises:
+        ValueError: ``rank`` outside of [0, num_replicas - 1].
+
+    Reference: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        num_replicas = jax.process_count() if num_replicas is None else num_replicas
+        rank = jax.process_index() if rank is None else rank
+        if not 0 <= rank < num_replicas:
+            raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
+        self.dataset: Sized = dataset
+        self.num_replicas = num_replicas
+        self.rank = rank
+        self.epoch = 0
+        self.drop_last = drop_last
+        length = len(self.dataset)
+        self.num_samples = length // num_replicas if drop_last else -(-length // num_replicas)
+        self.total_size = self.num_samples * num_replicas
+        self.shuffle = shuffle
+        self.seed = seed
+
+    def __iter__(self) -> Iterator[int]:
+        indices = list(range(len(self.dataset)))
+        if self.shuffle:
+            generator = Generator()
+            generator.manual_seed(self.seed + self.epoch)
+            indices = torch.randperm(len(indices), generator=generator).tolist()
+        if len(indices) < self.total_size:
+            indices = (indices * -(-self.total_size // len(indices)))[: self.total_size]
+        return iter(indices[self.rank : self.total_size : self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the shuffle of this epoch; call it before each pass."""
+        self.epoch = epoch
