@@ -52,8 +52,8 @@ class _InfiniteConstantSampler(Sampler):
 class DataLoader(Generic[T]):
     """An iterable over batches of a dataset.
 
-    Everything is loaded in the calling process. ``num_workers > 0`` is accepted: each worker's part is done in
-    turn with the worker's own seeds (``get_worker_info``, ``worker_init_fn`` and random augmentation give
+    Everything is loaded in the calling process. ``num_workers > 0`` is accepted: each worker's part is done
+    in turn with the worker's own seeds (``get_worker_info``, ``worker_init_fn`` and random augmentation give
     PyTorch's numbers), and a warning says once that no processes are started. Batches of a ``TensorDataset``
     (also through ``Subset``) with the default collate function are taken by a single indexing.
 
@@ -293,6 +293,10 @@ class _MapFetcher:
         return self.collate_fn(items(index) if items else [self.dataset[i] for i in index])
 
 
+def _is_index(kind: type) -> bool:
+    return kind is not bool and issubclass(kind, int | np.integer)
+
+
 def _tensor_batch(dataset: Any, indices: Any) -> list[Tensor] | None:
     """The collated batch of a plain ``TensorDataset`` by one indexing per tensor; None for anything else."""
     while type(dataset) is Subset:
@@ -301,7 +305,7 @@ def _tensor_batch(dataset: Any, indices: Any) -> list[Tensor] | None:
         except (TypeError, LookupError):
             return None
         dataset = dataset.dataset
-    if type(dataset) is not TensorDataset or not all(type(i) is int for i in indices):
+    if type(dataset) is not TensorDataset or not all(map(_is_index, set(map(type, indices)))):
         return None
     if _collate.default_collate_fn_map.get(Tensor) is not _collate.collate_tensor_fn:
         return None
@@ -310,7 +314,8 @@ def _tensor_batch(dataset: Any, indices: Any) -> list[Tensor] | None:
         batch = [taken(tensor, rows) for tensor in dataset.tensors]
     except IndexError:
         return None  # the ordinary way raises PyTorch's error
-    return None if not rows.size or any(tensor is None for tensor in batch) else batch  # type: ignore[return-value]
+    found = [tensor for tensor in batch if tensor is not None]
+    return found if rows.size and len(found) == len(batch) else None
 
 
 class _IterableFetcher:

@@ -1,7 +1,7 @@
 """What a data loading worker is here: not a process, but its own seeds and its own copy of the dataset.
 
-JAX and forked processes do not go together, so a loader with ``num_workers > 0`` does its workers' work in the
-main process, in the order and with the random numbers that PyTorch's worker processes have.
+JAX and forked processes do not go together, so a loader with ``num_workers > 0`` does its workers' work in
+the main process, in the order and with the random numbers that PyTorch's worker processes have.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 class RandomState:
-    """The states of the random streams that dataset code draws from: Python's, numpy's, the default generator's."""
+    """The states of the random streams that dataset code draws from: Python's, numpy's, the default "
+    "generator's."""
 
     def __init__(self) -> None:
         self.python = random.getstate()

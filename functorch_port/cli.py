@@ -1,0 +1,122 @@
+"""The command ``functorch-port``: run PyTorch scripts on JAX, and tell what there is to run them on."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+from typing import Any
+
+from functorch_port.version import __version__, torch_release
+
+_DESCRIPTION = f"""\
+functorch_port {__version__}: PyTorch's training stack on JAX.
+
+Two ways to use it:
+  functorch-port run train.py          the script stays as it is; its `import torch` gets this package
+  import functorch_port as torch       in your own code
+
+For the same seed the numbers are PyTorch {torch_release}'s: initial weights, shuffles, dropout, steps."""
+
+_EPILOG = """\
+examples:
+  functorch-port run train.py --epochs 3 --lr 0.1     everything after the script is the script's
+  functorch-port run -m mypackage.train --epochs 3    as `python -m`
+  functorch-port info                                 versions, devices, settings
+  JAX_PLATFORMS=cpu functorch-port run train.py       JAX's own switches work: here, stay on the CPU
+"""
+
+_RUN = """\
+Run a PyTorch script as it is: `import torch`, `import torch.nn.functional as F`,
+`from torch.utils.data import DataLoader` and the rest are answered by functorch_port.
+PyTorch is never loaded; it need not be installed.
+
+A name that functorch_port does not have raises an error that gives its full name, such as
+  torch.fft.hfftn: functorch_port does not have it. Close: torch.fft.hfft
+Exit status, sys.argv and sys.path are what `python SCRIPT` gives. Processes that the script starts by itself
+(multiprocessing, subprocess) run with the ordinary `torch`."""
+
+_INFO = "Print the versions, the devices that JAX sees, and the settings that change numbers or speed."
+
+
+def _parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="functorch-port", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=raw
+    )
+    parser.add_argument("--version", action="version", version=f"functorch_port {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    run = commands.add_parser(
+        "run", help="run an unchanged PyTorch script", description=_RUN, formatter_class=raw
+    )
+    run.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
+    run.add_argument("script", metavar="SCRIPT", help="path of the script")
+    run.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="passed on to the script")
+
+    info = commands.add_parser("info", help="versions, devices, settings", description=_INFO)
+    info.add_argument("--json", action="store_true", help="print as JSON")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point; returns the exit status."""
+    options = _parser().parse_args(argv)
+    if options.command == "info":
+        facts = info()
+        print(json.dumps(facts, indent=2) if options.json else _as_text(facts))
+        return 0
+    if not options.module and not os.path.exists(options.script):
+        print(
+            f"functorch-port: can't open file {options.script!r}: no such file or directory", file=sys.stderr
+        )
+        return 2
+    from functorch_port import launcher
+
+    return launcher.run(options.script, options.arguments, options.module)
+
+
+def info() -> dict[str, dict[str, Any]]:
+    """Versions, devices and settings, by section."""
+    import jax
+
+    torch = importlib.import_module("functorch_port")
+    storage = importlib.import_module("functorch_port.core.storage")
+    versions = {
+        name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "numpy", "optax", "ml_dtypes")
+    }
+    return {
+        "versions": {
+            "functorch_port": __version__,
+            "behaves as PyTorch": torch_release,
+            "python": platform.python_version(),
+            **versions,
+        },
+        "devices": {
+            "backend": jax.default_backend(),
+            **{str(device): device.device_kind for device in jax.local_devices()},
+            "processes": jax.process_count(),
+            "cpu cores": os.cpu_count(),
+        },
+        "settings": {
+            "64-bit types (FUNCTORCH_PORT_X64)": bool(storage.X64),
+            "default dtype": str(torch.get_default_dtype()),
+            "default device": str(torch.get_default_device()),
+            "float32 matmul precision": torch.get_float32_matmul_precision(),
+            "compilation cache (JAX_COMPILATION_CACHE_DIR)": jax.config.jax_compilation_cache_dir or "off",
+            "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "not set"),
+            "XLA_FLAGS": os.environ.get("XLA_FLAGS", "not set"),
+        },
+    }
+
+
+def _as_text(facts: dict[str, dict[str, Any]]) -> str:
+    width = max(len(name) for section in facts.values() for name in section)
+    lines = []
+    for title, section in facts.items():
+        lines += [title, *(f"  {name:<{width}}  {value}" for name, value in section.items())]
+    return "\n".join(lines)
