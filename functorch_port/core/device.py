@@ -24,9 +24,9 @@ _SIGNATURES = " * (torch.device device)\n{} * (str type, int index = -1)\n"
 class device:
     """Where a tensor lives: a device type and, where it matters, an index.
 
-    ``"cpu"`` and ``"meta"`` are as in PyTorch, ``"cuda"`` (or ``"gpu"``) is JAX's GPU, ``"tpu"`` its TPU. The
-    other types that PyTorch knows can be named but hold no tensors. As a context manager it sets where factory
-    functions put new tensors.
+    ``"cpu"`` and ``"meta"`` are as in PyTorch, ``"cuda"`` (or ``"gpu"``) is JAX's GPU, ``"tpu"`` its TPU.
+    The other types that PyTorch knows can be named but hold no tensors. As a context manager it sets where
+    factory functions put new tensors.
 
     Args:
         type: ``"cuda"``, ``"cuda:1"``, another device, or an index of the accelerator in use.
@@ -229,7 +229,7 @@ def _stack() -> list[device]:
 
 
 def current_device() -> device | None:
-    """Where new tensors go: the innermost ``with`` block's device, the default set, or None (JAX's choice)."""
+    """Where new tensors go: the innermost ``with`` block, the default set, or None (JAX's choice)."""
     stack = getattr(_state, "stack", None)
     return stack[-1] if stack else _default
 

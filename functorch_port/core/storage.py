@@ -10,6 +10,7 @@ import os
 from typing import Any, Protocol
 
 import jax
+import numpy as np
 
 __all__ = ["Storage", "as_array", "bump_epoch", "epoch", "x64"]
 
@@ -74,6 +75,17 @@ class Storage:
             overlay.write(self, value)
         else:
             self._value = value
+
+    def _shape(self) -> tuple[int, ...]:
+        return self._value.shape
+
+    def __reduce__(self) -> Any:
+        return (_load, (np.asarray(self._value),))
+
+
+def _load(array: np.ndarray) -> Storage:
+    with x64():
+        return Storage(jax.numpy.array(array))
 
 
 def as_array(x: Any) -> Any:

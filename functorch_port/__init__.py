@@ -1,0 +1,83 @@
+"""functorch_port: PyTorch's training stack on JAX.
+
+Use it under PyTorch's name: ``import functorch_port as torch``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from . import ops as _ops  # noqa: F401  registers the operations
+from .autograd.grad_mode import enable_grad as enable_grad
+from .autograd.grad_mode import inference_mode as inference_mode
+from .autograd.grad_mode import is_grad_enabled as is_grad_enabled
+from .autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
+from .autograd.grad_mode import no_grad as no_grad
+from .autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from .core import bind as _bind
+from .core import creation as _creation
+from .core import dtypes as _dtypes
+from .core import layout as _layout
+from .core.config import get_float32_matmul_precision as get_float32_matmul_precision
+from .core.config import set_float32_matmul_precision as set_float32_matmul_precision
+from .core.device import device as device
+from .core.device import get_default_device as get_default_device
+from .core.device import set_default_device as set_default_device
+from .core.dtypes import dtype as dtype
+from .core.dtypes import finfo as finfo
+from .core.dtypes import get_default_dtype as get_default_dtype
+from .core.dtypes import iinfo as iinfo
+from .core.dtypes import set_default_dtype as set_default_dtype
+from .core.promotion import can_cast as can_cast
+from .core.promotion import promote_types as promote_types
+from .core.size import Size as Size
+from .core.tensor import Tensor as Tensor
+from .version import __version__ as __version__
+
+_bind.bind()
+for _table in (
+    {n: getattr(_creation, n) for n in _creation.__all__},
+    {n: getattr(_layout, n) for n in _layout.__all__},
+    _bind.namespaces["torch"],
+    _dtypes.NAMES,
+):
+    globals().update(_table)
+
+#: submodules, and names that live in them; loaded when first asked for
+_SUBMODULES = (
+    "amp autograd backends compiler cuda distributed fft func jit linalg mps multiprocessing nn optim random return_types serialization "
+    "special testing types utils version xpu"
+).split()
+_LAZY = {
+    "Generator": "core.generator",
+    "default_generator": "core.generator",
+    "GradScaler": "amp",
+    "autocast": "amp",
+    "compile": "compile",
+    "functionalize": "compile",
+    "fork_rng": "random",
+    "get_rng_state": "random",
+    "initial_seed": "random",
+    "load": "serialization",
+    "manual_seed": "random",
+    "save": "serialization",
+    "seed": "random",
+    "set_printoptions": "core.printing",
+    "set_rng_state": "random",
+    "vmap": "func",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        value = getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _SUBMODULES:
+        try:
+            return importlib.import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

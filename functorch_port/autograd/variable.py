@@ -1,0 +1,35 @@
+"""The `Variable` of PyTorch's first versions, which is a Tensor now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.tensor import Tensor
+
+__all__ = ["Variable"]
+
+
+class _VariableMeta(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor)
+
+
+class Variable(metaclass=_VariableMeta):
+    """``Variable(data)`` gives a Tensor that shares the data.
+
+    Args:
+        data: a Tensor.
+        requires_grad: record operations on it.
+        volatile: the old spelling of `no_grad`; ignored, as in PyTorch.
+
+    Reference: https://docs.pytorch.org/docs/stable/autograd.html#variable-deprecated
+    """
+
+    def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: bool = False) -> Any:
+        if data is None:
+            from ..core.creation import zeros
+
+            data = zeros(0)
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
+        return data.detach().requires_grad_(requires_grad)

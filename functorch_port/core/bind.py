@@ -1,0 +1,109 @@
+"""Gives the registered ops their public forms: functions by namespace, `Tensor` methods, dunders, in-place twins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .dispatch import Op
+from .registry import OpSpec, composites, ops
+from .symbolic import SymNumber
+from .tensor import Tensor
+
+__all__ = ["bind", "function", "namespaces"]
+
+#: public functions by namespace token ("torch", "F", "linalg", "special", "fft")
+namespaces: dict[str, dict[str, Callable[..., Any]]] = {}
+_functions: dict[str, Callable[..., Any]] = {}
+
+
+def function(name: str) -> Callable[..., Any]:
+    """The public function of an op or composite, wherever it is published."""
+    return _functions[name]
+
+
+def _publish(name: str, where: tuple[str, ...], fn: Callable[..., Any]) -> None:
+    _functions.setdefault(name, fn)
+    for token in where:
+        if token != "method":
+            namespaces.setdefault(token, {})[name] = fn
+
+
+def _method(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return fn(self, *args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = fn.__doc__
+    return method
+
+
+def _inplace(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        self._check_inplace()
+        return self._take(fn(self, *args, **kwargs))
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"In-place version of `{fn.__name__}`."
+    return method
+
+
+_OPERANDS = (Tensor, int, float, complex, SymNumber)
+
+
+def _dunder(name: str, fn: Callable[..., Any], swap: bool) -> Callable[..., Any]:
+    def unary(self: Tensor) -> Any:
+        return fn(self)
+
+    def binary(self: Tensor, other: Any) -> Any:
+        if not isinstance(other, _OPERANDS):
+            other = _operand(other)
+            if other is NotImplemented:
+                return other
+        return fn(other, self) if swap else fn(self, other)
+
+    chosen = unary if name in ("__neg__", "__pos__", "__abs__", "__invert__") else binary
+    chosen.__name__ = chosen.__qualname__ = name
+    return chosen
+
+
+def _operand(other: Any) -> Any:
+    """Numpy scalars and arrays and JAX arrays may stand beside a Tensor in an expression."""
+    from .creation import tensor
+
+    if type(other).__module__ == "numpy" and hasattr(other, "dtype"):
+        return other.item() if getattr(other, "ndim", 1) == 0 else tensor(other)
+    return tensor(other) if hasattr(other, "__jax_array__") or type(other).__module__.startswith("jax") else NotImplemented
+
+
+def _inplace_dunder(dunder: str) -> str:
+    return "__i" + dunder[2:]
+
+
+def _bind_op(spec: OpSpec) -> None:
+    call = Op(spec)
+    for name in spec.names:
+        _publish(name, spec.where, call)
+        if "method" in spec.where and name not in vars(Tensor):
+            setattr(Tensor, name, _method(name, call))
+        if spec.inplace:
+            twin = _inplace(f"{name}_", call)
+            setattr(Tensor, f"{name}_", twin)
+            if "torch" in spec.where or "F" in spec.where:
+                _publish(f"{name}_", spec.where, twin)
+    for dunder in spec.dunder:
+        setattr(Tensor, dunder, _dunder(dunder, call, swap=False))
+        if spec.inplace:
+            setattr(Tensor, _inplace_dunder(dunder), _inplace(_inplace_dunder(dunder), call))
+    for dunder in spec.rdunder:
+        setattr(Tensor, dunder, _dunder(dunder, call, swap=True))
+
+
+def bind() -> None:
+    """Install everything that was registered."""
+    for spec in ops.values():
+        _bind_op(spec)
+    for name, where, fn in composites:
+        _publish(name, where, fn)
+        if "method" in where:
+            setattr(Tensor, name, fn)

@@ -1,0 +1,56 @@
+"""Numeric settings of the library: how precisely float32 matrix products are computed."""
+
+from __future__ import annotations
+
+from jax import lax
+
+__all__ = ["get_float32_matmul_precision", "key", "matmul_precision", "set_float32_matmul_precision"]
+
+_PRECISIONS = {"highest": lax.Precision.HIGHEST, "high": lax.Precision.HIGH, "medium": lax.Precision.DEFAULT}
+
+#: The settings that are built into compiled operations; a part of every operation's signature.
+key = "highest"
+
+
+def get_float32_matmul_precision() -> str:
+    """How precisely float32 matrix products are computed: ``"highest"``, ``"high"`` or ``"medium"``.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.get_float32_matmul_precision()
+        'highest'
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.get_float32_matmul_precision.html
+    """
+    return key
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Choose between exact and faster float32 matrix products (it matters on TPU and GPU, not on CPU).
+
+    Args:
+        precision: ``"highest"`` computes in float32, ``"high"`` in three bfloat16 passes or TF32, ``"medium"`` in
+            the fastest way the device has.
+
+    Raises:
+        RuntimeError: for any other word.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.set_float32_matmul_precision("highest")
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html
+    """
+    global key
+    if not isinstance(precision, str):
+        raise TypeError(f"set_float32_matmul_precision(): argument 'precision' must be str, not {type(precision).__name__}")
+    if precision not in _PRECISIONS:
+        raise RuntimeError(f"float32 matmul precision must be 'highest', 'high' or 'medium', got '{precision}'")
+    key = precision
+
+
+def matmul_precision() -> lax.Precision:
+    """The `lax.Precision` for matrix products and convolutions."""
+    return _PRECISIONS[key]

@@ -1,0 +1,535 @@
+"""How one operation runs: eagerly as a cached `jax.jit`, recorded on the tape, or as plain JAX inside a trace.
+
+A call is reduced to a signature (which arguments are tensors, which are numbers, the static values). For every signature
+there is one `Plan`: the pure function with the static arguments bound, its jitted form, and the plan of its backward.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..autograd import grad_mode
+from ..autograd.node import FREED, Edge, Node, accumulator
+from . import autocast, config, dtypes, storage
+from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
+from .symbolic import SymNumber
+from .tensor import Tensor, View, wrap
+
+__all__ = ["Op", "Plan", "run"]
+
+_x64 = jax.enable_x64
+_X64 = storage.X64
+_grad = grad_mode.state
+_NUMBERS = frozenset({bool, int, float, complex})
+_ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}
+_T, _OPEN, _CLOSE = object(), object(), object()
+
+
+class Plan:
+    """One operation with its static arguments bound: a pure function of a flat list of arrays and numbers.
+
+    Attributes:
+        fn: the pure function.
+        jit: its jitted form, used in eager mode.
+        node: the class of its autograd node.
+    """
+
+    __slots__ = ("_backward", "_reads", "check", "differentiable", "eager", "edge_order", "fn", "jit", "name", "node", "returns")
+
+    def __init__(self, fn: Callable[..., Any], name: str, node: str, spec: OpSpec | None = None) -> None:
+        self.fn = fn
+        self.name = name
+        self.node = node_class(node)
+        self.eager = spec is not None and spec.eager
+        self.jit = fn if self.eager else jax.jit(fn)
+        self.returns = spec.returns if spec is not None else None
+        self.differentiable = spec is None or spec.differentiable
+        self.check: Callable[..., None] | None = None
+        self.edge_order: tuple[tuple[int, bool], ...] | None = None
+        self._backward: dict[Any, Plan] = {}
+        self._reads: dict[Any, bool] = {}
+
+    def backward(self, mask: tuple[bool, ...], holes: tuple[bool, ...]) -> Plan:
+        """The plan of the pullback: ``fn(*inputs, *gradients) -> gradients of the inputs in mask``.
+
+        ``holes`` marks the outputs for which no gradient arrives (their slots are left out of the arguments).
+        """
+        key = (mask, holes)
+        plan = self._backward.get(key)
+        if plan is None:
+            fn = functools.partial(_pullback, self.fn, mask, holes)
+            plan = self._backward[key] = Plan(fn, f"{self.name}_backward", f"{self.node.__name__[:-1]}Backward0")
+        return plan
+
+    def needs_values(self, mask: tuple[bool, ...], holes: tuple[bool, ...], args: Sequence[Any]) -> bool:
+        """Whether the pullback looks at the inputs' values, not only at their shapes."""
+        key = (mask, holes)
+        if key not in self._reads:
+            with storage.x64():
+                jaxpr = jax.make_jaxpr(self.backward(mask, holes).fn)(*args).jaxpr
+            inputs = {id(v) for v in jaxpr.invars[: len(mask)]}
+            used = (id(v) for eqn in jaxpr.eqns for v in eqn.invars)
+            returned = (id(v) for v in jaxpr.outvars)
+            self._reads[key] = not inputs.isdisjoint((*used, *returned))
+        return self._reads[key]
+
+
+def _pullback(fn: Callable[..., Any], mask: Sequence[bool], holes: Sequence[bool], *args: Any) -> Any:
+    """The vector-Jacobian product of ``fn``, in PyTorch's convention for complex numbers."""
+    values, grads = args[: len(mask)], iter(args[len(mask) :])
+    out, pull = jax.vjp(_of_masked(fn, mask, values), *[v for v, m in zip(values, mask, strict=True) if m])
+    outs = out if isinstance(out, tuple) else (out,)
+    cotangents = tuple(_cotangent(o, None if hole else next(grads)) for o, hole in zip(outs, holes, strict=True))
+    return tuple(_conj(g) for g in pull(cotangents if isinstance(out, tuple) else cotangents[0]))
+
+
+def _of_masked(fn: Callable[..., Any], mask: Sequence[bool], values: Sequence[Any]) -> Callable[..., Any]:
+    """``fn`` as a function of the masked arguments alone."""
+
+    def masked(*diff: Any) -> Any:
+        it = iter(diff)
+        out = fn(*[next(it) if m else v for v, m in zip(values, mask, strict=True)])
+        return tuple(out) if isinstance(out, list) else out
+
+    return masked
+
+
+def _cotangent(out: Any, grad: Any) -> Any:
+    if not jax.numpy.issubdtype(out.dtype, np.inexact):
+        return np.zeros(out.shape, jax.dtypes.float0)
+    if grad is None:
+        return jax.numpy.zeros(out.shape, out.dtype)
+    return _conj(grad if grad.dtype == out.dtype else grad.astype(out.dtype))
+
+
+def _conj(x: Any) -> Any:
+    return x.conj() if jax.numpy.issubdtype(x.dtype, np.complexfloating) else x
+
+
+class OpNode(Node):
+    """The node of a registered op: keeps the inputs, or (in a trace) the pullback itself."""
+
+    __slots__ = ("_avals", "dyn_edges", "mask", "plan", "pull", "values")
+
+    def __init__(self, plan: Plan, mask: tuple[bool, ...], edges: tuple[Edge, ...], values: Any, outputs: int) -> None:
+        super().__init__(edges, outputs)
+        self.plan = plan
+        self.mask = mask
+        self.values = values
+        self.pull: Any = None
+        self._avals: Any = None
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        order = self.plan.edge_order
+        if order is None:
+            return super().next_functions
+        listed = []
+        for index, transposed in order:
+            edge = self.edges[index]
+            listed.append((None, 0) if edge is None else (_TransposeNode(edge), 0) if transposed else edge)
+        return tuple(listed)
+
+    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
+        if self.pull is not None:
+            return self._spread(self._pull(grads))
+        if self.values is None:
+            self._revive(grads)
+        plan = self.plan.backward(self.mask, tuple(g is None for g in grads))
+        args = [*self.values, *(g for g in grads if g is not None)]
+        if storage.overlay is not None:
+            return self._spread(plan.fn(*args))
+        with _x64(_X64):
+            return self._spread(plan.jit(*args))
+
+    def _pull(self, grads: Sequence[Any]) -> Sequence[Any]:
+        pull, outs, many = self.pull
+        cotangents = tuple(_cotangent(o, g) for o, g in zip(outs, grads, strict=True))
+        return [_conj(g) for g in pull(cotangents if many else cotangents[0])]
+
+    def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
+        if self.values is None:
+            self._revive(grads)
+        plan = self.plan.backward(self.mask, tuple(g is None for g in grads))
+        inputs = [v if e is None else _with_history(v, e) for v, e in zip(self.values, self.edges, strict=True)]
+        out = run(plan, [wrap(v) if e is None and hasattr(v, "dtype") else v for v, e in zip(inputs, self.edges, strict=True)]
+                  + [g for g in grads if g is not None])  # fmt: skip
+        return self._spread(out)
+
+    def _spread(self, grads: Sequence[Any]) -> list[Any]:
+        it = iter(grads)
+        return [next(it) if m else None for m in self.mask]
+
+    def release(self) -> None:
+        if self.values is not None:
+            if self._avals is None:
+                self._avals = tuple(v if not hasattr(v, "dtype") else _aval(v) for v in self.values)
+            self.values = self.pull = None
+
+    @property
+    def freed(self) -> bool:
+        return self.values is None
+
+    def _revive(self, grads: Sequence[Any]) -> None:
+        """A freed node may run again if its pullback needs shapes only, as PyTorch's nodes that save nothing."""
+        holes = tuple(g is None for g in grads)
+        avals = [g if not isinstance(g, Tensor) else _aval(g._value) for g in grads if g is not None]
+        if self.plan.needs_values(self.mask, holes, [*self._avals, *avals]):
+            raise RuntimeError(FREED)
+        with storage.x64():
+            self.values = tuple(jax.numpy.zeros(v.shape, v.dtype) if hasattr(v, "dtype") else v for v in self._avals)
+
+
+def _aval(x: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
+def _with_history(value: Any, edge: Edge) -> Tensor:
+    """A Tensor that holds a saved value and continues the graph where the original input stood."""
+    tensor = wrap(value)
+    tensor._requires_grad = True
+    tensor._grad_fn, tensor._output_nr = edge  # type: ignore[misc]
+    return tensor
+
+
+class _TransposeNode(Node):
+    """PyTorch's ``TBackward0`` between `linear` and its weight, which the fused op does not need."""
+
+    __slots__ = ()
+
+    def __init__(self, edge: Edge) -> None:
+        super().__init__((edge,))
+
+    def name(self) -> str:
+        return "TBackward0"
+
+
+_TransposeNode.__name__ = "TBackward0"
+
+
+@functools.cache
+def node_class(name: str) -> type[OpNode]:
+    """The class of the nodes called ``name``."""
+    return type(name, (OpNode,), {"__slots__": ()})
+
+
+def edge_of(tensor: Tensor) -> Edge:
+    """Where the gradient of ``tensor`` goes."""
+    if not tensor._requires_grad:
+        return None
+    if tensor._grad_fn is None:
+        return (accumulator(tensor), 0)
+    return (tensor._grad_fn, tensor._output_nr)
+
+
+def run(plan: Plan, dyn: Sequence[Any]) -> Any:
+    """Run a plan on Tensors and numbers; returns a Tensor, or a tuple of them."""
+    if storage.overlay is not None:
+        return _run_traced(plan, dyn)
+    values = []
+    recorded = False
+    for a in dyn:
+        if isinstance(a, Tensor):
+            view = a._view
+            if view is None:
+                values.append(a._storage._value)
+            else:
+                if a._base is not None:
+                    a._sync_view()
+                values.append(view.get(a._storage))
+            if a._requires_grad:
+                recorded = True
+        else:
+            values.append(a)
+    if plan.check is not None:
+        plan.check(*values)
+    try:
+        with _x64(_X64):
+            out = plan.jit(*values)
+    except (TypeError, ValueError) as error:
+        out = _run_elsewhere(plan, values, error)
+    if recorded and _grad.enabled and plan.differentiable:
+        return _record(plan, dyn, values, out)
+    if type(out) is tuple or type(out) is list:
+        outs = [wrap(o) for o in out]
+        return plan.returns(*outs) if plan.returns is not None else tuple(outs)
+    return wrap(out)
+
+
+def _run_elsewhere(plan: Plan, values: Sequence[Any], error: Exception) -> Any:
+    """Meta tensors, and the error for tensors on different devices."""
+    if any(isinstance(v, jax.ShapeDtypeStruct) for v in values):
+        with storage.x64():
+            return jax.eval_shape(plan.fn, *[_aval(v) if hasattr(v, "dtype") else v for v in values])
+    if "incompatible devices" in str(error):
+        places = list(dict.fromkeys(str(wrap(v).device) for v in values if isinstance(v, jax.Array)))
+        found = f"{places[0]} and {places[-1]}"
+        raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {found}!") from None
+    raise error
+
+
+def _record(plan: Plan, dyn: Sequence[Any], values: Sequence[Any], out: Any) -> Any:
+    edges = tuple([edge_of(a) if isinstance(a, Tensor) else None for a in dyn])
+    many = type(out) is tuple or type(out) is list
+    node = plan.node(plan, tuple([e is not None for e in edges]), edges, values, len(out) if many else 1)
+    return _outputs(plan, node, out, many)
+
+
+def _outputs(plan: Plan, node: Node, out: Any, many: bool) -> Any:
+    outs = []
+    for number, value in enumerate(out if many else (out,)):
+        tensor = wrap(value)
+        if value.dtype.kind in "fcV" and dtypes.from_np(value.dtype).is_signed and value.dtype.kind != "i":
+            tensor._requires_grad = True
+            tensor._grad_fn = node
+            tensor._output_nr = number
+        outs.append(tensor)
+    if not many:
+        return outs[0]
+    return plan.returns(*outs) if plan.returns is not None else tuple(outs)
+
+
+def _run_traced(plan: Plan, dyn: Sequence[Any]) -> Any:
+    """Inside a trace: plain JAX; a recorded op takes its `jax.vjp` at once, so that nothing is computed twice."""
+    if plan.eager:
+        raise RuntimeError(storage.overlay.data_dependent(plan.name))
+    values, recorded = [], False
+    for a in dyn:
+        if isinstance(a, Tensor):
+            if a._base is not None:
+                a._sync_view()
+            values.append(a._value)
+            recorded = recorded or a._requires_grad
+        else:
+            values.append(a.array if isinstance(a, SymNumber) else a)
+    if not (recorded and _grad.enabled and plan.differentiable):
+        out = plan.fn(*values)
+        if type(out) is tuple or type(out) is list:
+            outs = [wrap(o) for o in out]
+            return plan.returns(*outs) if plan.returns is not None else tuple(outs)
+        return wrap(out)
+    edges = tuple([edge_of(a) if isinstance(a, Tensor) else None for a in dyn])
+    storage.overlay.note_edges(dyn, edges)
+    mask = tuple(e is not None for e in edges)
+    out, pull = jax.vjp(_of_masked(plan.fn, mask, values), *[v for v, m in zip(values, mask, strict=True) if m])
+    many = isinstance(out, tuple)
+    node = plan.node(plan, mask, edges, tuple(values), len(out) if many else 1)
+    node.pull = (pull, out if many else (out,), many)
+    return _outputs(plan, node, out, many)
+
+
+class Op:
+    """A registered operation as a function of Tensors."""
+
+    def __init__(self, spec: OpSpec) -> None:
+        self.spec = spec
+        self.kinds = spec.kinds[: spec.positional]
+        self.kind_of = spec.kind_of
+        self.plans: dict[Any, Plan] = {}
+        self.__name__ = spec.name
+        self.__doc__ = spec.fn.__doc__
+        self.__wrapped__ = spec.fn
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        out = kwargs.pop("out", None) if kwargs else None
+        if autocast.enabled:
+            args, kwargs = autocast.cast_inputs(self.spec.name, args, kwargs)
+        sig: list[Any] = [dtypes._default, config.key]
+        dyn: list[Any] = []
+        try:
+            if len(args) > len(self.kinds):
+                raise TypeError
+            for a, kind in zip(args, self.kinds):  # noqa: B905
+                _scan(a, kind, sig, dyn)
+            for name, a in kwargs.items():
+                sig.append(name)
+                _scan(a, self.kind_of[name], sig, dyn)
+            plan = self.plans.get(tuple(sig))
+        except (TypeError, KeyError):
+            plan = None
+        if plan is None:
+            plan, dyn = self._bind(args, kwargs)
+        result = run(plan, dyn)
+        if self.spec.view and type(result) is Tensor:
+            _attach_view(result, dyn[0], plan, dyn[1:])
+        return result if out is None else _write_out(out, result)
+
+    # The slow way: once per new signature, and for calls that need their arguments put in order.
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Plan, list[Any]]:
+        bound = self._arguments(args, kwargs)
+        sig: list[Any] = [dtypes._default, config.key, None]
+        dyn: list[Any] = []
+        slots: dict[str, Any] = {}
+        for name, value in bound.items():
+            kind = self.kind_of[name]
+            sig.append(name)
+            if kind is STATIC:
+                value = bound[name] = _static(value)
+            start = len(dyn)
+            _scan(value, kind, sig, dyn, self._wrong_type(name, value))
+            if kind is ARRAYS:
+                slots[name] = _slots(value, start)
+            elif kind is not STATIC and value is not None:
+                slots[name] = start
+        try:
+            plan = self.plans.get(tuple(sig))
+        except TypeError as error:
+            raise TypeError(f"{self.spec.name}(): {error}") from None
+        if plan is None:
+            static = {n: v for n, v in bound.items() if n not in slots}
+            plan = self.plans[tuple(sig)] = self._plan(slots, static, len(dyn))
+        first: list[Any] = [dtypes._default, config.key]
+        scanned: list[Any] = []
+        try:  # also under the spelling of this call, for the fast path
+            for a, kind in zip(args, self.kinds, strict=False):
+                _scan(a, kind, first, scanned)
+            for name, a in kwargs.items():
+                first.append(name)
+                _scan(a, self.kind_of[name], first, scanned)
+            if len(args) <= len(self.kinds) and [id(a) for a in scanned] == [id(a) for a in dyn]:
+                self.plans[tuple(first)] = plan
+        except (TypeError, KeyError):
+            pass
+        return plan, dyn
+
+    def _plan(self, slots: dict[str, Any], static: dict[str, Any], count: int) -> Plan:
+        fn, spec = self.spec.fn, self.spec
+
+        def pure(*values: Any) -> Any:
+            return fn(**{n: _fill(s, values) for n, s in slots.items()}, **static)
+
+        pure.__name__ = pure.__qualname__ = spec.name
+        node = spec.node if isinstance(spec.node, str) else spec.node(static["spec"])
+        plan = Plan(pure, spec.name, node, spec)
+        if spec.check is not None:
+            check = spec.check
+            plan.check = lambda *values: check(**{n: _fill(s, values) for n, s in slots.items()}, **static)
+        if spec.edges is not None:
+            named = [(e[2:-1], True) if e.startswith("t(") else (e, False) for e in spec.edges]
+            plan.edge_order = tuple((slots[n], t) for n, t in named if n in slots)
+        elif spec.view:
+            plan.edge_order = ((0, False),)
+        return plan
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        spec = self.spec
+        bound: dict[str, Any] = {}
+        params = spec.params[: spec.positional]
+        if spec.varargs is not None:
+            at = params.index(spec.varargs)
+            rest = args[at:]
+            if len(rest) > 1 or (len(rest) == 1 and not isinstance(rest[0], list | tuple) and rest[0] is not None):
+                args = (*args[:at], tuple(rest))
+        if len(args) > len(params):
+            raise TypeError(f"{spec.name}() takes {len(params)} positional argument{'s' * (len(params) != 1)} but {len(args)} were given")
+        bound.update(zip(params, args, strict=False))
+        for name, value in kwargs.items():
+            target = name if name in self.kind_of else _ALIASES.get(name, name)
+            if target not in self.kind_of:
+                raise TypeError(f"{spec.name}() got an unexpected keyword argument '{name}'")
+            if target in bound:
+                raise TypeError(f"{spec.name}() got multiple values for argument '{name}'")
+            bound[target] = value
+        missing = [n for n in spec.params if n not in bound and n not in spec.defaults]
+        if missing:
+            listed = ", ".join(f'"{n}"' for n in missing)
+            raise TypeError(f"{spec.name}() missing {len(missing)} required positional argument{'s' * (len(missing) != 1)}: {listed}")
+        return {n: bound[n] for n in spec.params if n in bound}
+
+    def _wrong_type(self, name: str, value: Any) -> str:
+        position = self.spec.params.index(name) + 1
+        return f"{self.spec.name}(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}"
+
+
+def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any], wrong: str = "") -> None:
+    """Add one argument to the signature and, if it is dynamic, to the flat list."""
+    if kind is STATIC:
+        if a.__class__ is list:
+            a = tuple(a)
+        sig.append(a.__class__)
+        sig.append(a)
+    elif isinstance(a, Tensor):
+        sig.append(_T)
+        dyn.append(a)
+    elif a is None:
+        sig.append(None)
+    elif a.__class__ in _NUMBERS:
+        sig.append(a.__class__)
+        dyn.append(a)
+    elif kind is ARRAYS and isinstance(a, list | tuple):
+        sig.append(_OPEN)
+        for item in a:
+            _scan(item, ARRAY, sig, dyn, wrong)
+        sig.append(_CLOSE)
+    elif isinstance(a, SymNumber):
+        sig.append(a.value.__class__)
+        dyn.append(a)
+    elif isinstance(a, np.generic):
+        _scan(a.item(), kind, sig, dyn, wrong)
+    elif isinstance(a, jax.Array):
+        sig.append(_T)
+        dyn.append(wrap(a))
+    elif kind is SCALAR and isinstance(a, int | float | complex):
+        sig.append(a.__class__)
+        dyn.append(a)
+    else:
+        raise TypeError(wrong)
+
+
+def _slots(value: Any, start: int) -> Any:
+    if value is None:
+        return None
+    slots, at = [], start
+    for item in value:
+        slots.append(None if item is None else at)
+        at += item is not None
+    return tuple(slots)
+
+
+def _fill(slot: Any, values: Sequence[Any]) -> Any:
+    if slot is None:
+        return None
+    return tuple(_fill(s, values) for s in slot) if isinstance(slot, tuple) else values[slot]
+
+
+def _static(value: Any) -> Any:
+    """A static argument in hashable form."""
+    if isinstance(value, list | tuple):
+        return tuple(_static(v) for v in value)
+    if isinstance(value, Tensor):
+        return value.item() if value.ndim == 0 else tuple(value.tolist())
+    if isinstance(value, SymNumber):
+        return value.concrete()
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
+
+
+def _attach_view(result: Tensor, source: Tensor, plan: Plan, extra: Sequence[Any]) -> None:
+    """Make ``result`` share the Storage of ``source``."""
+    if isinstance(source._storage._value, jax.ShapeDtypeStruct):
+        pass
+    value = result._storage._value if storage.overlay is None else result._storage.value
+    result._view = View(source._view, plan, tuple(extra), source._storage.value, value)
+    result._storage = source._storage
+    result._base = source._base if source._base is not None else source
+    result._rebased = result._base._rebases
+
+
+def _write_out(out: Any, result: Any) -> Any:
+    if isinstance(out, tuple | list):
+        for target, value in zip(out, result, strict=True):
+            _write_out(target, value)
+        return type(result)(*out) if hasattr(result, "_fields") else tuple(out)
+    if not isinstance(out, Tensor):
+        raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
+    if _grad.enabled and (out._requires_grad or result._requires_grad):
+        raise RuntimeError("functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+    out._assign_out(result)
+    return out

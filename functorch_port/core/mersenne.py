@@ -1,0 +1,311 @@
+"""The random numbers of PyTorch's CPU generator, reproduced on the host with numpy's Mersenne Twister.
+
+`Stream` is the sequence of 32-bit words and what PyTorch makes of it, distribution by distribution. The numbers are
+those of PyTorch 2.13 on x86 processors with AVX2 or later: the same words are consumed in the same order, and float32
+results are equal to the last bit. (float64 normals can differ by one unit in the last place, where numpy's logarithm or
+cosine rounds differently from the C library's.)
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+import numpy as np
+
+from . import dtypes
+from .dtypes import dtype
+
+__all__ = ["DEFAULT_SEED", "STATE_SIZE", "Stream"]
+
+DEFAULT_SEED = 67280421310721
+STATE_SIZE = 5056
+
+NDArray = np.ndarray[Any, np.dtype[Any]]
+
+# PyTorch's state bytes: seed, words left, seeded, next word, 624 words, normal x, y, rho, whether y is a cached
+# normal, and a cached float normal that is never used
+_HEADER, _TAIL = struct.Struct("<QiiQ"), struct.Struct("<8sd8si4xf?3x")
+_WORDS = 624
+_BLOCK = 1 << 16  # elements worked on at a time, so that temporaries stay in the processor's cache
+
+
+class Stream:
+    """One Mersenne Twister with PyTorch's ways of drawing from it.
+
+    Attributes:
+        seed: the 64-bit seed it started from.
+    """
+
+    def __init__(self, seed: int = DEFAULT_SEED) -> None:
+        self.reseed(seed)
+
+    def reseed(self, seed: int) -> None:
+        """Start again from ``seed`` (its low 32 bits make the words, as in PyTorch)."""
+        self.seed = seed
+        self._source = np.random.RandomState(seed & 0xFFFFFFFF)
+        self._cached_normal: float | None = None
+        self._untouched = True
+
+    # words
+
+    def words(self, n: int) -> NDArray:
+        """The next ``n`` 32-bit words."""
+        self._untouched = self._untouched and n == 0
+        return self._source.randint(0, 1 << 32, n, dtype=np.uint32)
+
+    def words64(self, n: int) -> NDArray:
+        """The next ``n`` 64-bit numbers, each of two words, the high one first."""
+        pairs = self.words(2 * n).astype(np.uint64)
+        return (pairs[0::2] << np.uint64(32)) | pairs[1::2]
+
+    def uniform24(self, n: int) -> NDArray:
+        """float32 numbers in [0, 1): the low 24 bits of a word."""
+        return (self.words(n) & np.uint32(0xFFFFFF)).astype(np.float32) * np.float32(2.0**-24)
+
+    def uniform53(self, n: int) -> NDArray:
+        """float64 numbers in [0, 1): the low 53 bits of a 64-bit number."""
+        return (self.words64(n) & np.uint64((1 << 53) - 1)).astype(np.float64) * 2.0**-53
+
+    # distributions: every one returns a flat array of n numbers of type d
+
+    def uniform(self, n: int, d: dtype, low: float = 0.0, high: float = 1.0) -> NDArray:
+        """Uniform on [low, high); a result that rounds up to ``high`` becomes ``low``."""
+        if d.is_complex:
+            return self.uniform(2 * n, d.to_real(), low, high).view(d.np)
+        if d is dtypes.float64:
+            out = self.uniform53(n)
+            out = out if (low, high) == (0.0, 1.0) else _fma64(out, high - low, low)
+        else:
+            low32, high32 = np.float32(low), np.float32(high)
+            out = self.uniform24(n)
+            out = out if (low, high) == (0.0, 1.0) else _fma32(out, high32 - low32, low32)
+        out = out.astype(d.np, copy=False)
+        first, end = np.asarray(low).astype(d.np), np.asarray(high).astype(d.np)
+        if d is dtypes.float32 and (low, high) == (0.0, 1.0):
+            return out
+        return np.where(out >= end, first, out)
+
+    def normal(
+        self, n: int, d: dtype, mean: float = 0.0, std: float = 1.0, contiguous: bool = True
+    ) -> NDArray:
+        """Normal: Box-Muller in blocks of 16 for 16 or more contiguous elements, else pair by pair.
+
+        A last block that is not full is replaced by the block of the last 16 elements, drawn anew.
+        """
+        if d.is_complex:
+            return self.normal(2 * n, d.to_real(), mean, std / math.sqrt(2), contiguous).view(d.np)
+        if n < 16 or not contiguous:
+            return _cast(_fma64(self._paired_normals(n), std, mean), d)
+        double, full = d is dtypes.float64, n - n % 16
+        draw = self.uniform53 if double else self.uniform24
+        uniforms = draw(full if d.itemsize == 2 else n)
+        tail = draw(16) if n % 16 else uniforms[:0]
+        box_muller, scale = (_box_muller64, _fma64) if double else (_box_muller32, _fma32)
+        out = np.empty(n, d.np)
+        for start in range(0, full, _BLOCK):
+            block = uniforms[start : min(start + _BLOCK, full)]
+            out[start : start + block.size] = scale(box_muller(block), std, mean)
+        if n % 16:
+            out[-16:] = scale(box_muller(tail), std, mean)
+        return out
+
+    def _paired_normals(self, n: int) -> NDArray:
+        """Standard normals in float64; the second of a pair is kept for the next call."""
+        out = np.empty(n, np.float64)
+        start = 0
+        if n and self._cached_normal is not None:
+            out[0], self._cached_normal, start = self._cached_normal, None, 1
+        pairs = (n - start + 1) // 2
+        if pairs:
+            u = self.uniform53(2 * pairs)
+            radius, angle = np.sqrt(-2 * np.log1p(-u[1::2])), 2 * np.pi * u[0::2]
+            both = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).ravel()
+            out[start:] = both[: n - start]
+            if both.size > n - start:
+                self._cached_normal = float(both[-1])
+        return out
+
+    def integers(self, n: int, d: dtype, low: int, high: int) -> NDArray:
+        """Integers in [low, high): one word each, two when the range is 2**28 or more."""
+        span = high - low
+        if span >= 1 << 64:
+            return self.words64(n).view(np.int64).astype(d.np)
+        if span >= 1 << 28:
+            drawn = self.words64(n) % np.uint64(span)
+        else:
+            drawn = (self.words(n) % np.uint32(span)).astype(np.uint64)
+        return (drawn + np.uint64(low % (1 << 64))).view(np.int64).astype(d.np)
+
+    def full_range(self, n: int, d: dtype) -> NDArray:
+        """What ``random_()`` gives: integers in [0, max] of an integer type, [0, 2**digits] of a float type."""
+        if d is dtypes.bool_:
+            return (self.words(n) & np.uint32(1)).astype(np.bool_)
+        if d.is_floating_point:
+            return self._remainders(n, (1 << _digits(d)) + 1, wide=d is dtypes.float64).astype(d.np)
+        return self._remainders(n, int(np.iinfo(d.np).max) + 1, wide=d is dtypes.int64).astype(d.np)
+
+    def _remainders(self, n: int, span: int, wide: bool) -> NDArray:
+        return self.words64(n) % np.uint64(span) if wide else self.words(n) % np.uint32(span)
+
+    def bernoulli(self, n: int, d: dtype, p: float) -> NDArray:
+        """1 with probability ``p``, else 0."""
+        return (self.uniform53(n) < p).astype(d.np)
+
+    def exponential(self, n: int, d: dtype, rate: float = 1.0) -> NDArray:
+        """Exponential with the given rate."""
+        return _cast(-1.0 / rate * np.log1p(-self.uniform53(n)), d)
+
+    def geometric(self, n: int, d: dtype, p: float) -> NDArray:
+        """The number of trials up to the first success."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return _cast(np.ceil(np.log(self.uniform53(n)) / math.log1p(-p)), d)
+
+    def cauchy(self, n: int, d: dtype, median: float = 0.0, sigma: float = 1.0) -> NDArray:
+        """Cauchy."""
+        return _cast(_fma64(np.tan(np.pi * (self.uniform53(n) - 0.5)), sigma, median), d)
+
+    def log_normal(self, n: int, d: dtype, mean: float = 1.0, std: float = 2.0) -> NDArray:
+        """The exponential of a normal."""
+        return _cast(np.exp(_fma64(self._paired_normals(n), std, mean)), d)
+
+    def permutation(self, n: int, d: dtype) -> NDArray:
+        """0 .. n-1 in random order (Fisher-Yates, forward)."""
+        out = np.arange(n, dtype=np.int64).tolist()
+        if n > 1:
+            wide = n >= (1 << 32) // 20
+            left = np.arange(n, 1, -1, dtype=np.uint64)
+            for i, step in enumerate(((self.words64 if wide else self.words)(n - 1) % left).tolist()):
+                out[i], out[i + step] = out[i + step], out[i]
+        return np.array(out, np.int64).astype(d.np)
+
+    # state
+
+    def state_bytes(self, extra: bytes = b"") -> bytes:
+        """The state in PyTorch's layout of 5056 bytes.
+
+        Args:
+            extra: up to 16 bytes to carry along, in fields that PyTorch does not read.
+        """
+        _, key, position, *_ = self._source.get_state()
+        left, following = (1, 0) if self._untouched else (_WORDS + 1 - position, position)
+        extra = extra.ljust(16, b"\0")
+        cached = self._cached_normal
+        tail = _TAIL.pack(extra[:8], cached or 0.0, extra[8:], cached is not None, 0.0, False)
+        return _HEADER.pack(self.seed, left, 1, following) + key.astype("<u8").tobytes() + tail
+
+    def load_state_bytes(self, data: bytes) -> bytes:
+        """Take over a state in PyTorch's layout; returns the 16 extra bytes."""
+        self.seed, left, _, following = _HEADER.unpack_from(data)
+        key = np.frombuffer(data, "<u8", _WORDS, _HEADER.size).astype(np.uint32)
+        first, cached, last, valid, _, _ = _TAIL.unpack_from(data, _HEADER.size + 8 * _WORDS)
+        self._cached_normal = cached if valid else None
+        self._untouched = (left, following) == (1, 0)
+        self._source.set_state(("MT19937", key, _WORDS if left == 1 else following))
+        return bytes(first + last)
+
+
+def _digits(d: dtype) -> int:
+    """Bits of a float type's significand."""
+    return {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}[d]
+
+
+def _cast(x: NDArray, d: dtype) -> NDArray:
+    """float64 results as type ``d``; the 16-bit types are rounded by way of float32, as in PyTorch."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if d.is_floating_point and d.itemsize == 2:
+            x = x.astype(np.float32)
+        return x.astype(d.np, copy=False)
+
+
+def _fma32(a: NDArray, b: float, c: float) -> NDArray:
+    """``a * b + c`` rounded once: the product of two float32 numbers is exact in float64."""
+    return (a.astype(np.float64) * np.float64(np.float32(b)) + np.float64(np.float32(c))).astype(np.float32)
+
+
+def _fma64(a: NDArray, b: float, c: float) -> NDArray:
+    """``a * b + c`` rounded once, with Dekker's exact product and Knuth's exact sum."""
+    if (b, c) == (1.0, 0.0):
+        return a
+    product = a * b
+    (a_high, a_low), (b_high, b_low) = _split(a), _split(np.float64(b))
+    product_error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    total = product + c
+    shared = total - product
+    total_error = (product - (total - shared)) + (c - shared)
+    rounded = total + (product_error + total_error)
+    return np.where(np.isfinite(rounded), rounded, product + c)
+
+
+def _split(x: Any) -> tuple[Any, Any]:
+    scaled = 134217729.0 * x  # 2**27 + 1
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
+def _box_muller64(uniforms: NDArray) -> NDArray:
+    blocks = uniforms.reshape(-1, 16)
+    radius = np.sqrt(-2 * np.log(1 - blocks[:, :8]))
+    angle = 2 * np.pi * blocks[:, 8:]
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1).ravel()
+
+
+def _box_muller32(uniforms: NDArray) -> NDArray:
+    blocks = uniforms.reshape(-1, 16)
+    radius = np.sqrt(np.float32(-2) * _log32(np.float32(1) - blocks[:, :8]))
+    sine, cosine = _sincos32(np.float32(2 * np.pi) * blocks[:, 8:])
+    return np.concatenate([radius * cosine, radius * sine], axis=1).ravel()
+
+
+# PyTorch's vectorised float32 logarithm, sine and cosine are the Cephes library's polynomials with fused
+# multiply-adds. They are followed operation by operation, so that the results agree to the last bit.
+
+_LOG = (
+    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
+    2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
+)  # fmt: skip
+_LN2_LOW, _LN2_HIGH = np.float32(-2.12194440e-4), np.float32(0.693359375)
+_COS = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+_SIN = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+_PI_4_PARTS = (-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8)
+
+
+def _polynomial32(coefficients: tuple[float, ...], x: NDArray) -> NDArray:
+    """Horner's scheme in float32 with fused multiply-adds."""
+    wide = x.astype(np.float64)
+    y = np.full_like(x, coefficients[0])
+    for c in coefficients[1:]:
+        y = (y * wide + np.float64(np.float32(c))).astype(np.float32)
+    return y
+
+
+def _log32(x: NDArray) -> NDArray:
+    bits = np.maximum(x, np.finfo(np.float32).tiny).view(np.int32)
+    exponent = ((bits >> 23) - 126).astype(np.float32)
+    mantissa = ((bits & 0x7FFFFF) | 0x3F000000).view(np.float32)  # in [0.5, 1)
+    small = mantissa < np.float32(math.sqrt(0.5))
+    x = np.where(small, mantissa - np.float32(1) + mantissa, mantissa - np.float32(1))
+    exponent = exponent - small
+    square = x * x
+    y = _polynomial32(_LOG, x) * x
+    y = (y.astype(np.float64) * square + exponent * _LN2_LOW).astype(np.float32)
+    x = x + (y - square * np.float32(0.5))
+    return (exponent.astype(np.float64) * _LN2_HIGH + x).astype(np.float32)
+
+
+def _sincos32(x: NDArray) -> tuple[NDArray, NDArray]:
+    """Sine and cosine of non-negative float32 numbers."""
+    octant = ((x * np.float32(4 / np.pi)).astype(np.int32) + 1) & ~1
+    turns = octant.astype(np.float64)
+    for part in _PI_4_PARTS:
+        x = (turns * np.float32(part) + x).astype(np.float32)
+    square = x * x
+    wide = square.astype(np.float64)
+    near_cos = _polynomial32(_COS, square) * square
+    near_cos = (near_cos * wide - square * np.float32(0.5)).astype(np.float32) + np.float32(1)
+    near_sin = _polynomial32(_SIN, square) * square
+    near_sin = (near_sin.astype(np.float64) * x + x).astype(np.float32)
+    swap = (octant & 2) != 0
+    sine, cosine = np.where(swap, near_cos, near_sin), np.where(swap, near_sin, near_cos)
+    return np.where(octant & 4, -sine, sine), np.where((octant - 2) & 4, cosine, -cosine)

@@ -1,0 +1,44 @@
+"""`torch.Size`: the shape of a tensor."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+__all__ = ["Size"]
+
+
+class Size(tuple):
+    """A tuple of ints, printed as ``torch.Size([2, 3])``.
+
+    Reference: https://docs.pytorch.org/docs/stable/size.html
+    """
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """Number of elements of a tensor of this size."""
+        return math.prod(self)
+
+    def __repr__(self) -> str:
+        return f"torch.Size([{', '.join(map(repr, self))}])"
+
+    __str__ = __repr__
+
+    def __getitem__(self, index: Any) -> Any:
+        item = super().__getitem__(index)
+        return Size(item) if isinstance(index, slice) else item
+
+    def __add__(self, other: Any) -> Size:
+        return Size(super().__add__(tuple(other)))
+
+    def __radd__(self, other: Any) -> Size:
+        return Size(tuple(other) + tuple(self))
+
+    def __mul__(self, count: Any) -> Size:
+        return Size(super().__mul__(count))
+
+    __rmul__ = __mul__
+
+    def __reduce__(self) -> Any:
+        return (Size, (tuple(self),))

@@ -1,0 +1,93 @@
+"""Numbers that stay inputs of a traced program: an optimizer's `lr` during `compile`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from . import storage
+
+__all__ = ["SymNumber"]
+
+
+class SymNumber:
+    """A Python number whose value at the time of the trace is known, and which the traced program takes as an input.
+
+    Arithmetic builds up the traced value. Asking for the plain number (`float()`, `bool()`, a comparison) gives it and
+    tells the trace that the compiled program only holds while that number stays the same.
+
+    Attributes:
+        value: the Python number at the time of the trace.
+        array: the weakly typed 0-dim tracer.
+        sources: keys of the inputs it was computed from.
+    """
+
+    __slots__ = ("array", "sources", "value")
+
+    def __init__(self, value: Any, array: Any, sources: frozenset[Any]) -> None:
+        self.value = value
+        self.array = array
+        self.sources = sources
+
+    def concrete(self) -> Any:
+        """The plain number; the trace will be redone when it changes."""
+        if storage.overlay is not None:
+            storage.overlay.guard_numbers(self.sources)
+        return self.value
+
+    def __jax_array__(self) -> Any:
+        return self.array
+
+    def item(self) -> Any:
+        return self.concrete()
+
+    def __repr__(self) -> str:
+        return repr(self.concrete())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.concrete(), spec)
+
+    def __reduce__(self) -> Any:
+        return (type(self.value), (self.concrete(),))
+
+
+def _binary(fn: Callable[[Any, Any], Any], swap: bool = False) -> Callable[[SymNumber, Any], Any]:
+    def method(self: SymNumber, other: Any) -> Any:
+        if isinstance(other, SymNumber):
+            value, array, sources = other.value, other.array, self.sources | other.sources
+        elif isinstance(other, int | float | complex):
+            value, array, sources = other, other, self.sources
+        else:
+            return NotImplemented
+        if swap:
+            return SymNumber(fn(value, self.value), fn(array, self.array), sources)
+        return SymNumber(fn(self.value, value), fn(self.array, array), sources)
+
+    return method
+
+
+def _unary(fn: Callable[[Any], Any]) -> Callable[[SymNumber], Any]:
+    return lambda self: SymNumber(fn(self.value), fn(self.array), self.sources)
+
+
+def _compare(fn: Callable[[Any, Any], Any]) -> Callable[[SymNumber, Any], Any]:
+    def method(self: SymNumber, other: Any) -> Any:
+        if isinstance(other, SymNumber):
+            other = other.concrete()
+        elif not isinstance(other, int | float | complex):
+            return NotImplemented
+        return fn(self.concrete(), other)
+
+    return method
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    setattr(SymNumber, f"__{_name}__", _binary(getattr(operator, _name)))
+    setattr(SymNumber, f"__r{_name}__", _binary(getattr(operator, _name), swap=True))
+for _name in ("neg", "pos", "abs"):
+    setattr(SymNumber, f"__{_name}__", _unary(getattr(operator, _name)))
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(SymNumber, f"__{_name}__", _compare(getattr(operator, _name)))
+for _name, _fn in {"bool": bool, "float": float, "int": int, "complex": complex, "index": operator.index, "hash": hash}.items():
+    setattr(SymNumber, f"__{_name}__", lambda self, _fn=_fn: _fn(self.concrete()))

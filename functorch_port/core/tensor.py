@@ -1,0 +1,856 @@
+"""`Tensor`: a handle on a `Storage`, an optional view of it, and autograd metadata."""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..autograd import grad_mode
+from ..autograd.node import Hooks, RemovableHandle
+from . import device as devices
+from . import dtypes, storage
+from .size import Size
+from .storage import Storage
+
+__all__ = ["Tensor", "View", "wrap"]
+
+_grad = grad_mode.state
+
+LEAF_INPLACE = "a leaf Variable that requires grad is being used in an in-place operation."
+VIEW_OF_LEAF_INPLACE = "a view of a leaf Variable that requires grad is being used in an in-place operation."
+OVERLAP = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+    "Please clone() the tensor before performing the operation."
+)
+
+
+class View:
+    """How a tensor looks into its Storage: a chain of view ops, each the plan of an op with its dynamic arguments.
+
+    The value last computed is kept together with the array it came from; arrays are immutable, so identity is freshness.
+    """
+
+    __slots__ = ("cache", "extra", "parent", "plan", "source")
+
+    def __init__(self, parent: View | None, plan: Any, extra: tuple[Any, ...], source: Any, cache: Any) -> None:
+        self.parent = parent
+        self.plan = plan
+        self.extra = extra
+        self.source = source
+        self.cache = cache
+
+    def chain(self) -> list[View]:
+        """The views from the Storage outwards."""
+        links: list[View] = []
+        view: View | None = self
+        while view is not None:
+            links.append(view)
+            view = view.parent
+        return links[::-1]
+
+    def get(self, cell: Storage) -> Any:
+        """The view's value."""
+        base = cell.value
+        if base is self.source:
+            return self.cache
+        inner = base if self.parent is None else self.parent.get(cell)
+        if storage.overlay is not None:
+            return self.plan.fn(inner, *self.extra)
+        with storage.x64():
+            value = self.plan.jit(inner, *self.extra)
+        self.source, self.cache = base, value
+        return value
+
+    def put(self, cell: Storage, value: Any) -> None:
+        """Write ``value`` through the view into the Storage."""
+        links = self.chain()
+        fn, jitted = _put_through(tuple(link.plan for link in links))
+        args = (cell.value, value, tuple(link.extra for link in links))
+        if storage.overlay is not None:
+            cell.value = fn(*args)
+            return
+        with storage.x64():
+            cell.value = jitted(*args)
+        self.source, self.cache = cell._value, value
+
+
+@functools.lru_cache(maxsize=None)
+def _put_through(plans: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """``put(base, value, extras) -> base`` with ``value`` written where the chain of view ops looks; and its jitted form."""
+    fns = [plan.fn for plan in plans]
+
+    def put(base: Any, value: Any, extras: Sequence[Sequence[Any]]) -> Any:
+        inner = [base]
+        for fn, extra in zip(fns, extras, strict=True):
+            inner.append(fn(inner[-1], *extra))
+        for fn, extra, source in zip(fns[::-1], extras[::-1], inner[-2::-1], strict=True):
+            value = _scatter(lambda x, fn=fn, extra=extra: fn(x, *extra), source, value)
+        return value
+
+    return put, jax.jit(put)
+
+
+def _scatter(view: Callable[[Any], Any], base: Any, value: Any) -> Any:
+    """``base`` with ``value`` where ``view`` looks. A view is a gather, so its transpose says where elements go."""
+    if base.dtype == np.bool_:
+        return _scatter(view, base.astype(np.int8), value.astype(np.int8)).astype(np.bool_)
+    (moved,) = jax.linear_transpose(view, base)(value)
+    if value.size == base.size:
+        return moved
+    flags = jax.ShapeDtypeStruct(base.shape, np.int8)
+    (seen,) = jax.linear_transpose(view, flags)(jax.numpy.ones(value.shape, np.int8))
+    return jax.numpy.where(seen != 0, moved, base)
+
+
+@functools.lru_cache(maxsize=4096)
+def _layout(shape: tuple[int, ...], links: tuple[tuple[Any, tuple[Any, ...]], ...]) -> tuple[tuple[int, ...], int]:
+    """Element strides and offset of a view, read off an array of positions."""
+    with storage.x64():
+        index = jax.numpy.arange(math.prod(shape)).reshape(shape)
+        for plan, extra in links:
+            index = plan.jit(index, *extra)
+        positions = np.asarray(index)
+    if positions.size == 0:
+        return contiguous_strides(positions.shape), 0
+    origin = int(positions.flat[0])
+    default = contiguous_strides(positions.shape)
+    strides = []
+    for dim, size in enumerate(positions.shape):
+        step = [0] * positions.ndim
+        step[dim] = 1
+        strides.append(int(positions[tuple(step)]) - origin if size > 1 else default[dim])
+    return tuple(strides), origin
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Element strides of a contiguous tensor."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+_new = object.__new__
+
+
+def wrap(value: Any) -> Tensor:
+    """A fresh Tensor around an array."""
+    tensor = _new(Tensor)
+    tensor._storage = Storage(value)
+    tensor._view = tensor._base = tensor._grad_fn = tensor._grad = tensor._accumulator = None
+    tensor._requires_grad = False
+    tensor._output_nr = 0
+    return tensor
+
+
+class _TensorMeta(type):
+    """Makes ``isinstance(x, torch.FloatTensor)``-like checks and the legacy constructor possible on one class."""
+
+
+class Tensor(metaclass=_TensorMeta):
+    """A multi-dimensional array with PyTorch's semantics on JAX.
+
+    Calling the class is the legacy constructor: ``Tensor(2, 3)`` is uninitialised (zeros here), ``Tensor([1, 2])`` holds
+    the data in the default dtype. Use :func:`functorch_port.tensor` instead.
+
+    Reference: https://docs.pytorch.org/docs/stable/tensors.html
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_accumulator", "_base", "_grad", "_grad_fn", "_output_nr", "_requires_grad", "_storage", "_view")  # fmt: skip
+    __array_priority__ = 1000
+
+    #: how often an in-place op on this tensor or a view of it changed its history; views compare it with `_rebased`
+    _rebases = 0
+    _rebased = 0
+    _hooks: Hooks | None = None
+    _post_accumulate_hooks: Hooks | None = None
+    _retains_grad = False
+    is_sparse = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = False
+    names = None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
+        tensor = _new(cls)
+        tensor._view = tensor._base = tensor._grad_fn = tensor._grad = tensor._accumulator = None
+        tensor._requires_grad = False
+        tensor._output_nr = 0
+        return tensor
+
+    def __init__(self, *args: Any, device: Any = None) -> None:
+        from . import creation
+
+        self._storage = creation.legacy(args, device)._storage
+
+    @classmethod
+    def _wrap(cls, value: Any) -> Tensor:
+        return wrap(value)
+
+    # ---------------------------------------------------------------- value
+
+    @property
+    def _value(self) -> Any:
+        """The current array (a tracer during a trace)."""
+        if self._view is None:
+            return self._storage.value
+        return self._view.get(self._storage)
+
+    def _set_value(self, value: Any) -> None:
+        """Write in place, through views; counts up the version; not recorded."""
+        if self._view is None:
+            self._storage.value = value
+        else:
+            self._view.put(self._storage, value)
+
+    def jax(self) -> jax.Array:
+        """The value as a `jax.Array` (an immutable snapshot; nothing is copied)."""
+        return self._value
+
+    __jax_array__ = jax
+
+    def _aval(self) -> Any:
+        return self._storage._value if self._view is None else self._value
+
+    @property
+    def shape(self) -> Size:
+        return Size(self._value.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension."""
+        if dim is None:
+            return self.shape
+        shape = self._value.shape
+        if not -max(len(shape), 1) <= dim < max(len(shape), 1):
+            n = max(len(shape), 1)
+            raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
+        if not shape:
+            raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+        return shape[dim]
+
+    @property
+    def ndim(self) -> int:
+        return len(self._value.shape)
+
+    def dim(self) -> int:
+        """Number of dimensions."""
+        return len(self._value.shape)
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """Number of elements."""
+        return math.prod(self._value.shape)
+
+    nelement = numel
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        return dtypes.from_np(self._value.dtype)
+
+    @property
+    def itemsize(self) -> int:
+        return self._value.dtype.itemsize
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self._value.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.numel() * self.itemsize
+
+    @property
+    def device(self) -> devices.device:
+        value = self._storage._value
+        if isinstance(value, jax.ShapeDtypeStruct):
+            return devices.device("meta")
+        if isinstance(value, jax.core.Tracer):
+            return devices.get_default_device()
+        return _device_of(value)
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.device.type == "cpu"
+
+    @property
+    def is_meta(self) -> bool:
+        return self.device.type == "meta"
+
+    def get_device(self) -> int:
+        """Index of the device, -1 on the CPU."""
+        return -1 if self.is_cpu else (self.device.index or 0)
+
+    @property
+    def layout(self) -> Any:
+        from . import layout
+
+        return layout.strided
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        return self.dtype.is_complex
+
+    def is_signed(self) -> bool:
+        return self.dtype.is_signed
+
+    @property
+    def _version(self) -> int:
+        return self._storage.version
+
+    # --------------------------------------------------------------- layout
+
+    def _layout(self) -> tuple[tuple[int, ...], int]:
+        if self._view is None:
+            return contiguous_strides(self._value.shape), 0
+        links = []
+        for link in self._view.chain():
+            extra = tuple(int(e) if not isinstance(e, int) and not isinstance(e, jax.core.Tracer) else e for e in link.extra)
+            if any(isinstance(e, jax.core.Tracer) for e in extra):
+                extra = (0,) * len(extra)  # a traced position: strides do not depend on it
+            links.append((link.plan, extra))
+        with storage_suspended():
+            return _layout(self._storage._shape(), tuple(links))
+
+    def _strides(self) -> tuple[int, ...]:
+        return self._layout()[0]
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Element strides, as PyTorch's layout of the same views would have them."""
+        strides = self._strides()
+        return strides if dim is None else strides[dim]
+
+    def storage_offset(self) -> int:
+        """Position of the first element in the Storage."""
+        return self._layout()[1]
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether the elements lie in order, as PyTorch's layout of the same views would."""
+        if self._view is None:
+            return True
+        shape, strides = self._value.shape, self._strides()
+        wanted = contiguous_strides(shape)
+        return all(n == 1 or a == b for n, a, b in zip(shape, strides, wanted, strict=True)) or math.prod(shape) == 0
+
+    def _overlaps(self) -> bool:
+        return self._view is not None and any(
+            s == 0 and n > 1 for s, n in zip(self._strides(), self._value.shape, strict=True)
+        )
+
+    def data_ptr(self) -> int:
+        """An address-like number: equal for tensors that start at the same element of one Storage."""
+        return id(self._storage) + self.storage_offset() * self.itemsize
+
+    def untyped_storage(self) -> Storage:
+        """The `Storage` that holds the value."""
+        return self._storage
+
+    storage = typed_storage = untyped_storage
+
+    def _is_view(self) -> bool:
+        return self._base is not None
+
+    is_shared = is_pinned = lambda self: False
+
+    def share_memory_(self) -> Tensor:
+        return self
+
+    def pin_memory(self, device: Any = None) -> Tensor:
+        return self
+
+    # ------------------------------------------------------------- autograd
+
+    def _sync_view(self) -> None:
+        """After an in-place op on the base, a view's history starts from the base's new one."""
+        base = self._base
+        if base is None or self._rebased == base._rebases:
+            return
+        from .dispatch import run
+
+        self._rebased = base._rebases
+        with grad_mode.enable_grad():
+            current = base
+            for link in self._view.chain():  # type: ignore[union-attr]
+                current = run(link.plan, [current, *link.extra])
+        self._requires_grad, self._grad_fn, self._output_nr = current._requires_grad, current._grad_fn, current._output_nr
+
+    @property
+    def requires_grad(self) -> bool:
+        if self._base is not None:
+            self._sync_view()
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if self.grad_fn is not None:
+            if not value:
+                raise RuntimeError(
+                    "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in "
+                    "a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+                )
+            return
+        if value and not (self.is_floating_point() or self.is_complex()):
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if self._requires_grad != bool(value):
+            if storage.overlay is not None:
+                storage.overlay.note_flag(self, self._requires_grad)
+            storage.bump_epoch()
+        self._requires_grad = bool(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Set `requires_grad` and return the tensor."""
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node that made this tensor, or None for a leaf."""
+        if self._base is not None:
+            self._sync_view()
+        return self._grad_fn
+
+    @property
+    def output_nr(self) -> int:
+        return self._output_nr
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.grad_fn is None
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The accumulated gradient, a Tensor of this tensor's shape, or None."""
+        if self._grad_fn is not None and not self._retains_grad and self._grad is None:
+            warnings.warn(
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+                "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
+                "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure "
+                "you access the leaf Tensor instead.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return self._get_grad()
+
+    def _get_grad(self) -> Tensor | None:
+        if storage.overlay is not None:
+            return storage.overlay.get_grad(self)
+        return self._grad
+
+    def _set_grad(self, grad: Tensor | None) -> None:
+        if storage.overlay is not None:
+            storage.overlay.set_grad(self, grad)
+        else:
+            self._grad = grad
+
+    @grad.setter
+    def grad(self, grad: Tensor | None) -> None:
+        if grad is not None:
+            if not isinstance(grad, Tensor):
+                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(grad).__name__}")
+            if grad is self:
+                raise RuntimeError("can't assign Variable as its own grad")
+            if grad.shape != self.shape:
+                raise RuntimeError(
+                    "assigned grad has data of a different size: "
+                    f"expected {list(self.shape)}, got {list(grad.shape)}"
+                )
+            if grad.dtype != self.dtype:
+                raise RuntimeError(
+                    f"attempting to assign a gradient with dtype '{grad.dtype.scalar_name.lower()}' to a tensor with dtype "
+                    f"'{self.dtype.scalar_name.lower()}'. Please ensure that the gradient and the tensor have the same dtype"
+                )
+        self._set_grad(grad)
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._set_grad(None)
+
+    def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None) -> None:
+        """Compute the gradients of this tensor with respect to the graph's leaves and add them to their ``.grad``.
+
+        Args:
+            gradient: gradient of this tensor, of its shape; may be None for a scalar.
+            retain_graph: keep what the graph saved for another backward. Default: the value of ``create_graph``.
+            create_graph: record the backward itself, for higher derivatives.
+            inputs: accumulate into these tensors only.
+
+        Example:
+            >>> import functorch_port as torch
+            >>> x = torch.tensor([1., 2.], requires_grad=True)
+            >>> (x * x).sum().backward()
+            >>> x.grad
+            tensor([2., 4.])
+
+        Reference: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html
+        """
+        from ..autograd import engine
+
+        engine.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def detach(self) -> Tensor:
+        """A tensor that shares this one's Storage and is cut off from its history."""
+        tensor = _new(Tensor)
+        tensor._storage = self._storage
+        tensor._view = self._view
+        tensor._base = tensor._grad_fn = tensor._grad = tensor._accumulator = None
+        tensor._requires_grad = False
+        tensor._output_nr = 0
+        return tensor
+
+    def detach_(self) -> Tensor:
+        """Cut this tensor off from its history, in place."""
+        if self._base is not None:
+            raise RuntimeError("Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these gradients. To fix this error, please refer to the Optimizer.zero_grad() function in torch/optim/optimizer.py as a solution.")  # noqa: E501
+        self._grad_fn, self._output_nr, self._requires_grad = None, 0, False
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        """A tensor that shares this one's Storage and is invisible to autograd."""
+        return self.detach()
+
+    @data.setter
+    def data(self, other: Tensor) -> None:
+        if not isinstance(other, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
+        if storage.overlay is not None and other.shape == self.shape and other.dtype == self.dtype:
+            self._set_value(other._value)  # in a trace the write is what counts; the handle stays where it is
+            return
+        storage.bump_epoch()
+        self._storage, self._view = other._storage, other._view
+
+    def retain_grad(self) -> None:
+        """Have ``.grad`` filled by backward although this tensor is not a leaf."""
+        if not self.requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if self._grad_fn is None:
+            return
+        self._retains_grad = True
+        node = self._grad_fn
+        if node.retained is None:
+            node.retained = {}
+        node.retained[self._output_nr] = weakref.ref(self)
+
+    @property
+    def retains_grad(self) -> bool:
+        return self._retains_grad
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        """Call ``hook(grad)`` whenever a gradient of this tensor is computed; what it returns replaces the gradient.
+
+        Reference: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.register_hook.html
+        """
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self._hooks is None:
+            node = self.grad_fn
+            self._hooks = Hooks() if node is None else node.hooks_of(self._output_nr)
+        return self._hooks.add(hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
+        """Call ``hook(tensor)`` after a gradient was added to this leaf's ``.grad``."""
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self.grad_fn is not None:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        if self._post_accumulate_hooks is None:
+            self._post_accumulate_hooks = Hooks()
+        return self._post_accumulate_hooks.add(hook)
+
+    # ------------------------------------------------------------- in place
+
+    def _check_inplace(self) -> None:
+        """PyTorch's refusals, before anything is computed."""
+        if _grad.enabled:
+            if self._base is None:
+                if self._requires_grad and self._grad_fn is None:
+                    raise RuntimeError(LEAF_INPLACE)
+            elif self._base._requires_grad and self._base._grad_fn is None:
+                raise RuntimeError(VIEW_OF_LEAF_INPLACE)
+        if self._view is not None and self._overlaps():
+            raise RuntimeError(OVERLAP)
+
+    def _take(self, out: Tensor) -> Tensor:
+        """Become ``out``: the end of every in-place operation."""
+        value = out._value
+        own = self._value
+        if value.shape != own.shape:
+            raise RuntimeError(
+                f"output with shape {list(own.shape)} doesn't match the broadcast shape {list(value.shape)}"
+            )
+        if value.dtype != own.dtype:
+            out = self._cast_result(out)
+            value = out._value
+        history = out._requires_grad or self._requires_grad or (self._base is not None and self._base._requires_grad)
+        if not (history and _grad.enabled):
+            self._set_value(value)
+        elif self._base is None:
+            self._set_value(value)
+            self._requires_grad, self._grad_fn, self._output_nr = out._requires_grad, out._grad_fn, out._output_nr
+            self._rebases += 1
+            self._hooks = None
+        else:
+            self._take_through_base(out)
+        return self
+
+    def _cast_result(self, out: Tensor) -> Tensor:
+        from .promotion import can_cast
+
+        if not can_cast(out.dtype, self.dtype):
+            raise RuntimeError(
+                f"result type {out.dtype.scalar_name} can't be cast to the desired output type {self.dtype.scalar_name}"
+            )
+        return out.to(self.dtype)
+
+    def _take_through_base(self, out: Tensor) -> None:
+        """An in-place op on a view, recorded: the base becomes a copy with the new slice (PyTorch's ``CopySlices``)."""
+        from .dispatch import run
+
+        base = self._base
+        assert base is not None and self._view is not None
+        links = self._view.chain()
+        new = run(_copy_slices(tuple(link.plan for link in links), tuple(link.extra for link in links)), [base, out])
+        base._storage.value = new._value
+        base._requires_grad, base._grad_fn, base._output_nr = new._requires_grad, new._grad_fn, new._output_nr
+        base._rebases += 1
+        self._sync_view()
+
+    def _assign_out(self, result: Tensor) -> None:
+        """Receive an ``out=`` result; resizes as PyTorch does."""
+        if result.dtype != self.dtype:
+            result = self._cast_result(result)
+        if result.shape == self.shape:
+            self._set_value(result._value)
+            return
+        if self.numel() != 0:
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {list(self.shape)}, which does not "
+                f"match the required output shape {list(result.shape)}. This behavior is deprecated, and in a future PyTorch "
+                "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out tensor t "
+                "by resizing it, inplace, to zero elements with t.resize_(0).",
+                UserWarning,
+                stacklevel=4,
+            )
+        self._storage, self._view, self._base = Storage(result._value), None, None
+
+    # ---------------------------------------------------------------- host
+
+    def _host(self, what: str) -> np.ndarray:
+        """The value on the host."""
+        value = self._value
+        if isinstance(value, jax.core.Tracer):
+            raise RuntimeError(
+                f"{what} needs a value that is not known while the function is being compiled. Return the tensor and look "
+                "at it outside, choose between tensors with torch.where, or branch with functorch_port.func.cond."
+            )
+        if isinstance(value, jax.ShapeDtypeStruct):
+            raise RuntimeError(f"{what} cannot be called on meta tensors")
+        return np.asarray(value)
+
+    def item(self) -> Any:
+        """The value of a one-element tensor as a Python number."""
+        if self.numel() != 1:
+            raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
+        array = self._host("Tensor.item()")
+        return array.item() if array.dtype.kind != "V" else float(array.astype(np.float32).reshape(()))
+
+    def tolist(self) -> Any:
+        """The value as nested lists of Python numbers (a number for a 0-dim tensor)."""
+        array = self._host("Tensor.tolist()")
+        return (array if array.dtype.kind != "V" else array.astype(np.float32)).tolist()
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The value as a numpy array: a snapshot that can be written to without changing the tensor.
+
+        Reference: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.numpy.html
+        """
+        if self.requires_grad and not force:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        if not self.is_cpu and not force and not self.is_meta and not isinstance(self._value, jax.core.Tracer):
+            raise TypeError(
+                f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+                "memory first."
+            )
+        if self.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+            raise TypeError(f"Got unsupported ScalarType {self.dtype.scalar_name}")
+        return np.array(self._host("Tensor.numpy()"))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self._value.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> Any:
+        return self._value.__dlpack_device__()
+
+    def __bool__(self) -> bool:
+        n = self.numel()
+        if n != 1:
+            raise RuntimeError(f"Boolean value of Tensor with {'more than one value' if n else 'no values'} is ambiguous")
+        return bool(self._host("bool(tensor)").reshape(()))
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self.numel() != 1 or self.dtype.is_floating_point or self.dtype.is_complex:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __len__(self) -> int:
+        shape = self._value.shape
+        if not shape:
+            raise TypeError("len() of a 0-d tensor")
+        return shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))  # type: ignore[attr-defined]
+
+    def __contains__(self, element: Any) -> bool:
+        if isinstance(element, Tensor | int | float | complex):
+            return bool((element == self).any())
+        raise RuntimeError(
+            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+        )
+
+    __hash__ = object.__hash__
+
+    def __reversed__(self) -> Tensor:
+        return self.flip(0) if self.ndim else self  # type: ignore[attr-defined]
+
+    def __format__(self, spec: str) -> str:
+        if self.ndim == 0 and not self.is_meta and spec:
+            return format(self.item(), spec)
+        return object.__format__(self, spec)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        from . import printing
+
+        return printing.tensor_repr(self)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self)} - {"__dict__"})
+
+    # ------------------------------------------------------- copy and pickle
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if id(self) in memo:
+            return memo[id(self)]
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+                "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
+                "https://github.com/pytorch/pytorch/pull/103001"
+            )
+        cell = memo.get(id(self._storage))
+        if cell is None:
+            cell = memo[id(self._storage)] = Storage(self._storage.value)  # arrays are immutable: nothing to copy
+        new = self._like(cell)
+        memo[id(self)] = new
+        grad = self._get_grad()
+        if grad is not None:
+            new._set_grad(grad.__deepcopy__(memo))
+        return new
+
+    def _like(self, cell: Storage) -> Tensor:
+        new = _new(type(self))
+        new._storage, new._view = cell, self._view
+        new._base = new._grad_fn = new._grad = new._accumulator = None
+        new._requires_grad, new._output_nr = self._requires_grad, 0
+        new.__dict__.update({k: v for k, v in self.__dict__.items() if not k.startswith("_") or k == "_is_param"})
+        return new
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if not self.is_leaf:
+            raise RuntimeError("Tensors that are not graph leaves cannot be pickled; call detach() first")
+        view = None if self._view is None else (tuple(self.shape), *self._layout())
+        extra = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
+        return (_rebuild, (type(self), self._storage, view, self._requires_grad, extra))
+
+
+def _rebuild(cls: type[Tensor], cell: Storage, view: Any, requires_grad: bool, extra: dict[str, Any]) -> Tensor:
+    """Unpickle a tensor; tensors that shared a Storage share it again."""
+    tensor = _new(cls)
+    tensor._storage = cell
+    tensor._view = tensor._base = tensor._grad_fn = tensor._grad = tensor._accumulator = None
+    tensor._requires_grad, tensor._output_nr = requires_grad, 0
+    if view is not None:
+        from . import bind
+
+        size, strides, offset = view
+        strided = bind.function("as_strided")(tensor.detach(), size, strides, offset)
+        tensor._view = strided._view
+    tensor.__dict__.update(extra)
+    return tensor
+
+
+@functools.lru_cache(maxsize=4096)
+def _copy_slices(plans: tuple[Any, ...], extras: tuple[Any, ...]) -> Any:
+    from .dispatch import Plan
+
+    put, _ = _put_through(plans)
+    return Plan(lambda base, value: put(base, value, extras), "copy_slices", "CopySlices")
+
+
+_DEVICES: dict[Any, devices.device] = {}
+
+
+def _device_of(value: Any) -> devices.device:
+    sharding = value.sharding
+    found = _DEVICES.get(sharding)
+    if found is None:
+        found = _DEVICES[sharding] = devices.from_jax(next(iter(sharding.device_set)))
+    return found
+
+
+class storage_suspended:
+    """Compute on the host's own account while a trace is going on."""
+
+    def __enter__(self) -> None:
+        self._overlay, storage.overlay = storage.overlay, None
+        self._eager = jax.ensure_compile_time_eval()
+        self._eager.__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        self._eager.__exit__(*exc)
+        storage.overlay = self._overlay
+
+
+def _flatten(tensor: Tensor) -> tuple[tuple[Any, ...], Any]:
+    return (tensor._value,), (type(tensor), tensor._requires_grad)
+
+
+def _unflatten(aux: Any, children: Sequence[Any]) -> Tensor:
+    cls, requires_grad = aux
+    tensor = wrap(children[0])
+    if cls is not Tensor:
+        new = _new(cls)
+        for slot in ("_storage", "_view", "_base", "_grad_fn", "_grad", "_accumulator", "_output_nr"):
+            setattr(new, slot, getattr(tensor, slot))
+        tensor = new
+    tensor._requires_grad = requires_grad
+    return tensor
+
+
+jax.tree_util.register_pytree_node(Tensor, _flatten, _unflatten)

@@ -1,0 +1,230 @@
+"""Copies and casts: ``to``, ``clone``, ``copy_``, ``fill_`` and the methods named after dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..core import storage
+from ..core import device as devices
+from ..core import dtypes
+from ..core.dispatch import Op
+from ..core.registry import Array, composite, op, ops
+from ..core.tensor import Tensor
+from ._common import check_expand
+
+__all__: list[str] = []
+
+
+@op("to_dtype", where="", node="ToCopyBackward0")
+def to_dtype(input: Array, dtype: dtypes.dtype) -> Any:
+    """``input`` in another dtype; complex to real drops the imaginary part."""
+    if jnp.iscomplexobj(input) and not dtype.is_complex and dtype is not dtypes.bool_:
+        input = input.real
+    if jnp.issubdtype(input.dtype, jnp.floating) and dtype.np.kind in "iu":
+        input = jnp.trunc(input)
+        if dtype.np.itemsize < 8:  # PyTorch goes through int64 and wraps; XLA would saturate
+            input = input.astype(jnp.int64)
+    return input.astype(dtype.np)
+
+
+@op("to_device", where="", node="ToCopyBackward0")
+def to_device(input: Array, device: devices.device) -> Any:
+    """``input`` on another device."""
+    return jax.device_put(input, devices.to_jax(device))
+
+
+@op("clone", where="torch method", node="CloneBackward0")
+def clone(input: Array, memory_format: Any = None) -> Any:
+    """A copy with a Storage of its own (arrays are immutable, so nothing is moved until one of the two is written)."""
+    return jnp.asarray(input)
+
+
+@op("alias", where="torch", view=True, node="AliasBackward0")
+def alias(input: Array) -> Any:
+    """A view of everything."""
+    return input
+
+
+@op("copy", where="", node="CopyBackwards")
+def copy(input: Array, src: Array) -> Any:
+    """``src`` in the shape and dtype of ``input``."""
+    if src.shape != input.shape:
+        check_expand(src.shape, input.shape)
+    if jnp.iscomplexobj(src) and not jnp.iscomplexobj(input):
+        src = src.real
+    return jnp.broadcast_to(src.astype(input.dtype), input.shape)
+
+
+@op("fill", where="torch", node="FillBackward0")
+def fill(input: Array, value: Array) -> Any:
+    """``value`` in the shape and dtype of ``input``."""
+    if getattr(value, "ndim", 0) != 0:
+        raise RuntimeError(
+            f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+        )
+    return jnp.full(input.shape, value, input.dtype)
+
+
+_to_dtype, _to_device, _clone, _copy, _fill = (Op(ops[n]) for n in ("to_dtype", "to_device", "clone", "copy", "fill"))
+
+
+def _same_place(tensor: Tensor, device: devices.device) -> bool:
+    have = tensor.device
+    return have == device or (have.type == device.type and device.index is None)
+
+
+def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False) -> Tensor:
+    out = self
+    if dtype is not None and out.dtype is not dtype:
+        out = _to_dtype(out, dtype)
+    if device is not None:
+        where = devices.as_device(device)
+        if where.type == "meta":
+            value = out._value
+            out = Tensor._wrap(jax.ShapeDtypeStruct(value.shape, value.dtype))
+        elif not _same_place(out, where):
+            if out.is_meta:
+                raise NotImplementedError(
+                    "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
+                    "torch.nn.Module.to() when moving module from meta to a different device."
+                )
+            out = _to_device(out, where)
+    return _clone(out) if copy and out is self else out
+
+
+@composite("to", where="method")
+def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """This tensor in another dtype or on another device; itself if nothing changes.
+
+    Args: ``to(dtype)``, ``to(device, dtype=None)`` or ``to(other)``; ``copy=True`` always copies.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html
+    """
+    unknown = set(kwargs) - {"dtype", "device", "non_blocking", "copy", "memory_format", "other"}
+    if unknown:
+        raise TypeError(f"to() received an invalid combination of arguments - got an unexpected keyword argument '{min(unknown)}'")
+    dtype, device, copy = kwargs.get("dtype"), kwargs.get("device"), kwargs.get("copy", False)
+    rest = [*args, *([kwargs["other"]] if "other" in kwargs else [])]
+    for position, arg in enumerate(rest):
+        if isinstance(arg, dtypes.dtype):
+            dtype = arg
+        elif isinstance(arg, Tensor):
+            dtype, device = arg.dtype, arg.device
+        elif isinstance(arg, bool):
+            copy = copy or (arg if position == 3 else False)
+        elif arg is not None:
+            device = arg
+    return _to(self, dtype, device, copy)
+
+
+@composite("type", where="method")
+def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The legacy type name, or this tensor in another dtype."""
+    if dtype is None:
+        return f"torch.{'cuda.' if self.is_cuda else ''}{self.dtype.scalar_name}Tensor"
+    if isinstance(dtype, str):
+        names = {f"torch.{d.scalar_name}Tensor": d for d in dtypes.ALL}
+        if dtype not in names:
+            raise ValueError(f"invalid type: '{dtype}'")
+        dtype = names[dtype]
+    return _to(self, getattr(dtype, "_dtype", dtype), None)
+
+
+@composite("type_as", where="method")
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """This tensor in the dtype and on the device of ``other``."""
+    return _to(self, other.dtype, other.device)
+
+
+@composite("cpu", where="method")
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """This tensor on the CPU."""
+    return _to(self, None, "cpu")
+
+
+@composite("cuda", where="method")
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+    """This tensor on a GPU."""
+    return _to(self, None, devices.device("cuda", device) if isinstance(device, int) else device or "cuda")
+
+
+@composite("contiguous", where="method")
+def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+    """This tensor if it is contiguous, else a copy that is."""
+    return self if self.is_contiguous() else _clone(self)
+
+
+@composite("copy_", where="method")
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Write ``src`` into this tensor, broadcast and cast to fit."""
+    self._check_inplace()
+    return self._take(_copy(self, src))
+
+
+@composite("fill_", where="torch method")
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Write one number everywhere."""
+    self._check_inplace()
+    return self._take(_fill(self, value))
+
+
+@composite("zero_", where="torch method")
+def zero_(self: Tensor) -> Tensor:
+    """Write zeros everywhere."""
+    self._check_inplace()
+    return self._take(_fill(self, 0))
+
+
+@composite("resize_", where="method")
+def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
+    """Change the size in place; elements are kept in order, new ones are zero."""
+    from ..core.creation import _shape
+
+    shape = _shape(size, "resize_")
+    flat = self._value.reshape(-1)
+    count = 1
+    for n in shape:
+        count *= n
+    with storage.x64():
+        flat = jnp.pad(flat, (0, max(0, count - flat.size)))[:count]
+    self._storage, self._view, self._base = storage.Storage(flat.reshape(shape)), None, None
+    return self
+
+
+@composite("set_", where="method")
+def set_(self: Tensor, source: Tensor) -> Tensor:
+    """Share the Storage of ``source``."""
+    self.data = source
+    return self
+
+
+@composite("apply_", where="method")
+def apply_(self: Tensor, callable: Any) -> Tensor:
+    """Replace every element by ``callable(element)``; slow, for small CPU tensors."""
+    import numpy as np
+
+    flat = [callable(v) for v in self._host("Tensor.apply_()").reshape(-1).tolist()]
+    with storage.x64():
+        self._set_value(jnp.asarray(np.array(flat).reshape(self.shape), self._value.dtype))
+    return self
+
+
+def _caster(name: str, dtype: dtypes.dtype) -> None:
+    def method(self: Tensor, memory_format: Any = None) -> Tensor:
+        return _to(self, dtype, None)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"This tensor as ``{dtype!r}``."
+    composite(name, where="method")(method)
+
+
+for _name, _dtype in {
+    "bool": dtypes.bool_, "byte": dtypes.uint8, "char": dtypes.int8, "short": dtypes.int16, "int": dtypes.int32,
+    "long": dtypes.int64, "half": dtypes.float16, "bfloat16": dtypes.bfloat16, "float": dtypes.float32,
+    "double": dtypes.float64, "cfloat": dtypes.complex64, "cdouble": dtypes.complex128,
+}.items():  # fmt: skip
+    _caster(_name, _dtype)
+
