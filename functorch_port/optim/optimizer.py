@@ -1,0 +1,450 @@
+"""The `Optimizer` base class: parameter groups, per-parameter state, hooks, `state_dict`."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
+from itertools import chain
+from typing import Any, TypeAlias
+
+from ..autograd import grad_mode
+from ..autograd.node import RemovableHandle
+from ..core import dtypes, storage
+from ..core.tensor import Tensor
+
+__all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
+
+ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+StateDict: TypeAlias = dict[str, Any]
+
+
+class _RequiredParameter:
+    """Marks an entry of ``defaults`` that every group must bring itself."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _RequiredParameter:
+        return self
+
+    def __reduce__(self) -> str:
+        return "required"
+
+
+required = _RequiredParameter()
+
+_step_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+_step_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+_HOOK_TABLES = (
+    "_optimizer_step_pre_hooks",
+    "_optimizer_step_post_hooks",
+    "_optimizer_state_dict_pre_hooks",
+    "_optimizer_state_dict_post_hooks",
+    "_optimizer_load_state_dict_pre_hooks",
+    "_optimizer_load_state_dict_post_hooks",
+)
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` before the step of every optimizer.
+
+    Args:
+        hook: may return None or a new ``(args, kwargs)``.
+
+    Returns:
+        A handle whose ``remove()`` takes the hook away.
+    """
+    return _register(_step_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` after the step of every optimizer; returns a handle with ``remove()``."""
+    return _register(_step_post_hooks, hook)
+
+
+def _register(table: OrderedDict[int, Callable[..., Any]], hook: Callable[..., Any], prepend: bool = False) -> Any:
+    handle = RemovableHandle(table)
+    table[handle.id] = hook
+    if prepend:
+        table.move_to_end(handle.id, last=False)
+    return handle
+
+
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """``step`` between its pre and post hooks, announced to a trace in progress."""
+
+    @functools.wraps(step)
+    def hooked(*args: Any, **kwargs: Any) -> Any:
+        self = args[0]
+        if storage.overlay is not None:
+            storage.overlay.note_optimizer(self)
+        if _step_pre_hooks or self._optimizer_step_pre_hooks:
+            for hook in (*_step_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
+                changed = hook(self, args, kwargs)
+                if isinstance(changed, tuple) and len(changed) == 2:
+                    args, kwargs = changed
+                elif changed is not None:
+                    raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+        out = step(*args, **kwargs)
+        if _step_post_hooks or self._optimizer_step_post_hooks:
+            for hook in (*self._optimizer_step_post_hooks.values(), *_step_post_hooks.values()):
+                hook(self, args, kwargs)
+        return out
+
+    hooked.hooked = True  # type: ignore[attr-defined]
+    return hooked
+
+
+def switch_grad(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Run ``step`` with recording off, or on if the optimizer was made with ``differentiable=True``."""
+
+    @functools.wraps(step)
+    def switched(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        before = grad_mode.state.enabled
+        grad_mode.state.enabled = bool(self.defaults["differentiable"])
+        try:
+            return step(self, *args, **kwargs)
+        finally:
+            grad_mode.state.enabled = before
+
+    return switched
+
+
+def typename(x: object) -> str:
+    """What PyTorch's messages call the type of ``x``: ``torch.FloatTensor`` for a tensor, else the qualified name."""
+    if isinstance(x, Tensor):
+        return str(x.type())
+    kind = x if isinstance(x, type) else type(x)
+    prefix = "" if kind.__module__ in ("builtins", "__builtin__", None) else kind.__module__ + "."
+    return prefix + kind.__qualname__
+
+
+class Optimizer:
+    r"""Base class of all optimizers.
+
+    A subclass calls ``super().__init__(params, defaults)`` and defines ``step``: in it, it may loop over
+    ``self.param_groups`` and write to the parameters with tensor operations, or do the whole update in one jitted call.
+
+    Args:
+        params: parameters, ``(name, parameter)`` pairs, or dicts with a ``"params"`` entry and hyperparameters of their own.
+        defaults: hyperparameters of the groups that do not set them.
+
+    Attributes:
+        defaults: as given.
+        param_groups: the list of groups, plain dicts that may be edited at any time.
+        state: what the optimizer remembers for each parameter, keyed by the parameter itself.
+
+    Raises:
+        TypeError: if ``params`` is a tensor, or holds something that is not a tensor.
+        ValueError: if there are no parameters, one is not a leaf, or one is in two groups.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> class SignDescent(torch.optim.Optimizer):
+        ...     def __init__(self, params, lr=0.1):
+        ...         super().__init__(params, {"lr": lr})
+        ...
+        ...     @torch.no_grad()
+        ...     def step(self, closure=None):
+        ...         for group in self.param_groups:
+        ...             for p in group["params"]:
+        ...                 if p.grad is not None:
+        ...                     p.sub_(p.grad.sign(), alpha=group["lr"])
+        >>> w = torch.nn.Parameter(torch.tensor([1.0, -1.0]))
+        >>> optimizer = SignDescent([w], lr=0.5)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> w.detach()
+        tensor([ 0.5000, -0.5000])
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/optim.html#torch.optim.Optimizer
+    """
+
+    defaults: dict[str, Any]
+    state: defaultdict[Any, Any]
+    param_groups: list[dict[str, Any]]
+    # State that `compile` makes ahead of the first step; `take_premade` moves it to `state`.
+    _premade: dict[Any, dict[str, Any]]
+
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        self._prepare()
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be "
+                f"an iterable of Tensors or dicts, but got {typename(params)}"
+            )
+        self.state = defaultdict(dict)
+        self.param_groups = []
+        groups: list[Any] = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def _prepare(self) -> None:
+        """Give the instance its hook tables, and its class a `step` that runs them (once per class)."""
+        for name in _HOOK_TABLES:
+            self.__dict__.setdefault(name, OrderedDict())
+        self.__dict__.setdefault("_premade", {})
+        cls = type(self)
+        if not getattr(cls.step, "hooked", False):
+            cls.step = _with_hooks(cls.step)  # type: ignore[method-assign]
+
+    @staticmethod
+    def profile_hook_step(func: Callable[..., Any]) -> Callable[..., Any]:
+        """``func`` with this class's step hooks around it."""
+        return _with_hooks(func)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("state", "param_groups"):
+            storage.bump_epoch()
+        object.__setattr__(self, name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._prepare()
+        self._premade.clear()
+        self.defaults.setdefault("differentiable", False)
+        storage.bump_epoch()
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join([*lines, ")"])
+
+    # ------------------------------------------------------------------ hooks
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` before each step; it may return new ``(args, kwargs)``."""
+        return _register(self._optimizer_step_pre_hooks, hook)  # type: ignore[attr-defined]
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` after each step."""
+        return _register(self._optimizer_step_post_hooks, hook)  # type: ignore[attr-defined]
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer)`` before `state_dict`; first of all hooks with ``prepend``."""
+        return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)  # type: ignore[attr-defined]
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` on the result of `state_dict`; it may return another dict."""
+        return _register(self._optimizer_state_dict_post_hooks, hook, prepend)  # type: ignore[attr-defined]
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` on a shallow copy before loading; it may return another dict."""
+        return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)  # type: ignore[attr-defined]
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer)`` after loading."""
+        return _register(self._optimizer_load_state_dict_post_hooks, hook, prepend)  # type: ignore[attr-defined]
+
+    # ------------------------------------------------------------------ saving and loading
+
+    def state_dict(self) -> StateDict:
+        """The optimizer's state and groups, with parameters replaced by their place in the order of the groups.
+
+        Returns:
+            ``{"state": {place: dict}, "param_groups": [dict]}``; the tensors are the live ones, not copies.
+        """
+        for hook in self._optimizer_state_dict_pre_hooks.values():  # type: ignore[attr-defined]
+            hook(self)
+        place: dict[int, int] = {}
+        start = 0
+        groups = []
+        for group in self.param_groups:
+            for i, p in enumerate(group["params"], start):
+                place.setdefault(id(p), i)
+            start += len(group["params"])
+            packed = {k: v for k, v in group.items() if k != "params"}
+            packed["params"] = [place[id(p)] for p in group["params"]]
+            groups.append(packed)
+        state = {place[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
+        state_dict: StateDict = {"state": state, "param_groups": groups}
+        for hook in self._optimizer_state_dict_post_hooks.values():  # type: ignore[attr-defined]
+            changed = hook(self, state_dict)
+            state_dict = state_dict if changed is None else changed
+        return state_dict
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Take over what `state_dict` of a like optimizer gave.
+
+        Parameters are matched by order. Hyperparameters are overwritten. State tensors get the dtype and device of
+        their parameter, except ``step``.
+
+        Args:
+            state_dict: from `state_dict`; it is not changed.
+
+        Raises:
+            ValueError: if the groups differ in number or size; the optimizer is then unchanged.
+        """
+        state_dict = state_dict.copy()
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():  # type: ignore[attr-defined]
+            changed = hook(self, state_dict)
+            state_dict = state_dict if changed is None else changed
+
+        saved = deepcopy(state_dict["param_groups"])
+        if len(self.param_groups) != len(saved):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(len(g["params"]) != len(s["params"]) for g, s in zip(self.param_groups, saved, strict=True)):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+            )
+        saved_ids = chain.from_iterable(s["params"] for s in saved)
+        params = chain.from_iterable(g["params"] for g in self.param_groups)
+        by_id = dict(zip(saved_ids, params, strict=True))
+        hosted = {i for s in saved if s.get("fused") or s.get("capturable") for i in s["params"]}
+
+        state: defaultdict[Any, Any] = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            if key in by_id:
+                state[by_id[key]] = _fit(by_id[key], value, None, key in hosted)
+            else:
+                state[key] = value
+        for group, new in zip(self.param_groups, saved, strict=True):
+            new["params"] = group["params"]
+            if "param_names" in group:
+                new.setdefault("param_names", group["param_names"])
+        self.__setstate__({"state": state, "param_groups": saved})
+        for hook in self._optimizer_load_state_dict_post_hooks.values():  # type: ignore[attr-defined]
+            hook(self)
+
+    # ------------------------------------------------------------------ training
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters.
+
+        Args:
+            set_to_none: set ``grad`` to None (the default) instead of filling it with zeros. An optimizer skips a
+                parameter whose gradient is None, but takes a step with a gradient of zero.
+        """
+        if storage.overlay is not None:
+            storage.overlay.note_optimizer(self)
+        for group in self.param_groups:
+            for p in group["params"]:
+                # Not read first: a compiled step then need not take the old gradient in.
+                if set_to_none:
+                    p.grad = None
+                elif p.grad is not None:
+                    if p.grad.grad_fn is not None:
+                        p.grad.detach_()
+                    else:
+                        p.grad.requires_grad_(False)
+                    p.grad.zero_()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once.
+
+        Args:
+            closure: recomputes the loss (with gradients on) and returns it; optional for most optimizers.
+
+        Returns:
+            What the closure returned, or None.
+        """
+        raise NotImplementedError
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group of parameters, for instance layers that are trained from now on.
+
+        Args:
+            param_group: ``"params"`` and hyperparameters; those it lacks are filled in from ``defaults``.
+
+        Raises:
+            TypeError: if it is not a dict, its params are a set, or one of them is not a tensor.
+            ValueError: if a parameter is not a leaf or in two groups, names are partly missing, or a required
+                option is.
+        """
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        params = param_group["params"]
+        if isinstance(params, set):
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but "
+                "the ordering of tensors in sets will change between runs. Please use a list instead."
+            )
+        _separate_names(param_group, [params] if isinstance(params, Tensor) else list(params))
+        params = param_group["params"]
+        for p in params:
+            if not isinstance(p, Tensor):
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {typename(p)}")
+            if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):
+                raise ValueError("can't optimize a non-leaf Tensor")
+        for name, default in self.defaults.items():
+            if default is required and name not in param_group:
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+            param_group.setdefault(name, default)
+        if len(params) != len(set(params)):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
+                "see github.com/pytorch/pytorch/issues/40967 for more information",
+                stacklevel=3,
+            )
+        named = "param_names" in param_group
+        if any(named != ("param_names" in group) for group in self.param_groups):
+            raise ValueError(
+                "all optimizer param groups should be with/without names. "
+                f"cannot add param group {'with names' if named else 'without names'} to the optimizer"
+            )
+        if not set(params).isdisjoint(p for group in self.param_groups for p in group["params"]):
+            raise ValueError("some parameters appear in more than one parameter group")
+        self.param_groups.append(param_group)
+        storage.bump_epoch()
+
+
+def _separate_names(group: dict[str, Any], params: Sequence[Any]) -> None:
+    """Store plain parameters under ``params`` and, if they came as pairs, their names under ``param_names``."""
+    names = [p[0] for p in params if isinstance(p, tuple)]
+    group["params"] = [p[1] if isinstance(p, tuple) else p for p in params]
+    if names:
+        if len(names) != len(params):
+            raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+        group["param_names"] = names
+
+
+def _fit(param: Tensor, value: Any, key: Any, hosted: bool) -> Any:
+    """A loaded state value with its tensors moved to the parameter's device and, but for ``step``, its dtype."""
+    if isinstance(value, Tensor):
+        if key == "step":
+            return value.to(dtype=dtypes.float32, device=param.device) if hosted else value
+        if param.is_floating_point():
+            return value.to(dtype=param.dtype, device=param.device)
+        return value.to(device=param.device)
+    if isinstance(value, dict):
+        return {k: _fit(param, v, k, hosted) for k, v in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return type(value)(_fit(param, v, None, hosted) for v in value)  # type: ignore[call-arg]
+    return value
+
+
+def take_premade(optimizer: Optimizer, param: Tensor) -> dict[str, Any]:
+    """The state of ``param``; during a trace, an empty one is first filled with what `compile` made for it."""
+    state: dict[str, Any] = optimizer.state[param]
+    if not state and storage.overlay is not None and param in optimizer._premade:
+        state.update(optimizer._premade.pop(param))
+    return state
+
+
+def to_scalar(x: Any) -> Any:
+    """A one-element tensor as a 0-dim tensor; anything else unchanged."""
+    return x.squeeze() if isinstance(x, Tensor) and x.dim() != 0 else x
+
+
+def check_fused(param: Tensor) -> None:
+    """PyTorch's refusal of parameters that its fused kernels cannot take."""
+    if not param.is_floating_point():
+        devices = ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone"]
+        raise RuntimeError(
+            "`fused=True` requires all the params to be floating point Tensors of "
+            f"supported devices: {devices} but {param.dtype} and {param.device.type}"
+        )

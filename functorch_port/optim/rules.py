@@ -1,0 +1,50 @@
+"""Arithmetic that the update rules share: PyTorch's rounding, on arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from ..core.symbolic import SymNumber
+from ..core.tensor import Tensor
+
+__all__ = ["axpy", "nonzero", "scaled"]
+
+
+def axpy(x: Any, alpha: Any, y: Any) -> Any:
+    """``x + alpha * y`` in the type of ``x``; half types are computed in float32 and rounded once.
+
+    The product stands first: then XLA fuses it into one multiply-add, as PyTorch's ``add(alpha=)`` does.
+    """
+    wide = _wide(x.dtype)
+    return _rounded(_factor(alpha, wide) * y.astype(wide) + x.astype(wide), x.dtype)
+
+
+def scaled(x: Any, factor: Any) -> Any:
+    """``x * factor`` in the type of ``x``, with the same rounding as `axpy`."""
+    wide = _wide(x.dtype)
+    return _rounded(x.astype(wide) * _factor(factor, wide), x.dtype)
+
+
+def nonzero(x: Any) -> bool:
+    """Whether a hyperparameter is in use. Only its being zero is built into a compiled program, not its value."""
+    if isinstance(x, SymNumber):
+        return x.value != 0 or x.concrete() != 0
+    return isinstance(x, Tensor) or bool(x != 0)
+
+
+def _wide(dtype: Any) -> Any:
+    return jnp.float32 if dtype.itemsize < 4 else dtype
+
+
+def _factor(x: Any, wide: Any) -> Any:
+    return jnp.asarray(x, jnp.finfo(wide).dtype)
+
+
+def _rounded(x: Any, dtype: Any) -> Any:
+    if x.dtype == dtype:
+        return x
+    info = jnp.finfo(dtype)  # XLA may drop a pair of conversions, but not this
+    return lax.reduce_precision(x, info.nexp, info.nmant).astype(dtype)

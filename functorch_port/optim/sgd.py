@@ -1,0 +1,231 @@
+"""Stochastic gradient descent: the pure rule, the class, PyTorch's functional twin.
+
+The rule reads, for gradient ``g`` (negated first if ``maximize``), weight decay ``w``, momentum ``m``, dampening ``d``:
+
+    g   = g + w * p
+    buf = m * buf + (1 - d) * g            (the first time: buf = g)
+    p   = p - lr * buf                     (nesterov: p - lr * (g + m * buf))
+
+and is written once, in `sgd_direction` and `sgd_rule`. Everything else carries arrays to it and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+
+from ..autograd import grad_mode
+from ..core.tensor import Tensor
+from .engine import Batch, update
+from .optimizer import Optimizer, ParamsT, check_fused, switch_grad, take_premade, to_scalar
+from .rules import axpy, nonzero, scaled
+
+__all__ = ["SGD", "sgd"]
+
+
+class Flags(NamedTuple):
+    """What decides the structure of a group's update; its numbers are data."""
+
+    momentum: bool
+    weight_decay: bool
+    nesterov: bool
+    maximize: bool
+
+
+class Scalars(NamedTuple):
+    """The factors of the rule, computed on the host in float64."""
+
+    minus_lr: Any
+    momentum: Any
+    one_minus_dampening: Any
+    weight_decay: Any
+
+
+def sgd_direction(param: Any, grad: Any, buf: Any, scalars: Any, flags: Flags) -> tuple[Any, Any]:
+    """What ``lr`` multiplies, and the new momentum buffer. ``buf`` is None in the first step."""
+    _, momentum, one_minus_dampening, weight_decay = scalars
+    if flags.maximize:
+        grad = -grad
+    if flags.weight_decay:
+        grad = axpy(grad, weight_decay, param)
+    if not flags.momentum:
+        return grad, buf
+    if buf is None:
+        # An array of its own, since the next step reuses its memory; detached, as in PyTorch.
+        buf = lax.stop_gradient(jnp.copy(grad))
+    else:
+        buf = axpy(scaled(buf, momentum), one_minus_dampening, grad)
+    return (axpy(grad, momentum, buf) if flags.nesterov else buf), buf
+
+
+def sgd_rule(param: Any, grad: Any, state: tuple[Any, ...], scalars: Any, flags: Flags) -> tuple[Any, tuple[Any, ...]]:
+    """One step of one parameter; the state is the momentum buffer."""
+    direction, buf = sgd_direction(param, grad, state[0], scalars, flags)
+    return axpy(param, scalars[0], direction), (buf,)
+
+
+def _settings(
+    lr: Any, momentum: Any, dampening: Any, weight_decay: Any, nesterov: bool, maximize: bool
+) -> tuple[Scalars, Flags]:
+    scalars = Scalars(-to_scalar(lr), momentum, 1 - dampening, weight_decay)
+    return scalars, Flags(nonzero(momentum), nonzero(weight_decay), bool(nesterov), bool(maximize))
+
+
+class SGD(Optimizer):
+    r"""Stochastic gradient descent, optionally with momentum.
+
+    .. math::
+        g \leftarrow g + \lambda\theta, \qquad
+        b \leftarrow \mu b + (1 - \tau) g, \qquad
+        \theta \leftarrow \theta - \gamma b
+
+    The first momentum buffer is the gradient itself, without dampening. With ``nesterov`` the step is along
+    :math:`g + \mu b`; with ``maximize`` the gradient is negated first.
+
+    Args:
+        params: parameters, ``(name, parameter)`` pairs, or dicts that define groups.
+        lr: step size :math:`\gamma`, a number or a one-element tensor.
+        momentum: :math:`\mu`.
+        dampening: :math:`\tau`.
+        weight_decay: L2 penalty :math:`\lambda`.
+        nesterov: use Nesterov momentum; needs a momentum and no dampening.
+        maximize: go uphill.
+        foreach, fused: accepted and kept. They make no difference: a step is one compiled program either way.
+        differentiable: record the step, so that gradients can flow through it.
+
+    Raises:
+        ValueError: for negative numbers, a tensor ``lr`` of several elements, ``nesterov`` without momentum.
+        RuntimeError: for ``fused`` together with ``foreach`` or ``differentiable``.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> w = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+        >>> optimizer = torch.optim.SGD([w], lr=0.1, momentum=0.9)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> w.detach()
+        tensor([0.8000, 1.6000])
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float | Tensor = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        if isinstance(lr, Tensor) and lr.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+        if lr < 0.0:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        if momentum < 0.0:
+            raise ValueError(f"Invalid momentum value: {momentum}")
+        if weight_decay < 0.0:
+            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        defaults = {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
+            "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+        if fused and differentiable:
+            raise RuntimeError("`fused` does not support `differentiable`")
+        if fused and foreach:
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        old = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False}
+        for group in self.param_groups:
+            for name, value in old.items():
+                group.setdefault(name, value)
+
+    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any] | None:
+        """State that lets the first step follow the general rule: ``m * 0 + g`` is ``g`` when nothing is dampened."""
+        if not group["momentum"]:
+            return {}
+        if group["dampening"]:
+            return None
+        value = param._value
+        return {"momentum_buffer": Tensor._wrap(jnp.zeros_like(value, device=value.sharding))}
+
+    @switch_grad
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once; returns the closure's loss, if there is a closure."""
+        loss = None
+        if closure is not None:
+            with grad_mode.enable_grad():
+                loss = closure()
+        batch, states = Batch(), []
+        for group in self.param_groups:
+            scalars, flags = _settings(
+                group["lr"], group["momentum"], group["dampening"], group["weight_decay"],
+                group["nesterov"], group["maximize"],
+            )  # fmt: skip
+            batch.add_group(scalars, flags)
+            for p in group["params"]:
+                grad = p.grad
+                if grad is None:
+                    continue
+                if group["fused"]:
+                    check_fused(p)
+                state = take_premade(self, p) if flags.momentum else {}
+                states.append(state)
+                batch.add(p, grad, (state.get("momentum_buffer"),))
+        for state, (buf,) in zip(states, update(sgd_rule, batch), strict=True):
+            if buf is not None:
+                state["momentum_buffer"] = buf
+        return loss
+
+
+def sgd(
+    params: list[Tensor],
+    d_p_list: list[Tensor],
+    momentum_buffer_list: list[Tensor | None],
+    has_sparse_grad: bool = False,
+    foreach: bool | None = None,
+    fused: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    *,
+    weight_decay: float,
+    momentum: float,
+    lr: float,
+    dampening: float,
+    nesterov: bool,
+    maximize: bool,
+) -> None:
+    """One step of `SGD` on lists of tensors, in place.
+
+    Args:
+        params: written to.
+        d_p_list: their gradients.
+        momentum_buffer_list: written to; with momentum, an entry that is None becomes the new buffer.
+        has_sparse_grad, foreach, fused: accepted; they make no difference here.
+        grad_scale, found_inf: must be None.
+        weight_decay, momentum, lr, dampening, nesterov, maximize: as for `SGD`.
+    """
+    if grad_scale is not None or found_inf is not None:
+        raise AssertionError("Expected grad_scale and found_inf to be None")
+    batch = Batch()
+    scalars, flags = _settings(lr, momentum, dampening, weight_decay, nesterov, maximize)
+    batch.add_group(scalars, flags)
+    for i, (p, grad) in enumerate(zip(params, d_p_list, strict=True)):
+        batch.add(p, grad, (momentum_buffer_list[i] if flags.momentum else None,))
+    for i, (buf,) in enumerate(update(sgd_rule, batch)):
+        if buf is not None:
+            momentum_buffer_list[i] = buf
