@@ -67,12 +67,14 @@ def _shape(size: Sequence[Any], name: str = "") -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _infer(data: Any) -> np.ndarray:
-    """Nested sequences of numbers as a numpy array of the dtype PyTorch infers."""
+def _infer(data: Any, dtype: DType | None) -> np.ndarray:
+    """Nested sequences of numbers as a numpy array; of the dtype PyTorch infers if ``dtype`` is None."""
     flat_type = _element_type(data)
     array = np.array(data)
     if array.dtype == object:
         raise _ragged(data)
+    if dtype is not None:
+        return array  # cast once, by the caller: not through the default dtype
     if flat_type is float:
         return array.astype(dtypes.get_default_dtype().np)
     if flat_type is _COMPLEX:
@@ -139,7 +141,7 @@ def _data_value(data: Any, dtype: DType | None) -> Any:
             raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
         raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
     try:
-        array = data if isinstance(data, np.ndarray | np.generic) else _infer(data)
+        array = data if isinstance(data, np.ndarray | np.generic) else _infer(data, dtype)
     except ValueError:
         raise _ragged(data) from None
     array = np.asarray(array)
