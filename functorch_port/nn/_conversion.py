@@ -1,0 +1,72 @@
+"""Small conversions shared by the module files: the arguments of `Module.to`, type names for messages, n-tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..core.device import as_device
+from ..core.device import device as Device
+from ..core.dtypes import dtype as DType
+from ..core.tensor import Tensor
+
+_SIGNATURES = (
+    " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, "
+    "torch.memory_format memory_format = None)\n"
+    " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
+    " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
+)
+
+
+def typename(value: Any) -> str:
+    """The name of a value's type as error messages show it: ``torch.FloatTensor``, ``int``."""
+    if isinstance(value, Tensor):
+        return value.type()
+    kind = type(value)
+    module = kind.__module__
+    return kind.__qualname__ if module in ("builtins", "") else f"{module}.{kind.__qualname__}"
+
+
+def parse_to(*args: Any, **kwargs: Any) -> tuple[Device | None, DType | None, bool, Any]:
+    """(device, dtype, non_blocking, memory_format) from the arguments of `Module.to`.
+
+    Raises:
+        TypeError: for arguments that fit none of the three forms.
+        RuntimeError: if a copy is asked for.
+    """
+    names: tuple[str, ...] = ("device", "dtype", "non_blocking", "copy")
+    first = args[0] if args else kwargs.get("tensor")
+    if isinstance(first, Tensor):
+        names = ("tensor", "non_blocking", "copy")
+    elif isinstance(first, DType):
+        names = ("dtype", "non_blocking", "copy")
+    given = dict(zip(names, args, strict=False)) | kwargs
+    if len(args) > len(names) or set(given) - {*names, "memory_format"} or not _types_fit(given):
+        raise TypeError(_bad_arguments(args, kwargs))
+    if given.get("copy"):
+        raise RuntimeError(".to() does not accept copy argument")
+    like = given.get("tensor")
+    device = like.device if like is not None else given.get("device")
+    dtype = like.dtype if like is not None else given.get("dtype")
+    device = None if device is None else as_device(device, "to")
+    return device, dtype, bool(given.get("non_blocking", False)), given.get("memory_format")
+
+
+def _types_fit(given: dict[str, Any]) -> bool:
+    device, dtype = given.get("device"), given.get("dtype")
+    return (
+        (device is None or isinstance(device, (str, int, Device)) and not isinstance(device, bool))
+        and (dtype is None or isinstance(dtype, DType))
+        and isinstance(given.get("non_blocking", False), bool)
+        and isinstance(given.get("copy", False), bool)
+    )
+
+
+def _bad_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    got = "".join(f"{type(a).__name__}, " for a in args) + "".join(f"{k}={type(v).__name__}, " for k, v in kwargs.items())
+    return f"to() received an invalid combination of arguments - got ({got}), but expected one of:\n{_SIGNATURES}"
+
+
+def ntuple(value: Any, n: int) -> tuple[Any, ...]:
+    """`value` itself as a tuple when it is a sequence, else repeated n times."""
+    return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,) * n

@@ -1,0 +1,232 @@
+"""Saving a tree of modules to a state dict and loading it back; `Module`'s methods call these."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict, namedtuple
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..autograd.grad_mode import no_grad
+from ..core import storage
+from ..core.tensor import Tensor
+from .parameter import Parameter
+
+if TYPE_CHECKING:
+    from .module import Module
+
+EXTRA_STATE_KEY = "_extra_state"
+
+UNREACHABLE = (
+    "Reached a code path in Module.{}() that should never be called. Please file an issue at "
+    "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug."
+)
+
+
+class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+    """What `load_state_dict` returns."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return super().__repr__()
+
+    __str__ = __repr__
+
+
+# ---------------------------------------------------------------- saving
+
+
+def save(module: Module, destination: Any, prefix: str, keep_vars: bool) -> Any:
+    """Fills `destination` from `module` and all below; hooks run around every module's own part."""
+    if destination is None:
+        destination = OrderedDict()
+        destination._metadata = OrderedDict()
+    local_metadata = {"version": module._version}
+    if hasattr(destination, "_metadata"):
+        destination._metadata[prefix[:-1]] = local_metadata
+    for hook in module._state_dict_pre_hooks.values():
+        hook(module, prefix, keep_vars)
+    module._save_to_state_dict(destination, prefix, keep_vars)
+    for name, child in module._modules.items():
+        if child is not None:
+            child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+    for hook in module._state_dict_hooks.values():
+        replaced = hook(module, destination, prefix, local_metadata)
+        if replaced is None:
+            continue
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError("state_dict post-hook must return None")
+        destination = replaced
+    return destination
+
+
+def save_own(module: Module, destination: Any, prefix: str, keep_vars: bool) -> None:
+    """The part of one module without its children."""
+    for name, tensor in _own_state(module).items():
+        destination[prefix + name] = tensor if keep_vars else tensor.detach()
+    if _overrides(module, "get_extra_state"):
+        destination[prefix + EXTRA_STATE_KEY] = module.get_extra_state()
+
+
+def _own_state(module: Module) -> dict[str, Tensor]:
+    """Parameters, then persistent buffers, that are not None."""
+    state: dict[str, Any] = dict(module._parameters)
+    state |= {n: b for n, b in module._buffers.items() if n not in module._non_persistent_buffers_set}
+    return {name: tensor for name, tensor in state.items() if tensor is not None}
+
+
+def _overrides(module: Module, method: str) -> bool:
+    from .module import Module
+
+    return getattr(type(module), method) is not getattr(Module, method)
+
+
+# ---------------------------------------------------------------- loading
+
+
+def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
+    """Loads a whole tree; if anything does not fit, puts everything back and raises."""
+    if not isinstance(state_dict, Mapping):
+        raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+    metadata = getattr(state_dict, "_metadata", None)
+    state_dict = OrderedDict(state_dict)
+    if metadata is not None:
+        state_dict._metadata = metadata  # type: ignore[attr-defined]
+    missing: list[str] = []
+    unexpected: list[str] = []
+    errors: list[str] = []
+
+    def load_tree(part: Module, local: Mapping[str, Any], prefix: str) -> None:
+        local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
+        if assign:
+            local_metadata["assign_to_params_buffers"] = assign
+        part._load_from_state_dict(local, prefix, local_metadata, True, missing, unexpected, errors)
+        for name, child in part._modules.items():
+            if child is not None:
+                child_prefix = f"{prefix}{name}."
+                load_tree(child, {k: v for k, v in local.items() if k.startswith(child_prefix)}, child_prefix)
+        keys = IncompatibleKeys(missing, unexpected)
+        for hook in part._load_state_dict_post_hooks.values():
+            if hook(part, keys) is not None:
+                raise AssertionError(
+                    "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
+                    "values, if incompatible_keys need to be modified, it should be done inplace."
+                )
+
+    before = list(_snapshot(module))
+    load_tree(module, state_dict, "")
+    if strict:
+        for keys, what in ((unexpected, "Unexpected"), (missing, "Missing")):
+            if keys:
+                listed = ", ".join(f'"{key}"' for key in keys)
+                errors.insert(0, f"{what} key(s) in state_dict: {listed}. ")
+    if errors:
+        _restore(before)
+        listed = "\n\t".join(errors)
+        raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{listed}")
+    return IncompatibleKeys(missing, unexpected)
+
+
+def _snapshot(module: Module) -> Iterator[tuple[dict[str, Any], str, Tensor, Any]]:
+    """(dict, name, tensor, value) of everything that loading may write; cheap, since arrays are immutable."""
+    for part in module.modules():
+        for filed in (part._parameters, part._buffers):
+            for name, tensor in filed.items():
+                if tensor is not None:
+                    yield filed, name, tensor, tensor._value
+
+
+def _restore(before: list[tuple[dict[str, Any], str, Tensor, Any]]) -> None:
+    for filed, name, tensor, value in before:
+        filed[name] = tensor
+        if tensor._value is not value:
+            tensor._set_value(value)
+    storage.bump_epoch()
+
+
+def load_own(
+    module: Module,
+    state_dict: Any,
+    prefix: str,
+    local_metadata: dict[str, Any],
+    strict: bool,
+    missing_keys: list[str],
+    unexpected_keys: list[str],
+    error_msgs: list[str],
+) -> None:
+    """The part of one module without its children."""
+    for hook in module._load_state_dict_pre_hooks.values():
+        hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+    own = _own_state(module)
+    assign = local_metadata.get("assign_to_params_buffers", False)
+    for name, tensor in own.items():
+        key = prefix + name
+        if key not in state_dict:
+            if strict:
+                missing_keys.append(key)
+            continue
+        problem = _load_tensor(module, name, tensor, key, state_dict[key], assign)
+        if problem is not None:
+            error_msgs.append(problem)
+    extra_key = prefix + EXTRA_STATE_KEY
+    if _overrides(module, "set_extra_state"):
+        if extra_key in state_dict:
+            module.set_extra_state(state_dict[extra_key])
+        elif strict:
+            missing_keys.append(extra_key)
+    elif strict and extra_key in state_dict:
+        unexpected_keys.append(extra_key)
+    if strict:
+        below = [key for key in state_dict if key.startswith(prefix) and key != extra_key]
+        unexpected_keys += [key for key in below if not _is_known(key[len(prefix) :], own, module)]
+
+
+def _is_known(rest: str, own: Mapping[str, Any], module: Module) -> bool:
+    head, dot, _ = rest.partition(".")
+    return head in module._modules if dot else head in own
+
+
+def _load_tensor(module: Module, name: str, tensor: Tensor, key: str, new: Any, assign: bool) -> str | None:
+    """Puts `new` into (or in the place of) `module.name`; the text of what is wrong, if it cannot."""
+    if not isinstance(new, Tensor):
+        return (
+            f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
+            f"but received {type(new)}"
+        )
+    if tensor.ndim == 0 and new.ndim == 1:  # checkpoints of PyTorch 0.3 kept scalars as one-element vectors
+        new = new[0]
+    if new.shape != tensor.shape:
+        return (
+            f"size mismatch for {key}: copying a param with shape {new.shape} from checkpoint, "
+            f"the shape in current model is {tensor.shape}."
+        )
+    if tensor.is_meta and not new.is_meta and not assign:
+        warnings.warn(
+            f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current "
+            f"model, which is a no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to "
+            f"their corresponding key in the module instead of copying them in place?)",
+            stacklevel=2,
+        )
+    try:
+        with no_grad():
+            if assign:
+                setattr(module, name, _as_replacement(tensor, new))
+            else:
+                tensor.copy_(new)
+    except Exception as error:
+        return (
+            f'While copying the parameter named "{key}", whose dimensions in the model are {tensor.size()} and whose '
+            f"dimensions in the checkpoint are {new.size()}, an exception occurred : {error.args}."
+        )
+    return None
+
+
+def _as_replacement(old: Tensor, new: Tensor) -> Tensor:
+    if not isinstance(old, Parameter):
+        return new
+    if not isinstance(new, Parameter):
+        return Parameter(new, requires_grad=old.requires_grad)
+    return new.requires_grad_(old.requires_grad)

@@ -1,0 +1,301 @@
+"""Module hooks: handles, the process-wide hooks, and the identity nodes behind full backward hooks."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..autograd.function import Function
+from ..autograd.grad_mode import is_grad_enabled
+from ..autograd.node import RemovableHandle
+from ..core import storage
+from ..core.tensor import Tensor
+
+HookDict = OrderedDict  # id -> hook, in call order
+
+
+class ModuleHookHandle(RemovableHandle):
+    """A handle whose removal also tells the compiler that the module changed."""
+
+    def remove(self) -> None:
+        super().remove()
+        storage.bump_epoch()
+
+
+def register(hooks: HookDict, hook: Callable, extra: Sequence[dict] = (), prepend: bool = False) -> ModuleHookHandle:
+    """Files `hook` in `hooks`, marks its id in every dict of `extra`, and returns the handle that undoes both."""
+    handle = ModuleHookHandle(hooks, extra_dict=list(extra))
+    hooks[handle.id] = hook
+    for marks in extra:
+        marks[handle.id] = True
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    storage.bump_epoch()
+    return handle
+
+
+class GlobalHooks:
+    """The hooks that apply to every module of the process (`register_module_*`)."""
+
+    def __init__(self) -> None:
+        self.forward_pre: HookDict = OrderedDict()
+        self.forward: HookDict = OrderedDict()
+        self.forward_with_kwargs: HookDict = OrderedDict()
+        self.forward_always_called: HookDict = OrderedDict()
+        self.backward_pre: HookDict = OrderedDict()
+        self.backward: HookDict = OrderedDict()
+        self.is_full_backward: bool | None = None
+        self.buffer_registration: HookDict = OrderedDict()
+        self.module_registration: HookDict = OrderedDict()
+        self.parameter_registration: HookDict = OrderedDict()
+
+    def any_for_call(self) -> bool:
+        """Whether a plain `module(x)` has to take the slow path."""
+        return bool(self.forward_pre or self.forward or self.backward_pre or self.backward)
+
+    def claim_backward(self, full: bool) -> None:
+        """The first backward hook decides which kind is in use; mixing the two kinds is an error."""
+        if self.is_full_backward is (not full):
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks as a global Module hook. "
+                "Please use only one of them."
+            )
+        self.is_full_backward = full
+
+
+globals_ = GlobalHooks()
+
+
+def on_registration(hooks: HookDict, module: Any, name: str, value: Any) -> Any:
+    """Runs the process-wide registration hooks; each may replace the value."""
+    for hook in hooks.values():
+        replaced = hook(module, name, value)
+        if replaced is not None:
+            value = replaced
+    return value
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(module, name, buffer)` whenever any module registers a buffer; a returned Tensor replaces it."""
+    return register(globals_.buffer_registration, hook)
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(module, name, submodule)` whenever any module registers a child; a returned Module replaces it."""
+    return register(globals_.module_registration, hook)
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(module, name, param)` whenever any module registers a Parameter; a returned one replaces it."""
+    return register(globals_.parameter_registration, hook)
+
+
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(module, args)` before every module's `forward`; what it returns replaces the arguments."""
+    return register(globals_.forward_pre, hook)
+
+
+def register_module_forward_hook(
+    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """Calls `hook(module, args, output)` after every module's `forward`; what it returns replaces the output."""
+    marks = [globals_.forward_with_kwargs] * with_kwargs + [globals_.forward_always_called] * always_call
+    return register(globals_.forward, hook, marks)
+
+
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """The old kind of process-wide backward hook; prefer `register_module_full_backward_hook`."""
+    globals_.claim_backward(full=False)
+    return register(globals_.backward, hook)
+
+
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(module, grad_output)` before the gradients of every module's inputs are computed."""
+    return register(globals_.backward_pre, hook)
+
+
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(module, grad_input, grad_output)` once the gradients of every module's inputs are known."""
+    globals_.claim_backward(full=True)
+    return register(globals_.backward, hook)
+
+
+class WrappedHook:
+    """A hook that is handed its module first; holds the module weakly, so that a hook keeps nothing alive."""
+
+    def __init__(self, hook: Callable[..., Any], module: Any = None) -> None:
+        self.hook = hook
+        self.with_module = module is not None
+        self._module = weakref.ref(module) if self.with_module else None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._module is None:
+            return self.hook(*args, **kwargs)
+        module = self._module()
+        if module is None:
+            raise RuntimeError("You are trying to call the hook of a dead Module!")
+        return self.hook(module, *args, **kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        module = self._module() if self._module is not None else None
+        return {"hook": self.hook, "with_module": self.with_module, "module": module}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if state["with_module"] and state["module"] is None:
+            raise RuntimeError("You are trying to revive the hook of a dead Module!")
+        self.__init__(state["hook"], state["module"])  # type: ignore[misc]
+
+
+class BackwardHookFunction(Function):
+    """The identity: a node of the tape that module hooks can watch gradients pass through."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.mark_non_differentiable(*[t for t in tensors if not t.requires_grad])
+        return tensors
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        return grads
+
+
+class BackwardHook:
+    """Full backward (pre) hooks of one call of one module.
+
+    The differentiable inputs pass through one identity node, the outputs through another. When the engine reaches the
+    output node the pre-hooks see `grad_output`; when it leaves the input node the hooks see `grad_input` beside it.
+    """
+
+    def __init__(self, module: Any, hooks: list[Callable], pre_hooks: list[Callable]) -> None:
+        self.module = module
+        self.hooks = hooks
+        self.pre_hooks = pre_hooks
+        self.grad_outputs: tuple | None = None
+        self.input_positions: list[int] | None = None  # None: no input takes part in autograd
+        self.n_inputs = -1
+
+    def setup_inputs(self, args: tuple) -> tuple:
+        """Routes the tensors of `args` through the input node."""
+        args, positions, node = _through_identity(args)
+        self.n_inputs = len(args)
+        if node is not None:
+            self.input_positions = positions
+            node.register_hook(self._on_grad_input)
+        return args
+
+    def setup_outputs(self, result: Any) -> Any:
+        """Routes the tensors of a module's result (a Tensor or a tuple) through the output node."""
+        outputs, positions, node = _through_identity((result,) if isinstance(result, Tensor) else result)
+        self.n_outputs, self.output_positions = len(outputs), positions
+        if node is not None:
+            node.register_prehook(self._on_grad_output)
+        return outputs[0] if isinstance(result, Tensor) else outputs
+
+    def _on_grad_output(self, grads: tuple) -> tuple | None:
+        self.grad_outputs = _scatter(grads, self.output_positions, self.n_outputs)
+        replaced = False
+        for hook in self.pre_hooks:
+            out = hook(self.module, self.grad_outputs)
+            if out is None:
+                continue
+            out = (out,) if isinstance(out, Tensor) else out
+            if len(out) != self.n_outputs:
+                raise RuntimeError(
+                    "Backward pre hook returned an invalid number of grad_output, "
+                    f"got {len(out)}, but expected {self.n_outputs}"
+                )
+            self.grad_outputs, replaced = out, True
+        new_grads = tuple(self.grad_outputs[i] for i in self.output_positions) if replaced else None
+        if self.input_positions is None:
+            self._without_input_grads()
+        return new_grads
+
+    def _without_input_grads(self) -> None:
+        """No input requires a gradient: the hooks run at once, with None for every input."""
+        for hook in self.hooks:
+            out = hook(self.module, (None,) * self.n_inputs, self.grad_outputs)
+            if out is not None and not (isinstance(out, tuple) and all(g is None for g in out)):
+                raise RuntimeError(
+                    "Backward hook for Modules where no input requires gradient should always return None "
+                    "or None for all gradients."
+                )
+        self.grad_outputs = None
+
+    def _on_grad_input(self, grads: tuple, _: tuple) -> tuple | None:
+        if self.grad_outputs is None:  # the gradient did not come through the output, as in a double backward
+            return None
+        grad_input = _scatter(grads, self.input_positions or [], self.n_inputs)
+        replaced = False
+        for hook in self.hooks:
+            out = hook(self.module, grad_input, self.grad_outputs)
+            if out is None:
+                continue
+            out = (out,) if isinstance(out, Tensor) else out
+            if len(out) != self.n_inputs:
+                raise RuntimeError(
+                    "Backward hook returned an invalid number of grad_input, "
+                    f"got {len(out)}, but expected {self.n_inputs}"
+                )
+            grad_input, replaced = out, True
+        self.grad_outputs = None
+        return tuple(grad_input[i] for i in self.input_positions or []) if replaced else None
+
+
+def _scatter(values: Sequence, positions: list[int], length: int) -> tuple:
+    out: list[Any] = [None] * length
+    for position, value in zip(positions, values, strict=True):
+        out[position] = value
+    return tuple(out)
+
+
+def _through_identity(args: tuple) -> tuple[tuple, list[int], Any]:
+    """(args with their tensors passed through one identity node, the tensors' positions, the node or None)."""
+    positions = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+    tensors = [args[i] for i in positions]
+    if not (is_grad_enabled() and any(t.requires_grad for t in tensors)):
+        return args, positions, None
+    out = BackwardHookFunction.apply(*tensors)
+    node = next((t.grad_fn for t in out if t.grad_fn is not None), None)
+    new_args = list(args)
+    for position, tensor in zip(positions, out, strict=True):
+        new_args[position] = tensor
+    return tuple(new_args), positions, node
+
+
+def warn_if_not_full(inputs: Any, result: Any, grad_fn: Any) -> None:
+    """The old backward hooks see only one node; say when that is not the whole module."""
+    future = "deprecated and will be removed in future versions."
+    if not isinstance(result, (Tensor, tuple)) or (
+        isinstance(result, tuple) and not all(isinstance(r, Tensor) for r in result)
+    ):
+        text = (
+            f"Using non-full backward hooks on a Module that does not return a single Tensor or a tuple of Tensors is "
+            f"{future} This hook will be missing some of the grad_output. "
+            f"Please use register_full_backward_hook to get the documented behavior."
+        )
+    elif not all(isinstance(i, Tensor) for i in inputs):
+        text = (
+            f"Using non-full backward hooks on a Module that does not take as input a single Tensor or a tuple of "
+            f"Tensors is {future} This hook will be missing some of the grad_input. "
+            f"Please use register_full_backward_hook to get the documented behavior."
+        )
+    elif isinstance(result, tuple) and len({id(r.grad_fn) for r in result}) > 1:
+        text = (
+            f"Using a non-full backward hook when outputs are generated by different autograd Nodes is {future} "
+            f"This hook will be missing some grad_output. "
+            f"Please use register_full_backward_hook to get the documented behavior."
+        )
+    elif not {id(i.grad_fn) for i in inputs if i.grad_fn is not None} >= {
+        id(fn) for fn, _ in grad_fn.next_functions if fn is not None and fn.name() != "struct torch::autograd::AccumulateGrad"
+    }:
+        text = (
+            f"Using a non-full backward hook when the forward contains multiple autograd Nodes is {future} "
+            f"This hook will be missing some grad_input. "
+            f"Please use register_full_backward_hook to get the documented behavior."
+        )
+    else:
+        return
+    warnings.warn(text, FutureWarning, stacklevel=4)

@@ -1,0 +1,249 @@
+"""Activation functions, elementwise except `glu` and `prelu`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from functorch_port.core.promotion import cast
+from functorch_port.core.registry import Array, op
+from functorch_port.ops._common import compute, elementwise_float, not_implemented, type_name, wide, wrap_dim
+
+_SELU_ALPHA = 1.6732632423543772848170429916717
+_SELU_SCALE = 1.0507009873554804934193349852946
+
+
+def _floating(kernel: str, fn: Callable[..., Any], x: Any, *more: Any, kinds: str = "biuc") -> jax.Array:
+    """``fn`` computed in a wide enough type; integers are refused, as PyTorch's kernels refuse them."""
+    not_implemented(kernel, x, kinds=kinds)
+    return compute(fn, x.dtype, x, *more)
+
+
+def _real(x: Any) -> None:
+    if x.dtype.kind == "c":
+        raise NotImplementedError("clamp is not supported for complex types")
+
+
+@op(where="torch method F", inplace=True)
+def relu(input: Array):
+    """``max(input, 0)``; the gradient at 0 is 0."""
+    if input.dtype == np.bool_:
+        raise RuntimeError("Boolean inputs not supported for relu")
+    _real(input)
+    return jnp.where(input <= 0, jnp.zeros((), input.dtype), input)
+
+
+@op(where="F", inplace=True)
+def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0):
+    """``input`` limited to ``[min_val, max_val]``; the gradient at the limits is 0."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    if input.dtype == np.bool_:
+        raise RuntimeError("Bool inputs not supported for hardtanh")
+    _real(input)
+    if input.dtype.kind == "u" and min_val < 0:
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
+    low, high = cast(min_val, input.dtype), cast(max_val, input.dtype)
+    return jnp.where(input <= low, low, jnp.where(input >= high, high, input))
+
+
+@op(where="F", inplace=True, node="HardtanhBackward0")
+def relu6(input: Array):
+    """``input`` limited to ``[0, 6]``."""
+    return hardtanh(input, 0, 6)
+
+
+@op(where="F", inplace=True)
+def leaky_relu(input: Array, negative_slope: float = 0.01):
+    """``input`` where positive, else ``negative_slope * input``."""
+    return _floating("leaky_relu_cpu", lambda x: jnp.where(x > 0, x, x * negative_slope), input)
+
+
+def _prelu_weight(input: Any, weight: Any) -> jax.Array:
+    """The weight in a shape that broadcasts along dimension 1 of the input."""
+    if input.dtype != weight.dtype:
+        raise RuntimeError(
+            f"prelu: Type promoting not supported. Got {type_name(input)} and {type_name(weight)}"
+        )
+    if weight.ndim > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
+    if weight.size == 1:
+        return weight.reshape(())
+    if input.ndim == 0:
+        raise RuntimeError("Not allow zero-dim input tensor.")
+    channels = input.shape[1] if input.ndim > 1 else 1
+    if weight.size != channels:
+        raise RuntimeError(
+            "Mismatch of parameter numbers and input channel size. "
+            f"Found parameter numbers = {weight.size} and channel size = {channels}."
+        )
+    return weight.reshape(-1, *(1,) * (input.ndim - 2))
+
+
+@op(where="torch method F", node="PreluKernelBackward0")
+def prelu(input: Array, weight: Array):
+    """``input`` where positive, else ``weight * input`` with one weight per channel or for all."""
+    weight = _prelu_weight(input, weight)
+    return _floating("prelu_cpu", lambda x, w: jnp.where(x > 0, x, w * x), input, weight)
+
+
+def _elu(x: jax.Array, alpha: float, scale: float, input_scale: float) -> jax.Array:
+    negative = jnp.where(x > 0, jnp.zeros((), x.dtype), x)  # keeps expm1, and its gradient, from overflowing
+    return jnp.where(x > 0, x * scale, jnp.expm1(negative * input_scale) * (alpha * scale))
+
+
+@op(where="F", inplace=True)
+def elu(input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0):
+    """``scale * x`` where positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
+    return _floating("elu_cpu", lambda x: _elu(x, alpha, scale, input_scale), input)
+
+
+@op(where="torch F", inplace=True, node="EluBackward0")
+def selu(input: Array):
+    """`elu` with the constants that keep mean 0 and variance 1."""
+    return elu(input, _SELU_ALPHA, _SELU_SCALE)
+
+
+@op(where="torch F", inplace=True)
+def celu(input: Array, alpha: float = 1.0):
+    """`elu` that is smooth for every ``alpha``: ``alpha * (exp(x / alpha) - 1)`` where negative."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return elu(input, alpha, 1.0, 1.0 / alpha)
+
+
+def _gelu(x: jax.Array) -> jax.Array:
+    return 0.5 * x * (1 + lax.erf(x * math.sqrt(0.5)))
+
+
+def _gelu_tanh(x: jax.Array) -> jax.Array:
+    return 0.5 * x * (1 + jnp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+
+
+@op(where="F")
+def gelu(input: Array, approximate: str = "none"):
+    """``input`` times the normal distribution function of it, exact or (``approximate="tanh"``) approximated."""
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return _floating("GeluKernelImpl", _gelu if approximate == "none" else _gelu_tanh, input)
+
+
+@op(where="F", inplace=True)
+def silu(input: Array):
+    """``input * sigmoid(input)``."""
+    return _floating("silu_cpu", lambda x: x * lax.logistic(x), input, kinds="biu")
+
+
+@op(where="F", inplace=True)
+def mish(input: Array):
+    """``input * tanh(softplus(input))``."""
+    return _floating("mish_cpu", lambda x: x * jnp.tanh(jax.nn.softplus(x)), input)
+
+
+@op(where="F")
+def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0):
+    """``log(1 + exp(beta * input)) / beta``, and ``input`` itself where ``beta * input`` is above the threshold."""
+    return _floating(
+        "softplus_cpu", lambda x: jnp.where(x * beta > threshold, x, jax.nn.softplus(x * beta) / beta), input
+    )
+
+
+@op(where="F", node="DivBackward0")
+def softsign(input: Array):
+    """``input / (1 + |input|)``."""
+    not_implemented("abs_cpu", input, kinds="b")
+    return elementwise_float(lambda x: x / (1 + jnp.abs(x)), input)
+
+
+@op(where="F", inplace=True)
+def hardswish(input: Array):
+    """``input * relu6(input + 3) / 6``."""
+
+    def fn(x: jax.Array) -> jax.Array:
+        return jnp.where(x <= -3, jnp.zeros((), x.dtype), jnp.where(x < 3, x * (x + 3) / 6, x))
+
+    return _floating("hardswish_cpu", fn, input)
+
+
+@op(where="F", inplace=True)
+def hardsigmoid(input: Array):
+    """``relu6(input + 3) / 6``."""
+
+    def fn(x: jax.Array) -> jax.Array:
+        zero, one = jnp.zeros((), x.dtype), jnp.ones((), x.dtype)
+        return jnp.where(x <= -3, zero, jnp.where(x >= 3, one, (x + 3) / 6))
+
+    return _floating("hardsigmoid_cpu", fn, input)
+
+
+@op(where="F", node="LogSigmoidBackward0")
+def logsigmoid(input: Array):
+    """``log(sigmoid(input))``."""
+    return _floating("log_sigmoid_cpu", lambda x: -jax.nn.softplus(-x), input)
+
+
+@op(where="F", node="SubBackward0")
+def tanhshrink(input: Array):
+    """``input - tanh(input)``."""
+    if input.dtype == np.bool_:
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use "
+            "the `~` or `logical_not()` operator instead."
+        )
+    return elementwise_float(lambda x: x - jnp.tanh(x), input)
+
+
+def _inside(x: jax.Array, limit: float) -> jax.Array:
+    return (x >= -limit) & (x <= limit)
+
+
+@op(where="torch F")
+def hardshrink(input: Array, lambd: float = 0.5):
+    """``input``, with 0 where ``|input| <= lambd``."""
+    return _floating("hardshrink_cpu", lambda x: jnp.where(_inside(x, lambd), jnp.zeros((), x.dtype), x), input)
+
+
+@op(where="F")
+def softshrink(input: Array, lambd: float = 0.5):
+    """``input`` moved towards 0 by ``lambd``."""
+    not_implemented("softshrink_check", input, kinds="biuc")
+    largest = float(jnp.finfo(input.dtype).max)
+    if not 0 <= lambd <= largest:
+        raise RuntimeError(
+            f"lambda must be in range [0, {largest:g}] for input dtype {type_name(input)}, but found {lambd:g}"
+        )
+
+    def fn(x: jax.Array) -> jax.Array:
+        return jnp.where(_inside(x, lambd), jnp.zeros((), x.dtype), x - lambd * jnp.sign(x))
+
+    return compute(fn, input.dtype, input)
+
+
+@op(where="torch F", inplace=True)
+def threshold(input: Array, threshold: float, value: float):
+    """``input`` where above the threshold, else ``value``."""
+    return jnp.where(input <= cast(threshold, input.dtype), cast(value, input.dtype), input)
+
+
+@op(where="F")
+def glu(input: Array, dim: int = -1):
+    """The first half along ``dim`` times the sigmoid of the second half."""
+    if input.ndim == 0:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    dim = wrap_dim(dim, input.ndim)
+    if input.shape[dim] % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {input.shape[dim]}")
+    value, gate = jnp.split(input.astype(wide(input.dtype)), 2, dim)
+    return (value * lax.logistic(gate)).astype(input.dtype)
+
+
+@op(where="", node="RreluWithNoiseBackward0")
+def rrelu_with_noise(input: Array, noise: Array):
+    """``input`` where positive, else times a slope of its own."""
+    return _floating("rrelu_with_noise_out_cpu", lambda x, n: jnp.where(x > 0, x, x * n), input, noise)
