@@ -358,7 +358,9 @@ LOADERS = {
     "tensor rows, tensors as indices": lambda t, d: collected(
         t, d, d.TensorDataset(t.eye(3)), sampler=t.tensor([2, 1])
     ),
-    "tensor rows, an empty batch": lambda t, d: collected(t, d, d.TensorDataset(t.eye(3)), batch_sampler=[[]]),
+    "tensor rows, an empty batch": lambda t, d: collected(
+        t, d, d.TensorDataset(t.eye(3)), batch_sampler=[[]]
+    ),
     "single tensor rows": lambda t, d: collected(t, d, d.TensorDataset(t.eye(3)), batch_size=None),
     "empty dataset": lambda t, d: collected(t, d, [], batch_size=2),
     "empty dataset, shuffled": lambda t, d: collected(t, d, [], batch_size=2, shuffle=True),
@@ -417,7 +419,9 @@ def test_loader_refuses_as_torch(name):
     assert kind.endswith("Error")
 
 
-@pytest.mark.parametrize("options", [dict(shuffle=True), dict(sampler=[1]), dict(batch_sampler=[[1]])], ids=str)
+@pytest.mark.parametrize(
+    "options", [dict(shuffle=True), dict(sampler=[1]), dict(batch_sampler=[[1]])], ids=str
+)
 def test_stream_refuses_an_order_as_torch(options):
     assert same(lambda t, d: d.DataLoader(stream(d, 3), **options))[0] == "ValueError"
 
@@ -469,7 +473,10 @@ def test_distributed_sampler_checks_its_rank():
 def test_tensor_dataset_takes_one_indexing(monkeypatch):
     data = ft.utils.data.TensorDataset(ft.arange(6.0).reshape(3, 2), ft.arange(3))
     monkeypatch.setattr(ft.utils.data.TensorDataset, "__getitem__", None)
-    assert [x.tolist() for x, _ in ft.utils.data.DataLoader(data, batch_size=2)] == [[[0, 1], [2, 3]], [[4, 5]]]
+    assert [x.tolist() for x, _ in ft.utils.data.DataLoader(data, batch_size=2)] == [
+        [[0, 1], [2, 3]],
+        [[4, 5]],
+    ]
 
 
 def test_batches_see_later_writes_and_do_not_share_memory():
