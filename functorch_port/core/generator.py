@@ -1,0 +1,263 @@
+"""`Generator`: where random numbers come from.
+
+A generator has two sources. Eagerly it is PyTorch's CPU stream (`core.mersenne`): the same seed gives the same numbers.
+Under `compile`, and for generators of an accelerator, it is a JAX key kept in a `Storage`, so that it is state of the
+compiled program like any other.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import device as devices
+from . import keyed, mersenne, storage
+from .dtypes import dtype
+from .storage import Storage
+from .tensor import Tensor, wrap
+
+__all__ = ["Generator", "HostDraw", "default_generator", "draw"]
+
+_SIZE_TEXT = "Expected a CPUGeneratorImplState of size {} but found the input RNG state size to be {}"
+
+
+class Generator:
+    """A stream of random numbers with a state of its own.
+
+    Args:
+        device: ``"cpu"`` reproduces PyTorch's CPU generator; an accelerator's generator draws from a JAX key.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> g = torch.Generator().manual_seed(0)
+        >>> torch.rand(2, generator=g)
+        tensor([0.4963, 0.7682])
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.Generator.html
+    """
+
+    def __init__(self, device: Any = "cpu") -> None:
+        self._device = devices.as_device(device, "Generator")
+        if self._device.type == "meta":
+            raise RuntimeError("META device type not an accelerator.")
+        self.stream = mersenne.Stream()
+        self._key: Storage | None = None
+
+    @property
+    def device(self) -> devices.device:
+        """The device it was made for."""
+        return self._device
+
+    @property
+    def keyed(self) -> bool:
+        """Whether it draws from a JAX key in eager mode too."""
+        return self._device.type != "cpu"
+
+    # seeds
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start from a seed: an integer in [-2**63, 2**64), negative ones counting from 2**64 down. Returns itself."""
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+            raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
+        self._reseed(unsigned_seed(int(seed)))
+        return self
+
+    def seed(self) -> int:
+        """Start from a seed that the operating system draws; returns it."""
+        self._reseed(secrets.randbits(64))
+        return self.stream.seed
+
+    def initial_seed(self) -> int:
+        """The seed it started from."""
+        return self.stream.seed
+
+    def _reseed(self, seed: int) -> None:
+        if storage.overlay is not None and storage.overlay.rng == "torch" and not self.keyed:
+            raise NotImplementedError(
+                "manual_seed inside a function compiled with the torch random stream; seed before calling it"
+            )
+        if storage.overlay is None:
+            self.stream.reseed(seed)
+        if self._key is not None or storage.overlay is not None:
+            self.key_storage.value = keyed.key_data(seed)
+
+    # the JAX key
+
+    @property
+    def key_storage(self) -> Storage:
+        """The Storage of the JAX key's data, made from the seed when first asked for."""
+        if self._key is None:
+            with _outside_trace():  # it belongs to the generator, and is state that a trace finds, not makes
+                self._key = Storage(keyed.key_data(self.stream.seed))
+        return self._key
+
+    def split_key(self) -> jax.Array:
+        """A fresh JAX key; the stored one moves on."""
+        cell = self.key_storage
+        cell.value, key = keyed.split(cell.value)
+        return key
+
+    # state
+
+    def get_state(self) -> Tensor:
+        """The state as a uint8 tensor.
+
+        For a CPU generator it has PyTorch's layout, and PyTorch can load it. Inside a trace it is the key's data.
+        """
+        if storage.overlay is not None:
+            return wrap(jax.lax.bitcast_convert_type(jnp.asarray(self.key_storage.value), np.uint8).reshape(-1))
+        key = b"" if self._key is None else np.asarray(self._key.value, "<u4").tobytes()
+        if self.keyed:
+            key = key or keyed.key_data(self.stream.seed).tobytes()
+            return _bytes_tensor(struct.pack("<Q", self.stream.seed) + key)
+        return _bytes_tensor(self.stream.state_bytes(key))
+
+    def set_state(self, new_state: Tensor) -> None:
+        """Take over a state that `get_state` (or PyTorch's) returned.
+
+        Raises:
+            TypeError: if it is not a uint8 tensor.
+            RuntimeError: if it has the wrong size.
+        """
+        if not isinstance(new_state, Tensor):
+            raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
+        value = new_state._value
+        if value.dtype != np.uint8:
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        if isinstance(value, jax.core.Tracer) or (storage.overlay is not None and value.size in (8, 16)):
+            self.key_storage.value = jax.lax.bitcast_convert_type(value.reshape(-1, 4), np.uint32)
+        else:
+            self._load(np.asarray(value).tobytes())
+
+    def _load(self, data: bytes) -> None:
+        if self.keyed:
+            if len(data) not in (16, 24):
+                raise RuntimeError("RNG state is wrong size")
+            self.stream.reseed(*struct.unpack_from("<Q", data))
+            self.key_storage.value = np.frombuffer(data, "<u4", offset=8).astype(np.uint32)
+            return
+        if len(data) != mersenne.STATE_SIZE:
+            raise RuntimeError(_SIZE_TEXT.format(mersenne.STATE_SIZE, len(data)))
+        extra = self.stream.load_state_bytes(data)
+        if any(extra):
+            cell = self.key_storage
+            width = 4 if any(extra[8:]) else 2
+            cell.value = np.frombuffer(extra, "<u4", width).astype(np.uint32)
+        elif self._key is not None:
+            self._key.value = keyed.key_data(self.stream.seed)
+
+    graphsafe_get_state = clone_state = lambda self: self.__deepcopy__({})
+
+    def graphsafe_set_state(self, other: Generator) -> None:
+        """Take over the state of another generator."""
+        self.set_state(other.get_state())
+
+    def get_offset(self) -> int:
+        """CPU generators have no offset."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def set_offset(self, offset: int) -> None:
+        """CPU generators have no offset."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Generator:
+        twin = Generator(self._device)
+        twin._load(self.__getstate__())
+        memo[id(self)] = twin
+        return twin
+
+    __copy__ = clone_state
+
+    def __getstate__(self) -> bytes:
+        with _outside_trace():
+            return np.asarray(self.get_state()._value).tobytes()
+
+    def __setstate__(self, state: bytes) -> None:
+        self._load(state)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Generator, (str(self._device),), self.__getstate__()
+
+    def __repr__(self) -> str:
+        return f"<functorch_port.Generator device={self._device} seed={self.stream.seed}>"
+
+
+def unsigned_seed(seed: int) -> int:
+    """A seed in [0, 2**64); negative ones count from the top.
+
+    Raises:
+        ValueError: if it fits neither a signed nor an unsigned 64-bit integer.
+    """
+    if not -(1 << 63) <= seed < 1 << 64:
+        raise ValueError("Overflow when unpacking long long")
+    return seed % (1 << 64)
+
+
+@contextmanager
+def _outside_trace() -> Iterator[None]:
+    """Suspend the trace in progress."""
+    saved, storage.overlay = storage.overlay, None
+    try:
+        yield
+    finally:
+        storage.overlay = saved
+
+
+def _bytes_tensor(data: bytes) -> Tensor:
+    return wrap(jnp.asarray(np.frombuffer(data, np.uint8).copy()))
+
+
+#: the generator that is used where none is given
+default_generator = Generator()
+
+
+class HostDraw:
+    """One draw from the host stream, to be made when called: what a trace with the torch stream records.
+
+    Attributes:
+        shape, dtype: of the numpy array that a call returns.
+        generator: whose stream moves on.
+    """
+
+    __slots__ = ("dtype", "generator", "kind", "params", "shape")
+
+    def __init__(self, generator: Generator, kind: str, shape: tuple[int, ...], d: dtype, params: Any) -> None:
+        self.generator, self.kind, self.shape, self.dtype, self.params = generator, kind, shape, d, params
+
+    def __call__(self) -> np.ndarray[Any, Any]:
+        method = getattr(self.generator.stream, self.kind)
+        return method(math.prod(self.shape), self.dtype, **self.params).reshape(self.shape)
+
+
+def draw(generator: Generator | None, kind: str, shape: tuple[int, ...], d: dtype, **params: Any) -> Any:
+    """An array of random numbers.
+
+    Args:
+        generator: the source; None is the default generator.
+        kind: a distribution, by its name in `mersenne.Stream` and `keyed`: "uniform", "normal", "integers", ...
+        shape: the array's shape.
+        d: its dtype.
+        params: the distribution's parameters.
+    """
+    if generator is None:
+        generator = default_generator
+    elif not isinstance(generator, Generator):
+        raise TypeError(f"argument 'generator' must be torch.Generator, not {type(generator).__name__}")
+    overlay = storage.overlay
+    if not generator.keyed:
+        host = HostDraw(generator, kind, shape, d, params)
+        if overlay is None:
+            with storage.x64():
+                return jnp.asarray(host())
+        if overlay.rng == "torch":
+            return overlay.host_draw(host)
+    with storage.x64():
+        return keyed.draw(kind, generator.split_key(), shape, d, **params)
