@@ -1,4 +1,5 @@
-"""`utils.data` against PyTorch: the same program with either module gives the same batches and the same errors."""
+"""`utils.data` against PyTorch: the same program with either module gives the same batches and the same "
+"errors."""
 
 import collections
 import random
@@ -328,6 +329,8 @@ def collected(t, d, *args, **kwargs):
     return list(loader), tail(t)
 
 
+LOADER_ATTRIBUTES = "batch_size num_workers pin_memory drop_last timeout prefetch_factor persistent_workers"
+
 LOADERS = {
     "plain": lambda t, d: collected(t, d, Squares(), batch_size=4),
     "drop_last": lambda t, d: collected(t, d, Squares(), batch_size=4, drop_last=True),
@@ -376,7 +379,7 @@ LOADERS = {
     "pin_memory": lambda t, d: collected(t, d, Squares(), pin_memory=True, batch_size=6),
     "attributes": lambda t, d: [
         getattr(d.DataLoader(Squares(), batch_size=4, shuffle=True), name)
-        for name in "batch_size num_workers pin_memory drop_last timeout prefetch_factor persistent_workers".split()
+        for name in LOADER_ATTRIBUTES.split()
     ],
     "no workers here": lambda t, d: d.get_worker_info(),
 }
