@@ -1,8 +1,8 @@
 """`Generator`: where random numbers come from.
 
-A generator has two sources. Eagerly it is PyTorch's CPU stream (`core.mersenne`): the same seed gives the same numbers.
-Under `compile`, and for generators of an accelerator, it is a JAX key kept in a `Storage`, so that it is state of the
-compiled program like any other.
+A generator has two sources. Eagerly it is PyTorch's CPU stream (`core.mersenne`): the same seed gives the
+same numbers. Under `compile`, and for generators of an accelerator, it is a JAX key kept in a `Storage`, so
+that it is state of the compiled program like any other.
 """
 
 from __future__ import annotations
@@ -110,10 +110,13 @@ class Generator:
     def get_state(self) -> Tensor:
         """The state as a uint8 tensor.
 
-        For a CPU generator it has PyTorch's layout, and PyTorch can load it. Inside a trace it is the key's data.
+        For a CPU generator it has PyTorch's layout, and PyTorch can load it. Inside a trace it is the key's
+        data.
         """
         if storage.overlay is not None:
-            return wrap(jax.lax.bitcast_convert_type(jnp.asarray(self.key_storage.value), np.uint8).reshape(-1))
+            return wrap(
+                jax.lax.bitcast_convert_type(jnp.asarray(self.key_storage.value), np.uint8).reshape(-1)
+            )
         key = b"" if self._key is None else np.asarray(self._key.value, "<u4").tobytes()
         if self.keyed:
             key = key or keyed.key_data(self.stream.seed).tobytes()
@@ -229,7 +232,9 @@ class HostDraw:
 
     __slots__ = ("dtype", "generator", "kind", "params", "shape")
 
-    def __init__(self, generator: Generator, kind: str, shape: tuple[int, ...], d: dtype, params: Any) -> None:
+    def __init__(
+        self, generator: Generator, kind: str, shape: tuple[int, ...], d: dtype, params: Any
+    ) -> None:
         self.generator, self.kind, self.shape, self.dtype, self.params = generator, kind, shape, d, params
 
     def __call__(self) -> np.ndarray[Any, Any]:
@@ -242,7 +247,8 @@ def draw(generator: Generator | None, kind: str, shape: tuple[int, ...], d: dtyp
 
     Args:
         generator: the source; None is the default generator.
-        kind: a distribution, by its name in `mersenne.Stream` and `keyed`: "uniform", "normal", "integers", ...
+        kind: a distribution, by its name in `mersenne.Stream` and `keyed`: "uniform", "normal", "integers",
+            ...
         shape: the array's shape.
         d: its dtype.
         params: the distribution's parameters.

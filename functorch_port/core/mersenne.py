@@ -1,15 +1,16 @@
 """The random numbers of PyTorch's CPU generator, reproduced on the host with numpy's Mersenne Twister.
 
-`Stream` is the sequence of 32-bit words and what PyTorch makes of it, distribution by distribution. The numbers are
-those of PyTorch 2.13 on x86 processors with AVX2 or later: the same words are consumed in the same order, and float32
-results are equal to the last bit. (float64 normals can differ by one unit in the last place, where numpy's logarithm or
-cosine rounds differently from the C library's.)
+`Stream` is the sequence of 32-bit words and what PyTorch makes of it, distribution by distribution. The
+numbers are those of PyTorch 2.13 on x86 processors with AVX2 or later: the same words are consumed in the
+same order, and float32 results are equal to the last bit. (float64 normals can differ by one unit in the last
+place, where numpy's logarithm or cosine rounds differently from the C library's.)
 """
 
 from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,8 @@ STATE_SIZE = 5056
 
 NDArray = np.ndarray[Any, np.dtype[Any]]
 
-# PyTorch's state bytes: seed, words left, seeded, next word, 624 words, normal x, y, rho, whether y is a cached
-# normal, and a cached float normal that is never used
+# PyTorch's state bytes: seed, words left, seeded, next word, 624 words, normal x, y, rho, whether y is a
+# cached normal, and a cached float normal that is never used
 _HEADER, _TAIL = struct.Struct("<QiiQ"), struct.Struct("<8sd8si4xf?3x")
 _WORDS = 624
 _BLOCK = 1 << 16  # elements worked on at a time, so that temporaries stay in the processor's cache
@@ -180,6 +181,22 @@ class Stream:
                 out[i], out[i + step] = out[i + step], out[i]
         return np.array(out, np.int64).astype(d.np)
 
+    def poisson(self, rates: NDArray) -> NDArray:
+        """Poisson numbers (float64) of the given rates; how many words one takes depends on the numbers drawn."""
+        start, used, chunk = self._source.get_state(), 0, self.uniform53(4 * rates.size + 64).tolist()
+
+        def uniform() -> float:
+            nonlocal used
+            if used == len(chunk):
+                chunk.extend(self.uniform53(len(chunk)).tolist())
+            used += 1
+            return chunk[used - 1]
+
+        out = np.array([_poisson(rate, uniform) for rate in rates.tolist()], np.float64)
+        self._source.set_state(start)  # give back what was drawn ahead
+        self.words(2 * used)
+        return out
+
     # state
 
     def state_bytes(self, extra: bytes = b"") -> bytes:
@@ -204,6 +221,31 @@ class Stream:
         self._untouched = (left, following) == (1, 0)
         self._source.set_state(("MT19937", key, _WORDS if left == 1 else following))
         return bytes(first + last)
+
+
+def _poisson(rate: float, uniform: Callable[[], float]) -> int:
+    """One Poisson number: products of uniforms for small rates, else Hoermann's rejection method (PTRS, 1993)."""
+    if rate == 0:
+        return 0
+    if rate < 10:
+        count, product, floor = 0, uniform(), math.exp(-rate)
+        while product > floor:
+            count, product = count + 1, product * uniform()
+        return count
+    b = 0.931 + 2.53 * math.sqrt(rate)
+    a = -0.059 + 0.02483 * b
+    inverse_alpha, v_squeeze = 1.1239 + 1.1328 / (b - 3.4), 0.9277 - 3.6224 / (b - 2)
+    while True:
+        u, v = uniform() - 0.5, uniform()
+        margin = 0.5 - abs(u)
+        k = math.floor((2 * a / margin + b) * u + rate + 0.43) if margin else -1
+        if margin >= 0.07 and v <= v_squeeze:
+            return k
+        if k < 0 or (margin < 0.013 and v > margin):
+            continue
+        bound = k * math.log(rate) - rate - math.lgamma(k + 1)
+        if (math.log(v) if v else -math.inf) + math.log(inverse_alpha) - math.log(a / margin**2 + b) <= bound:
+            return k
 
 
 def _digits(d: dtype) -> int:
