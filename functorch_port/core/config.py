@@ -45,9 +45,13 @@ def set_float32_matmul_precision(precision: str) -> None:
     """
     global key
     if not isinstance(precision, str):
-        raise TypeError(f"set_float32_matmul_precision(): argument 'precision' must be str, not {type(precision).__name__}")
+        raise TypeError(
+            f"set_float32_matmul_precision(): argument 'precision' must be str, not {type(precision).__name__}"
+        )
     if precision not in _PRECISIONS:
-        raise RuntimeError(f"float32 matmul precision must be 'highest', 'high' or 'medium', got '{precision}'")
+        raise RuntimeError(
+            f"float32 matmul precision must be 'highest', 'high' or 'medium', got '{precision}'"
+        )
     key = precision
 
 

@@ -1,0 +1,177 @@
+"""What the op families share: dimension checks, broadcasting checks, and arithmetic in a wide enough type."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..core import dtypes
+from ..core.promotion import cast, result_dtype, scalar_type
+
+Dims = int | tuple[int, ...] | None
+
+FLOAT32 = np.dtype(np.float32)
+INT64 = np.dtype(np.int64)
+BOOL = np.dtype(np.bool_)
+
+
+def wrap_dim(dim: int, ndim: int) -> int:
+    """``dim`` as a number from 0 on; a 0-dim tensor has the dimensions 0 and -1, as in PyTorch."""
+    size = max(ndim, 1)
+    if not -size <= dim < size:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-size}, {size - 1}], but got {dim})"
+        )
+    return dim % size
+
+
+def wrap_dims(dim: Dims, ndim: int) -> tuple[int, ...]:
+    """A reduction's dimensions: None or an empty tuple means all of them."""
+    if dim is None or dim == ():
+        return tuple(range(ndim))
+    dims = tuple(wrap_dim(d, ndim) for d in ((dim,) if isinstance(dim, int) else dim))
+    for d in dims:
+        if dims.count(d) > 1:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+    return dims if ndim else ()
+
+
+def at_least_1d(x: jax.Array) -> jax.Array:
+    """A 0-dim array as one element, so that functions of one dimension need no special case."""
+    return x.reshape(1) if x.ndim == 0 else x
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The common shape, or PyTorch's error that names the sizes and the dimension."""
+    out = tuple(shapes[0])
+    for shape in shapes[1:]:
+        out = _broadcast_pair(out, tuple(shape))
+    return out
+
+
+def _broadcast_pair(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    if a == b:
+        return a
+    ndim = max(len(a), len(b))
+    long_a, long_b = (1,) * (ndim - len(a)) + a, (1,) * (ndim - len(b)) + b
+    for i in range(ndim - 1, -1, -1):
+        if long_a[i] != long_b[i] and 1 not in (long_a[i], long_b[i]):
+            raise RuntimeError(
+                f"The size of tensor a ({long_a[i]}) must match the size of tensor b ({long_b[i]}) "
+                f"at non-singleton dimension {i}"
+            )
+    return tuple(y if x == 1 else x for x, y in zip(long_a, long_b, strict=True))
+
+
+def check_broadcast(*args: Any) -> None:
+    """Raise PyTorch's error unless the arrays among ``args`` broadcast together."""
+    broadcast_shapes(*[a.shape for a in args if hasattr(a, "shape")] or [()])
+
+
+def check_expand(shape: Sequence[int], target: Sequence[int]) -> None:
+    """Raise PyTorch's error unless ``shape`` can be expanded to ``target``."""
+    offset = len(target) - len(shape)
+    for i in range(len(target) - 1, -1, -1):
+        size = shape[i - offset] if i >= offset else 1
+        if offset < 0 or (size != target[i] and size != 1):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({target[i]}) must match the existing size ({size}) at non-singleton "
+                f"dimension {i}.  Target sizes: {list(target)}.  Tensor sizes: {list(shape)}"
+            )
+
+
+def wide(np_dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type to compute in: half precision is computed in float32 and rounded once, as in PyTorch."""
+    return FLOAT32 if np_dtype.kind in "fV" and np_dtype.itemsize < 4 else np_dtype
+
+
+def compute(fn: Callable[..., jax.Array], np_dtype: np.dtype[Any], *args: Any) -> jax.Array:
+    """``fn`` of the arguments in the wide type of ``np_dtype``, rounded to it once."""
+    wide_dtype = wide(np_dtype)
+    out = fn(*[cast(a, wide_dtype) for a in args])
+    return lax.convert_element_type(out, np_dtype) if out.dtype != np_dtype else out
+
+
+def elementwise(fn: Callable[..., jax.Array], *args: Any) -> jax.Array:
+    """``fn`` of the arguments in their common type."""
+    check_broadcast(*args)
+    np_dtype = result_dtype(*args).np
+    return compute(fn, np_dtype, *[cast(a, np_dtype) for a in args])
+
+
+def elementwise_float(fn: Callable[..., jax.Array], *args: Any) -> jax.Array:
+    """`elementwise`, with integers and bools taken as the default float type."""
+    check_broadcast(*args)
+    np_dtype = float_dtype(*args)
+    return compute(fn, np_dtype, *[cast(a, np_dtype) for a in args])
+
+
+def predicate(fn: Callable[..., jax.Array], *args: Any) -> jax.Array:
+    """A comparison: ``fn`` of the arguments in their common type gives bools."""
+    check_broadcast(*args)
+    np_dtype = result_dtype(*args).np
+    return fn(*[cast(a, np_dtype) for a in args])
+
+
+def float_dtype(*args: Any) -> np.dtype[Any]:
+    """The common type of ``args``; the default float type when that is integer or bool."""
+    common = result_dtype(*args)
+    return common.np if common.is_floating_point or common.is_complex else dtypes.get_default_dtype().np
+
+
+def is_inexact(np_dtype: np.dtype[Any]) -> bool:
+    """Whether the type is floating point (ml_dtypes included) or complex."""
+    return np_dtype.kind in "fcV"
+
+
+def type_name(value: Any) -> str:
+    """ATen's name of a value's type, used in error texts: "Float", "Long", ..."""
+    return (dtypes.from_np(value.dtype) if hasattr(value, "dtype") else scalar_type(value)).scalar_name
+
+
+def c_name(value: Any) -> str:
+    """The C++ name of an array's type, used in some error texts: "float", "long int", ..."""
+    name = dtypes.from_np(value.dtype).name
+    return _C_NAMES.get(name, name)
+
+
+_C_NAMES = {
+    "float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short", "int8": "signed char",
+    "uint8": "unsigned char", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}  # fmt: skip
+
+
+def not_implemented(kernel: str, *args: Any, kinds: str) -> None:
+    """PyTorch's error for a type its kernel lacks; ``kinds`` are the numpy kinds that are refused."""
+    for a in args:
+        if hasattr(a, "dtype") and a.dtype.kind in kinds:
+            raise NotImplementedError(f"\"{kernel}\" not implemented for '{type_name(a)}'")
+
+
+def numel(shape: Sequence[int]) -> int:
+    """The number of elements."""
+    return math.prod(shape)
+
+
+def int32_if_small(index: jax.Array, size: int) -> jax.Array:
+    """Indices into a table of ``size`` rows in the narrowest type that is safe: int32 is what accelerators index with."""
+    return index.astype(jnp.int32) if size < 2**31 and index.dtype.itemsize > 4 else index
+
+
+def check_index_range(
+    index: Any, size: int, message: Callable[[int], Exception], lowest: int | None = None
+) -> None:
+    """Eager check: raise ``message(bad index)`` for the first index outside of ``[-size, size)``, or below ``lowest``."""
+    if isinstance(index, jax.ShapeDtypeStruct | jax.core.Tracer):
+        return
+    values = np.asarray(index)
+    bad = values[(values < (-size if lowest is None else lowest)) | (values >= size)]
+    if bad.size:
+        raise message(int(bad.flat[0]))

@@ -1,0 +1,575 @@
+"""Gathering and scattering by index tensors and masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..core import bind
+from ..core.promotion import cast, promote
+from ..core.registry import Array, Scalar, composite, op
+from ..core.tensor import Tensor
+from ._common import (
+    BOOL,
+    INT64,
+    at_least_1d,
+    broadcast_shapes,
+    c_name,
+    check_broadcast,
+    check_index_range,
+    int32_if_small,
+    is_inexact,
+    numel,
+    type_name,
+    wrap_dim,
+)
+from .reduction import take_along
+
+Indices = tuple[Any, ...]
+
+# one index tensor along one dimension: gather and scatter
+
+
+def _check_index_type(name: str, index: jax.Array) -> None:
+    if index.dtype not in (np.int32, np.int64):
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+
+
+def _out_of_bounds(dim: int, size: int) -> Callable[[int], Exception]:
+    return lambda bad: RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {size}")
+
+
+def _check_gather_range(input: Any, dim: int, index: Any, *_: Any, **__: Any) -> None:
+    axis = wrap_dim(dim, input.ndim)
+    size = input.shape[axis] if input.ndim else 1
+    check_index_range(index, size, _out_of_bounds(axis, size), lowest=0)
+
+
+def _fits(index: jax.Array, shape: tuple[int, ...], axis: int | None) -> bool:
+    return all(n <= m or d == axis for d, (n, m) in enumerate(zip(index.shape, shape, strict=True)))
+
+
+def _check_gather(input: jax.Array, axis: int, index: jax.Array) -> None:
+    _check_index_type("gather", index)
+    if index.ndim != input.ndim and max(index.ndim, 1) != max(input.ndim, 1):
+        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+    for d, (n, m) in enumerate(zip(index.shape, input.shape, strict=False)):
+        if d != axis and n > m:
+            raise RuntimeError(
+                f"Size does not match at dimension {d} expected index {list(index.shape)} to be no larger than self "
+                f"{list(input.shape)} apart from dimension {axis}"
+            )
+
+
+@op(check=_check_gather_range)
+def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False):
+    """``out[i][j] = input[index[i][j]][j]`` for ``dim`` 0, and so on."""
+    axis = wrap_dim(dim, input.ndim)
+    if index.size == 0:
+        return jnp.zeros(index.shape, input.dtype)
+    _check_gather(input, axis, index)
+    x, at = at_least_1d(input), at_least_1d(index)
+    block = x[tuple(slice(None) if d == axis else slice(0, n) for d, n in enumerate(at.shape))]
+    return take_along(block, int32_if_small(at, x.shape[axis]), axis).reshape(index.shape)
+
+
+def _grid(index: jax.Array, axis: int) -> Indices:
+    """Index arrays for ``x.at[...]`` that put element (i, j) at (index[i, j], j) for axis 0, and so on."""
+    grid = [lax.broadcasted_iota(index.dtype, index.shape, d) for d in range(index.ndim)]
+    grid[axis] = index
+    return tuple(grid)
+
+
+def _check_scatter(name: str, input: jax.Array, axis: int, index: jax.Array, src: jax.Array | None) -> None:
+    _check_index_type("scatter", index)
+    shapes = [input] if src is None else [input, src]
+    if any(max(index.ndim, 1) != max(x.ndim, 1) for x in shapes):
+        raise RuntimeError(
+            f"Index tensor must have the same number of dimensions as {'self' if max(input.ndim, 1) != max(index.ndim, 1) else 'src'}"
+            " tensor"
+        )
+    if src is not None and src.dtype != input.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    at = at_least_1d(index)
+    wide_enough = src is None or _fits(at, at_least_1d(src).shape, None)
+    if not (_fits(at, at_least_1d(input).shape, axis) and wide_enough):
+        tail = "" if src is None else f" and to be no larger size than src {list(src.shape)}"
+        raise RuntimeError(
+            f"Expected index {list(index.shape)} to be no larger than self {list(input.shape)} apart from dimension "
+            f"{axis}{tail}"
+        )
+
+
+def _scatter_parts(
+    name: str, input: jax.Array, dim: int, index: jax.Array, src: Any
+) -> tuple[jax.Array, Indices, Any]:
+    """The input, where to write, and what, all with at least one dimension."""
+    axis = wrap_dim(dim, input.ndim)
+    is_array = getattr(src, "ndim", 0) > 0 or (hasattr(src, "dtype") and not getattr(src, "weak_type", False))
+    x, at = at_least_1d(input), at_least_1d(index)
+    if index.size == 0:
+        return x, (jnp.zeros(0, np.int32),), jnp.zeros((0, *x.shape[1:]), x.dtype)
+    _check_scatter(name, input, axis, index, src if is_array else None)
+    values = at_least_1d(src)[tuple(slice(0, n) for n in at.shape)] if is_array else cast(src, input.dtype)
+    return x, _grid(int32_if_small(at, max(x.shape)), axis), values
+
+
+_LEGACY_REDUCE = {"add": "add", "multiply": "multiply"}
+
+
+@op(inplace=True, check=_check_gather_range)
+def scatter(
+    input: Array,
+    dim: int,
+    index: Array,
+    src: Array | None = None,
+    *,
+    value: Array | None = None,
+    reduce: str | None = None,
+):
+    """A copy with ``out[index[i][j]][j] = src[i][j]`` for ``dim`` 0, and so on; ``src`` may be a number."""
+    src = value if src is None else src
+    if reduce is not None and reduce not in _LEGACY_REDUCE:
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    x, at, values = _scatter_parts("scatter", input, dim, index, src)
+    method = "set" if reduce is None else _LEGACY_REDUCE[reduce]
+    return getattr(x.at[at], method)(values, mode="promise_in_bounds").reshape(input.shape)
+
+
+@op(inplace=True, check=_check_gather_range)
+def scatter_add(input: Array, dim: int, index: Array, src: Array):
+    """A copy with ``out[index[i][j]][j] += src[i][j]`` for ``dim`` 0, and so on."""
+    x, at, values = _scatter_parts("scatter_add", input, dim, index, src)
+    return x.at[at].add(values, mode="promise_in_bounds").reshape(input.shape)
+
+
+@jax.custom_jvp
+def _multiply_at(x: jax.Array, at: Indices, src: jax.Array) -> jax.Array:
+    """``x`` with the elements of ``src`` multiplied in at ``at``."""
+    return x.at[at].multiply(src, mode="promise_in_bounds")
+
+
+@_multiply_at.defjvp
+def _multiply_at_jvp(primals: Any, tangents: Any) -> Any:
+    (x, at, src), (dx, _, dsrc) = primals, tangents
+    zeros = (x == 0).astype(np.int32).at[at].add((src == 0).astype(np.int32), mode="promise_in_bounds")
+    others = _multiply_at(
+        jnp.where(x == 0, 1, x), at, jnp.where(src == 0, 1, src)
+    )  # the product of what is not 0
+
+    def slope(factor: jax.Array, zeros: jax.Array, others: jax.Array) -> jax.Array:
+        rest = jnp.where(factor == 0, others, others / jnp.where(factor == 0, 1, factor))
+        return jnp.where(zeros == (factor == 0), rest, 0)  # 0 if another factor is 0
+
+    moved = (slope(src, zeros[at], others[at]) * dsrc).astype(x.dtype)
+    return _multiply_at(x, at, src), (slope(x, zeros, others) * dx).at[at].add(
+        moved, mode="promise_in_bounds"
+    )
+
+
+_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
+_NEUTRAL = {"sum": 0, "prod": 1, "mean": 0}
+
+
+def _reduce_at(x: jax.Array, at: Indices, values: jax.Array, reduce: str, include_self: bool) -> jax.Array:
+    hit = jnp.zeros(x.shape, np.int32).at[at].add(1, mode="promise_in_bounds")
+    start = x
+    if not include_self:
+        start = jnp.where(hit > 0, cast(_neutral(reduce, x.dtype), x.dtype), x)
+    if reduce == "prod":
+        return _multiply_at(start, at, values)
+    if reduce in ("amax", "amin"):
+        return _extreme_at(start, at, values, reduce == "amax")
+    total = start.at[at].add(values, mode="promise_in_bounds")
+    if reduce == "sum":
+        return total
+    count = jnp.maximum(hit + 1 if include_self else hit, 1).astype(x.dtype)
+    return total / count if is_inexact(x.dtype) else jnp.floor_divide(total, count)
+
+
+def _neutral(reduce: str, np_dtype: np.dtype[Any]) -> Any:
+    if reduce in _NEUTRAL:
+        return _NEUTRAL[reduce]
+    if np_dtype == BOOL:
+        return reduce == "amin"
+    limits = jnp.finfo(np_dtype) if is_inexact(np_dtype) else jnp.iinfo(np_dtype)
+    if is_inexact(np_dtype):
+        return -np.inf if reduce == "amax" else np.inf
+    return limits.min if reduce == "amax" else limits.max
+
+
+@jax.custom_jvp
+def _maximum_at(x: jax.Array, at: Indices, src: jax.Array) -> jax.Array:
+    return x.at[at].max(src, mode="promise_in_bounds")
+
+
+@_maximum_at.defjvp
+def _maximum_at_jvp(primals: Any, tangents: Any) -> Any:
+    """All elements that are equal to the maximum share the gradient."""
+    (x, at, src), (dx, _, dsrc) = primals, tangents
+    out = _maximum_at(x, at, src)
+    own, theirs = x == out, src == out[at]
+    count = own.astype(x.dtype).at[at].add(theirs.astype(x.dtype), mode="promise_in_bounds")
+    tangent = jnp.where(own, dx, 0).at[at].add(jnp.where(theirs, dsrc, 0), mode="promise_in_bounds")
+    return out, tangent / jnp.maximum(count, 1)
+
+
+def _extreme_at(x: jax.Array, at: Indices, src: jax.Array, largest: bool) -> jax.Array:
+    if largest or not is_inexact(x.dtype):
+        return _maximum_at(x, at, src) if largest else x.at[at].min(src, mode="promise_in_bounds")
+    return -_maximum_at(-x, at, -src)
+
+
+def _check_reduce(reduce: str) -> None:
+    if reduce not in _REDUCTIONS:
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+
+
+@op(inplace=True, check=_check_gather_range)
+def scatter_reduce(
+    input: Array, dim: int, index: Array, src: Array, reduce: str, *, include_self: bool = True
+):
+    """A copy in which elements of ``src`` that go to one place are reduced by sum, prod, mean, amax or amin."""
+    _check_reduce(reduce)
+    x, at, values = _scatter_parts("scatter_reduce", input, dim, index, src)
+    return _reduce_at(x, at, values, reduce, include_self).reshape(input.shape)
+
+
+# one vector of positions along one dimension
+
+
+def _check_vector(name: str, index: jax.Array) -> None:
+    if index.ndim > 1:
+        raise IndexError(f"{name}(): Index is supposed to be a vector")
+    if index.dtype not in (np.int32, np.int64):
+        raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index")
+
+
+def _check_select_range(input: Any, dim: int, index: Any) -> None:
+    size = input.shape[wrap_dim(dim, input.ndim)] if input.ndim else 1
+    check_index_range(index, size, lambda bad: IndexError("index out of range in self"), lowest=0)
+
+
+@op(check=_check_select_range)
+def index_select(input: Array, dim: int, index: Array):
+    """The slices at the positions in a vector."""
+    _check_vector("index_select", index)
+    axis = wrap_dim(dim, input.ndim)
+    x = at_least_1d(input)
+    at = int32_if_small(at_least_1d(index), x.shape[axis])
+    out = x.at[(slice(None),) * axis + (at,)].get(mode="promise_in_bounds", wrap_negative_indices=False)
+    return out if input.ndim else out.reshape(())
+
+
+def _along(x: jax.Array, axis: int, index: jax.Array) -> Indices:
+    at = at_least_1d(index)
+    at = jnp.where(at < 0, at + x.shape[axis], at)
+    return (slice(None),) * axis + (int32_if_small(at, x.shape[axis]),)
+
+
+def _check_source(
+    name: str, input: jax.Array, dim: int, index: jax.Array, source: jax.Array, error: type[Exception]
+) -> None:
+    if index.ndim > 1:
+        raise IndexError(f"{name}_(): Index should have dimension 1 or 0 (got {index.ndim})")
+    axis = wrap_dim(dim, input.ndim)
+    size = source.shape[axis] if source.ndim else 1
+    if index.size != size:
+        tail = f", for dim: {axis}" if error is RuntimeError else ""
+        shown = f"source.size(dim): ({size})" if error is RuntimeError else f"source.size(dim) ({size})"
+        raise error(f"{name}_(): Number of indices ({index.size}) should be equal to {shown}{tail}")
+
+
+def _check_add_range(input: Any, dim: int, index: Any, source: Any, **_: Any) -> None:
+    size = input.shape[wrap_dim(dim, input.ndim)] if input.ndim else 1
+    check_index_range(index, size, lambda bad: IndexError("index out of range in self"), lowest=0)
+
+
+@op(inplace=True, check=_check_add_range)
+def index_add(input: Array, dim: int, index: Array, source: Array, *, alpha: Scalar = 1):
+    """A copy with ``alpha * source`` added to the slices at the positions in a vector."""
+    if input.dtype != source.dtype:
+        raise RuntimeError(
+            f"index_add_(): self ({type_name(input)}) and source ({type_name(source)}) must have the same scalar type"
+        )
+    _check_source("index_add", input, dim, index, source, RuntimeError)
+    axis = wrap_dim(dim, input.ndim)
+    x, values = at_least_1d(input), at_least_1d(source)
+    if not (isinstance(alpha, int) and alpha == 1):
+        values = values * cast(alpha, values.dtype)
+    return x.at[_along(x, axis, index)].add(values, mode="promise_in_bounds").reshape(input.shape)
+
+
+def _check_copy_range(input: Any, dim: int, index: Any, *_: Any, **__: Any) -> None:
+    axis = wrap_dim(dim, input.ndim)
+    size = input.shape[axis] if input.ndim else 1
+    check_index_range(
+        index,
+        size,
+        lambda bad: IndexError(f"index {bad} is out of bounds for dimension {axis} with size {size}"),
+    )
+
+
+@op(inplace=True, check=_check_copy_range)
+def index_copy(input: Array, dim: int, index: Array, source: Array):
+    """A copy with the slices of ``source`` at the positions in a vector."""
+    if input.dtype != source.dtype:
+        raise RuntimeError(
+            "index_copy_(): self and source expected to have the same dtype, but got (self) "
+            f"{type_name(input)} and (source) {type_name(source)}"
+        )
+    _check_source("index_copy", input, dim, index, source, IndexError)
+    axis = wrap_dim(dim, input.ndim)
+    x = at_least_1d(input)
+    return (
+        x.at[_along(x, axis, index)].set(at_least_1d(source), mode="promise_in_bounds").reshape(input.shape)
+    )
+
+
+@op(inplace=True, check=_check_copy_range)
+def index_fill(input: Array, dim: int, index: Array, value: Array):
+    """A copy with ``value`` in the slices at the positions in a vector."""
+    if getattr(value, "ndim", 0) > 0:
+        raise RuntimeError(
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
+    axis = wrap_dim(dim, input.ndim)
+    x = at_least_1d(input)
+    return (
+        x.at[_along(x, axis, index)].set(cast(value, x.dtype), mode="promise_in_bounds").reshape(input.shape)
+    )
+
+
+@op(inplace=True, check=_check_add_range)
+def index_reduce(
+    input: Array, dim: int, index: Array, source: Array, reduce: str, *, include_self: bool = True
+):
+    """A copy in which slices of ``source`` that go to one position are reduced by prod, mean, amax or amin."""
+    _check_reduce(reduce)
+    _check_source("index_reduce", input, dim, index, source, RuntimeError)
+    axis = wrap_dim(dim, input.ndim)
+    x, values = at_least_1d(input), at_least_1d(source)
+    shape = [-1 if d == axis else 1 for d in range(x.ndim)]
+    full = jnp.broadcast_to(at_least_1d(index).reshape(shape), values.shape)
+    return _reduce_at(x, _grid(full, axis), values, reduce, include_self).reshape(input.shape)
+
+
+# positions in the flattened input
+
+
+def _check_flat_range(input: Any, index: Any, *_: Any, **__: Any) -> None:
+    def message(bad: int) -> Exception:
+        return IndexError(f"out of range: tried to access index {bad} on a tensor of {input.size} elements.")
+
+    check_index_range(index, input.size, message)
+
+
+def _flat_index(name: str, input: jax.Array, index: jax.Array) -> jax.Array:
+    if index.dtype != np.int64:
+        raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {type_name(index)}")
+    return int32_if_small(jnp.where(index < 0, index + input.size, index), input.size)
+
+
+@op(check=_check_flat_range)
+def take(input: Array, index: Array):
+    """The elements at positions in the flattened input."""
+    at = _flat_index("take", input, index)
+    return input.reshape(-1).at[at].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+@op(inplace=True, check=_check_flat_range)
+def put(input: Array, index: Array, source: Array, accumulate: bool = False):
+    """A copy with ``source`` written (or added) at positions in the flattened input."""
+    if input.dtype != source.dtype:
+        raise RuntimeError(
+            f"put_(): self and source expected to have the same dtype, but got self.dtype = {type_name(input)} and "
+            f"source.dtype = {type_name(source)}"
+        )
+    if index.size != source.size:
+        raise RuntimeError(
+            f"put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+            f"{source.size}, index.numel() = {index.size}"
+        )
+    target = input.reshape(-1).at[_flat_index("put_", input, index).reshape(-1)]
+    write = target.add if accumulate else target.set
+    return write(source.reshape(-1), mode="promise_in_bounds").reshape(input.shape)
+
+
+def _check_take_along(input: Any, indices: Any, dim: int | None = None) -> None:
+    if dim is None:
+        _check_flat_range(input, indices)
+    else:
+        axis = wrap_dim(dim, input.ndim)
+        size = input.shape[axis]
+        check_index_range(indices, size, _out_of_bounds(axis, size))
+
+
+@op(node="GatherBackward0", check=_check_take_along)
+def take_along_dim(input: Array, indices: Array, dim: int | None = None):
+    """`gather` with input and indices broadcast together."""
+    if indices.dtype.kind not in "iu":
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {type_name(indices)}"
+        )
+    if dim is None:
+        return input.reshape(-1)[indices.reshape(-1)]
+    if input.ndim != indices.ndim:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
+        )
+    axis = wrap_dim(dim, input.ndim)
+    x = jnp.broadcast_to(
+        input, _shape_with(broadcast_shapes(_one(input, axis), _one(indices, axis)), axis, input)
+    )
+    at = jnp.broadcast_to(
+        indices, _shape_with(broadcast_shapes(_one(input, axis), _one(indices, axis)), axis, indices)
+    )
+    return take_along(x, jnp.where(at < 0, at + x.shape[axis], at), axis)
+
+
+def _one(x: jax.Array, axis: int) -> tuple[int, ...]:
+    return (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+
+
+def _shape_with(shape: tuple[int, ...], axis: int, x: jax.Array) -> tuple[int, ...]:
+    return (*shape[:axis], x.shape[axis], *shape[axis + 1 :])
+
+
+# masks
+
+
+def _check_mask_type(name: str, mask: jax.Array) -> None:
+    if mask.dtype != BOOL:
+        raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {c_name(mask)}")
+
+
+@op(inplace=True)
+def masked_fill(input: Array, mask: Array, value: Array):
+    """A copy with ``value`` where the mask holds."""
+    _check_mask_type("masked_fill_", mask)
+    if getattr(value, "ndim", 0) > 0:
+        raise RuntimeError(
+            f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
+    check_broadcast(mask, input)
+    return jnp.where(mask, cast(value, input.dtype), input)
+
+
+def _check_enough(input: Any, mask: Any, source: Any) -> None:
+    if np.broadcast_to(np.asarray(mask), np.broadcast_shapes(input.shape, mask.shape)).sum() > source.size:
+        raise RuntimeError("Number of elements of source < number of ones in mask")
+
+
+@op(inplace=True, check=_check_enough)
+def masked_scatter(input: Array, mask: Array, source: Array):
+    """A copy with the elements of ``source``, in order, where the mask holds."""
+    _check_mask_type("masked_scatter_", mask)
+    if input.dtype != source.dtype:
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have same dtypes but got{type_name(input)} and {type_name(source)}"
+        )
+    shape = broadcast_shapes(input.shape, mask.shape)
+    full = jnp.broadcast_to(mask, shape).reshape(-1)
+    if source.size == 0:
+        return jnp.broadcast_to(input, shape)
+    order = jnp.clip(jnp.cumsum(full) - 1, 0, source.size - 1)
+    return jnp.where(full.reshape(shape), source.reshape(-1)[order].reshape(shape), input)
+
+
+@op("_masked_select", where="", node="MaskedSelectBackward0")
+def _masked_select(input: Array, index: Array, shape: tuple[int, ...]):
+    """The elements of the broadcast input at flat positions."""
+    return jnp.broadcast_to(input, shape).reshape(-1).at[index].get(mode="promise_in_bounds")
+
+
+@composite()
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements where the mask holds, in one dimension."""
+    if mask.dtype.np != BOOL:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    shape = broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    flat = bind.function("_flat_nonzero")(mask, shape)
+    return bind.function("_masked_select")(input, flat, shape)
+
+
+@op("_flat_nonzero", where="", eager=True, differentiable=False)
+def _flat_nonzero(mask: Array, shape: tuple[int, ...]):
+    """The flat positions at which the broadcast mask holds."""
+    return jnp.asarray(np.flatnonzero(np.broadcast_to(np.asarray(mask), shape)).astype(INT64))
+
+
+@op("_nonzero", where="", eager=True, differentiable=False)
+def _nonzero(input: Array):
+    """The positions that are not 0, as rows."""
+    return jnp.asarray(np.argwhere(np.asarray(input) != 0).astype(INT64))
+
+
+@composite()
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """The positions that are not 0: as rows of a matrix, or as one index vector per dimension."""
+    if as_tuple and input.ndim == 0:
+        input = input.reshape(1)  # type: ignore[attr-defined]
+    rows = bind.function("_nonzero")(input)
+    return tuple(rows.unbind(1)) if as_tuple else rows
+
+
+@composite()
+def argwhere(input: Tensor) -> Tensor:
+    """The positions that are not 0, as rows."""
+    return nonzero(input)
+
+
+@composite(where="torch")
+def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None) -> Any:
+    """``input`` where the condition holds, else ``other``; with the condition alone, its nonzero positions."""
+    if not isinstance(condition, Tensor):
+        raise TypeError(
+            f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}"
+        )
+    if input is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    return (
+        bind.function("_where")(condition, input, other)
+        if out is None
+        else bind.function("_where")(condition, input, other, out=out)
+    )
+
+
+@composite("where", where="method")
+def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """This tensor where the condition holds, else ``other``."""
+    return bind.function("_where")(condition, self, other)
+
+
+@op(where="torch", differentiable=False)
+def isin(elements: Array, test_elements: Array, *, assume_unique: bool = False, invert: bool = False):
+    """Whether each element is among the test elements."""
+    x, among = promote(elements, test_elements)
+    return jnp.isin(x, among, invert=invert)
+
+
+@composite(where="method")
+def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
+    """Write a number into the main diagonal."""
+    if self.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if self.ndim > 2 and len(set(self.shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    self._check_inplace()
+    return self._take(bind.function("_diagonal_filled")(self, fill_value, wrap))
+
+
+@op("_diagonal_filled", where="", node="FillBackward0")
+def _diagonal_filled(input: Array, value: Array, wrap: bool):
+    """A copy with a number in the main diagonal."""
+    shape = input.shape
+    step = sum(numel(shape[d + 1 :]) for d in range(len(shape)))
+    last = numel(shape) if wrap and len(shape) == 2 else min(min(shape) * step, numel(shape))
+    position = np.arange(0, last, step)
+    return input.reshape(-1).at[position].set(cast(value, input.dtype)).reshape(shape)

@@ -1,0 +1,1067 @@
+"""Elementwise operations: arithmetic, comparison, logic, bits and the mathematical functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.scipy import special as jsp
+
+from ..core import dtypes
+from ..core.promotion import cast, promote, result_dtype, scalar_type
+from ..core.registry import Array, Scalar, op
+from ._common import (
+    BOOL,
+    check_broadcast,
+    compute,
+    elementwise,
+    elementwise_float,
+    float_dtype,
+    is_inexact,
+    not_implemented,
+    predicate,
+    type_name,
+)
+
+# arithmetic
+
+
+def _category(value: Any) -> str:
+    """The numpy kind of an array's or a number's PyTorch type, with bfloat16 as a float: one of ``b i f c``."""
+    kind = (value.dtype if getattr(value, "shape", ()) else scalar_or_dtype(value)).kind
+    return {"u": "i", "V": "f"}.get(kind, kind)
+
+
+def scalar_or_dtype(value: Any) -> np.dtype[Any]:
+    """The numpy type of an array, a tracer or a Python number."""
+    return value.dtype if hasattr(value, "dtype") else scalar_type(value).np
+
+
+def _scaled(other: jax.Array, alpha: Any) -> jax.Array:
+    """``alpha * other``; a plain 1, the default, costs nothing."""
+    if isinstance(alpha, int) and alpha == 1:
+        return other
+    return other & cast(alpha, BOOL) if other.dtype == BOOL else other * cast(alpha, other.dtype)
+
+
+def _check_alpha(alpha: Any, *args: Any) -> None:
+    kind, result = _category(alpha), result_dtype(*args)
+    if kind == "b" and result is not dtypes.bool_:
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if kind in "fc" and not (result.is_floating_point or result.is_complex):
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if kind == "c" and not result.is_complex:
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+
+
+@op(inplace=True, dunder=("__add__",), rdunder=("__radd__",))
+def add(input: Array, other: Array, *, alpha: Scalar = 1):
+    """``input + alpha * other``."""
+    _check_alpha(alpha, input, other)
+    return elementwise(lambda a, b: a + _scaled(b, alpha), input, other)
+
+
+@op("sub", "subtract", inplace=True, dunder=("__sub__",), rdunder=("__rsub__",))
+def sub(input: Array, other: Array, *, alpha: Scalar = 1):
+    """``input - alpha * other``."""
+    kinds = _category(input) + _category(other)
+    if kinds == "bb":
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. "
+            "Use the `^` or `logical_xor()` operator instead."
+        )
+    if "b" in kinds:
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, "
+            "use the `~` or `logical_not()` operator instead."
+        )
+    _check_alpha(alpha, input, other)
+    return elementwise(lambda a, b: a - _scaled(b, alpha), input, other)
+
+
+@op(where="torch", node="RsubBackward1")
+def rsub(input: Array, other: Array, *, alpha: Scalar = 1):
+    """``other - alpha * input``."""
+    return sub(other, input, alpha=alpha)
+
+
+@op("mul", "multiply", inplace=True, dunder=("__mul__",), rdunder=("__rmul__",))
+def mul(input: Array, other: Array):
+    """``input * other``."""
+    check_broadcast(input, other)
+    # a number is not rounded to half precision first: PyTorch multiplies by its float32 value
+    return compute(lambda a, b: a * b, result_dtype(input, other).np, input, other)
+
+
+def _floor_quotient(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Floor of the exact quotient, which the floor of the rounded quotient is not."""
+    if not is_inexact(a.dtype):
+        return jnp.floor_divide(a, b)
+    rest = lax.rem(a, b)
+    quotient = (a - rest) / b
+    quotient = jnp.where((rest != 0) & ((b < 0) != (rest < 0)), quotient - 1, quotient)
+    floor = lax.floor(quotient)
+    floor = jnp.where(quotient - floor > 0.5, floor + 1, floor)
+    floor = jnp.where(quotient == 0, jnp.copysign(0, a / b).astype(a.dtype), floor)
+    return lax.stop_gradient(jnp.where(b == 0, a / b, floor))
+
+
+def _trunc_quotient(a: jax.Array, b: jax.Array) -> jax.Array:
+    return (
+        lax.stop_gradient(jnp.trunc(a / b)) if is_inexact(a.dtype) else lax.div(*jnp.broadcast_arrays(a, b))
+    )
+
+
+def _check_zero_divisor(input: Any, other: Any, **_: Any) -> None:
+    """Integer division by zero is an error; a float divisor or dividend makes it inf or nan."""
+    if _category(input) in "fc" or _category(other) in "fc":
+        return
+    if not np.all(np.asarray(other)):
+        raise RuntimeError("ZeroDivisionError")
+
+
+def _check_div(input: Any, other: Any, *, rounding_mode: str | None = None) -> None:
+    if rounding_mode is not None:
+        _check_zero_divisor(input, other)
+
+
+@op("div", "divide", inplace=True, check=_check_div)
+def div(input: Array, other: Array, *, rounding_mode: str | None = None):
+    """``input / other``, optionally rounded towards zero ("trunc") or down ("floor")."""
+    if rounding_mode is None:
+        return true_divide(input, other)
+    if rounding_mode not in ("trunc", "floor"):
+        raise RuntimeError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+        )
+    check_broadcast(input, other)
+    quotient = _trunc_quotient if rounding_mode == "trunc" else _floor_quotient
+    return compute(quotient, _not_bool(input, other), input, other)
+
+
+@op(inplace=True, dunder=("__truediv__",), node="DivBackward0")
+def true_divide(input: Array, other: Array):
+    """``input / other`` as a float."""
+    check_broadcast(input, other)
+    return compute(lambda a, b: a / b, float_dtype(input, other), input, other)
+
+
+@op("_reflected_divide", where="", rdunder=("__rtruediv__",), node="MulBackward0")
+def _reflected_divide(input: Array, other: Array):
+    """``number / tensor``."""
+    return true_divide(input, other)
+
+
+def _not_bool(*args: Any) -> np.dtype[Any]:
+    """The common type, where bools are counted as integers of 8 bits is not what PyTorch does: it refuses them."""
+    common = result_dtype(*args)
+    if common is dtypes.bool_:
+        raise NotImplementedError("\"div_floor_cpu\" not implemented for 'Bool'")
+    return common.np
+
+
+@op(
+    inplace=True,
+    differentiable=False,
+    dunder=("__floordiv__",),
+    rdunder=("__rfloordiv__",),
+    check=_check_zero_divisor,
+)
+def floor_divide(input: Array, other: Array):
+    """``input / other`` rounded down."""
+    check_broadcast(input, other)
+    return compute(_floor_quotient, _not_bool(input, other), input, other)
+
+
+@op(inplace=True, dunder=("__mod__",), rdunder=("__rmod__",), check=_check_zero_divisor)
+def remainder(input: Array, other: Array):
+    """The remainder of division rounded down: it has the sign of ``other``."""
+    return elementwise(jnp.remainder, input, other)
+
+
+@op(inplace=True, check=_check_zero_divisor)
+def fmod(input: Array, other: Array):
+    """The remainder of division rounded towards zero: it has the sign of ``input``."""
+    return elementwise(jnp.fmod, input, other)
+
+
+def _integer_power(base: jax.Array, exponent: jax.Array) -> jax.Array:
+    positive = jnp.power(base, jnp.maximum(exponent, 0))
+    if exponent.dtype.kind == "u":
+        return positive
+    odd_sign = jnp.where(exponent % 2 == 0, 1, -1).astype(base.dtype)
+    inverse = jnp.where(base == 1, 1, jnp.where(base == -1, odd_sign, 0)).astype(base.dtype)
+    return jnp.where(exponent < 0, inverse, positive)
+
+
+def _power(base: jax.Array, exponent: jax.Array) -> jax.Array:
+    return (
+        lax.pow(*jnp.broadcast_arrays(base, exponent))
+        if is_inexact(base.dtype)
+        else _integer_power(base, exponent)
+    )
+
+
+_EXACT_POWERS = {
+    2: lambda x: x * x,
+    3: lambda x: x * x * x,
+    1: lambda x: x,
+    0.5: jnp.sqrt,
+    -0.5: lax.rsqrt,
+    -1: lambda x: 1 / x,
+    -2: lambda x: 1 / (x * x),
+}
+
+
+def _check_power(input: Any, exponent: Any) -> None:
+    if isinstance(exponent, int) and exponent < 0 and _category(input) in "bi":
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+
+
+@op(inplace=True, dunder=("__pow__",), rdunder=("__rpow__",), check=_check_power)
+def pow(input: Array, exponent: Array):
+    """``input`` to the power of ``exponent``."""
+    if isinstance(exponent, (int, float)) and not isinstance(exponent, bool):
+        _check_power(input, exponent)
+        common = result_dtype(input, exponent)
+        exact = _EXACT_POWERS.get(exponent)
+        if exact is not None and (common.is_floating_point or common.is_complex or exponent > 0):
+            return compute(exact, common.np, input)
+    if result_dtype(input, exponent) is dtypes.bool_:
+        raise NotImplementedError("\"pow\" not implemented for 'Bool'")
+    return elementwise(_power, input, exponent)
+
+
+@op(inplace=True, node="PowBackward0")
+def float_power(input: Array, exponent: Array):
+    """`pow` computed in double precision."""
+    common = result_dtype(input, exponent)
+    double = dtypes.complex128 if common.is_complex else dtypes.float64
+    return pow(
+        cast(input, double.np), exponent if isinstance(exponent, (int, float)) else cast(exponent, double.np)
+    )
+
+
+@op("neg", "negative", inplace=True, dunder=("__neg__",))
+def neg(input: Array):
+    """``-input``."""
+    if _category(input) == "b":
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
+            "use the `~` or `logical_not()` operator instead."
+        )
+    return -input
+
+
+@op("abs", "absolute", inplace=True, dunder=("__abs__",))
+def abs_(input: Array):
+    """The absolute value; its gradient at 0 is 0."""
+    not_implemented("abs_cpu", input, kinds="b")
+    return _complex_abs(input) if input.dtype.kind == "c" else jnp.abs(input)
+
+
+@jax.custom_jvp
+def _complex_abs(z: jax.Array) -> jax.Array:
+    return jnp.abs(z)
+
+
+@_complex_abs.defjvp
+def _complex_abs_jvp(primals: Any, tangents: Any) -> Any:
+    (z,), (dz,) = primals, tangents
+    return _complex_abs(z), jnp.real(jnp.conj(sgn(z)) * dz)
+
+
+@op(inplace=True)
+def sign(input: Array):
+    """-1, 0 or 1."""
+    if input.dtype.kind == "c":
+        raise RuntimeError("Unlike NumPy, torch.sign doesn't support complex numbers. Use torch.sgn instead.")
+    if input.dtype.kind == "b":
+        return input
+    return (
+        jnp.where(input == input, jnp.sign(input), 0).astype(input.dtype)
+        if is_inexact(input.dtype)
+        else jnp.sign(input)
+    )
+
+
+@op(inplace=True)
+def sgn(input: Array):
+    """`sign`; for complex numbers the number divided by its absolute value, 0 at 0."""
+    if input.dtype.kind != "c":
+        return sign(input)
+    size = jnp.abs(lax.stop_gradient(input))
+    nonzero = jnp.where(input == 0, 1, input)
+    return jnp.where(size == 0, 0, nonzero / jnp.abs(nonzero)).astype(input.dtype)
+
+
+@op(differentiable=False)
+def signbit(input: Array):
+    """Whether the sign bit is set."""
+    return jnp.signbit(input) if is_inexact(input.dtype) else input < 0
+
+
+@op(inplace=True)
+def copysign(input: Array, other: Array):
+    """The size of ``input`` with the sign of ``other``."""
+    return elementwise_float(
+        lambda a, b: jnp.where(a == 0, 0.0, a * sign(a)).astype(a.dtype) * _plus_minus(b), input, other
+    )
+
+
+def _plus_minus(x: jax.Array) -> jax.Array:
+    return jnp.where(jnp.signbit(x), -1, 1).astype(x.dtype)
+
+
+@op(inplace=True)
+def reciprocal(input: Array):
+    """``1 / input``."""
+    return elementwise_float(lambda x: 1 / x, input)
+
+
+@op(inplace=True, node="PowBackward0")
+def square(input: Array):
+    """``input * input``."""
+    return pow(input, 2)
+
+
+@op()
+def positive(input: Array):
+    """``+input``."""
+    if input.dtype.kind == "b":
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+@op(inplace=True)
+def lerp(input: Array, end: Array, weight: Array):
+    """``input + weight * (end - input)``."""
+    not_implemented("lerp_kernel_scalar", input, kinds="biu")
+    for name, value in (("end", end), ("weight", weight)):
+        if hasattr(value, "dtype") and not getattr(value, "weak_type", False) and value.dtype != input.dtype:
+            raise RuntimeError(f"expected dtype {_c(input)} for `{name}` but got dtype {_c(value)}")
+    check_broadcast(input, end, weight)
+    return compute(_lerp, input.dtype, input, end, weight)
+
+
+def _c(value: Any) -> str:
+    return {"float32": "float", "float64": "double"}.get(dtypes.from_np(value.dtype).name, type_name(value))
+
+
+def _lerp(start: jax.Array, end: jax.Array, weight: jax.Array) -> jax.Array:
+    # from the nearer end, so that weight 1 gives `end` exactly
+    return jnp.where(
+        jnp.abs(weight) < 0.5, start + weight * (end - start), end - (end - start) * (1 - weight)
+    )
+
+
+@op(inplace=True)
+def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar = 1):
+    """``input + value * tensor1 * tensor2``."""
+    np_dtype = _result_with_value(value, input, tensor1, tensor2)
+    return compute(lambda a, b, c: a + _scaled(b, value) * c, np_dtype, input, tensor1, tensor2)
+
+
+@op(inplace=True)
+def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar = 1):
+    """``input + value * tensor1 / tensor2``."""
+    if not any(is_inexact(x.dtype) for x in (tensor1, tensor2)):
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a "
+            "true division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * "
+            "torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / "
+            "tensor2) for float inputs. The future addcdiv behavior is just the latter implementation: (input + value "
+            "* tensor1 / tensor2), for all dtypes."
+        )
+    np_dtype = _result_with_value(value, input, tensor1, tensor2)
+    return compute(lambda a, b, c: a + _scaled(b, value) / c, np_dtype, input, tensor1, tensor2)
+
+
+def _result_with_value(value: Any, *args: Any) -> np.dtype[Any]:
+    check_broadcast(*args)
+    common = result_dtype(*args)
+    if _category(value) in "fc" and not (common.is_floating_point or common.is_complex):
+        raise RuntimeError("value cannot be converted to type int64_t without overflow")
+    return common.np
+
+
+# comparison
+
+
+@op("eq", inplace=True, differentiable=False, dunder=("__eq__",))
+def eq(input: Array, other: Array):
+    """``input == other``."""
+    return predicate(jnp.equal, input, other)
+
+
+@op("ne", "not_equal", inplace=True, differentiable=False, dunder=("__ne__",))
+def ne(input: Array, other: Array):
+    """``input != other``."""
+    return predicate(jnp.not_equal, input, other)
+
+
+@op("lt", "less", inplace=True, differentiable=False, dunder=("__lt__",))
+def lt(input: Array, other: Array):
+    """``input < other``."""
+    return predicate(jnp.less, *_ordered("lt", input, other))
+
+
+@op("le", "less_equal", inplace=True, differentiable=False, dunder=("__le__",))
+def le(input: Array, other: Array):
+    """``input <= other``."""
+    return predicate(jnp.less_equal, *_ordered("le", input, other))
+
+
+@op("gt", "greater", inplace=True, differentiable=False, dunder=("__gt__",))
+def gt(input: Array, other: Array):
+    """``input > other``."""
+    return predicate(jnp.greater, *_ordered("gt", input, other))
+
+
+@op("ge", "greater_equal", inplace=True, differentiable=False, dunder=("__ge__",))
+def ge(input: Array, other: Array):
+    """``input >= other``."""
+    return predicate(jnp.greater_equal, *_ordered("ge", input, other))
+
+
+def _ordered(name: str, *args: Any) -> tuple[Any, ...]:
+    common = result_dtype(*args)
+    if common.is_complex:
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{common.scalar_name}'")
+    return args
+
+
+@op(differentiable=False)
+def isclose(input: Array, other: Array, rtol: Scalar = 1e-05, atol: Scalar = 1e-08, equal_nan: bool = False):
+    """Whether ``|input - other| <= atol + rtol * |other|``."""
+    if input.dtype != other.dtype:
+        raise RuntimeError(f"{type_name(input)} did not match {type_name(other)}")
+    check_broadcast(input, other)
+    close = input == other
+    if equal_nan and is_inexact(input.dtype):
+        close |= jnp.isnan(input) & jnp.isnan(other)
+    a, b = (x if is_inexact(x.dtype) else x.astype(dtypes.get_default_dtype().np) for x in (input, other))
+    error, allowed = jnp.abs(a - b), cast(atol, jnp.abs(b).dtype) + jnp.abs(cast(rtol, jnp.abs(b).dtype) * b)
+    return close | (jnp.isfinite(error) & (error <= allowed))
+
+
+@op(differentiable=False)
+def isnan(input: Array):
+    """Whether a value is not a number."""
+    return jnp.isnan(input)
+
+
+@op(differentiable=False)
+def isinf(input: Array):
+    """Whether a value is infinite."""
+    return jnp.isinf(input)
+
+
+@op(differentiable=False)
+def isfinite(input: Array):
+    """Whether a value is neither infinite nor nan."""
+    return jnp.isfinite(input)
+
+
+@op(differentiable=False)
+def isposinf(input: Array):
+    """Whether a value is plus infinity."""
+    return jnp.isposinf(input)
+
+
+@op(differentiable=False)
+def isneginf(input: Array):
+    """Whether a value is minus infinity."""
+    return jnp.isneginf(input)
+
+
+@op(differentiable=False)
+def isreal(input: Array):
+    """Whether a value has no imaginary part."""
+    return jnp.isreal(input)
+
+
+# logic and bits
+
+
+@op(inplace=True, differentiable=False)
+def logical_and(input: Array, other: Array):
+    """Whether both are nonzero."""
+    check_broadcast(input, other)
+    return jnp.logical_and(input, other)
+
+
+@op(inplace=True, differentiable=False)
+def logical_or(input: Array, other: Array):
+    """Whether one of both is nonzero."""
+    check_broadcast(input, other)
+    return jnp.logical_or(input, other)
+
+
+@op(inplace=True, differentiable=False)
+def logical_xor(input: Array, other: Array):
+    """Whether exactly one of both is nonzero."""
+    check_broadcast(input, other)
+    return jnp.logical_xor(input, other)
+
+
+@op(inplace=True, differentiable=False)
+def logical_not(input: Array):
+    """Whether a value is zero."""
+    return jnp.logical_not(input)
+
+
+def _bits(fn: Any, kernel: str, *args: Any) -> jax.Array:
+    check_broadcast(*args)
+    arrays = promote(*args)
+    not_implemented(kernel, *arrays, kinds="fVc")
+    return fn(*arrays)
+
+
+@op(inplace=True, differentiable=False, dunder=("__and__",), rdunder=("__rand__",))
+def bitwise_and(input: Array, other: Array):
+    """Bits set in both."""
+    return _bits(jnp.bitwise_and, "bitwise_and_cpu", input, other)
+
+
+@op(inplace=True, differentiable=False, dunder=("__or__",), rdunder=("__ror__",))
+def bitwise_or(input: Array, other: Array):
+    """Bits set in one of both."""
+    return _bits(jnp.bitwise_or, "bitwise_or_cpu", input, other)
+
+
+@op(inplace=True, differentiable=False, dunder=("__xor__",), rdunder=("__rxor__",))
+def bitwise_xor(input: Array, other: Array):
+    """Bits set in exactly one of both."""
+    return _bits(jnp.bitwise_xor, "bitwise_xor_cpu", input, other)
+
+
+@op(inplace=True, differentiable=False, dunder=("__invert__",))
+def bitwise_not(input: Array):
+    """All bits flipped; for bools, the negation."""
+    return _bits(jnp.bitwise_not, "bitwise_not_cpu", input)
+
+
+@op(inplace=True, differentiable=False, dunder=("__lshift__",), rdunder=("__rlshift__",))
+def bitwise_left_shift(input: Array, other: Array):
+    """``input << other``."""
+    return _bits(jnp.left_shift, "lshift_cpu", input, other)
+
+
+@op(inplace=True, differentiable=False, dunder=("__rshift__",), rdunder=("__rrshift__",))
+def bitwise_right_shift(input: Array, other: Array):
+    """``input >> other``, keeping the sign."""
+    return _bits(jnp.right_shift, "rshift_cpu", input, other)
+
+
+@op(inplace=True, differentiable=False)
+def gcd(input: Array, other: Array):
+    """The greatest common divisor."""
+    return _bits(jnp.gcd, "gcd_cpu", input, other)
+
+
+@op(inplace=True, differentiable=False)
+def lcm(input: Array, other: Array):
+    """The least common multiple."""
+    return _bits(jnp.lcm, "lcm_cpu", input, other)
+
+
+# choosing
+
+
+@op("_where", where="", node="WhereBackward0")
+def where(condition: Array, input: Array, other: Array):
+    """``input`` where the condition holds, else ``other``."""
+    if condition.dtype.kind != "b" and condition.dtype != np.uint8:
+        raise RuntimeError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {type_name(condition)}"
+        )
+    check_broadcast(condition, input, other)
+    return jnp.where(condition.astype(BOOL), *promote(input, other))
+
+
+@op("clamp", "clip", inplace=True, node="ClampBackward1")
+def clamp(input: Array, min: Array | None = None, max: Array | None = None):
+    """``input`` brought between ``min`` and ``max``; at the edges the gradient passes."""
+    bounds = [b for b in (min, max) if b is not None]
+    if not bounds:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    check_broadcast(input, *bounds)
+    x, *limits = promote(input, *bounds)
+    if min is not None:
+        low = limits[0]
+        if max is not None:  # PyTorch passes no gradient to a minimum that is not below the maximum
+            low = jnp.where(low < limits[1], low, lax.stop_gradient(low))
+        x = _at_least(x, low)
+    return x if max is None else _at_most(x, limits[-1])
+
+
+@op(inplace=True)
+def clamp_min(input: Array, min: Array):
+    """``input``, at least ``min``."""
+    check_broadcast(input, min)
+    return _at_least(*promote(input, min))
+
+
+@op(inplace=True)
+def clamp_max(input: Array, max: Array):
+    """``input``, at most ``max``."""
+    check_broadcast(input, max)
+    return _at_most(*promote(input, max))
+
+
+def _at_least(x: jax.Array, low: jax.Array) -> jax.Array:
+    return jnp.where((x < low) | (low != low), low, x)
+
+
+def _at_most(x: jax.Array, high: jax.Array) -> jax.Array:
+    return jnp.where((x > high) | (high != high), high, x)
+
+
+@op()
+def maximum(input: Array, other: Array):
+    """The larger of both, nan if one is; at ties the gradient is shared."""
+    return elementwise(jnp.maximum, *_ordered("maximum", input, other))
+
+
+@op()
+def minimum(input: Array, other: Array):
+    """The smaller of both, nan if one is; at ties the gradient is shared."""
+    return elementwise(jnp.minimum, *_ordered("minimum", input, other))
+
+
+@op()
+def fmax(input: Array, other: Array):
+    """The larger of both, ignoring nan."""
+    return elementwise(lambda a, b: jnp.where((a >= b) | (b != b), a, b), input, other)
+
+
+@op()
+def fmin(input: Array, other: Array):
+    """The smaller of both, ignoring nan."""
+    return elementwise(lambda a, b: jnp.where((a <= b) | (b != b), a, b), input, other)
+
+
+@op(inplace=True)
+def nan_to_num(
+    input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+):
+    """Numbers in the place of nan and of the infinities."""
+    if not is_inexact(input.dtype):
+        return input
+    if input.dtype.kind == "c":
+        return lax.complex(
+            *(nan_to_num(part, nan, posinf, neginf) for part in (jnp.real(input), jnp.imag(input)))
+        )
+    limits = jnp.finfo(input.dtype)
+    out = jnp.where(jnp.isnan(input), 0.0 if nan is None else nan, input)
+    out = jnp.where(jnp.isposinf(input), limits.max if posinf is None else posinf, out)
+    return jnp.where(jnp.isneginf(input), limits.min if neginf is None else neginf, out).astype(input.dtype)
+
+
+@op(inplace=True, differentiable=False)
+def heaviside(input: Array, values: Array):
+    """0 below zero, 1 above, ``values`` at zero."""
+    if input.dtype != values.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+    return elementwise(lambda x, v: jnp.where(x == 0, v, (x > 0).astype(x.dtype)), input, values)
+
+
+# rounding
+
+
+def _rounded(fn: Any, kernel: str, x: jax.Array) -> jax.Array:
+    not_implemented(kernel, x, kinds="b")
+    return fn(x) if is_inexact(x.dtype) else x
+
+
+@op(inplace=True)
+def floor(input: Array):
+    """Rounded down."""
+    return _rounded(jnp.floor, "floor_vml_cpu", input)
+
+
+@op(inplace=True)
+def ceil(input: Array):
+    """Rounded up."""
+    return _rounded(jnp.ceil, "ceil_vml_cpu", input)
+
+
+@op("trunc", "fix", inplace=True)
+def trunc(input: Array):
+    """Rounded towards zero."""
+    return _rounded(jnp.trunc, "trunc_vml_cpu", input)
+
+
+@op(inplace=True, where="torch method special")
+def round(input: Array, *, decimals: int = 0):
+    """Rounded to ``decimals`` places, halves to the even neighbour."""
+    if decimals == 0 or not is_inexact(input.dtype):
+        return _rounded(jnp.round, "round_vml_cpu", input)
+    scale = 10.0 ** (decimals if decimals > 0 else -decimals)
+    if decimals > 0:
+        return compute(lambda x: jnp.round(x * scale) / scale, input.dtype, input)
+    return compute(lambda x: jnp.round(x / scale) * scale, input.dtype, input)
+
+
+@op(inplace=True)
+def frac(input: Array):
+    """The part behind the point, with the sign of ``input``."""
+    not_implemented("frac_cpu", input, kinds="biu")
+    return input - jnp.trunc(input)
+
+
+# powers, logarithms, exponentials
+
+
+@op(inplace=True)
+def sqrt(input: Array):
+    """The square root."""
+    return elementwise_float(jnp.sqrt, input)
+
+
+@op(inplace=True)
+def rsqrt(input: Array):
+    """``1 / sqrt(input)``."""
+    return elementwise_float(lax.rsqrt, input)
+
+
+@op(inplace=True)
+def exp(input: Array):
+    """e to the power of ``input``."""
+    return elementwise_float(jnp.exp, input)
+
+
+@op(inplace=True, where="torch method special")
+def exp2(input: Array):
+    """2 to the power of ``input``."""
+    return elementwise_float(jnp.exp2, input)
+
+
+@op(inplace=True, where="torch method special")
+def expm1(input: Array):
+    """``exp(input) - 1``, exact near 0."""
+    return elementwise_float(jnp.expm1, input)
+
+
+@op(inplace=True)
+def log(input: Array):
+    """The natural logarithm."""
+    return elementwise_float(jnp.log, input)
+
+
+@op(inplace=True)
+def log2(input: Array):
+    """The logarithm to base 2."""
+    return elementwise_float(
+        lambda x: jnp.log(x) * (1 / math.log(2)) if x.dtype.kind == "c" else jnp.log2(x), input
+    )
+
+
+@op(inplace=True)
+def log10(input: Array):
+    """The logarithm to base 10."""
+    return elementwise_float(jnp.log10, input)
+
+
+@op(inplace=True, where="torch method special")
+def log1p(input: Array):
+    """``log(1 + input)``, exact near 0."""
+    return elementwise_float(jnp.log1p, input)
+
+
+@op()
+def logaddexp(input: Array, other: Array):
+    """``log(exp(input) + exp(other))``."""
+    not_implemented("logaddexp_cpu", input, other, kinds="biu")
+    return elementwise(jnp.logaddexp, input, other)
+
+
+@op()
+def logaddexp2(input: Array, other: Array):
+    """``log2(2**input + 2**other)``."""
+    not_implemented("logaddexp2_cpu", input, other, kinds="biu")
+    return elementwise(jnp.logaddexp2, input, other)
+
+
+@jax.custom_jvp
+def _xlogy(x: jax.Array, y: jax.Array) -> jax.Array:
+    zero = (x == 0) & (y == y)
+    return jnp.where(zero, 0, x * jnp.log(jnp.where(zero, 1, y))).astype(x.dtype)
+
+
+@_xlogy.defjvp
+def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (dx, dy) = primals, tangents
+    log_y = jnp.where((x == 0) & (y <= 0), 0, jnp.log(jnp.where((x == 0) & (y <= 0), 1, y))).astype(x.dtype)
+    return _xlogy(x, y), log_y * dx + x / y * dy
+
+
+@op(inplace=True, where="torch method special")
+def xlogy(input: Array, other: Array):
+    """``input * log(other)``, 0 where ``input`` is 0."""
+    return elementwise_float(lambda x, y: _xlogy(*jnp.broadcast_arrays(x, y)), input, other)
+
+
+@op(inplace=True)
+def ldexp(input: Array, other: Array):
+    """``input * 2**other``."""
+    return elementwise_float(lambda x, y: x * jnp.exp2(y), input, other)
+
+
+@op(where="torch method", returns=("mantissa", "exponent"))
+def frexp(input: Array):
+    """Mantissas in [0.5, 1) and the powers of two they are multiplied by."""
+    not_implemented("frexp", input, kinds="biuc")
+    _, exponent = jnp.frexp(lax.stop_gradient(input))
+    return (input * jnp.exp2(-exponent.astype(input.dtype))).astype(input.dtype), exponent.astype(np.int32)
+
+
+@op(inplace=True)
+def nextafter(input: Array, other: Array):
+    """The next number that can be represented, in the direction of ``other``."""
+    not_implemented("nextafter_cpu", input, other, kinds="biuc")
+    return elementwise(jnp.nextafter, input, other)
+
+
+# trigonometry
+
+
+@op(inplace=True)
+def sin(input: Array):
+    """Sine."""
+    return elementwise_float(jnp.sin, input)
+
+
+@op(inplace=True)
+def cos(input: Array):
+    """Cosine."""
+    return elementwise_float(jnp.cos, input)
+
+
+@op(inplace=True)
+def tan(input: Array):
+    """Tangent."""
+    return elementwise_float(jnp.tan, input)
+
+
+@op("asin", "arcsin", inplace=True)
+def asin(input: Array):
+    """Arc sine."""
+    return elementwise_float(jnp.arcsin, input)
+
+
+@op("acos", "arccos", inplace=True)
+def acos(input: Array):
+    """Arc cosine."""
+    return elementwise_float(jnp.arccos, input)
+
+
+@op("atan", "arctan", inplace=True)
+def atan(input: Array):
+    """Arc tangent."""
+    return elementwise_float(jnp.arctan, input)
+
+
+@op(inplace=True)
+def sinh(input: Array):
+    """Hyperbolic sine."""
+    return elementwise_float(jnp.sinh, input)
+
+
+@op(inplace=True)
+def cosh(input: Array):
+    """Hyperbolic cosine."""
+    return elementwise_float(jnp.cosh, input)
+
+
+@op("asinh", "arcsinh", inplace=True)
+def asinh(input: Array):
+    """Inverse hyperbolic sine."""
+    return elementwise_float(jnp.arcsinh, input)
+
+
+@op("acosh", "arccosh", inplace=True)
+def acosh(input: Array):
+    """Inverse hyperbolic cosine."""
+    return elementwise_float(jnp.arccosh, input)
+
+
+@op("atanh", "arctanh", inplace=True)
+def atanh(input: Array):
+    """Inverse hyperbolic tangent."""
+    return elementwise_float(jnp.arctanh, input)
+
+
+@jax.custom_jvp
+def _atan2(y: jax.Array, x: jax.Array) -> jax.Array:
+    return lax.atan2(y, x)
+
+
+@_atan2.defjvp
+def _atan2_jvp(primals: Any, tangents: Any) -> Any:
+    (y, x), (dy, dx) = primals, tangents
+    square = y * y + x * x
+    safe = jnp.where(
+        square == 0, 1, square
+    )  # at the origin the numerators are 0, and so is PyTorch's gradient
+    return _atan2(y, x), x / safe * dy - y / safe * dx
+
+
+@op("atan2", "arctan2", inplace=True)
+def atan2(input: Array, other: Array):
+    """The angle of the point (``other``, ``input``)."""
+    return elementwise_float(lambda y, x: _atan2(*jnp.broadcast_arrays(y, x)), input, other)
+
+
+@jax.custom_jvp
+def _hypot(x: jax.Array, y: jax.Array) -> jax.Array:
+    return jnp.hypot(x, y)
+
+
+@_hypot.defjvp
+def _hypot_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (dx, dy) = primals, tangents
+    out = _hypot(x, y)
+    return out, x / out * dx + y / out * dy
+
+
+@op(inplace=True)
+def hypot(input: Array, other: Array):
+    """``sqrt(input**2 + other**2)``."""
+    not_implemented("hypot_cpu", input, other, kinds="biu")
+    return elementwise(lambda x, y: _hypot(*jnp.broadcast_arrays(x, y)), input, other)
+
+
+@op(inplace=True, where="torch method special")
+def sinc(input: Array):
+    """``sin(pi x) / (pi x)``, 1 at 0."""
+    return elementwise_float(jnp.sinc, input)
+
+
+@op(inplace=True)
+def deg2rad(input: Array):
+    """Degrees to radians."""
+    return elementwise_float(lambda x: x * (math.pi / 180), input)
+
+
+@op(inplace=True)
+def rad2deg(input: Array):
+    """Radians to degrees."""
+    return elementwise_float(lambda x: x * (180 / math.pi), input)
+
+
+# special functions
+
+
+@op(inplace=True, where="torch method special")
+def erf(input: Array):
+    """The error function."""
+    return elementwise_float(lax.erf, input)
+
+
+@op(inplace=True, where="torch method special")
+def erfc(input: Array):
+    """``1 - erf(input)``."""
+    return elementwise_float(lax.erfc, input)
+
+
+@op(inplace=True, where="torch method special")
+def erfinv(input: Array):
+    """The inverse of `erf`."""
+    return elementwise_float(lax.erf_inv, input)
+
+
+@op(inplace=True)
+def lgamma(input: Array):
+    """The logarithm of the absolute value of the gamma function."""
+    return elementwise_float(lax.lgamma, input)
+
+
+@op(inplace=True, where="torch method special")
+def digamma(input: Array):
+    """The derivative of `lgamma`."""
+    return elementwise_float(lax.digamma, input)
+
+
+@op(where="torch special")
+def polygamma(n: int, input: Array):
+    """The ``n``-th derivative of `digamma`."""
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    return elementwise_float(lambda x: lax.digamma(x) if n == 0 else jsp.polygamma(n, x), input)
+
+
+@op(inplace=True)
+def mvlgamma(input: Array, p: int):
+    """The logarithm of the multivariate gamma function of dimension ``p``."""
+    if p < 1:
+        raise RuntimeError("p has to be greater than or equal to 1")
+    shift = p * (p - 1) / 4 * math.log(math.pi)
+    return elementwise_float(lambda x: sum(lax.lgamma(x - i / 2) for i in range(p)) + shift, input)
+
+
+@op(inplace=True, where="torch method special")
+def i0(input: Array):
+    """The modified Bessel function of the first kind of order 0."""
+    return elementwise_float(jsp.i0, input)
+
+
+@op(inplace=True, where="torch method special")
+def logit(input: Array, eps: float | None = None):
+    """``log(x / (1 - x))``, with ``x`` brought into ``[eps, 1 - eps]`` first."""
+
+    def formula(x: jax.Array) -> jax.Array:
+        if eps is not None:
+            inside = (x >= eps) & (x <= 1 - eps)
+            x = jnp.where(inside, x, lax.stop_gradient(jnp.clip(x, eps, 1 - eps)))
+        return jnp.log(x / (1 - x))
+
+    return elementwise_float(formula, input)
+
+
+# complex numbers
+
+
+@op()
+def angle(input: Array):
+    """The angle of a complex number; pi for negative real numbers."""
+    if input.dtype.kind == "c":
+        return jnp.angle(input)
+    return elementwise_float(
+        lambda x: lax.stop_gradient(jnp.where(x != x, x, jnp.where(x < 0, math.pi, 0))).astype(x.dtype), input
+    )
+
+
+@op("conj_physical", "conj", "resolve_conj", inplace=True)
+def conj(input: Array):
+    """The complex conjugate."""
+    return jnp.conj(input) if input.dtype.kind == "c" else input
+
+
+@op("resolve_neg")
+def resolve_neg(input: Array):
+    """``input`` itself: negation is never lazy here."""
+    return input
+
+
+@op(where="torch")
+def polar(abs: Array, angle: Array):
+    """The complex numbers of these absolute values and angles."""
+    check_broadcast(abs, angle)
+    return lax.complex(*jnp.broadcast_arrays(abs * jnp.cos(angle), abs * jnp.sin(angle)))
+
+
+@op("complex", where="torch")
+def complex_(real: Array, imag: Array):
+    """The complex numbers of these parts."""
+    if real.dtype != imag.dtype:
+        raise RuntimeError(
+            f"Expected object of scalar type {type_name(real)} but got scalar type {type_name(imag)} for second argument"
+        )
+    check_broadcast(real, imag)
+    return lax.complex(*jnp.broadcast_arrays(real, imag))

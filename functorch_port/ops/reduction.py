@@ -1,0 +1,664 @@
+"""Reductions and scans: sums, means, extrema, norms, order statistics, cumulative operations."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..core import dtypes
+from ..core.promotion import cast
+from ..core.registry import Array, Scalar, op
+from ._common import (
+    BOOL,
+    INT64,
+    Dims,
+    at_least_1d,
+    check_broadcast,
+    elementwise,
+    float_dtype,
+    is_inexact,
+    type_name,
+    wide,
+    wrap_dim,
+    wrap_dims,
+)
+
+# sums and products
+
+
+def _sum_dtype(input: jax.Array, dtype: dtypes.dtype | None) -> np.dtype[Any]:
+    """The result type of a sum or product: integers and bools are summed as int64."""
+    if dtype is not None:
+        return dtype.np
+    return input.dtype if is_inexact(input.dtype) else INT64
+
+
+def _reduce(fn: Any, input: jax.Array, dim: Dims, keepdim: bool, out: np.dtype[Any]) -> jax.Array:
+    """A reduction that accumulates half precision in float32 and rounds once."""
+    dims = wrap_dims(dim, input.ndim)
+    return fn(input.astype(wide(out)), axis=dims, keepdims=keepdim).astype(out)
+
+
+@op()
+def sum(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
+    """The sum over ``dim`` (all dimensions by default)."""
+    return _reduce(jnp.sum, input, dim, keepdim, _sum_dtype(input, dtype))
+
+
+@op()
+def nansum(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
+    """The sum, with nan counted as 0."""
+    filled = jnp.where(input != input, 0, input).astype(input.dtype)
+    return _reduce(jnp.sum, filled, dim, keepdim, _sum_dtype(input, dtype))
+
+
+def _mean_dtype(input: jax.Array, dtype: dtypes.dtype | None) -> np.dtype[Any]:
+    chosen = dtype.np if dtype is not None else input.dtype
+    if not is_inexact(chosen):
+        which = "Input" if dtype is None else "Optional"
+        raise RuntimeError(
+            f"mean(): could not infer output dtype. {which} dtype must be either a floating point or complex dtype. "
+            f"Got: {dtypes.from_np(chosen).scalar_name}"
+        )
+    return chosen
+
+
+@op()
+def mean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
+    """The mean over ``dim`` (all dimensions by default)."""
+    out = _mean_dtype(input, dtype)
+    total = _reduce(jnp.sum, input, dim, keepdim, wide(out))
+    return (total / _count(input, dim)).astype(out)
+
+
+def _count(input: jax.Array, dim: Dims) -> int:
+    """How many elements one result is made of."""
+    return math.prod(input.shape[d] for d in wrap_dims(dim, input.ndim))
+
+
+@op()
+def nanmean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
+    """The mean of the values that are not nan."""
+    if not is_inexact(input.dtype):
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {type_name(input)}"
+        )
+    count = jnp.sum(input == input, axis=wrap_dims(dim, input.ndim), keepdims=keepdim)
+    total = nansum(input, dim, keepdim, dtype=dtype)
+    return elementwise(lambda a, b: a / b, total, count.astype(wide(total.dtype)).astype(total.dtype))
+
+
+@op()
+def prod(input: Array, dim: int | None = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
+    """The product over ``dim`` (all dimensions by default)."""
+    return _reduce(jnp.prod, input, dim, keepdim, _sum_dtype(input, dtype))
+
+
+@op(differentiable=False)
+def count_nonzero(input: Array, dim: Dims = None):
+    """How many values are not 0."""
+    return jnp.sum(input != 0, axis=wrap_dims(dim, input.ndim), dtype=INT64)
+
+
+# variance
+
+
+def _correction(dim: Any, unbiased: bool | None, correction: float | None) -> tuple[Dims, float]:
+    """The dimensions and the correction from both spellings; ``var(False)`` means ``var(unbiased=False)``."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is not None:
+        return dim, 1 if unbiased else 0
+    return dim, 1 if correction is None else correction
+
+
+def _variance(
+    name: str, input: jax.Array, dim: Dims, correction: float, keepdim: bool
+) -> tuple[jax.Array, jax.Array]:
+    """Variance and mean, both in the type to compute in."""
+    if not is_inexact(input.dtype):
+        raise RuntimeError(f"{name} only support floating point and complex dtypes")
+    x = input.astype(wide(input.dtype))
+    dims, count = wrap_dims(dim, x.ndim), _count(x, dim)
+    if count - correction <= 0:
+        warnings.warn(
+            f"{name.split()[0]}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+            "factor (input numel divided by output numel).",
+            UserWarning,
+            stacklevel=2,
+        )
+    average = jnp.sum(x, axis=dims, keepdims=True) / count
+    off = x - average
+    square = jnp.real(off) ** 2 + jnp.imag(off) ** 2 if off.dtype.kind == "c" else off * off
+    variance = jnp.sum(square, axis=dims, keepdims=keepdim) / builtins.max(count - correction, 0)
+    return variance, average if keepdim else average.reshape(variance.shape)
+
+
+def sqrt_flat_at_zero(x: jax.Array) -> jax.Array:
+    """The square root, with gradient 0 (not infinity) at 0: what PyTorch does in norms and standard deviations."""
+    return jnp.where(x == 0, 0, jnp.sqrt(jnp.where(x == 0, 1, x))).astype(x.dtype)
+
+
+def _real_of(np_dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtypes.from_np(np_dtype).to_real().np
+
+
+@op()
+def var(
+    input: Array,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+):
+    """The variance: squared deviations from the mean, summed and divided by ``count - correction``."""
+    dim, correction = _correction(dim, unbiased, correction)
+    return _variance("std and var", input, dim, correction, keepdim)[0].astype(_real_of(input.dtype))
+
+
+@op()
+def std(
+    input: Array,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+):
+    """The standard deviation; its gradient is 0 where it is 0."""
+    dim, correction = _correction(dim, unbiased, correction)
+    variance = _variance("std and var", input, dim, correction, keepdim)[0]
+    return sqrt_flat_at_zero(variance).astype(_real_of(input.dtype))
+
+
+@op(where="torch")
+def var_mean(
+    input: Array,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+):
+    """Variance and mean."""
+    dim, correction = _correction(dim, unbiased, correction)
+    variance, average = _variance("std and var", input, dim, correction, keepdim)
+    return variance.astype(_real_of(input.dtype)), average.astype(input.dtype)
+
+
+@op(where="torch")
+def std_mean(
+    input: Array,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+):
+    """Standard deviation and mean."""
+    dim, correction = _correction(dim, unbiased, correction)
+    variance, average = _variance("std and var", input, dim, correction, keepdim)
+    return sqrt_flat_at_zero(variance).astype(_real_of(input.dtype)), average.astype(input.dtype)
+
+
+# extrema
+
+
+def _check_not_empty(name: str, input: jax.Array, dim: Dims, error: type[Exception] = RuntimeError) -> None:
+    if dim is None or dim == ():
+        if input.size == 0:
+            tail = " Specify the reduction dim with the 'dim' argument." if error is RuntimeError else ""
+            raise error(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.{tail}")
+        return
+    for d in wrap_dims(dim, input.ndim):
+        if input.ndim and input.shape[d] == 0:
+            raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+
+
+@op("_max", where="", node="MaxBackward1")
+def max_all(input: Array):
+    """The largest value; ties share the gradient."""
+    _check_not_empty("max", input, None)
+    return jnp.max(input)
+
+
+@op("_min", where="", node="MinBackward1")
+def min_all(input: Array):
+    """The smallest value; ties share the gradient."""
+    _check_not_empty("min", input, None)
+    return jnp.min(input)
+
+
+def _pick(name: str, arg: Any, input: jax.Array, dim: int, keepdim: bool) -> tuple[jax.Array, jax.Array]:
+    """Values and indices of an extremum along one dimension: the gradient goes to the picked element alone."""
+    _check_not_empty(name, input, dim)
+    index = _arg(arg, lax.stop_gradient(input), dim, True)
+    values = take_along(input, index, wrap_dim(dim, input.ndim))
+    return (values, index) if keepdim or not input.ndim else (values.squeeze(dim), index.squeeze(dim))
+
+
+def take_along(input: jax.Array, index: jax.Array, dim: int) -> jax.Array:
+    """``input`` at indices along one dimension that are known to be in range."""
+    if input.ndim == 0:
+        return input
+    return jnp.take_along_axis(input, index, axis=dim, mode="promise_in_bounds")
+
+
+@op("_max_dim", where="", node="MaxBackward0", returns=("values", "indices"))
+def max_dim(input: Array, dim: int, keepdim: bool = False):
+    """The largest values along ``dim`` and where they are."""
+    return _pick("max", jnp.argmax, input, dim, keepdim)
+
+
+@op("_min_dim", where="", node="MinBackward0", returns=("values", "indices"))
+def min_dim(input: Array, dim: int, keepdim: bool = False):
+    """The smallest values along ``dim`` and where they are."""
+    return _pick("min", jnp.argmin, input, dim, keepdim)
+
+
+@op()
+def amax(input: Array, dim: Dims = (), keepdim: bool = False):
+    """The largest values over ``dim``; ties share the gradient."""
+    _check_not_empty("amax", input, dim)
+    return jnp.max(input, axis=wrap_dims(dim, input.ndim), keepdims=keepdim)
+
+
+@op()
+def amin(input: Array, dim: Dims = (), keepdim: bool = False):
+    """The smallest values over ``dim``; ties share the gradient."""
+    _check_not_empty("amin", input, dim)
+    return jnp.min(input, axis=wrap_dims(dim, input.ndim), keepdims=keepdim)
+
+
+@op(returns=("min", "max"))
+def aminmax(input: Array, *, dim: int | None = None, keepdim: bool = False):
+    """The smallest and the largest values."""
+    if dim is None and input.size == 0:
+        raise RuntimeError(
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+        )
+    _check_not_empty("aminmax", input, dim)
+    dims = wrap_dims(dim, input.ndim)
+    return jnp.min(input, axis=dims, keepdims=keepdim), jnp.max(input, axis=dims, keepdims=keepdim)
+
+
+def _arg(fn: Any, input: jax.Array, dim: int | None, keepdim: bool) -> jax.Array:
+    if dim is None:
+        index = fn(input.reshape(-1))
+        return index.reshape((1,) * input.ndim).astype(INT64) if keepdim else index.astype(INT64)
+    dim = wrap_dim(dim, input.ndim)
+    return fn(input, axis=dim, keepdims=keepdim).astype(INT64) if input.ndim else jnp.zeros((), INT64)
+
+
+@op(differentiable=False)
+def argmax(input: Array, dim: int | None = None, keepdim: bool = False):
+    """Where the largest value is, the first one at ties."""
+    _check_arg("argmax", input, dim)
+    return _arg(jnp.argmax, input, dim, keepdim)
+
+
+@op(differentiable=False)
+def argmin(input: Array, dim: int | None = None, keepdim: bool = False):
+    """Where the smallest value is, the first one at ties."""
+    _check_arg("argmin", input, dim)
+    return _arg(jnp.argmin, input, dim, keepdim)
+
+
+def _check_arg(name: str, input: jax.Array, dim: int | None) -> None:
+    if input.dtype == BOOL:
+        raise RuntimeError(f"{name}(): does not support bool input")
+    _check_not_empty(name, input, dim, IndexError)
+
+
+@op("all", differentiable=False)
+def all_(input: Array, dim: Dims = None, keepdim: bool = False):
+    """Whether all values are nonzero."""
+    out = jnp.all(input != 0, axis=wrap_dims(dim, input.ndim), keepdims=keepdim)
+    return out.astype(input.dtype) if input.dtype == np.uint8 else out
+
+
+@op("any", differentiable=False)
+def any_(input: Array, dim: Dims = None, keepdim: bool = False):
+    """Whether any value is nonzero."""
+    out = jnp.any(input != 0, axis=wrap_dims(dim, input.ndim), keepdims=keepdim)
+    return out.astype(input.dtype) if input.dtype == np.uint8 else out
+
+
+# order statistics
+
+
+def _rank_with_nan(x: jax.Array, axis: int, skip_nan: bool) -> jax.Array:
+    """The rank of the lower median among sorted values, in which nan come last."""
+    size = x.shape[axis]
+    numbers = jnp.sum(x == x, axis=axis, keepdims=True)
+    rank = jnp.maximum(numbers - 1, 0) // 2
+    return rank if skip_nan else jnp.where(numbers < size, numbers, rank)
+
+
+def _median_index(x: jax.Array, axis: int, skip_nan: bool) -> jax.Array:
+    order = jnp.argsort(x, axis=axis, stable=True)
+    rank = _rank_with_nan(x, axis, skip_nan)
+    return jnp.take_along_axis(order, rank, axis=axis, mode="promise_in_bounds").astype(INT64)
+
+
+@jax.custom_jvp
+def _shared(x: jax.Array, value: jax.Array) -> jax.Array:
+    """``value``, whose gradient is shared by all elements of ``x`` that are equal to it."""
+    return value
+
+
+@_shared.defjvp
+def _shared_jvp(primals: Any, tangents: Any) -> Any:
+    (x, value), (dx, _) = primals, tangents
+    same = (x == value) | ((x != x) & (value != value))
+    return _shared(x, value), jnp.sum(jnp.where(same, dx, 0)) / jnp.sum(same).astype(dx.dtype)
+
+
+def _median_all(input: jax.Array, skip_nan: bool) -> jax.Array:
+    if input.size == 0:
+        fill = math.nan if is_inexact(input.dtype) else np.iinfo(input.dtype).min
+        return jnp.full((), fill, input.dtype)
+    flat = lax.stop_gradient(input.reshape(-1))
+    value = flat[_median_index(flat, 0, skip_nan)[0]]
+    return _shared(input, value) if is_inexact(input.dtype) else value
+
+
+def _median_dim(
+    name: str, input: jax.Array, dim: int, keepdim: bool, skip_nan: bool
+) -> tuple[jax.Array, jax.Array]:
+    axis = wrap_dim(dim, input.ndim)
+    if input.ndim and input.shape[axis] == 0:
+        raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
+    x = at_least_1d(input)
+    index = _median_index(lax.stop_gradient(x), axis, skip_nan)
+    values = take_along(x, index, axis)
+    if keepdim and input.ndim:
+        return values, index
+    return values.squeeze(axis), index.squeeze(axis)
+
+
+@op("_median", where="", node="MedianBackward0")
+def median_all(input: Array):
+    """The lower median of all values, nan if there is one."""
+    return _median_all(input, False)
+
+
+@op("_median_dim", where="", node="MedianBackward1", returns=("values", "indices"))
+def median_dim(input: Array, dim: int, keepdim: bool = False):
+    """The lower medians along ``dim`` and where they are."""
+    return _median_dim("median", input, dim, keepdim, False)
+
+
+@op("_nanmedian", where="", node="NanmedianBackward0")
+def nanmedian_all(input: Array):
+    """The lower median of the values that are not nan."""
+    return _median_all(input, True)
+
+
+@op("_nanmedian_dim", where="", node="NanmedianBackward1", returns=("values", "indices"))
+def nanmedian_dim(input: Array, dim: int, keepdim: bool = False):
+    """The lower medians along ``dim`` of the values that are not nan, and where they are."""
+    return _median_dim("nanmedian", input, dim, keepdim, True)
+
+
+@op(returns=("values", "indices"))
+def mode(input: Array, dim: int = -1, keepdim: bool = False):
+    """The most frequent values (the smallest of several) and the last place of each."""
+    axis = wrap_dim(dim, input.ndim)
+    x = at_least_1d(input)
+    fixed = lax.stop_gradient(x)
+    order = jnp.argsort(fixed, axis=axis, stable=True)
+    ordered = take_along(fixed, order, axis)
+    position = lax.broadcasted_iota(INT64, x.shape, axis)
+    first = jnp.concatenate(
+        [
+            jnp.ones_like(lax.slice_in_dim(ordered, 0, 1, axis=axis), dtype=BOOL),
+            jnp.diff(ordered, axis=axis) != 0,
+        ],
+        axis=axis,
+    )
+    run = position - lax.cummax(jnp.where(first, position, 0), axis=axis)
+    index = take_along(order, jnp.argmax(run, axis=axis, keepdims=True), axis).astype(INT64)
+    values = take_along(x, index, axis)
+    return (values, index) if keepdim and input.ndim else (values.squeeze(axis), index.squeeze(axis))
+
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _quantile(
+    name: str, input: jax.Array, q: Any, dim: int | None, keepdim: bool, interpolation: str, skip_nan: bool
+) -> jax.Array:
+    _check_quantile(name, input, q, interpolation)
+    axis = 0 if dim is None else wrap_dim(dim, input.ndim)
+    x = input.reshape(-1) if dim is None else at_least_1d(input)
+    ordered = jnp.moveaxis(jnp.sort(x, axis=axis), axis, 0)
+    numbers = jnp.sum(ordered == ordered, axis=0)
+    last = jnp.maximum(numbers - 1, 0) if skip_nan else jnp.full_like(numbers, x.shape[axis] - 1)
+    quantiles = jnp.asarray(q, x.dtype)
+    rank = quantiles.reshape(-1, *[1] * last.ndim) * last.astype(x.dtype)  # (Q, rest)
+    out = _at_rank(ordered, rank, interpolation)
+    undefined = (numbers == 0) if skip_nan else (numbers < x.shape[axis])
+    out = jnp.where(undefined, math.nan, out)
+    if keepdim:
+        out = jnp.expand_dims(out, axis + 1) if dim is not None else out.reshape(-1, *[1] * input.ndim)
+    return out if quantiles.ndim else out[0]
+
+
+def _check_quantile(name: str, input: jax.Array, q: Any, interpolation: str) -> None:
+    if input.size == 0:
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    if input.dtype not in (np.float32, np.float64):
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+    if getattr(q, "ndim", 0) > 1:
+        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
+    if hasattr(q, "dtype") and not getattr(q, "weak_type", False) and q.dtype != input.dtype:
+        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    if interpolation not in _INTERPOLATIONS:
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
+
+
+def _at_rank(ordered: jax.Array, rank: jax.Array, interpolation: str) -> jax.Array:
+    """The values at fractional ranks along the first dimension."""
+    low = {"higher": jnp.ceil, "nearest": jnp.round}.get(interpolation, jnp.floor)(rank)
+
+    def at(position: jax.Array) -> jax.Array:
+        return take_along(ordered, position.astype(INT64), 0)
+
+    if interpolation not in ("linear", "midpoint"):
+        return at(low)
+    weight = rank - low if interpolation == "linear" else jnp.full_like(rank, 0.5)
+    below, above = at(low), at(jnp.ceil(rank))
+    return jnp.where(weight < 0.5, below + weight * (above - below), above - (above - below) * (1 - weight))
+
+
+def _check_q(input: Any, q: Any, **_: Any) -> None:
+    values = np.asarray(q)
+    if not ((values >= 0) & (values <= 1)).all():
+        raise RuntimeError("quantile() q values must be in the range [0, 1]")
+
+
+@op(check=lambda input, q, *_, **__: _check_q(input, q))
+def quantile(
+    input: Array, q: Array, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+):
+    """The values below which a part ``q`` of all values lies."""
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
+
+
+@op(check=lambda input, q, *_, **__: _check_q(input, q))
+def nanquantile(
+    input: Array, q: Array, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+):
+    """`quantile` of the values that are not nan."""
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
+
+
+# norms
+
+
+def vector_norm_of(x: jax.Array, p: float, dims: tuple[int, ...], keepdim: bool) -> jax.Array:
+    """The p-norm over ``dims``, with gradient 0 where the norm, or an element's size, is 0."""
+    if p == 2:
+        square = jnp.real(x) ** 2 + jnp.imag(x) ** 2 if x.dtype.kind == "c" else x * x
+        return sqrt_flat_at_zero(jnp.sum(square, axis=dims, keepdims=keepdim))
+    if x.dtype.kind == "c":
+        x = sqrt_flat_at_zero(jnp.real(x) ** 2 + jnp.imag(x) ** 2)
+    size = jnp.abs(x)
+    if p == 1:
+        return jnp.sum(size, axis=dims, keepdims=keepdim)
+    if p == 0:
+        return jnp.sum((x != 0).astype(size.dtype), axis=dims, keepdims=keepdim)
+    if math.isinf(p):
+        return (jnp.max if p > 0 else jnp.min)(size, axis=dims, keepdims=keepdim)
+    zero = size == 0
+    powers = jnp.where(zero, 0 if p > 0 else math.inf, jnp.where(zero, 1, size) ** p).astype(size.dtype)
+    total = jnp.sum(powers, axis=dims, keepdims=keepdim)
+    none = total == 0
+    return jnp.where(none, 0 if p > 0 else math.inf, jnp.where(none, 1, total) ** (1 / p)).astype(size.dtype)
+
+
+@op("vector_norm", where="linalg", node="LinalgVectorNormBackward0")
+def vector_norm(
+    x: Array, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None
+):
+    """The vector norm of order ``ord`` over ``dim``."""
+    if not is_inexact(x.dtype):
+        raise RuntimeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {type_name(x)}"
+        )
+    if x.size == 0 and (ord < 0 or ord == math.inf):
+        _check_empty_norm(x, ord, dim)
+    y = x if dtype is None else x.astype(dtype.np)
+    out = vector_norm_of(y.astype(wide(y.dtype)), ord, wrap_dims(dim, x.ndim), keepdim)
+    return out.astype(_real_of(y.dtype))
+
+
+def _check_empty_norm(x: jax.Array, ord: float, dim: Dims) -> None:
+    if dim is None or any(x.shape[d] == 0 for d in wrap_dims(dim, x.ndim)):
+        raise RuntimeError(
+            f"linalg.vector_norm cannot compute the {ord:g} norm on an empty tensor because the operation does not have "
+            "an identity"
+        )
+
+
+@op()
+def dist(input: Array, other: Array, p: float = 2):
+    """The p-norm of ``input - other``."""
+    check_broadcast(input, other)
+    difference = elementwise(lambda a, b: a - b, input, other)
+    return vector_norm(difference, p)
+
+
+@op(inplace=True)
+def renorm(input: Array, p: float, dim: int, maxnorm: float):
+    """Every slice along ``dim`` shrunk to a p-norm of at most ``maxnorm``."""
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+    axis = wrap_dim(dim, input.ndim)
+    norm = vector_norm_of(input, p, tuple(d for d in range(input.ndim) if d != axis), True)
+    return input * jnp.where(norm > maxnorm, maxnorm / (norm + 1e-7), 1).astype(input.dtype)
+
+
+@op(where="torch method special")
+def logsumexp(input: Array, dim: Dims, keepdim: bool = False):
+    """``log(sum(exp(input)))`` without overflow."""
+    out = float_dtype(input)
+    x = input.astype(wide(out))
+    dims = wrap_dims(dim, x.ndim)
+    if x.size == 0:
+        return jnp.log(jnp.sum(jnp.exp(x), axis=dims, keepdims=keepdim)).astype(out)
+    top = jnp.max(lax.stop_gradient(x), axis=dims, keepdims=True)
+    top = jnp.where(jnp.isfinite(top), top, 0).astype(x.dtype)
+    total = jnp.log(jnp.sum(jnp.exp(x - top), axis=dims, keepdims=keepdim))
+    return (total + top.reshape(total.shape)).astype(out)
+
+
+# scans
+
+
+def _scan(fn: Any, input: jax.Array, dim: int, out: np.dtype[Any]) -> jax.Array:
+    axis = wrap_dim(dim, input.ndim)
+    return fn(at_least_1d(input).astype(wide(out)), axis=axis).astype(out).reshape(input.shape)
+
+
+@op(inplace=True)
+def cumsum(input: Array, dim: int, *, dtype: dtypes.dtype | None = None):
+    """Running sums along ``dim``."""
+    return _scan(lax.cumsum, input, dim, _sum_dtype(input, dtype))
+
+
+@op(inplace=True)
+def cumprod(input: Array, dim: int, *, dtype: dtypes.dtype | None = None):
+    """Running products along ``dim``."""
+    return _scan(lax.cumprod, input, dim, _sum_dtype(input, dtype))
+
+
+@op()
+def logcumsumexp(input: Array, dim: int):
+    """``log(cumsum(exp(input)))`` without overflow."""
+    return _scan(lax.cumlogsumexp, input, dim, input.dtype)
+
+
+def _running(better: Any, input: jax.Array, dim: int) -> tuple[jax.Array, jax.Array]:
+    """Running extremum and its last place; nan, once met, stays."""
+    axis = wrap_dim(dim, input.ndim)
+    x = at_least_1d(input)
+    fixed = lax.stop_gradient(x)
+
+    def later(a: Any, b: Any) -> Any:
+        (value_a, index_a), (value_b, index_b) = a, b
+        take_b = (value_b != value_b) | ((value_a == value_a) & better(value_b, value_a))
+        return jnp.where(take_b, value_b, value_a), jnp.where(take_b, index_b, index_a)
+
+    _, index = lax.associative_scan(later, (fixed, lax.broadcasted_iota(INT64, x.shape, axis)), axis=axis)
+    return take_along(x, index, axis).reshape(input.shape), index.reshape(input.shape)
+
+
+@op(returns=("values", "indices"))
+def cummax(input: Array, dim: int):
+    """Running maxima along ``dim`` and where they are."""
+    return _running(jnp.greater_equal, input, dim)
+
+
+@op(returns=("values", "indices"))
+def cummin(input: Array, dim: int):
+    """Running minima along ``dim`` and where they are."""
+    return _running(jnp.less_equal, input, dim)
+
+
+@op(node="SubBackward0")
+def diff(input: Array, n: int = 1, dim: int = -1, prepend: Array | None = None, append: Array | None = None):
+    """The ``n``-th differences of neighbours along ``dim``."""
+    if input.ndim == 0:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    axis = wrap_dim(dim, input.ndim)
+    out = jnp.concatenate([part for part in (prepend, input, append) if part is not None], axis=axis)
+    for _ in range(min(n, out.shape[axis])):
+        low = lax.slice_in_dim(out, 0, -1, axis=axis)
+        high = lax.slice_in_dim(out, 1, None, axis=axis)
+        out = high ^ low if out.dtype == BOOL else high - low
+    return out
+
+
+@op(where="torch", node="MulBackward1")
+def trapezoid(y: Array, x: Array | None = None, *, dx: Scalar = 1, dim: int = -1):
+    """The integral along ``dim`` by the trapezoidal rule."""
+    axis = wrap_dim(dim, y.ndim)
+    pairs = lax.slice_in_dim(y, 1, None, axis=axis) + lax.slice_in_dim(y, 0, -1, axis=axis)
+    if x is None:
+        return elementwise(lambda s, d: s * d, sum(pairs, axis), dx) / 2
+    gaps = jnp.diff(x) if x.ndim == 1 else jnp.diff(x, axis=axis)
+    if x.ndim == 1:
+        gaps = gaps.reshape([-1 if d == axis else 1 for d in range(y.ndim)])
+    return sum(pairs * cast(gaps, pairs.dtype), axis) / 2

@@ -1,0 +1,289 @@
+"""Sorting, searching, counting: order along a dimension, distinct values, histograms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..core import bind, dtypes
+from ..core.promotion import promote
+from ..core.registry import Array, composite, op
+from ..core.tensor import Tensor
+from ._common import INT64, at_least_1d, is_inexact, not_implemented, type_name, wrap_dim
+from .reduction import take_along
+
+# order
+
+
+def _order(input: jax.Array, axis: int, descending: bool) -> jax.Array:
+    """The stable order along a dimension; nan counts as the largest value."""
+    return jnp.argsort(lax.stop_gradient(input), axis=axis, stable=True, descending=descending)
+
+
+def _picked(input: jax.Array, x: jax.Array, index: jax.Array, axis: int) -> tuple[jax.Array, jax.Array]:
+    """Values at ``index`` and the index itself, 0-dim again if the input was."""
+    values = take_along(x, index, axis)
+    return (
+        (values, index.astype(INT64)) if input.ndim else (values.reshape(()), index.astype(INT64).reshape(()))
+    )
+
+
+@op(returns=("values", "indices"))
+def sort(input: Array, dim: int = -1, descending: bool = False, stable: bool = False):
+    """Sorted values along ``dim`` and where they were. Always stable."""
+    axis = wrap_dim(dim, input.ndim)
+    x = at_least_1d(input)
+    return _picked(input, x, _order(x, axis, descending), axis)
+
+
+@op(differentiable=False)
+def argsort(input: Array, dim: int = -1, descending: bool = False, stable: bool = False):
+    """The order that sorts along ``dim``. Always stable."""
+    axis = wrap_dim(dim, input.ndim)
+    return _order(at_least_1d(input), axis, descending).astype(INT64).reshape(input.shape)
+
+
+@op(node="SortBackward0")
+def msort(input: Array):
+    """Sorted values along the first dimension."""
+    return sort(input, 0)[0]
+
+
+@op(returns=("values", "indices"))
+def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
+    """The ``k`` largest (or smallest) values along ``dim`` and where they are."""
+    axis = wrap_dim(dim, input.ndim)
+    x = at_least_1d(input)
+    if not 0 <= k <= x.shape[axis]:
+        raise RuntimeError("selected index k out of range")
+    if x.dtype.kind in "bc" or k == 0:
+        return _picked(input, x, lax.slice_in_dim(_order(x, axis, largest), 0, k, axis=axis), axis)
+    keys = lax.stop_gradient(jnp.moveaxis(x, axis, -1))
+    keys = _nan_last(keys) if largest else -_nan_last(keys) if is_inexact(x.dtype) else ~keys
+    _, index = lax.top_k(keys, k)
+    index = jnp.moveaxis(index, -1, axis)
+    if k == 1 and not input.ndim:
+        index = index.reshape(1)
+    return _picked(input, x, index, axis)
+
+
+def _nan_last(x: jax.Array) -> jax.Array:
+    return jnp.where(x == x, x, jnp.inf).astype(x.dtype) if is_inexact(x.dtype) else x
+
+
+@op(returns=("values", "indices"))
+def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False):
+    """The ``k``-th smallest value along ``dim`` and where it is."""
+    axis = wrap_dim(dim, input.ndim)
+    x = at_least_1d(input)
+    if not 1 <= k <= x.shape[axis]:
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
+    index = lax.slice_in_dim(_order(x, axis, False), k - 1, k, axis=axis)
+    values, index = _picked(input, x, index, axis)
+    return (values, index) if keepdim or not input.ndim else (values.squeeze(axis), index.squeeze(axis))
+
+
+# searching
+
+
+def _search(boundaries: jax.Array, values: jax.Array, side: str, out_int32: bool) -> jax.Array:
+    boundaries, values = promote(boundaries, values)
+
+    def rows(edges: jax.Array, x: jax.Array) -> jax.Array:
+        return jnp.searchsorted(edges, x, side=side)
+
+    find = rows
+    if boundaries.ndim > 1:
+        for _ in range(boundaries.ndim - 1):
+            find = jax.vmap(find)
+    return find(boundaries, values).astype(np.int32 if out_int32 else INT64)
+
+
+def _side(right: bool, side: str | None, name: str) -> str:
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"torch.{name}(): side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise RuntimeError(
+            f"torch.{name}(): side and right can't be set to opposites, got side of left while right was True"
+        )
+    return side or ("right" if right else "left")
+
+
+@op(differentiable=False)
+def searchsorted(
+    sorted_sequence: Array,
+    input: Array,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Array | None = None,
+):
+    """Where values would have to be inserted to keep the innermost dimension of a sequence sorted."""
+    edges = (
+        sorted_sequence if sorter is None else take_along(sorted_sequence, sorter, sorted_sequence.ndim - 1)
+    )
+    shape = getattr(input, "shape", ())
+    if edges.ndim != 1 and (not shape or edges.shape[:-1] != shape[:-1]):
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+            f"tensor and input value tensor must match, but we got boundaries tensor {list(edges.shape)} and input value "
+            f"tensor {list(shape)}"
+        )
+    return _search(edges, input, _side(right, side, "searchsorted"), out_int32)
+
+
+@op(differentiable=False)
+def bucketize(input: Array, boundaries: Array, *, out_int32: bool = False, right: bool = False):
+    """The bucket of every value between sorted boundaries."""
+    if boundaries.ndim != 1:
+        raise RuntimeError(
+            f"torch.searchsorted(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})"
+        )
+    return _search(boundaries, input, "right" if right else "left", out_int32)
+
+
+# distinct values: their number depends on the data, so these run on the host
+
+
+@op("_unique", where="", eager=True, differentiable=False)
+def _unique(input: Array, dim: int | None = None):
+    """Sorted distinct values (or slices along ``dim``), where each element went, how many there are of each."""
+    x = np.asarray(input)
+    if dim is not None:
+        dim = wrap_dim(dim, x.ndim)
+        x = np.moveaxis(x, dim, 0)
+        flat = x.reshape(x.shape[0], -1)
+        _, first, inverse, counts = np.unique(
+            flat, axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
+        values = np.moveaxis(x[first], 0, dim)
+        return _on_device(values, inverse.reshape(-1), counts)
+    values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True, equal_nan=False)
+    return _on_device(values, inverse.reshape(x.shape), counts)
+
+
+def _on_device(
+    values: np.ndarray, inverse: np.ndarray, counts: np.ndarray
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    return jnp.asarray(values), jnp.asarray(inverse.astype(INT64)), jnp.asarray(counts.astype(INT64))
+
+
+@op("_unique_consecutive", where="", eager=True, differentiable=False)
+def _unique_consecutive(input: Array, dim: int | None = None):
+    """The values with runs of equal neighbours collapsed, where each element went, the lengths of the runs."""
+    x = np.asarray(input)
+    axis = 0 if dim is None else wrap_dim(dim, x.ndim)
+    rows = x.reshape(-1) if dim is None else np.moveaxis(x, axis, 0)
+    new = np.ones(rows.shape[0], bool)
+    new[1:] = (rows[1:] != rows[:-1]).reshape(max(rows.shape[0] - 1, 0), -1).any(axis=1)
+    inverse = np.cumsum(new) - 1
+    values = np.moveaxis(rows[new], 0, axis)
+    return _on_device(values, inverse.reshape(x.shape) if dim is None else inverse, np.bincount(inverse))
+
+
+def _asked(found: tuple[Tensor, ...], return_inverse: bool, return_counts: bool) -> Any:
+    values, inverse, counts = found
+    out = (values, *([inverse] if return_inverse else []), *([counts] if return_counts else []))
+    return out if len(out) > 1 else values
+
+
+@composite()
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """The distinct values in order; with ``dim``, the distinct slices."""
+    return _asked(bind.function("_unique")(input, dim), return_inverse, return_counts)
+
+
+@composite()
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The values with runs of equal neighbours collapsed."""
+    return _asked(bind.function("_unique_consecutive")(input, dim), return_inverse, return_counts)
+
+
+# counting
+
+
+@op("_bincount", where="", differentiable=False)
+def _bincount(input: Array, length: int, weights: Array | None = None):
+    """How often each of 0 to ``length - 1`` occurs, or the sums of the weights."""
+    if weights is None:
+        return jnp.zeros(length, INT64).at[input].add(1)
+    kind = weights.dtype if weights.dtype == np.float32 else np.dtype(np.float64)
+    return jnp.zeros(length, kind).at[input].add(weights.astype(kind))
+
+
+@composite()
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each non-negative integer occurs, or the sum of the weights of its places."""
+    if input.dtype not in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64):
+        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype.scalar_name}'")
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    if input.ndim != 1 or (input.numel() and int(input.min()) < 0):  # type: ignore[attr-defined]
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is not None and weights.shape != input.shape:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    largest = int(input.max()) + 1 if input.numel() else 0  # type: ignore[attr-defined]
+    return bind.function("_bincount")(input, max(largest, minlength), weights)
+
+
+def _bins(
+    input: jax.Array, count: int, low: Any, high: Any, weight: jax.Array | None
+) -> tuple[jax.Array, jax.Array]:
+    """Counts and edges of equal bins; a value on the last edge belongs to the last bin."""
+    x = input.reshape(-1)
+    same = low == high
+    low, high = jnp.where(same, low - 1, low), jnp.where(same, high + 1, high)
+    position = jnp.floor((x - low) / (high - low) * count)
+    inside = (x >= low) & (x <= high)
+    index = jnp.clip(jnp.where(inside, position, 0), 0, count - 1).astype(np.int32)
+    amount = inside.astype(x.dtype) if weight is None else jnp.where(inside, weight.reshape(-1), 0)
+    edges = jnp.linspace(low, high, count + 1, dtype=x.dtype)
+    return jnp.zeros(count, x.dtype).at[index].add(amount), edges
+
+
+@op(differentiable=False)
+def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0):
+    """Counts of values in equal bins between ``min`` and ``max`` (the data's own, if both are 0)."""
+    not_implemented("histogram_cpu", input, kinds="biu")
+    if bins <= 0:
+        raise RuntimeError("bins must be > 0")
+    if min > max:
+        raise RuntimeError("torch.histc: max must be larger than min")
+    if min == max and input.size:
+        low, high = jnp.min(input), jnp.max(input)
+    else:
+        low, high = jnp.asarray(min, input.dtype), jnp.asarray(max, input.dtype)
+    return _bins(input, bins, low, high, None)[0]
+
+
+@op(differentiable=False, returns=("hist", "bin_edges"))
+def histogram(
+    input: Array,
+    bins: int,
+    *,
+    range: tuple[float, float] | None = None,
+    weight: Array | None = None,
+    density: bool = False,
+):
+    """Counts (or sums of weights) in equal bins, and the bins' edges."""
+    if not is_inexact(input.dtype):
+        raise NotImplementedError(f"\"histogramdd\" not implemented for '{type_name(input)}'")
+    if range is None:
+        low, high = jnp.min(input), jnp.max(input)
+    else:
+        low, high = (jnp.asarray(edge, input.dtype) for edge in range)
+    counts, edges = _bins(input, bins, low, high, weight)
+    return (counts / counts.sum() / jnp.diff(edges) if density else counts), edges
