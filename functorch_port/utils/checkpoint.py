@@ -1,0 +1,352 @@
+"""Activation checkpointing: forget what a stretch of forward saved, and compute it again for backward.
+
+The stretch runs and is recorded as usual; then its nodes let go of their saved values. When the backward pass
+reaches the first of them, the function runs once more and the new nodes hand their values to the old ones.
+Inside `compile` the second run starts behind an optimization barrier that waits for the gradient, so that XLA
+neither merges it with the first nor starts it early.
+
+Reference: https://docs.pytorch.org/docs/stable/checkpoint.html
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+
+from functorch_port import random
+from functorch_port.autograd import grad_mode
+from functorch_port.autograd.node import AccumulateGrad, Node
+from functorch_port.core import autocast, storage
+from functorch_port.core.tensor import Tensor, wrap
+
+__all__ = [
+    "CheckpointError",
+    "checkpoint",
+    "checkpoint_sequential",
+    "noop_context_fn",
+    "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+]
+
+_SAVED = ("values", "pull", "_saved")  # where nodes keep what they saved
+_CHECKS = ("default", "none")
+
+
+class CheckpointError(RuntimeError):
+    """The function did something else when it ran again."""
+
+
+def noop_context_fn() -> tuple[Any, Any]:
+    """The default ``context_fn``: nothing around the first run, nothing around the second."""
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """Run ``function(*args, **kwargs)`` without keeping what its backward needs; it is computed again then.
+
+    Works eagerly and under `compile`. Side effects of the function happen twice (BatchNorm updates its
+    running statistics twice, as in PyTorch).
+
+    Args:
+        function: what to run; the same inputs must give the same operations.
+        args: its arguments.
+        use_reentrant: both values work alike here; True takes no keyword arguments and, as in PyTorch, gives
+            outputs without gradients where no tensor among the arguments requires one.
+        context_fn: returns two context managers, for the first run and for the second.
+        determinism_check: ``"default"`` compares shapes and dtypes of the two runs; ``"none"`` does not.
+        debug: accepted; errors always name the operations.
+        early_stop: accepted; the second run is always a whole one.
+        preserve_rng_state: (keyword, default True) the second run draws the same random numbers.
+        kwargs: keyword arguments of the function.
+
+    Raises:
+        ValueError: keyword arguments, ``context_fn`` or ``debug`` with ``use_reentrant=True``.
+        CheckpointError: in the backward pass, if the second run differs from the first.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> from functorch_port.utils.checkpoint import checkpoint
+        >>> x = torch.tensor([1., 2.], requires_grad=True)
+        >>> checkpoint(lambda t: t.exp().sin(), x, use_reentrant=False).sum().backward()
+        >>> x.grad
+        tensor([-2.4784,  3.3053])
+
+    Reference: https://docs.pytorch.org/docs/stable/checkpoint.html#torch.utils.checkpoint.checkpoint
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in "
+            "PyTorch 2.9, calling checkpoint without use_reentrant will raise an exception. "
+            "use_reentrant=False is recommended, but if you need to preserve the current default behavior, "
+            "you can pass use_reentrant=True. "
+            "Refer to docs for more details on the differences between the two variants.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if determinism_check not in _CHECKS:
+        raise ValueError(f"determinism_check should be one of {list(_CHECKS)} but got {determinism_check}")
+    if use_reentrant:
+        if kwargs:
+            raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        if context_fn is not noop_context_fn or debug is not False:
+            raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        if grad_mode.is_grad_enabled() and not any(isinstance(a, Tensor) and a.requires_grad for a in args):
+            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+            with grad_mode.no_grad():
+                return function(*args)
+    first, second = context_fn()
+    frame = _Frame(function, args, kwargs, preserve, second, determinism_check != "none")
+    with first:
+        return frame.run()
+
+
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
+    """Run a chain of functions in ``segments`` parts, all but the last of them checkpointed.
+
+    Args:
+        functions: a ``Sequential`` or a list of functions.
+        segments: number of parts.
+        input: what the first function gets.
+        use_reentrant: see `checkpoint`.
+        preserve_rng_state: see `checkpoint`.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/checkpoint.html#torch.utils.checkpoint.checkpoint_sequential
+    """
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    chain = list(functions.children()) if hasattr(functions, "children") else list(functions)
+    size = len(chain) // segments
+
+    def part(start: int, end: int | None) -> Callable[[Any], Any]:
+        def run(value: Any) -> Any:
+            for link in chain[start:end]:
+                value = link(value)
+            return value
+
+        return run
+
+    last = size * (segments - 1)
+    for start in range(0, last, size or 1):
+        options = {"use_reentrant": use_reentrant, "preserve_rng_state": preserve}
+        input = checkpoint(part(start, start + size), input, **options)
+    return part(last, None)(input)
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Accepted for PyTorch's signature: the second run is always a whole one."""
+    yield
+
+
+@contextlib.contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """Accepted for PyTorch's signature: errors always name the operations."""
+    yield
+
+
+class _Frame:
+    """One checkpointed call: how to run it again, and the nodes that wait for what it saves."""
+
+    def __init__(
+        self, function: Callable[..., Any], args: Any, kwargs: Any, preserve: bool, context: Any, check: bool
+    ) -> None:
+        self.function = function
+        self.call = (args, kwargs)
+        self.context = context
+        self.check = check
+        self.random = _Random() if preserve else None
+        self.autocast = {kind: tuple(setting) for kind, setting in autocast.settings.items()}
+        self.nodes: list[Any] = []
+        self.metadata: list[Any] = []
+
+    def run(self) -> Any:
+        """The first run."""
+        args, kwargs = self.call
+        if not grad_mode.is_grad_enabled():
+            return self.function(*args, **kwargs)
+        self.call = _mapped(_frozen, self.call)  # later in-place operations on the arguments do not matter
+        since = Node(()).seq
+        result = self.function(*args, **kwargs)
+        if self.random is not None:
+            self.random.first_run_ended()
+        nodes = _recorded(result, since)
+        self.metadata = [_metadata(node) for node in nodes]
+        self.nodes = [weakref.ref(node) for node in nodes]
+        for node in nodes:
+            node.register_prehook(self.before)
+            for name in _SAVED:
+                if hasattr(node, name):
+                    setattr(node, name, None)
+        return result
+
+    def before(self, gradients: Sequence[Any]) -> None:
+        """Called before the first of the nodes runs backward, and does nothing for the others."""
+        if self.nodes:
+            nodes, self.nodes = self.nodes, []
+            fresh = self.run_again(gradients)
+            self.compare(fresh)
+            for ref, new in zip(nodes, fresh):
+                node = ref()
+                if node is not None:
+                    _hand_over(new, node)
+
+    def run_again(self, gradients: Sequence[Any]) -> list[Node]:
+        """The second run; returns its nodes."""
+        (args, kwargs), self.call = self.call, ((), {})
+        if storage.overlay is not None:
+            args, kwargs = _behind_barrier((args, kwargs), gradients)
+        since = Node(()).seq
+        with contextlib.ExitStack() as stack:
+            if self.random is not None:
+                stack.enter_context(self.random.again())
+            stack.enter_context(_autocast(self.autocast))
+            stack.enter_context(self.context)
+            stack.enter_context(grad_mode.enable_grad())
+            result = self.function(*args, **kwargs)
+        return _recorded(result, since)
+
+    def compare(self, fresh: list[Node]) -> None:
+        """Complain if the second run recorded something else."""
+        if len(fresh) != len(self.metadata):
+            raise CheckpointError(
+                "torch.utils.checkpoint: A different number of tensors was saved during the original "
+                f"forward and recomputation.\nNumber of tensors saved during forward: {len(self.metadata)}\n"
+                f"Number of tensors saved during recomputation: {len(fresh)}"
+            )
+        if not self.check:
+            return
+        for number, (old, node) in enumerate(zip(self.metadata, fresh)):
+            new = _metadata(node)
+            if old != new:
+                raise CheckpointError(
+                    "torch.utils.checkpoint: Recomputed values for the following tensors have different "
+                    f"metadata than during the forward pass.\noperation {number}:\nsaved metadata: {old}\n"
+                    f"recomputed metadata: {new}"
+                )
+
+
+def _mapped(fn: Callable[[Tensor], Tensor], value: Any) -> Any:
+    """``fn`` applied to the tensors in nested tuples, lists and dicts."""
+    if isinstance(value, Tensor):
+        return fn(value)
+    if type(value) in (tuple, list):
+        return type(value)(_mapped(fn, item) for item in value)
+    if type(value) is dict:
+        return {key: _mapped(fn, item) for key, item in value.items()}
+    return value
+
+
+def _frozen(tensor: Tensor) -> Tensor:
+    """The tensor as it is now, in a Storage of its own, at the same place in the graph."""
+    copy = wrap(tensor._value)
+    copy._requires_grad = tensor.requires_grad
+    copy._grad_fn, copy._output_nr = tensor.grad_fn, tensor._output_nr
+    return copy
+
+
+def _behind_barrier(call: Any, gradients: Sequence[Any]) -> Any:
+    """The arguments again, as values that XLA cannot have before it has the gradients."""
+    tensors: list[Tensor] = []
+    _mapped(lambda tensor: tensors.append(tensor) or tensor, call)  # type: ignore[func-returns-value]
+    waited = [g._value for g in gradients if g is not None]
+    values = iter(jax.lax.optimization_barrier((*[t._value for t in tensors], *waited)))
+
+    def renewed(tensor: Tensor) -> Tensor:
+        tensor._storage.value = next(values)
+        return tensor
+
+    return _mapped(renewed, call)
+
+
+def _recorded(result: Any, since: int) -> list[Node]:
+    """The nodes recorded after ``since`` that lead to the tensors in ``result``, in the order of "
+    "recording."""
+    found: dict[Node, None] = {}
+    stack = [leaf.grad_fn for leaf in jax.tree.leaves(result, is_leaf=_is_tensor) if _is_tensor(leaf)]
+    while stack:
+        node = stack.pop()
+        if node is None or node in found or node.seq < since or isinstance(node, AccumulateGrad):
+            continue
+        found[node] = None
+        stack.extend(edge[0] for edge in node.edges if edge is not None)
+    return sorted(found, key=lambda node: node.seq)
+
+
+def _is_tensor(x: Any) -> bool:
+    return isinstance(x, Tensor)
+
+
+def _metadata(node: Node) -> Any:
+    values = getattr(node, "values", None) or ()
+    return node.name(), [(tuple(v.shape), str(v.dtype)) for v in values if hasattr(v, "shape")]
+
+
+def _hand_over(new: Node, old: Node) -> None:
+    for name in _SAVED:
+        if hasattr(old, name):
+            setattr(old, name, getattr(new, name))
+
+
+@contextlib.contextmanager
+def _autocast(settings: dict[str, tuple[bool, Any]]) -> Iterator[None]:
+    """Autocast as it was in the first run."""
+    before = {kind: tuple(setting) for kind, setting in autocast.settings.items()}
+    try:
+        for kind, (on, dtype) in settings.items():
+            autocast.switch(kind, on, dtype)
+        yield
+    finally:
+        for kind, (on, dtype) in before.items():
+            autocast.switch(kind, on, dtype)
+
+
+class _Random:
+    """The default generator before the first run, for the second to draw the same numbers.
+
+    In a trace with PyTorch's stream every draw is an input of the program: there the first run's draws are
+    repeated.
+    """
+
+    def __init__(self) -> None:
+        self.overlay = storage.overlay if getattr(storage.overlay, "rng", None) == "torch" else None
+        self.state = None if self.overlay is not None else random.get_rng_state()
+        self.start = len(self.overlay.draws) if self.overlay is not None else 0
+        self.draws: list[Any] = []
+
+    def first_run_ended(self) -> None:
+        if self.overlay is not None:
+            self.draws = [array for _, array in self.overlay.draws[self.start :]]
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[None]:
+        """Draw what the first run drew, and leave the generator as it is."""
+        if self.overlay is None:
+            with random.fork_rng():
+                random.set_rng_state(self.state)  # type: ignore[arg-type]
+                yield
+            return
+        draws = iter(self.draws)
+        self.overlay.host_draw = lambda draw: next(draws)
+        try:
+            yield
+        finally:
+            del self.overlay.host_draw
