@@ -17,7 +17,10 @@ __all__ = ["cast_inputs", "enabled", "key", "settings"]
 enabled = False
 
 #: device type -> [on, lower precision type]
-settings: dict[str, list[Any]] = {"cpu": [False, dtypes.bfloat16], "cuda": [False, dtypes.float16], "tpu": [False, dtypes.bfloat16]}
+settings: dict[str, list[Any]] = {
+    **{name: [False, dtypes.bfloat16] for name in ("cpu", "tpu", "xla", "hpu")},
+    **{name: [False, dtypes.float16] for name in ("cuda", "mps", "xpu", "mtia", "ipu")},
+}
 
 _LOWER = frozenset(
     "addbmm addmm baddbmm bmm chain_matmul conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
@@ -44,7 +47,9 @@ _FLOAT32_ACCELERATOR = _LOSSES | frozenset(
     "rms_norm rsqrt sinh softmax softmin softplus sum tan vector_norm".split()
 )
 _WIDEST = frozenset({"cat", "concat", "stack", "index_copy"})
-_WIDEST_ACCELERATOR = _WIDEST | frozenset("addcdiv addcmul atan2 bilinear cross grid_sample index_put scatter_add".split())
+_WIDEST_ACCELERATOR = _WIDEST | frozenset(
+    "addcdiv addcmul atan2 bilinear cross grid_sample index_put scatter_add".split()
+)
 
 _POLICY = {"cpu": (_LOWER, _FLOAT32, _WIDEST)}
 _ACCELERATOR = (_LOWER_ACCELERATOR, _FLOAT32_ACCELERATOR, _WIDEST_ACCELERATOR)
@@ -54,7 +59,7 @@ def setting(device_type: str) -> list[Any]:
     """The mutable ``[on, lower precision type]`` of a device type."""
     found = settings.get(device_type)
     if found is None:
-        raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
+        raise RuntimeError("unsupported scalarType")
     return found
 
 
@@ -73,9 +78,16 @@ def key() -> tuple[Any, ...] | None:
     return tuple((name, *s) for name, s in settings.items()) if enabled else None
 
 
-def cast_inputs(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def cast_inputs(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of operation ``name`` with their tensors in the type that autocast wants for it."""
-    tensors = [t for a in (*args, *kwargs.values()) for t in (a if isinstance(a, (list, tuple)) else (a,)) if isinstance(t, Tensor)]
+    tensors = [
+        t
+        for a in (*args, *kwargs.values())
+        for t in (a if isinstance(a, (list, tuple)) else (a,))
+        if isinstance(t, Tensor)
+    ]
     kind = tensors[0].device.type if tensors else ""
     if kind not in settings or not settings[kind][0]:
         return args, kwargs
@@ -99,7 +111,12 @@ def _widest(tensors: list[Tensor], lower: Any) -> Any:
 def _cast(value: Any, target: Any, kind: str) -> Any:
     if isinstance(value, Tensor):
         own = value.dtype
-        eligible = own.is_floating_point and own is not dtypes.float64 and own is not target and value.device.type == kind
+        eligible = (
+            own.is_floating_point
+            and own is not dtypes.float64
+            and own is not target
+            and value.device.type == kind
+        )
         return value.to(target) if eligible else value
     if isinstance(value, (list, tuple)):
         return type(value)(_cast(v, target, kind) for v in value)

@@ -307,6 +307,7 @@ def _run_traced(plan: Plan, dyn: Sequence[Any]) -> Any:
             recorded = recorded or a._requires_grad
         else:
             values.append(a.array if isinstance(a, SymNumber) else a)
+    storage.overlay.note_inputs(dyn)
     if not (recorded and _grad.enabled and plan.differentiable):
         out = plan.fn(*values)
         if type(out) is tuple or type(out) is list:

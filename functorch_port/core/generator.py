@@ -64,7 +64,7 @@ class Generator:
     # seeds
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start from a seed: an integer in [-2**63, 2**64), negative ones counting from 2**64 down. Returns itself."""
+        """Start from a seed in [-2**63, 2**64); negative ones count from 2**64 down. Returns itself."""
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
             raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
         self._reseed(unsigned_seed(int(seed)))

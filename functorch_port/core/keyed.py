@@ -1,4 +1,4 @@
-"""The same distributions as `core.mersenne`, as pure functions of a JAX key: what programs under `compile` draw from.
+"""The distributions of `core.mersenne` as pure functions of a JAX key: what compiled programs draw from.
 
 Float results are computed in float32 (float64 for double types) and cast, so that no 64-bit array appears in
 a program that did not ask for one.

@@ -140,7 +140,7 @@ class Stream:
         return (drawn + np.uint64(low % (1 << 64))).view(np.int64).astype(d.np)
 
     def full_range(self, n: int, d: dtype) -> NDArray:
-        """What ``random_()`` gives: integers in [0, max] of an integer type, [0, 2**digits] of a float type."""
+        """What ``random_()`` gives: integers in [0, max]; for float types in [0, 2**digits]."""
         if d is dtypes.bool_:
             return (self.words(n) & np.uint32(1)).astype(np.bool_)
         if d.is_floating_point:
@@ -182,7 +182,7 @@ class Stream:
         return np.array(out, np.int64).astype(d.np)
 
     def poisson(self, rates: NDArray) -> NDArray:
-        """Poisson numbers (float64) of the given rates; how many words one takes depends on the numbers drawn."""
+        """Poisson numbers (float64) of the given rates; how many words one takes depends on chance."""
         start, used, chunk = self._source.get_state(), 0, self.uniform53(4 * rates.size + 64).tolist()
 
         def uniform() -> float:
@@ -224,7 +224,7 @@ class Stream:
 
 
 def _poisson(rate: float, uniform: Callable[[], float]) -> int:
-    """One Poisson number: products of uniforms for small rates, else Hoermann's rejection method (PTRS, 1993)."""
+    """One Poisson number: products of uniforms for small rates, else Hoermann's rejection (PTRS, 1993)."""
     if rate == 0:
         return 0
     if rate < 10:

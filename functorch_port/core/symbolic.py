@@ -10,6 +10,9 @@ from . import storage
 
 __all__ = ["SymNumber"]
 
+#: computes the number from the values of the program's number inputs
+Rule = Callable[[dict[Any, Any]], Any]
+
 
 class SymNumber:
     """A Python number whose value at the time of the trace is known, and which the traced program takes as an input.
@@ -21,14 +24,16 @@ class SymNumber:
         value: the Python number at the time of the trace.
         array: the weakly typed 0-dim tracer.
         sources: keys of the inputs it was computed from.
+        rule: recomputes the Python number from the inputs, so that a step count needs no trip to the device.
     """
 
-    __slots__ = ("array", "sources", "value")
+    __slots__ = ("array", "rule", "sources", "value")
 
-    def __init__(self, value: Any, array: Any, sources: frozenset[Any]) -> None:
+    def __init__(self, value: Any, array: Any, sources: frozenset[Any], rule: Rule) -> None:
         self.value = value
         self.array = array
         self.sources = sources
+        self.rule = rule
 
     def concrete(self) -> Any:
         """The plain number; the trace will be redone when it changes."""
@@ -51,24 +56,29 @@ class SymNumber:
     def __reduce__(self) -> Any:
         return (type(self.value), (self.concrete(),))
 
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
 
 def _binary(fn: Callable[[Any, Any], Any], swap: bool = False) -> Callable[[SymNumber, Any], Any]:
     def method(self: SymNumber, other: Any) -> Any:
         if isinstance(other, SymNumber):
-            value, array, sources = other.value, other.array, self.sources | other.sources
+            value, array, sources, rule = other.value, other.array, self.sources | other.sources, other.rule
         elif isinstance(other, int | float | complex):
             value, array, sources = other, other, self.sources
+            rule = lambda env: other  # noqa: E731
         else:
             return NotImplemented
+        mine = self.rule
         if swap:
-            return SymNumber(fn(value, self.value), fn(array, self.array), sources)
-        return SymNumber(fn(self.value, value), fn(self.array, array), sources)
+            return SymNumber(fn(value, self.value), fn(array, self.array), sources, lambda env: fn(rule(env), mine(env)))
+        return SymNumber(fn(self.value, value), fn(self.array, array), sources, lambda env: fn(mine(env), rule(env)))
 
     return method
 
 
 def _unary(fn: Callable[[Any], Any]) -> Callable[[SymNumber], Any]:
-    return lambda self: SymNumber(fn(self.value), fn(self.array), self.sources)
+    return lambda self: SymNumber(fn(self.value), fn(self.array), self.sources, lambda env: fn(self.rule(env)))
 
 
 def _compare(fn: Callable[[Any, Any], Any]) -> Callable[[SymNumber, Any], Any]:
@@ -82,6 +92,10 @@ def _compare(fn: Callable[[Any, Any], Any]) -> Callable[[SymNumber, Any], Any]:
     return method
 
 
+def _plain(fn: Callable[[Any], Any]) -> Callable[[SymNumber], Any]:
+    return lambda self: fn(self.concrete())
+
+
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     setattr(SymNumber, f"__{_name}__", _binary(getattr(operator, _name)))
     setattr(SymNumber, f"__r{_name}__", _binary(getattr(operator, _name), swap=True))
@@ -90,4 +104,4 @@ for _name in ("neg", "pos", "abs"):
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(SymNumber, f"__{_name}__", _compare(getattr(operator, _name)))
 for _name, _fn in {"bool": bool, "float": float, "int": int, "complex": complex, "index": operator.index, "hash": hash}.items():
-    setattr(SymNumber, f"__{_name}__", lambda self, _fn=_fn: _fn(self.concrete()))
+    setattr(SymNumber, f"__{_name}__", _plain(_fn))

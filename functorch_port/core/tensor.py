@@ -99,13 +99,13 @@ def _put_through(plans: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[.
 
 def _scatter(view: Callable[[Any], Any], base: Any, value: Any) -> Any:
     """``base`` with ``value`` where ``view`` looks. A view is a gather, so its transpose says where elements go."""
-    if base.dtype == np.bool_:
-        return _scatter(view, base.astype(np.int8), value.astype(np.int8)).astype(np.bool_)
+    if not jax.numpy.issubdtype(base.dtype, np.inexact):  # JAX transposes floats only
+        positions = view(jax.numpy.arange(base.size).reshape(base.shape))
+        return base.reshape(-1).at[positions.reshape(-1)].set(value.reshape(-1)).reshape(base.shape)
     (moved,) = jax.linear_transpose(view, base)(value)
     if value.size == base.size:
         return moved
-    flags = jax.ShapeDtypeStruct(base.shape, np.int8)
-    (seen,) = jax.linear_transpose(view, flags)(jax.numpy.ones(value.shape, np.int8))
+    (seen,) = jax.linear_transpose(view, base)(jax.numpy.ones_like(value))
     return jax.numpy.where(seen != 0, moved, base)
 
 
@@ -378,6 +378,7 @@ class Tensor(metaclass=_TensorMeta):
             return
         from .dispatch import run
 
+        self._note_history()
         self._rebased = base._rebases
         with grad_mode.enable_grad():
             current = base
@@ -512,6 +513,7 @@ class Tensor(metaclass=_TensorMeta):
         """Cut this tensor off from its history, in place."""
         if self._base is not None:
             raise RuntimeError("Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these gradients. To fix this error, please refer to the Optimizer.zero_grad() function in torch/optim/optimizer.py as a solution.")  # noqa: E501
+        self._note_history()
         self._grad_fn, self._output_nr, self._requires_grad = None, 0, False
         return self
 
@@ -596,6 +598,7 @@ class Tensor(metaclass=_TensorMeta):
         if not (history and _grad.enabled):
             self._set_value(value)
         elif self._base is None:
+            self._note_history()
             self._set_value(value)
             self._requires_grad, self._grad_fn, self._output_nr = out._requires_grad, out._grad_fn, out._output_nr
             self._rebases += 1
@@ -603,6 +606,10 @@ class Tensor(metaclass=_TensorMeta):
         else:
             self._take_through_base(out)
         return self
+
+    def _note_history(self) -> None:
+        if storage.overlay is not None:
+            storage.overlay.note_history(self)
 
     def _cast_result(self, out: Tensor) -> Tensor:
         from .promotion import can_cast
@@ -619,6 +626,8 @@ class Tensor(metaclass=_TensorMeta):
 
         base = self._base
         assert base is not None and self._view is not None
+        base._note_history()
+        self._note_history()
         links = self._view.chain()
         new = run(_copy_slices(tuple(link.plan for link in links), tuple(link.extra for link in links)), [base, out])
         base._storage.value = new._value

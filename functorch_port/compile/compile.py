@@ -1,0 +1,184 @@
+"""`compile`: run a function that mutates state as one XLA program."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from ..autograd import grad_mode
+from ..core import autocast, config, dtypes, storage
+from ..core.tensor import Tensor
+from .program import Program, Stale, flatten, trace
+
+__all__ = ["Compiled", "compile"]
+
+_grad = grad_mode.state
+_STATIC = (int, bool, str, bytes, type(None), complex)
+
+
+class Compiled:
+    """A function that runs as one XLA program, state and all. Made by `compile`.
+
+    Attributes:
+        traces: how often the Python function was traced.
+        reasons: why each trace was made.
+    """
+
+    def __init__(self, fn: Callable[..., Any], rng: str = "jax") -> None:
+        functools.update_wrapper(self, fn, updated=())
+        self._fn = fn
+        self._rng = rng
+        self._programs: dict[Any, list[Program]] = {}
+        self.traces = 0
+        self.reasons: list[str] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if storage.overlay is not None:  # inside another compiled function: part of that one
+            return self._fn(*args, **kwargs)
+        leaves, tree = flatten((args, kwargs))
+        key = (tree, _grad.enabled, _grad.inference, dtypes._default, config.key, autocast.enabled and autocast.key(), *map(_signature, leaves))
+        programs = self._programs.setdefault(key, [])
+        why = "the first call" if not self._programs or not any(self._programs.values()) else "arguments of new shapes, dtypes or values"
+        for program in programs:
+            why = self._refusal(program, leaves)
+            if not why:
+                if program is not programs[0]:
+                    programs.remove(program)
+                    programs.insert(0, program)
+                try:
+                    return program.run(leaves)
+                except Stale:
+                    why = "a tensor changed its shape or dtype"
+                    programs.remove(program)
+                    break
+        return self._trace(programs, leaves, tree, why)
+
+    @staticmethod
+    def _refusal(program: Program, leaves: list[Any]) -> str:
+        for i, value in program.fixed_args.items():
+            if leaves[i] != value:
+                return f"argument {i} changed from {value} to {leaves[i]} (the function branches on it)"
+        return program.matches()
+
+    def _trace(self, programs: list[Program], leaves: list[Any], tree: Any, why: str) -> Any:
+        program, overlay = trace(self._fn, leaves, tree, self._rng)
+        self.traces += 1
+        self.reasons.append(why)
+        try:
+            result = program.run(leaves, first=True)
+        except BaseException:
+            overlay.undo()
+            raise
+        if program.reusable:
+            programs.insert(0, program)
+            del programs[_KEEP:]
+        else:
+            self.reasons[-1] += f"; to be traced again: {program.why_once}"
+        return result
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def programs(self) -> list[Program]:
+        """The traced programs kept, the latest used first."""
+        return [p for kept in self._programs.values() for p in kept]
+
+    def explain(self, analyse: bool = True) -> str:
+        """What was captured, why it was traced, and what XLA says of cost and memory."""
+        from .explain import explain
+
+        return explain(self, analyse)
+
+    def clear(self) -> None:
+        """Forget every program; the next call traces again."""
+        self._programs.clear()
+
+
+_KEEP = 64
+
+
+def _signature(leaf: Any) -> Any:
+    """What of an argument the program depends on."""
+    if isinstance(leaf, Tensor):
+        value = leaf._value
+        if getattr(leaf, "_is_param", False):
+            return (id(leaf), value.shape, value.dtype)
+        return (value.shape, value.dtype, leaf.requires_grad)
+    if isinstance(leaf, jax.Array):
+        return (leaf.shape, leaf.dtype, None)
+    if type(leaf) is float:
+        return float
+    if isinstance(leaf, _STATIC):
+        return (type(leaf), leaf)
+    try:
+        hash(leaf)
+    except TypeError:
+        raise TypeError(
+            f"a compiled function got an argument of type {type(leaf).__name__}, which can neither be traced nor compared; pass a "
+            "Tensor, a number, a string, or a container of them"
+        ) from None
+    return (type(leaf), leaf)
+
+
+def compile(  # noqa: A001
+    model: Any = None,
+    *,
+    fullgraph: bool = True,
+    dynamic: bool | None = None,
+    backend: Any = None,
+    mode: Any = None,
+    options: Any = None,
+    disable: bool = False,
+    rng: str = "jax",
+) -> Any:
+    """Compile a function (or module) with everything it mutates into one XLA program.
+
+    The function may be a whole training step: ``zero_grad``, forward, ``backward`` and ``step``. Parameters, buffers,
+    gradients, optimizer state, random state and any other tensor it reads or writes are found by themselves. Python code
+    runs only while tracing; a change of shapes, modes, flags or structure traces again, a change of ``lr`` does not.
+
+    Args:
+        model: the function or `nn.Module`; None to use it as a decorator with arguments.
+        rng: ``"jax"`` draws random numbers in the program from a JAX key that is part of the state; ``"torch"`` draws
+            them on the host at every call, in PyTorch's stream, so that a compiled run gives PyTorch's numbers.
+        disable: return the function as it is.
+        fullgraph, dynamic, backend, mode, options: accepted for PyTorch's sake.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> w = torch.ones(2, requires_grad=True)
+        >>> opt = torch.optim.SGD([w], lr=0.5)
+        >>> @torch.compile
+        ... def step(x):
+        ...     opt.zero_grad()
+        ...     loss = (w * x).sum()
+        ...     loss.backward()
+        ...     opt.step()
+        ...     return loss
+        >>> step(torch.tensor([1., 2.])), w
+        (tensor(3.), tensor([0.5000, 0.0000], requires_grad=True))
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
+    """
+    if rng not in ("jax", "torch"):
+        raise ValueError(f'rng must be "jax" or "torch", got {rng!r}')
+    if model is None:
+        return lambda fn: compile(fn, disable=disable, rng=rng)
+    if disable or isinstance(model, Compiled):
+        return model
+    from ..nn.module import Module
+
+    if isinstance(model, Module):
+        return _compiled_module(model, rng)
+    return Compiled(model, rng)
+
+
+def _compiled_module(module: Any, rng: str) -> Any:
+    """The same module with a compiled ``__call__``; shares everything with the original."""
+    compiled = Compiled(type(module).__call__.__get__(module), rng)
+    from .module import OptimizedModule
+
+    return OptimizedModule(module, compiled)

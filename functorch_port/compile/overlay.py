@@ -1,0 +1,256 @@
+"""What a trace sees of the program's state, and how to undo what the traced Python code did to it.
+
+While a function is traced, `storage.overlay` is an `Overlay`. Storages that existed before keep their real values: reads
+give the tracer that stands for them, writes go to a table. Storages made during the trace simply hold tracers. Python
+structure that the function may change (gradients, optimizer dicts, module dicts, flags) is remembered when first touched,
+so that a failed trace can be undone and a finished one replayed.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..core.storage import Storage
+from ..core.symbolic import SymNumber
+from ..core.tensor import Tensor
+
+__all__ = ["Overlay"]
+
+_NUMBER = (int, float)
+
+
+def is_number(x: Any) -> bool:
+    """A plain Python number that may become an input of the program (a bool is a flag, not a number)."""
+    return type(x) in _NUMBER
+
+
+class Overlay:
+    """The state of one trace.
+
+    Attributes:
+        tracers: Storage -> the tracer that stands for its value.
+        numbers: key of a Python number -> (value, tracer).
+        env: Storage -> its current value, for those that were read or written.
+        written: the pre-existing Storages that were assigned.
+        grads: pre-existing Tensor -> what its ``.grad`` is now, for those whose ``.grad`` was assigned.
+        grad_reads: pre-existing Tensor -> its ``.grad`` before the trace, for those whose ``.grad`` was read first.
+        fixed: keys of numbers whose plain value was asked for.
+    """
+
+    def __init__(self, rng: str = "jax") -> None:
+        self.rng = rng
+        self.thread = threading.get_ident()
+        self.tracers: dict[Storage, Any] = {}
+        self.numbers: dict[Any, tuple[Any, Any]] = {}
+        self.env: dict[Storage, Any] = {}
+        self.written: dict[Storage, int] = {}
+        self.inside: weakref.WeakSet[Storage] = weakref.WeakSet()
+        self.missed: list[Storage] = []
+        self.grads: dict[Tensor, Tensor | None] = {}
+        self.grad_reads: dict[Tensor, Tensor | None] = {}
+        self.fixed: set[Any] = set()
+        self.tensors: dict[Tensor, bool] = {}
+        self.histories: dict[Tensor, tuple[Any, ...]] = {}
+        self.flags: dict[Tensor, bool] = {}
+        self.modules: dict[Any, Any] = {}
+        self.optimizers: dict[Any, OptimizerSnapshot] = {}
+        self.edges: dict[tuple[int, int], Tensor] = {}
+        self.draws: list[tuple[Callable[[], Any], Any]] = []
+
+    # ------------------------------------------------------- Storage's hooks
+
+    def read(self, cell: Storage) -> Any:
+        if cell in self.env:
+            return self.env[cell]
+        if cell in self.inside or self.thread != threading.get_ident():
+            return cell._value
+        tracer = self.tracers.get(cell)
+        if tracer is None:
+            if isinstance(cell._value, jax.Array) and not isinstance(cell._value, jax.core.Tracer):
+                self.missed.append(cell)
+            return cell._value
+        self.env[cell] = tracer
+        return tracer
+
+    def write(self, cell: Storage, value: Any) -> None:
+        if cell in self.inside or self.thread != threading.get_ident():
+            cell._value = value
+            return
+        self.written.setdefault(cell, cell.version - 1)
+        self.env[cell] = value
+
+    def created(self, cell: Storage) -> None:
+        if self.thread == threading.get_ident():
+            self.inside.add(cell)
+
+    def is_outside(self, tensor: Tensor) -> bool:
+        """Whether the tensor looks at a Storage that existed before the trace."""
+        return tensor._storage not in self.inside
+
+    # -------------------------------------------------------- Tensor's hooks
+
+    def get_grad(self, tensor: Tensor) -> Tensor | None:
+        if tensor in self.grads:
+            return self.grads[tensor]
+        if self.is_outside(tensor):
+            self.grad_reads.setdefault(tensor, tensor._grad)
+        return tensor._grad
+
+    def set_grad(self, tensor: Tensor, grad: Tensor | None) -> None:
+        if self.is_outside(tensor):
+            self.grads[tensor] = grad
+        else:
+            tensor._grad = grad
+
+    def note_flag(self, tensor: Tensor, old: bool) -> None:
+        """``requires_grad`` of a tensor is about to change."""
+        if self.is_outside(tensor):
+            self.flags.setdefault(tensor, old)
+            self.tensors.setdefault(tensor, old)
+
+    def note_history(self, tensor: Tensor) -> None:
+        """The autograd metadata of a tensor is about to change."""
+        if self.is_outside(tensor):
+            self.tensors.setdefault(tensor, tensor._requires_grad)
+            self.histories.setdefault(
+                tensor, (tensor._requires_grad, tensor._grad_fn, tensor._output_nr, tensor._rebases, tensor._hooks)
+            )
+
+    def note_inputs(self, dyn: Sequence[Any]) -> None:
+        """Tensors that an operation takes: their ``requires_grad`` is what the trace depends on."""
+        for a in dyn:
+            if isinstance(a, Tensor) and a not in self.tensors and self.is_outside(a):
+                self.tensors[a] = a._requires_grad
+
+    def note_edges(self, dyn: Sequence[Any], edges: Sequence[Any]) -> None:
+        """Where gradients would leave the trace."""
+        for a, edge in zip(dyn, edges, strict=True):
+            if edge is not None and self.is_outside(a):
+                self.edges.setdefault((id(edge[0]), edge[1]), a)
+
+    # ------------------------------------------------------- structure hooks
+
+    def note_module(self, module: Any) -> None:
+        if module not in self.modules:
+            d = module.__dict__
+            self.modules[module] = tuple(dict(d[k]) for k in ("_parameters", "_buffers", "_modules"))
+
+    def note_optimizer(self, optimizer: Any) -> None:
+        if optimizer not in self.optimizers:
+            self.optimizers[optimizer] = OptimizerSnapshot(optimizer, self)
+
+    def guard_numbers(self, sources: frozenset[Any]) -> None:
+        self.fixed |= sources
+
+    def host_draw(self, draw: Callable[[], Any]) -> Any:
+        """A random array from the host's stream, drawn again at every call of the compiled program."""
+        with jax.ensure_compile_time_eval():
+            array = jnp.asarray(draw())
+        self.draws.append((draw, array))
+        return array
+
+    def data_dependent(self, name: str) -> str:
+        return (
+            f"{name}() has an output whose shape depends on values, which a compiled function cannot have. Call it outside, "
+            "or use a form of fixed shape such as torch.where or a mask."
+        )
+
+    # ---------------------------------------------------------------- undo
+
+    def undo(self) -> None:
+        """Put everything back as it was before the trace."""
+        for cell, version in self.written.items():
+            cell.version = version
+        for tensor, history in self.histories.items():
+            tensor._requires_grad, tensor._grad_fn, tensor._output_nr = history[:3]
+            if tensor._rebases != history[3]:
+                tensor._rebases = history[3]
+            tensor._hooks = history[4]
+        for tensor, flag in self.flags.items():
+            tensor._requires_grad = flag
+        for snapshot in self.optimizers.values():
+            snapshot.undo()
+        for module, tables in self.modules.items():
+            for key, table in zip(("_parameters", "_buffers", "_modules"), tables, strict=True):
+                current = module.__dict__[key]
+                if current != table and not _same(current, table):
+                    current.clear()
+                    current.update(table)
+
+
+def _same(a: dict[Any, Any], b: dict[Any, Any]) -> bool:
+    return list(a) == list(b) and all(a[k] is b[k] for k in a)
+
+
+def number_slots(optimizer: Any) -> list[tuple[dict[Any, Any], Any, int | None]]:
+    """Where an optimizer keeps Python numbers: (dict, key, position in a tuple or None)."""
+    slots: list[tuple[dict[Any, Any], Any, int | None]] = []
+    for table in (*optimizer.param_groups, *optimizer.state.values()):
+        if not isinstance(table, dict):
+            continue
+        for key, value in table.items():
+            if is_number(value):
+                slots.append((table, key, None))
+            elif type(value) is tuple and value and all(is_number(v) for v in value):
+                slots.extend((table, key, i) for i in range(len(value)))
+    return slots
+
+
+class OptimizerSnapshot:
+    """An optimizer before the trace touched it; its numbers are symbolic while the trace runs."""
+
+    def __init__(self, optimizer: Any, overlay: Overlay) -> None:
+        self.optimizer = optimizer
+        self.groups = [(g, dict(g), list(g["params"])) for g in optimizer.param_groups]
+        self.state = [(p, d, dict(d)) for p, d in optimizer.state.items() if isinstance(d, dict)]
+        self.premade = dict(getattr(optimizer, "_premade", None) or {})
+        self.symbols: dict[tuple[int, Any, int | None], SymNumber] = {}
+        self.tables = {id(t): t for t in (*optimizer.param_groups, *optimizer.state.values())}
+        by_tuple: dict[tuple[int, Any], list[Any]] = {}
+        for table, key, index in number_slots(optimizer):
+            name = (id(table), key, index)
+            found = overlay.numbers.get(name)
+            if found is None:
+                continue
+            symbol = self.symbols[name] = SymNumber(found[0], found[1], frozenset({name}), lambda env, n=name: env[n])
+            if index is None:
+                table[key] = symbol
+            else:
+                by_tuple.setdefault((id(table), key), list(table[key]))[index] = symbol
+        for (table_id, key), items in by_tuple.items():
+            self.tables[table_id][key] = tuple(items)
+
+    def settle(self) -> list[tuple[dict[Any, Any], Any, Callable[[dict[Any, Any]], Any]]]:
+        """Put plain numbers back; returns (dict, key, rule) for those that the step changed."""
+        changed = []
+        for table in (*self.optimizer.param_groups, *self.optimizer.state.values()):
+            if not isinstance(table, dict):
+                continue
+            for key, value in list(table.items()):
+                if isinstance(value, SymNumber):
+                    if self.symbols.get((id(table), key, None)) is not value:
+                        changed.append((table, key, value.rule))
+                    table[key] = value.value
+                elif type(value) is tuple and any(isinstance(v, SymNumber) for v in value):
+                    table[key] = tuple(v.value if isinstance(v, SymNumber) else v for v in value)
+        return changed
+
+    def undo(self) -> None:
+        for group, items, params in self.groups:
+            group.clear()
+            group.update(items)
+            group["params"][:] = params
+        self.optimizer.param_groups[:] = [g for g, _, _ in self.groups]
+        self.optimizer.state.clear()
+        for p, table, items in self.state:
+            table.clear()
+            table.update(items)
+            self.optimizer.state[p] = table
+        if getattr(self.optimizer, "_premade", None) is not None:
+            self.optimizer._premade = self.premade
