@@ -2,13 +2,17 @@
 "errors."""
 
 import collections
+import json
 import random
+import subprocess
+import sys
 import types
 import warnings
 
 import numpy as np
 import pytest
 import torch
+from utils import worker_cases
 
 import functorch_port as ft
 from functorch_port.utils.data import dataloader as ft_dataloader
@@ -22,9 +26,9 @@ def plain(value):
         return ("tensor", str(value.dtype), tuple(value.shape), value.tolist())
     if isinstance(value, np.ndarray):
         return ("array", value.dtype.str, value.tolist())
-    if isinstance(value, dict):
+    if isinstance(value, collections.abc.Mapping):
         return (type(value).__name__, [(key, plain(item)) for key, item in value.items()])
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | collections.deque):
         return (type(value).__name__, [plain(item) for item in value])
     return value
 
@@ -514,77 +518,38 @@ def test_changed_collate_map_is_obeyed(monkeypatch):
 # Workers: none are started, and the batches are the same as PyTorch's worker processes give.
 
 
-class Augmented(torch.utils.data.Dataset):
-    """Rows with noise from all three random streams; `t` is the module to draw with."""
-
-    def __init__(self, t, n):
-        self.t, self.n = t, n
-
-    def __len__(self):
-        return self.n
-
-    def __getitem__(self, i):
-        return i, self.t.rand(2), random.random(), np.random.rand()
-
-
-class Shards(torch.utils.data.IterableDataset):
-    def __init__(self, t, n):
-        self.t, self.n, self.start = t, n, 0
-
-    def __iter__(self):
-        info = self.t.utils.data.get_worker_info()
-        assert info.dataset is self and info.num_workers == 2
-        for i in range(self.start + info.id, self.n, info.num_workers):
-            yield i, info.id, info.seed
-
-
-class OurShards(ft.utils.data.IterableDataset):
-    __init__, __iter__ = Shards.__init__, Shards.__iter__
-
-
-def skip_some(worker_id):
-    for t in (ft, torch):
-        info = t.utils.data.get_worker_info()
-        if info is not None:
-            info.dataset.start = 10 * info.id
-
-
 @pytest.fixture
 def quiet(monkeypatch):
     monkeypatch.setattr(ft_dataloader, "_told_about_workers", True)
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:This process")
-@pytest.mark.parametrize("persistent", [False, True])
-def test_workers_give_the_batches_of_torch_workers(quiet, persistent):
-    def case(t, d):
-        t.manual_seed(1)
-        options = dict(batch_size=3, shuffle=True, num_workers=2, persistent_workers=persistent)
-        loader = d.DataLoader(Augmented(t, 13), multiprocessing_context="fork", **options)
-        return [list(loader), tail(t), list(loader), tail(t)]
-
-    same(case)
+@pytest.fixture(scope="module")
+def of_torch():
+    done = subprocess.run([sys.executable, worker_cases.__file__], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:This process")
-@pytest.mark.parametrize("init", [None, skip_some])
-def test_worker_shards_equal_torch(quiet, init):
-    def case(t, d):
-        t.manual_seed(2)
-        data = (OurShards if t is ft else Shards)(t, 21)
-        loader = d.DataLoader(data, batch_size=4, num_workers=2, worker_init_fn=init)
-        return sorted(sum((batch[0].tolist() for batch in loader), [])), list(loader)[0], data.start, tail(t)
+@pytest.mark.parametrize("name", worker_cases.CASES)
+def test_workers_give_the_batches_of_torch_workers(quiet, of_torch, name):
+    assert worker_cases.CASES[name](ft) == of_torch[name]
 
-    same(case)
+
+class Noise:
+    """Draws from all three streams."""
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        return ft.rand(2), random.random(), np.random.rand()
 
 
 def test_workers_leave_the_random_streams_alone(quiet):
     ft.manual_seed(0)
     random.seed(0)
     np.random.seed(0)
-    loader = ft.utils.data.DataLoader(Augmented(ft, 4), num_workers=2)
+    loader = ft.utils.data.DataLoader(Noise(), num_workers=2)
     it = iter(loader)
     expected = random.getstate(), np.random.get_state()[1].tolist(), ft.get_rng_state().tolist()
     next(it)
@@ -598,6 +563,19 @@ def test_an_error_in_a_worker_keeps_its_type_and_restores_the_streams(quiet):
     with pytest.raises(IndexError, match="list index out of range"):
         list(loader)
     assert ft.utils.data.get_worker_info() is None
+
+
+def test_what_cannot_be_copied_is_shared_by_the_workers(quiet):
+    class Stream(ft.utils.data.IterableDataset):
+        module = sys
+
+        def __init__(self):
+            self.module = sys  # deepcopy refuses it
+
+        def __iter__(self):
+            return iter([ft.utils.data.get_worker_info().id])
+
+    assert [x.item() for x in ft.utils.data.DataLoader(Stream(), num_workers=2)] == [0, 1]
 
 
 def test_workers_are_announced_once(monkeypatch):

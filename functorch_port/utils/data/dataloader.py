@@ -439,7 +439,7 @@ class _WorkersIter(_BaseDataLoaderIter):
     def _start(self, loader: DataLoader, number: int) -> Worker:
         dataset: Any = loader.dataset
         if self._counted or loader.worker_init_fn is not None:
-            dataset = copy.deepcopy(dataset)  # a process would have its own, to set up as its number asks
+            dataset = _own_copy(dataset)
         info = WorkerInfo(number, loader.num_workers, self._base_seed + number, dataset)
         return Worker(info, self._base_seed, loader.worker_init_fn)
 
@@ -486,6 +486,14 @@ class _WorkersIter(_BaseDataLoaderIter):
             self._put_task()
             return data
         raise StopIteration
+
+
+def _own_copy(dataset: Any) -> Any:
+    """A worker's copy of the dataset, as a process would have it, to set up as its number asks."""
+    try:
+        return copy.deepcopy(dataset)
+    except (TypeError, ValueError, RuntimeError):  # open files, locks, modules: these are shared
+        return copy.copy(dataset)
 
 
 def _tell_about_workers() -> None:
