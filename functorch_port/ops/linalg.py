@@ -571,33 +571,16 @@ def linalg_norm(
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
 
 
-def _norm(input: jax.Array, p: Any, dim: Dims, keepdim: bool, dtype: dtypes.dtype | None) -> jax.Array:
+@op(node="LinalgVectorNormBackward0")
+def norm(
+    input: Array, p: Any = "fro", dim: Dims = None, keepdim: bool = False, dtype: dtypes.dtype | None = None
+):
+    """The p-norm over ``dim``, or the nuclear norm of a matrix."""
     if p == "nuc":
         return matrix_norm(input, "nuc", (0, 1) if dim is None else dim, keepdim, dtype=dtype)
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f"only valid string values are 'fro' and 'nuc', found {p}")
     return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
-
-
-@op(where="torch", node="LinalgVectorNormBackward0")
-def norm(
-    input: Array,
-    p: Any = "fro",
-    dim: Dims = None,
-    keepdim: bool = False,
-    *,
-    dtype: dtypes.dtype | None = None,
-):
-    """The p-norm over ``dim``, or the nuclear norm of a matrix."""
-    return _norm(input, p, dim, keepdim, dtype)
-
-
-@op("norm", where="method", node="LinalgVectorNormBackward0")
-def norm_method(
-    input: Array, p: Any = "fro", dim: Dims = None, keepdim: bool = False, dtype: dtypes.dtype | None = None
-):
-    """The p-norm over ``dim``, or the nuclear norm of a matrix."""
-    return _norm(input, p, dim, keepdim, dtype)
 
 
 # decompositions and systems

@@ -11,9 +11,11 @@ import numpy as np
 from jax import lax
 from jax.scipy import special as jsp
 
-from ..core import dtypes
+from ..core import bind, dtypes
 from ..core.promotion import cast, promote, result_dtype, scalar_type
-from ..core.registry import Array, Scalar, op
+from ..core.registry import Array, Scalar, composite, op
+from ..core.symbolic import SymNumber
+from ..core.tensor import Tensor
 from ._common import (
     BOOL,
     check_broadcast,
@@ -206,6 +208,7 @@ def _power(base: jax.Array, exponent: jax.Array) -> jax.Array:
     )
 
 
+#: exponents that have an exact formula, faster than the general power; each makes a program of its own
 _EXACT_POWERS = {
     2: lambda x: x * x,
     3: lambda x: x * x * x,
@@ -217,23 +220,71 @@ _EXACT_POWERS = {
 }
 
 
-def _check_power(input: Any, exponent: Any) -> None:
-    if isinstance(exponent, int) and exponent < 0 and _category(input) in "bi":
-        raise RuntimeError("Integers to negative integer powers are not allowed.")
-
-
-@op(inplace=True, dunder=("__pow__",), rdunder=("__rpow__",), check=_check_power)
-def pow(input: Array, exponent: Array):
+@op("_pow", where="", node="PowBackward1")
+def _pow(input: Array, exponent: Array):
     """``input`` to the power of ``exponent``."""
-    if isinstance(exponent, (int, float)) and not isinstance(exponent, bool):
-        _check_power(input, exponent)
-        common = result_dtype(input, exponent)
-        exact = _EXACT_POWERS.get(exponent)
-        if exact is not None and (common.is_floating_point or common.is_complex or exponent > 0):
-            return compute(exact, common.np, input)
     if result_dtype(input, exponent) is dtypes.bool_:
         raise NotImplementedError("\"pow\" not implemented for 'Bool'")
     return elementwise(_power, input, exponent)
+
+
+@op("_pow_number", where="", node="PowBackward0")
+def _pow_number(input: Array, exponent: Scalar):
+    """``input`` to the power of a number."""
+    return _pow(input, exponent)
+
+
+@op("_pow_exact", where="", node="PowBackward0")
+def pow_exact(input: Array, exponent: float):
+    """``input`` to the power of a number that has a formula of its own."""
+    common = result_dtype(input, exponent)
+    if not (common.is_floating_point or common.is_complex or exponent > 0):
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    return compute(_EXACT_POWERS[exponent], common.np, input)
+
+
+@op("_number_pow", where="", node="PowBackward2")
+def _number_pow(input: Scalar, exponent: Array):
+    """A number to the power of ``exponent``."""
+    return _pow(input, exponent)
+
+
+def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+    """``input`` to the power of ``exponent``; either may be a number."""
+    kwargs = {} if out is None else {"out": out}
+    if isinstance(exponent, Tensor):
+        name = "_pow" if isinstance(input, Tensor) else "_number_pow"
+        return bind.function(name)(input, exponent, **kwargs)
+    if not isinstance(input, Tensor) or not isinstance(exponent, int | float | complex | SymNumber):
+        wrong, position = ("self", 1) if not isinstance(input, Tensor) else ("exponent", 2)
+        found = type(exponent if position == 2 else input).__name__
+        raise TypeError(f"pow(): argument '{wrong}' (position {position}) must be Tensor, not {found}")
+    if not isinstance(exponent, SymNumber):
+        if isinstance(exponent, int) and exponent < 0 and _category(input._value) in "bi":
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        if exponent in _EXACT_POWERS and not isinstance(exponent, bool | complex):
+            return bind.function("_pow_exact")(input, exponent, **kwargs)
+    return bind.function("_pow_number")(input, exponent, **kwargs)
+
+
+def _pow_dunder(self: Tensor, exponent: Any) -> Any:
+    return pow(self, exponent) if isinstance(exponent, Tensor | int | float | complex | SymNumber) else NotImplemented
+
+
+def _rpow_dunder(self: Tensor, base: Any) -> Any:
+    return pow(base, self) if isinstance(base, int | float | complex | SymNumber) else NotImplemented
+
+
+def pow_(self: Tensor, exponent: Any) -> Tensor:
+    """In-place version of `pow`."""
+    self._check_inplace()
+    return self._take(pow(self, exponent))
+
+
+composite("pow", where="torch method")(pow)
+composite("pow_", "__ipow__", where="method")(pow_)
+composite("__pow__", where="method")(_pow_dunder)
+composite("__rpow__", where="method")(_rpow_dunder)
 
 
 @op(inplace=True, node="PowBackward0")
@@ -241,9 +292,7 @@ def float_power(input: Array, exponent: Array):
     """`pow` computed in double precision."""
     common = result_dtype(input, exponent)
     double = dtypes.complex128 if common.is_complex else dtypes.float64
-    return pow(
-        cast(input, double.np), exponent if isinstance(exponent, (int, float)) else cast(exponent, double.np)
-    )
+    return _pow(cast(input, double.np), cast(exponent, double.np))
 
 
 @op("neg", "negative", inplace=True, dunder=("__neg__",))
@@ -326,7 +375,7 @@ def reciprocal(input: Array):
 @op(inplace=True, node="PowBackward0")
 def square(input: Array):
     """``input * input``."""
-    return pow(input, 2)
+    return pow_exact(input, 2)
 
 
 @op()
@@ -941,6 +990,18 @@ def hypot(input: Array, other: Array):
 def sinc(input: Array):
     """``sin(pi x) / (pi x)``, 1 at 0."""
     return elementwise_float(jnp.sinc, input)
+
+
+@op(inplace=True, where="torch method F")
+def tanh(input: Array):
+    """Hyperbolic tangent."""
+    return elementwise_float(jnp.tanh, input)
+
+
+@op(inplace=True, where="torch method F")
+def sigmoid(input: Array):
+    """``1 / (1 + exp(-input))``."""
+    return elementwise_float(jax.nn.sigmoid, input)
 
 
 @op(inplace=True)

@@ -12,9 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core import dtypes
+from ..core import bind, dtypes
 from ..core.promotion import cast
-from ..core.registry import Array, Scalar, op
+from ..core.registry import Array, Scalar, composite, op
+from ..core.tensor import Tensor
 from ._common import (
     BOOL,
     INT64,
@@ -264,6 +265,31 @@ def min_dim(input: Array, dim: int, keepdim: bool = False):
     return _pick("min", jnp.argmin, input, dim, keepdim)
 
 
+def _extremum(name: str, elementwise_name: str) -> Any:
+    def fn(
+        input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None
+    ) -> Any:
+        kwargs = {} if out is None else {"out": out}
+        if isinstance(dim, Tensor) and not (dim.ndim == 0 and not dim.is_floating_point()):
+            other, dim = dim, None
+        if other is not None:
+            return bind.function(elementwise_name)(input, other, **kwargs)
+        if dim is None:
+            return bind.function(f"_{name}")(input, **kwargs)
+        return bind.function(f"_{name}_dim")(input, dim, keepdim, **kwargs)
+
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = (
+        f"The {name}imum of all values; with ``dim`` the values along it and where they are; with another tensor the "
+        f"elementwise `{elementwise_name}`."
+    )
+    return composite(name)(fn)
+
+
+_extremum("max", "maximum")
+_extremum("min", "minimum")
+
+
 @op()
 def amax(input: Array, dim: Dims = (), keepdim: bool = False):
     """The largest values over ``dim``; ties share the gradient."""
@@ -407,6 +433,22 @@ def nanmedian_all(input: Array):
 def nanmedian_dim(input: Array, dim: int, keepdim: bool = False):
     """The lower medians along ``dim`` of the values that are not nan, and where they are."""
     return _median_dim("nanmedian", input, dim, keepdim, True)
+
+
+def _median(name: str, doc: str) -> Any:
+    def fn(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+        kwargs = {} if out is None else {"out": out}
+        if dim is None:
+            return bind.function(f"_{name}")(input, **kwargs)
+        return bind.function(f"_{name}_dim")(input, dim, keepdim, **kwargs)
+
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = doc
+    return composite(name)(fn)
+
+
+_median("median", "The lower median of all values; with ``dim`` the medians along it and where they are.")
+_median("nanmedian", "`median` of the values that are not nan.")
 
 
 @op(returns=("values", "indices"))
