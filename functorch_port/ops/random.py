@@ -36,8 +36,8 @@ _C_NAMES = {
     "bfloat16": "c10::BFloat16", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
 }  # fmt: skip
 _BAD_PROBABILITY = (
-    "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If so, "
-    "please report an enhancement request to PyTorch.)"
+    "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  "
+    "If so, please report an enhancement request to PyTorch.)"
 )
 
 
@@ -454,7 +454,7 @@ def randint_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """`randint` with the shape, dtype and device of ``input``: ``randint_like(input, high)`` or ``(input, low, high)``."""
+    """`randint` with the shape, dtype and device of ``input``; called as ``(input, [low,] high)``."""
     own = _require("randint_like", input)._value
     given = list(args)
     if high is None and given:
@@ -526,8 +526,8 @@ def _check_range(low: int, last: int, d: DType) -> None:
             if abs(value) > 1 << digits:
                 warnings.warn(
                     f"{label} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
-                    f"{_C_NAMES[d.name]} can support discrete uniform distribution only within this range. This "
-                    "warning will become an error in version 1.7 release, please fix the code in advance",
+                    f"{_C_NAMES[d.name]} can support discrete uniform distribution only within this "
+                    "range. This warning will become an error in version 1.7 release, please fix the code in advance",
                     UserWarning,
                     stacklevel=5,
                 )
@@ -665,8 +665,8 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     self._check_inplace()
     if not self.dtype.is_floating_point:
         raise RuntimeError(
-            "Exponential distribution is a continuous probability distribution. dtype must be a floating point but "
-            f"you specified {self.dtype.scalar_name}"
+            "Exponential distribution is a continuous probability distribution. dtype must be a floating "
+            f"point but you specified {self.dtype.scalar_name}"
         )
     rate = _number("exponential_", "lambd", 1, lambd)
     if not rate > 0:
@@ -695,8 +695,8 @@ def cauchy_(self: Tensor, *args: Any, generator: Generator | None = None, **kwar
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
     if not self.dtype.is_floating_point:
         raise RuntimeError(
-            "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you "
-            f"specified {_C_NAMES[self.dtype.name]}"
+            "Cauchy distribution is a continuous probability distribution. dtype must be a floating "
+            f"point but you specified {_C_NAMES[self.dtype.name]}"
         )
     return _fill(self, "CauchyBackward0", "cauchy", generator, median=median, sigma=sigma)
 
@@ -783,9 +783,9 @@ def normal(
     if size is None or std is None:
         names = ", ".join(type(a).__name__ for a in (mean, std) if a is not None)
         raise TypeError(
-            f"normal() received an invalid combination of arguments - got ({names}), but expected (Tensor mean, "
-            "Tensor std), (Tensor mean, float std = 1), (float mean, Tensor std) or (float mean, float std, tuple "
-            "of ints size)"
+            f"normal() received an invalid combination of arguments - got ({names}), but expected "
+            "(Tensor mean, Tensor std), (Tensor mean, float std = 1), (float mean, Tensor std) or "
+            "(float mean, float std, tuple of ints size)"
         )
     center, spread = _number("normal", "mean", 1, mean), _number("normal", "std", 2, std)
     _check_std(spread)
