@@ -12,6 +12,7 @@ from ..autograd import grad_mode
 from ..core import autocast, config, dtypes, storage
 from ..core.tensor import Tensor
 from .program import Program, Stale, flatten, trace
+from .slots import Slot, find
 
 __all__ = ["Compiled", "compile"]
 
@@ -32,6 +33,7 @@ class Compiled:
         self._fn = fn
         self._rng = rng
         self._programs: dict[Any, list[Program]] = {}
+        self._watched: list[Slot] = []
         self.traces = 0
         self.reasons: list[str] = []
 
@@ -64,7 +66,7 @@ class Compiled:
         return program.matches()
 
     def _trace(self, programs: list[Program], leaves: list[Any], tree: Any, why: str) -> Any:
-        program, overlay = trace(self._fn, leaves, tree, self._rng)
+        program, overlay = trace(self._fn, leaves, tree, self._rng, self._watched)
         self.traces += 1
         self.reasons.append(why)
         try:
@@ -77,6 +79,7 @@ class Compiled:
             del programs[_KEEP:]
         else:
             self.reasons[-1] += f"; to be traced again: {program.why_once}"
+            self._watched = find(program.kept)
         return result
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

@@ -43,8 +43,11 @@ class Overlay:
         fixed: keys of numbers whose plain value was asked for.
     """
 
-    def __init__(self, rng: str = "jax") -> None:
+    def __init__(self, rng: str = "jax", watched: Sequence[Any] = ()) -> None:
         self.rng = rng
+        self.watched = [slot for slot in watched if slot.get() is not None]
+        for slot in self.watched:
+            slot.watch()
         self.thread = threading.get_ident()
         self.tracers: dict[Storage, Any] = {}
         self.numbers: dict[Any, tuple[Any, Any]] = {}
@@ -165,6 +168,8 @@ class Overlay:
 
     def undo(self) -> None:
         """Put everything back as it was before the trace."""
+        for slot in self.watched:
+            slot.restore()
         for cell, version in self.written.items():
             cell.version = version
         for tensor, history in self.histories.items():
@@ -234,9 +239,10 @@ class OptimizerSnapshot:
                 continue
             for key, value in list(table.items()):
                 if isinstance(value, SymNumber):
-                    if self.symbols.get((id(table), key, None)) is not value:
+                    mine = self.symbols.get((id(table), key, None))
+                    if mine is not value:
                         changed.append((table, key, value.rule))
-                    table[key] = value.value
+                    table[key] = value.value if mine is None else mine.value
                 elif type(value) is tuple and any(isinstance(v, SymNumber) for v in value):
                     table[key] = tuple(v.value if isinstance(v, SymNumber) else v for v in value)
         return changed

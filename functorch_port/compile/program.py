@@ -19,6 +19,7 @@ from ..core.storage import Storage
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor, wrap
 from .overlay import Overlay, is_number, number_slots
+from .slots import Slot
 
 __all__ = ["Program", "trace"]
 
@@ -122,6 +123,9 @@ class Program:
         self.fill: list[tuple[Storage, int]] = []
         self.flag_writes: list[tuple[Tensor, bool]] = []
         self.mode_writes: list[tuple[Any, bool]] = []
+        self.slot_inputs: list[tuple[Slot, int]] = []
+        self.slot_writes: list[tuple[Slot, Any, list[int]]] = []
+        self.kept: list[Storage] = []
         self.reusable = True
         self.why_once = ""
         self.boundary: list[tuple[str, Any]] = []
@@ -144,6 +148,9 @@ class Program:
         for table, key, tensor in self.slot_guards:
             if table.get(key) is not tensor:
                 return f"optimizer state {key!r} was replaced"
+        for slot, _, _ in self.slot_writes:
+            if not all(isinstance(t, Tensor) and t._view is None for t in slot.tensors()):
+                return f"something else is kept under {slot.key!r}"
         for name, (table, key, index, expected) in self.number_guards.items():
             value = table.get(key)
             if index is not None:
@@ -183,7 +190,7 @@ class Program:
 
     # ----------------------------------------------------------------- calls
 
-    def inputs(self, leaves: Sequence[Any]) -> tuple[list[Any], list[Any], dict[Any, Any]]:
+    def inputs(self, leaves: Sequence[Any], first: bool = False) -> tuple[list[Any], list[Any], dict[Any, Any]]:
         """The arrays to donate, the other arrays and numbers in order, and the numbers by key."""
         donated = [cell._value for cell in self.donated]
         for i, value in enumerate(donated):
@@ -192,6 +199,7 @@ class Program:
         kept = [cell._value for cell in self.cells]
         kept += [leaves[i]._value if isinstance(leaves[i], Tensor) else leaves[i] for i in self.arg_inputs]
         kept += [tensor._grad._value for tensor in self.grad_inputs]
+        kept += [(slot.old if first else slot.tensors())[i]._value for slot, i in self.slot_inputs]
         env: dict[Any, Any] = {}
         for name, (table, key, index, _) in self.number_guards.items():
             value = table[key]
@@ -206,7 +214,7 @@ class Program:
 
     def run(self, leaves: Sequence[Any], first: bool = False) -> Any:
         """Run the compiled program on the current state and the call's arguments, and write the new state back."""
-        donated, kept, env = self.inputs(leaves)
+        donated, kept, env = self.inputs(leaves, first)
         with storage.x64():
             if self.boundary:
                 outs, node = self._run_recorded(donated, kept, leaves)
@@ -242,6 +250,9 @@ class Program:
                 tensor._grad._set_value(outs[what])
             else:
                 tensor._grad = what
+        if not first:
+            for slot, tree, indices in self.slot_writes:
+                slot.set(jax.tree_util.tree_unflatten(tree, [wrap(outs[i]) for i in indices]))
         for table, key, rule in self.number_writes:
             table[key] = rule(env)
         for tensor, flag in self.flag_writes:
@@ -323,20 +334,22 @@ class ProgramNode(Node):
 # --------------------------------------------------------------------- tracing
 
 
-def trace(fn: Callable[..., Any], leaves: list[Any], tree: Any, rng: str = "jax") -> tuple[Program, Overlay]:
+def trace(
+    fn: Callable[..., Any], leaves: list[Any], tree: Any, rng: str = "jax", watched: Sequence[Slot] = ()
+) -> tuple[Program, Overlay]:
     """Run ``fn`` once with tracers in place of all state, and turn what happened into a `Program`.
 
     The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was.
     """
     optimizers, modules = prepare_state()
-    call_leaves, proxies = _prepare(leaves)
+    call_leaves = _prepare(leaves)
     cells = live_cells()
     extra: list[Storage] = []
     modes = {m: m.training for m in modules}
     while True:
-        overlay = Overlay(rng)
+        overlay = Overlay(rng, watched)
         try:
-            program = _trace_once(fn, leaves, call_leaves, tree, proxies, cells + extra, optimizers, modes, overlay)
+            program = _trace_once(fn, leaves, call_leaves, tree, cells + extra, optimizers, modes, overlay)
         except BaseException:
             overlay.undo()
             for module, mode in modes.items():
@@ -350,16 +363,16 @@ def trace(fn: Callable[..., Any], leaves: list[Any], tree: Any, rng: str = "jax"
         extra += overlay.missed
 
 
-def _prepare(leaves: list[Any]) -> tuple[list[Any], dict[int, Tensor]]:
+def _prepare(leaves: list[Any]) -> list[Any]:
     """Arguments as the traced function sees them: a view becomes a tensor of its own, as its position must not be burned in."""
-    out, proxies = [], {}
-    for i, leaf in enumerate(leaves):
+    out = []
+    for leaf in leaves:
         if isinstance(leaf, Tensor) and leaf._view is not None:
             proxy = wrap(leaf._value)
             proxy._requires_grad, proxy._grad_fn, proxy._output_nr = leaf.requires_grad, leaf.grad_fn, leaf._output_nr
-            proxies[i] = leaf = proxy
+            leaf = proxy
         out.append(leaf)
-    return out, proxies
+    return out
 
 
 def _trace_once(
@@ -367,7 +380,6 @@ def _trace_once(
     leaves: list[Any],
     call_leaves: list[Any],
     tree: Any,
-    proxies: dict[int, Tensor],
     cells: list[Storage],
     optimizers: list[Any],
     modes: dict[Any, bool],
@@ -402,7 +414,7 @@ def _trace_once(
         number_avals = [jax.ShapeDtypeStruct((), np.result_type(type(plain[n])), weak_type=True) for n in names]
         closed = jax.make_jaxpr(run)([_aval(c._value) for c in cells], number_avals, [_aval(leaves[i]) for i in arrays])
     _settle(program, overlay, slots, modes, call_leaves)
-    _assemble(program, overlay, closed, cells, names, arrays, call_leaves, proxies)
+    _assemble(program, overlay, closed, cells, names, arrays, call_leaves)
     program.arg_numbers = [(n, n[1]) for n in arg_numbers]
     program.fixed = overlay.fixed
     program.fixed_args = {n[1]: plain[n] for n in arg_numbers if n in overlay.fixed}
@@ -487,12 +499,18 @@ def _cut_histories(tensors: Sequence[Any], start: int) -> None:
 def _collect_cells(program: Program, overlay: Overlay, result_cells: set[Storage], outs: _Outs) -> None:
     """The Storages that were written, and those made inside that something outside still holds."""
     held = result_cells | {g._storage for g in overlay.grads.values() if g is not None}
+    for slot in overlay.watched:
+        if slot.replaced():
+            indices = [outs.of_cell[t._storage] if t._storage in outs.of_cell else outs.add_tensor(t) for t in slot.tensors()]
+            program.slot_writes.append((slot, slot.tree, indices))
+            held |= {t._storage for t in slot.tensors()}
     if any(cell not in held for cell in overlay.inside):
         gc.collect()
     for cell in list(overlay.inside):
         if cell not in outs.of_cell:
             outs.of_cell[cell] = outs.add(cell._value)
             if cell not in held:
+                program.kept.append(cell)
                 program.reusable = False
                 program.why_once = f"a tensor of shape {tuple(cell._value.shape)} made inside was kept in a Python object outside"
         program.fill.append((cell, outs.of_cell[cell]))
@@ -578,14 +596,14 @@ def _assemble(
     names: list[Any],
     arrays: list[int],
     leaves: list[Any],
-    proxies: dict[int, Tensor],
 ) -> None:
     """Keep the inputs that matter, sort them by where they come from, and make the jitted function."""
-    live = _live_inputs(closed.jaxpr)
+    closed, live = _prune(closed)
     by_cell = {t._storage: i for i, t in enumerate(leaves) if isinstance(t, Tensor) and not _by_identity(t)}
     grad_of = {g._storage: t for t, g in overlay.grad_reads.items() if g is not None and g._view is None}
+    slot_of = {t._storage: (slot, i) for slot, _, _ in program.slot_writes for i, t in enumerate(slot.old)}
     written = {cell for cell, _, _ in program.cell_writes}
-    places: dict[str, list[int]] = {"donated": [], "cell": [], "arg": [], "grad": [], "number": []}
+    places: dict[str, list[int]] = {"donated": [], "cell": [], "arg": [], "grad": [], "slot": [], "number": []}
     for position, (cell, used) in enumerate(zip(cells, live, strict=False)):
         if not used:
             continue
@@ -595,6 +613,9 @@ def _assemble(
         elif cell in grad_of:
             places["grad"].append(position)
             program.grad_inputs.append(grad_of[cell])
+        elif cell in slot_of:
+            places["slot"].append(position)
+            program.slot_inputs.append(slot_of[cell])
         elif cell in written and not program.boundary:
             places["donated"].append(position)
             program.donated.append(cell)
@@ -617,7 +638,7 @@ def _assemble(
     draws = {id(array): draw for draw, array in overlay.draws}
     drawn = [k for k, c in enumerate(closed.consts) if id(c) in draws]
     program.draws = [draws[id(closed.consts[k])] for k in drawn]
-    order = places["donated"] + places["cell"] + places["arg"] + places["grad"] + places["number"]
+    order = [k for kind in ("donated", "cell", "arg", "grad", "slot", "number") for k in places[kind]]
     _make_functions(program, closed, order, drawn)
     if program.boundary:
         at = {cell: k for k, cell in enumerate([*program.donated, *program.cells])}
@@ -628,9 +649,6 @@ def _assemble(
         ]
         program.boundary_inputs = [args[what] if kind == "arg" else at[what._storage] for kind, what in program.boundary]
         _differentiable(program)
-    program.first_draws = [array for k in drawn for array in [closed.consts[k]]]
-    for i, proxy in proxies.items():
-        del i, proxy
 
 
 def _by_identity(tensor: Tensor) -> bool:
@@ -681,13 +699,16 @@ def _differentiable(program: Program) -> None:
     program.backward = jax.jit(backward, static_argnums=2)
 
 
-def _live_inputs(jaxpr: Any) -> list[bool]:
-    """Which inputs the outputs depend on."""
+def _prune(closed: Any) -> tuple[Any, list[bool]]:
+    """The jaxpr without operations that no output depends on, and which inputs are left in use."""
+    jaxpr = closed.jaxpr
     live = {id(v) for v in jaxpr.outvars if not isinstance(v, Literal)}
+    kept = []
     for eqn in reversed(jaxpr.eqns):
         if eqn.effects or any(id(v) in live for v in eqn.outvars):
+            kept.append(eqn)
             live.update(id(v) for v in eqn.invars if not isinstance(v, Literal))
-    return [id(v) in live for v in jaxpr.invars]
+    return closed.replace(jaxpr=jaxpr.replace(eqns=kept[::-1])), [id(v) in live for v in jaxpr.invars]
 
 
 getrefcount = sys.getrefcount

@@ -1,0 +1,110 @@
+"""Places in plain Python objects where a traced function keeps tensors: list items, dict values, attributes, globals.
+
+``hidden = (h, c)``, ``ema[i] = d * ema[i] + (1 - d) * p``, ``self.running = new``: the function replaces one tensor by
+another. After a trace that left new tensors behind, `find` says where they are. The next trace watches these places: if
+each held tensors before and holds new ones of the same kind after, the place is state like any other.
+"""
+
+from __future__ import annotations
+
+import gc
+import types
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+
+from ..core.storage import Storage
+from ..core.tensor import Tensor
+
+__all__ = ["Slot", "find"]
+
+
+def _leaves(content: Any) -> tuple[list[Any], Any]:
+    return jax.tree_util.tree_flatten(content, is_leaf=lambda x: isinstance(x, Tensor))
+
+
+class Slot:
+    """One place: a container and a key. Its content is a Tensor or a tuple of them."""
+
+    __slots__ = ("container", "key", "old", "tree")
+
+    def __init__(self, container: Any, key: Any) -> None:
+        self.container, self.key = container, key
+        self.old: list[Any] = []
+        self.tree: Any = None
+
+    def get(self) -> Any:
+        """What is there now; None if nothing is."""
+        if isinstance(self.container, types.CellType):
+            try:
+                return self.container.cell_contents
+            except ValueError:
+                return None
+        try:
+            return self.container[self.key]
+        except (KeyError, IndexError):
+            return None
+
+    def set(self, content: Any) -> None:
+        if isinstance(self.container, types.CellType):
+            self.container.cell_contents = content
+        else:
+            self.container[self.key] = content
+
+    def watch(self) -> None:
+        """Remember what is there before the trace."""
+        self.old, self.tree = _leaves(self.get())
+
+    def tensors(self) -> list[Tensor]:
+        """The tensors that are there now, in order."""
+        return _leaves(self.get())[0]
+
+    def replaced(self) -> bool:
+        """Whether the trace put other tensors of the same kind in the place of those that were there."""
+        new, tree = _leaves(self.get())
+        plain = all(isinstance(t, Tensor) and t._view is None for t in (*self.old, *new))
+        same = tree == self.tree and all(
+            a._value.shape == b._value.shape and a._value.dtype == b._value.dtype for a, b in zip(self.old, new, strict=True) if plain
+        )
+        return plain and same and any(a is not b for a, b in zip(self.old, new, strict=True))
+
+    def restore(self) -> None:
+        """Undo what the trace put there."""
+        self.set(jax.tree_util.tree_unflatten(self.tree, self.old))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Slot) and self.container is other.container and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash((id(self.container), self.key))
+
+
+def find(cells: Iterable[Storage]) -> list[Slot]:
+    """The places that hold tensors of these Storages."""
+    wanted = set(cells)
+    tensors = [o for o in gc.get_objects() if isinstance(o, Tensor) and getattr(o, "_storage", None) in wanted]
+    found: dict[Slot, None] = {}
+    for tensor in tensors:
+        for slot in _holders(tensor, tensors, 0):
+            found[slot] = None
+    return list(found)
+
+
+def _holders(held: Any, mine: Any, depth: int) -> Iterable[Slot]:
+    """Slots that refer to an object, directly or through tuples."""
+    referrers = gc.get_referrers(held)
+    for owner in referrers:
+        if owner is mine or owner is referrers or isinstance(owner, types.FrameType):
+            continue
+        if type(owner) is list:
+            yield from (Slot(owner, i) for i, item in enumerate(owner) if item is held)
+        elif isinstance(owner, dict):
+            yield from (Slot(owner, k) for k, item in list(owner.items()) if item is held)
+        elif isinstance(owner, types.CellType):
+            yield Slot(owner, None)
+        elif isinstance(owner, tuple) and depth < 3:
+            yield from _holders(owner, mine, depth + 1)
+        elif not isinstance(owner, type | types.ModuleType | Tensor) and hasattr(owner, "__dict__"):
+            table = owner.__dict__
+            yield from (Slot(table, k) for k, item in list(table.items()) if item is held)
