@@ -53,18 +53,26 @@ def _strided(layout: Any) -> None:
 
 def _shape(size: Sequence[Any], name: str = "") -> tuple[int, ...]:
     """Sizes given one by one or as one sequence."""
-    if len(size) == 1 and isinstance(size[0], list | tuple):
+    nested = len(size) == 1 and isinstance(size[0], list | tuple)
+    if nested:
         size = size[0]
     shape = []
     for i, n in enumerate(size):
         if isinstance(n, Tensor | SymNumber | np.integer):
             n = int(n)
         if not isinstance(n, int) or isinstance(n, bool):
-            raise TypeError(f"{name}(): argument 'size' (position {i + 1}) must be tuple of ints, but found element of type {type(n).__name__} at pos {i}")
+            raise TypeError(f"{name}(): argument 'size' {_bad_size(i, n, nested)}")
         if n < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(size)}")
         shape.append(n)
     return tuple(shape)
+
+
+def _bad_size(i: int, n: Any, nested: bool) -> str:
+    kind = type(n).__name__
+    if i > 0:
+        return f'failed to unpack the object at pos {i + 1} with error "type must be tuple of ints,but got {kind}"'
+    return "(position 1) must be tuple of ints, " + (f"but found element of type {kind} at pos 0" if nested else f"not {kind}")
 
 
 def _infer(data: Any, dtype: DType | None) -> np.ndarray:
