@@ -526,8 +526,9 @@ def _check_range(low: int, last: int, d: DType) -> None:
             if abs(value) > 1 << digits:
                 warnings.warn(
                     f"{label} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
-                    f"{_C_NAMES[d.name]} can support discrete uniform distribution only within this "
-                    "range. This warning will become an error in version 1.7 release, please fix the code in advance",
+                    f"{_C_NAMES[d.name]} can support discrete uniform distribution only within this range. "
+                    "This warning will become an error in version 1.7 release, please fix the code in "
+                    "advance",
                     UserWarning,
                     stacklevel=5,
                 )
@@ -925,18 +926,14 @@ def _with_replacement(weights: Any, count: int, generator: Generator | None) -> 
     u = draw(
         generator, "uniform", (*weights.shape[:-1], count), dtypes.float64 if in_double else dtypes.float32
     )
-    rows, samples = weights.reshape(-1, weights.shape[-1]), u.reshape(-1, count)
+    kind = np.float64 if weights.dtype == np.float64 else np.float32
+    rows, samples = weights.reshape(-1, weights.shape[-1]).astype(kind), u.reshape(-1, count)
     if traced or isinstance(u, jax.core.Tracer):
         with storage.x64():
             found = jax.vmap(lambda w, x: _positions(jnp, jnp.cumsum(w), x))(rows, samples)
     else:
-        host = np.asarray(rows)  # numpy adds up in order, as PyTorch does
-        found = np.stack(
-            [
-                _positions(np, np.cumsum(w, dtype=w.dtype), x)
-                for w, x in zip(host, np.asarray(samples), strict=True)
-            ]
-        )
+        pairs = zip(np.asarray(rows), np.asarray(samples), strict=True)
+        found = np.stack([_positions(np, np.cumsum(w), x) for w, x in pairs])  # in order, as PyTorch adds up
     return found.reshape(u.shape)
 
 
