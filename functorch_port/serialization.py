@@ -256,6 +256,11 @@ class _Unpickler(pickle.Unpickler):
         return self._cell(*pid[1:])
 
 
+def _calling(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A throw-away function in place of one on the list, whose attributes a file could set otherwise."""
+    return lambda *args: function(*args)
+
+
 class _SafeUnpickler(_Unpickler):
     """Calls nothing but what is on the list, so a file cannot run code of its own."""
 
@@ -263,9 +268,7 @@ class _SafeUnpickler(_Unpickler):
         if (module, name) in _user_globals:
             return _user_globals[module, name]
         if (module, name) in _CALLABLE:
-            return functools.partial(
-                _CALLABLE[module, name]
-            )  # the file could set attributes of the thing itself
+            return _calling(_CALLABLE[module, name])
         full = f"{module}.{name}"
         raise pickle.UnpicklingError(
             "Weights only load failed. This file can still be loaded, to do so you have two options, do "

@@ -104,7 +104,17 @@ def collate_numpy_array_fn(batch: Any, *, collate_fn_map: dict | None = None) ->
     """Stack numpy arrays as tensors."""
     if _NO_NUMBERS.search(batch[0].dtype.str):
         raise TypeError(_CANNOT.format(batch[0].dtype))
+    first = batch[0]
+    if all(array.shape == first.shape and array.dtype == first.dtype for array in batch) and _plain(
+        collate_fn_map
+    ):
+        return torch.as_tensor(np.stack(batch))
     return collate([torch.as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
+
+
+def _plain(table: dict | None) -> bool:
+    """Whether tensors are collated by stacking, so that arrays may be stacked before they become tensors."""
+    return table is not None and table.get(Tensor) is collate_tensor_fn
 
 
 def collate_numpy_scalar_fn(batch: Any, *, collate_fn_map: dict | None = None) -> Tensor:
