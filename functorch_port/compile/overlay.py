@@ -166,8 +166,8 @@ class Overlay:
 
     # ---------------------------------------------------------------- undo
 
-    def undo(self) -> None:
-        """Put everything back as it was before the trace."""
+    def undo(self, structure: bool = True) -> None:
+        """Put everything back as it was before the trace (without ``structure``: but for state that was made up front)."""
         for slot in self.watched:
             slot.restore()
         for cell, version in self.written.items():
@@ -179,7 +179,7 @@ class Overlay:
             tensor._hooks = history[4]
         for tensor, flag in self.flags.items():
             tensor._requires_grad = flag
-        for snapshot in self.optimizers.values():
+        for snapshot in self.optimizers.values() if structure else ():
             snapshot.undo()
         for module, tables in self.modules.items():
             for key, table in zip(("_parameters", "_buffers", "_modules"), tables, strict=True):

@@ -212,6 +212,10 @@ class Program:
                 kept += [jnp.asarray(draw()) for draw in self.draws]
         return donated, kept, env
 
+    def avals(self) -> tuple[list[Any], list[Any]]:
+        """Shapes and dtypes of what ``pure(donated, kept)`` and ``jit`` take."""
+        return self.input_avals[: len(self.donated)], self.input_avals[len(self.donated) :]
+
     def run(self, leaves: Sequence[Any], first: bool = False) -> Any:
         """Run the compiled program on the current state and the call's arguments, and write the new state back."""
         donated, kept, env = self.inputs(leaves, first)
@@ -673,6 +677,10 @@ def _make_functions(program: Program, closed: Any, order: list[int], drawn: list
         return jaxpr_as_fun(closed.replace(consts=held))(*values)
 
     program.pure = pure
+    program.input_avals = [
+        jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in (*avals, *(jax.typeof(consts[k]) for k in drawn))
+    ]
+    program.number_avals = avals[len(avals) - len(program.number_inputs) :]
     program.jit = jax.jit(pure, donate_argnums=0)
     program.jaxpr = closed
 

@@ -1,0 +1,67 @@
+"""What a compiled function captured, why it was traced, and what it costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+from ..core import storage
+from .names import name_cells
+from .program import Program
+
+__all__ = ["explain"]
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:.1f} {unit}" if unit != "B" else f"{int(count)} B"
+        count /= 1024
+    return ""
+
+
+def explain(compiled: Any, analyse: bool = True) -> str:
+    """The report behind ``compile(...).explain()``."""
+    lines = [f"{getattr(compiled, '__qualname__', 'function')}: traced {compiled.traces} time(s)"]
+    lines += [f"  trace {i + 1}: {why}" for i, why in enumerate(compiled.reasons)]
+    for n, program in enumerate(compiled.programs()):
+        lines += _program(compiled, program, n, analyse)
+    return "\n".join(lines)
+
+
+def _program(compiled: Any, program: Program, n: int, analyse: bool) -> list[str]:
+    lines = [f"program {n}: {program.calls} call(s), {len(program.jaxpr.jaxpr.eqns)} operations"]
+    names = name_cells(compiled._fn, [*program.donated, *program.cells])
+    for title, cells in (("updated in place", program.donated), ("read", program.cells)):
+        if cells:
+            lines.append(f"  {title}:")
+            lines += [f"    {names[c]}: {_describe(c._value)}" for c in cells]
+    for title, items in (
+        ("gradients read", [tuple(t.shape) for t in program.grad_inputs]),
+        ("numbers that may change", [key if i is None else f"{key}[{i}]" for name, (_, key, i, _) in program.number_guards.items() if name not in program.fixed]),
+        ("numbers that are fixed", [key if i is None else f"{key}[{i}]" for name, (_, key, i, _) in program.number_guards.items() if name in program.fixed]),
+        ("random draws made on the host", [len(program.draws)] if program.draws else []),
+        ("differentiated outside, towards", [kind for kind, _ in program.boundary]),
+    ):
+        if items:
+            lines.append(f"  {title}: {', '.join(map(str, items))}")
+    return lines + (_analysis(program) if analyse else [])
+
+
+def _describe(value: Any) -> str:
+    return f"{value.dtype}{list(value.shape)}, {_size(value.size * value.dtype.itemsize)}"
+
+
+def _analysis(program: Program) -> list[str]:
+    with storage.x64():
+        compiled = program.jit.lower(*program.avals()).compile()
+    cost, memory = compiled.cost_analysis() or {}, compiled.memory_analysis()
+    lines = [f"  cost: {cost.get('flops', 0):.4g} FLOPs, {_size(cost.get('bytes accessed', 0))} accessed per call"]
+    if memory is not None:
+        lines.append(
+            f"  memory: {_size(memory.argument_size_in_bytes)} in, {_size(memory.output_size_in_bytes)} out, "
+            f"{_size(memory.temp_size_in_bytes)} temporary, {_size(memory.alias_size_in_bytes)} reused in place"
+        )
+    return lines
+
+

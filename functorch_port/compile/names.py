@@ -1,0 +1,81 @@
+"""Names of the state a program captured, as a reader of the source would write them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..core.storage import Storage
+from ..core.tensor import Tensor
+
+__all__ = ["name_cells"]
+
+
+def _variables(fn: Callable[..., Any]) -> dict[str, Any]:
+    """What the function's free names refer to, and ``self`` of a bound method."""
+    fn = inspect.unwrap(fn)
+    found: dict[str, Any] = {}
+    owner = getattr(fn, "__self__", None)
+    if owner is not None:
+        found["self"] = owner
+    if inspect.ismethod(fn):
+        fn = fn.__func__
+    if inspect.isfunction(fn):
+        free = inspect.getclosurevars(fn)
+        found.update(free.globals)
+        found.update(free.nonlocals)
+    return found
+
+
+def _tensors(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Tensor]]:
+    """Every tensor that can be named through ``value``."""
+    from ..nn.module import Module
+    from ..optim.optimizer import Optimizer
+
+    if isinstance(value, Tensor):
+        yield name, value
+    elif isinstance(value, Module):
+        for key, tensor in (*value.named_parameters(), *value.named_buffers()):
+            yield f"{name}.{key}" if key else name, tensor
+    elif isinstance(value, Optimizer):
+        for i, group in enumerate(value.param_groups):
+            for j, p in enumerate(group["params"]):
+                yield f"{name}.param_groups[{i}]['params'][{j}]", p
+        params = [p for g in value.param_groups for p in g["params"]]
+        for i, p in enumerate(params):
+            for key, tensor in (value.state.get(p) or {}).items():
+                if isinstance(tensor, Tensor):
+                    yield f"{name}.state[{i}].{key}", tensor
+    elif isinstance(value, list | tuple) and depth < 3:
+        for i, item in enumerate(value):
+            yield from _tensors(f"{name}[{i}]", item, depth + 1)
+    elif isinstance(value, dict) and depth < 3:
+        for key, item in value.items():
+            yield from _tensors(f"{name}[{key!r}]", item, depth + 1)
+    elif depth < 2 and hasattr(value, "__dict__") and not isinstance(value, type) and type(value).__module__ != "builtins":
+        for key, item in vars(value).items():
+            if isinstance(item, Tensor | list | tuple | dict | Module | Optimizer):
+                yield from _tensors(f"{name}.{key}", item, depth + 1)
+
+
+def _generators() -> dict[Storage, str]:
+    from ..core.generator import default_generator
+
+    return {default_generator.key_storage: "default_generator"}
+
+
+def name_cells(fn: Callable[..., Any], cells: list[Storage]) -> dict[Storage, str]:
+    """A name for every Storage: the first that the function's variables give, else ``state[i]``."""
+    names: dict[Storage, str] = {}
+    variables = _variables(fn)
+    rank = {id(v): i for i, v in enumerate(variables.values())}
+    from ..optim.optimizer import Optimizer
+
+    ordered = sorted(variables.items(), key=lambda kv: (isinstance(kv[1], Optimizer), rank[id(kv[1])]))
+    for name, value in ordered:
+        for full, tensor in _tensors(name, value):
+            names.setdefault(tensor._storage, full)
+    for cell, name in _generators().items():
+        names.setdefault(cell, name)
+    return {cell: names.get(cell, f"state[{i}]") for i, cell in enumerate(cells)}
