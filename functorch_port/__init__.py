@@ -16,6 +16,7 @@ from .autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_e
 from .autograd.grad_mode import no_grad as no_grad
 from .autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from .core import bind as _bind
+from .core import cache as _cache
 from .core import creation as _creation
 from .core import dtypes as _dtypes
 from .core import layout as _layout
@@ -35,6 +36,7 @@ from .core.size import Size as Size
 from .core.tensor import Tensor as Tensor
 from .version import __version__ as __version__
 
+_cache.enable()
 _bind.bind()
 for _table in (
     {n: getattr(_creation, n) for n in _creation.__all__},
@@ -54,8 +56,8 @@ _LAZY = {
     "default_generator": "core.generator",
     "GradScaler": "amp",
     "autocast": "amp",
-    "compile": "compile",
-    "functionalize": "compile",
+    "compile": "compiler",
+    "functionalize": "compiler",
     "fork_rng": "random",
     "get_rng_state": "random",
     "initial_seed": "random",

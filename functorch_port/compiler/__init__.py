@@ -1,0 +1,59 @@
+"""Whole-program compilation: find the state a function touches, and run it as one XLA program (also ``torch.compiler``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core import storage as _storage
+from .compile import Compiled as Compiled
+from .compile import compile as compile
+from .functionalize import Functionalized as Functionalized
+from .functionalize import functionalize as functionalize
+
+
+def is_compiling() -> bool:
+    """Whether a function is being traced for `compile` right now.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.compiler.is_compiling.html
+    """
+    return _storage.overlay is not None
+
+
+is_dynamo_compiling = is_compiling
+
+
+def reset() -> None:
+    """Forget every compiled program of every compiled function; the next calls trace again.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.compiler.reset.html
+    """
+    import gc
+
+    for o in gc.get_objects():
+        if isinstance(o, Compiled):
+            o.clear()
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """Refused: a compiled function is one program, so no part of it can be left out.
+
+    Raises:
+        NotImplementedError: always; call the part outside the compiled function.
+    """
+    raise NotImplementedError(
+        "compiler.disable: a compiled function is one XLA program, so no part of it can stay eager. Call that part outside, "
+        "or compile the parts around it separately"
+    )
+
+
+def allow_in_graph(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """``fn`` itself: everything is in the graph."""
+    return fn
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Nothing to do: one call is one program."""
+
+
+assume_constant_result = substitute_in_graph = allow_in_graph
