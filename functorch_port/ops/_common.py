@@ -175,3 +175,15 @@ def check_index_range(
     bad = values[(values < (-size if lowest is None else lowest)) | (values >= size)]
     if bad.size:
         raise message(int(bad.flat[0]))
+
+
+@jax.custom_jvp
+def absolute(x: jax.Array) -> jax.Array:
+    """The absolute value of real numbers, with gradient 0 at 0."""
+    return jnp.abs(x)
+
+
+@absolute.defjvp
+def _absolute_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (dx,) = primals, tangents
+    return absolute(x), jnp.where(x == x, jnp.sign(x), 0).astype(x.dtype) * dx

@@ -18,6 +18,7 @@ from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
 from ._common import (
     BOOL,
+    absolute,
     check_broadcast,
     compute,
     elementwise,
@@ -103,6 +104,7 @@ def _floor_quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     """Floor of the exact quotient, which the floor of the rounded quotient is not."""
     if not is_inexact(a.dtype):
         return jnp.floor_divide(a, b)
+    a, b = jnp.broadcast_arrays(a, b)
     rest = lax.rem(a, b)
     quotient = (a - rest) / b
     quotient = jnp.where((rest != 0) & ((b < 0) != (rest < 0)), quotient - 1, quotient)
@@ -200,12 +202,26 @@ def _integer_power(base: jax.Array, exponent: jax.Array) -> jax.Array:
     return jnp.where(exponent < 0, inverse, positive)
 
 
+@jax.custom_jvp
+def _float_power(x: jax.Array, y: jax.Array) -> jax.Array:
+    return lax.pow(x, y)
+
+
+@_float_power.defjvp
+def _float_power_jvp(primals: Any, tangents: Any) -> Any:
+    """PyTorch's derivatives: 0 for a zero exponent, and no logarithm of a zero base."""
+    (x, y), (dx, dy) = primals, tangents
+    out = _float_power(x, y)
+    to_base = jnp.where(y == 0, 0, y * _float_power(x, jnp.where(y == 0, 1, y - 1)))
+    flat = (x == 0) & ((y >= 0) if y.dtype.kind != "c" else (jnp.real(y) >= 0))
+    to_exponent = jnp.where(flat, 0, out * jnp.log(jnp.where(flat, 1, x)))
+    return out, to_base.astype(x.dtype) * dx + to_exponent.astype(x.dtype) * dy
+
+
 def _power(base: jax.Array, exponent: jax.Array) -> jax.Array:
-    return (
-        lax.pow(*jnp.broadcast_arrays(base, exponent))
-        if is_inexact(base.dtype)
-        else _integer_power(base, exponent)
-    )
+    if not is_inexact(base.dtype):
+        return _integer_power(base, exponent)
+    return _float_power(*jnp.broadcast_arrays(base, exponent))
 
 
 #: exponents that have an exact formula, faster than the general power; each makes a program of its own
@@ -310,7 +326,7 @@ def neg(input: Array):
 def abs_(input: Array):
     """The absolute value; its gradient at 0 is 0."""
     not_implemented("abs_cpu", input, kinds="b")
-    return _complex_abs(input) if input.dtype.kind == "c" else jnp.abs(input)
+    return _complex_abs(input) if input.dtype.kind == "c" else absolute(input)
 
 
 @jax.custom_jvp
@@ -328,7 +344,9 @@ def _complex_abs_jvp(primals: Any, tangents: Any) -> Any:
 def sign(input: Array):
     """-1, 0 or 1."""
     if input.dtype.kind == "c":
-        raise RuntimeError("Unlike NumPy, torch.sign doesn't support complex numbers. Use torch.sgn instead.")
+        raise RuntimeError(
+            "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
+        )
     if input.dtype.kind == "b":
         return input
     return (
@@ -378,7 +396,7 @@ def square(input: Array):
     return pow_exact(input, 2)
 
 
-@op()
+@op(dunder=("__pos__",))
 def positive(input: Array):
     """``+input``."""
     if input.dtype.kind == "b":
@@ -496,6 +514,20 @@ def isclose(input: Array, other: Array, rtol: Scalar = 1e-05, atol: Scalar = 1e-
     a, b = (x if is_inexact(x.dtype) else x.astype(dtypes.get_default_dtype().np) for x in (input, other))
     error, allowed = jnp.abs(a - b), cast(atol, jnp.abs(b).dtype) + jnp.abs(cast(rtol, jnp.abs(b).dtype) * b)
     return close | (jnp.isfinite(error) & (error <= allowed))
+
+
+@composite()
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
+    """Whether all values are close; a Python bool."""
+    return bool(bind.function("isclose")(input, other, rtol, atol, equal_nan).all())  # type: ignore[attr-defined]
+
+
+@composite()
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether shapes and all values are equal; a Python bool."""
+    return tuple(input.shape) == tuple(other.shape) and bool((input == other).all())  # type: ignore[attr-defined]
 
 
 @op(differentiable=False)
@@ -870,7 +902,7 @@ def frexp(input: Array):
     return (input * jnp.exp2(-exponent.astype(input.dtype))).astype(input.dtype), exponent.astype(np.int32)
 
 
-@op(inplace=True)
+@op(inplace=True, differentiable=False)
 def nextafter(input: Array, other: Array):
     """The next number that can be represented, in the direction of ``other``."""
     not_implemented("nextafter_cpu", input, other, kinds="biuc")
@@ -1046,7 +1078,11 @@ def lgamma(input: Array):
 @op(inplace=True, where="torch method special")
 def digamma(input: Array):
     """The derivative of `lgamma`."""
-    return elementwise_float(lax.digamma, input)
+    return elementwise_float(_digamma, input)
+
+
+def _digamma(x: jax.Array) -> jax.Array:
+    return jnp.where(x == 0, jnp.where(jnp.signbit(x), jnp.inf, -jnp.inf), lax.digamma(jnp.where(x == 0, 1, x)))
 
 
 @op(where="torch special")
@@ -1054,7 +1090,7 @@ def polygamma(n: int, input: Array):
     """The ``n``-th derivative of `digamma`."""
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
-    return elementwise_float(lambda x: lax.digamma(x) if n == 0 else jsp.polygamma(n, x), input)
+    return elementwise_float(lambda x: _digamma(x) if n == 0 else jsp.polygamma(n, x), input)
 
 
 @op(inplace=True)

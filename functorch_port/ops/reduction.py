@@ -20,6 +20,7 @@ from ._common import (
     BOOL,
     INT64,
     Dims,
+    absolute,
     at_least_1d,
     check_broadcast,
     elementwise,
@@ -556,7 +557,7 @@ def vector_norm_of(x: jax.Array, p: float, dims: tuple[int, ...], keepdim: bool)
         return sqrt_flat_at_zero(jnp.sum(square, axis=dims, keepdims=keepdim))
     if x.dtype.kind == "c":
         x = sqrt_flat_at_zero(jnp.real(x) ** 2 + jnp.imag(x) ** 2)
-    size = jnp.abs(x)
+    size = absolute(x)
     if p == 1:
         return jnp.sum(size, axis=dims, keepdims=keepdim)
     if p == 0:
