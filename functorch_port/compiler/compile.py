@@ -45,32 +45,26 @@ class Compiled:
         programs = self._programs.setdefault(key, [])
         why = "the first call" if not self._programs or not any(self._programs.values()) else "arguments of new shapes, dtypes or values"
         for program in programs:
-            why = self._refusal(program, leaves)
+            env = program.numbers(leaves)
+            why = env if isinstance(env, str) else program.matches()
             if not why:
                 if program is not programs[0]:
                     programs.remove(program)
                     programs.insert(0, program)
                 try:
-                    return program.run(leaves)
+                    return program.run(leaves, env)
                 except Stale:
                     why = "a tensor changed its shape or dtype"
                     programs.remove(program)
                     break
         return self._trace(programs, leaves, tree, why)
 
-    @staticmethod
-    def _refusal(program: Program, leaves: list[Any]) -> str:
-        for i, value in program.fixed_args.items():
-            if leaves[i] != value:
-                return f"argument {i} changed from {value} to {leaves[i]} (the function branches on it)"
-        return program.matches()
-
     def _trace(self, programs: list[Program], leaves: list[Any], tree: Any, why: str) -> Any:
         program, overlay = trace(self._fn, leaves, tree, self._rng, self._watched)
         self.traces += 1
         self.reasons.append(why)
         try:
-            result = program.run(leaves, first=True)
+            result = program.run(leaves, program.numbers(leaves), first=True)
         except BaseException:
             overlay.undo()
             raise

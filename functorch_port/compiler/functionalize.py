@@ -125,7 +125,7 @@ class _Pure:
             raise KeyError(f"the state has no {missing[0]!r}; it must be what `state(...)` returned, changed at will in its values only")
         leaves, _ = flatten((args, kwargs))
         env = {name: state[self.numbers[name]] for name in self.numbers}
-        env.update({name: leaves[i] for name, i in p.arg_numbers})
+        env.update({name: leaves[i] for name, i, _ in p.arg_numbers})
         with storage.x64():
             values = [state[n] for n in self.names]
             donated, kept = values[: len(p.donated)], values[len(p.donated) :]

@@ -41,6 +41,7 @@ class Overlay:
         grads: pre-existing Tensor -> what its ``.grad`` is now, for those whose ``.grad`` was assigned.
         grad_reads: pre-existing Tensor -> its ``.grad`` before the trace, for those whose ``.grad`` was read first.
         fixed: keys of numbers whose plain value was asked for.
+        predicates: tests on numbers that the function branched on, with their outcomes.
     """
 
     def __init__(self, rng: str = "jax", watched: Sequence[Any] = ()) -> None:
@@ -58,6 +59,7 @@ class Overlay:
         self.grads: dict[Tensor, Tensor | None] = {}
         self.grad_reads: dict[Tensor, Tensor | None] = {}
         self.fixed: set[Any] = set()
+        self.predicates: list[tuple[Callable[[dict[Any, Any]], Any], bool]] = []
         self.tensors: dict[Tensor, bool] = {}
         self.histories: dict[Tensor, tuple[Any, ...]] = {}
         self.flags: dict[Tensor, bool] = {}
@@ -150,6 +152,9 @@ class Overlay:
 
     def guard_numbers(self, sources: frozenset[Any]) -> None:
         self.fixed |= sources
+
+    def guard_predicate(self, predicate: Callable[[dict[Any, Any]], Any], outcome: bool) -> None:
+        self.predicates.append((predicate, outcome))
 
     def host_draw(self, draw: Callable[[], Any]) -> Any:
         """A random array from the host's stream, drawn again at every call of the compiled program."""

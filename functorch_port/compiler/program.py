@@ -131,10 +131,27 @@ class Program:
         self.boundary: list[tuple[str, Any]] = []
         self.epoch = -1
         self.calls = 0
-        self.names: dict[Storage, str] = {}
-        self.arg_tensors: dict[int, int] = {}
 
     # ---------------------------------------------------------------- guards
+
+    def numbers(self, leaves: Sequence[Any]) -> dict[Any, Any] | str:
+        """The values of the number inputs by key, or the reason why the program does not fit them."""
+        env: dict[Any, Any] = {}
+        for name, (table, key, index, expected) in self.number_guards.items():
+            value = table.get(key)
+            if index is not None:
+                value = value[index] if type(value) is tuple and len(value) > index else None
+            if type(value) is not type(expected) or (name in self.fixed and value != expected):
+                return f"{key!r} changed from {expected!r} to {value!r}"
+            env[name] = value
+        for name, i, expected in self.arg_numbers:
+            env[name] = leaves[i]
+            if name in self.fixed and leaves[i] != expected:
+                return f"argument {i} changed from {expected!r} to {leaves[i]!r}"
+        for predicate, outcome in self.predicates:
+            if predicate(env) != outcome:
+                return "a number changed on which the function branches"
+        return env
 
     def matches(self) -> str:
         """Empty if the program may be run now, else the reason why not."""
@@ -151,14 +168,6 @@ class Program:
         for slot, _, _ in self.slot_writes:
             if not all(isinstance(t, Tensor) and t._view is None for t in slot.tensors()):
                 return f"something else is kept under {slot.key!r}"
-        for name, (table, key, index, expected) in self.number_guards.items():
-            value = table.get(key)
-            if index is not None:
-                value = value[index] if type(value) is tuple and len(value) > index else None
-            if type(value) is not type(expected):
-                return f"{key!r} changed from {expected!r} to {value!r}"
-            if name in self.fixed and value != expected:
-                return f"{key!r} changed from {expected!r} to {value!r} (the function branches on it)"
         if self.epoch != storage.epoch:
             why = self._verify()
             if why:
@@ -190,8 +199,8 @@ class Program:
 
     # ----------------------------------------------------------------- calls
 
-    def inputs(self, leaves: Sequence[Any], first: bool = False) -> tuple[list[Any], list[Any], dict[Any, Any]]:
-        """The arrays to donate, the other arrays and numbers in order, and the numbers by key."""
+    def inputs(self, leaves: Sequence[Any], env: dict[Any, Any], first: bool = False) -> tuple[list[Any], list[Any]]:
+        """The arrays to donate, and the other arrays and numbers in order."""
         donated = [cell._value for cell in self.donated]
         for i, value in enumerate(donated):
             if getrefcount(value) > _ALONE:  # somebody else can still see it
@@ -200,25 +209,19 @@ class Program:
         kept += [leaves[i]._value if isinstance(leaves[i], Tensor) else leaves[i] for i in self.arg_inputs]
         kept += [tensor._grad._value for tensor in self.grad_inputs]
         kept += [(slot.old if first else slot.tensors())[i]._value for slot, i in self.slot_inputs]
-        env: dict[Any, Any] = {}
-        for name, (table, key, index, _) in self.number_guards.items():
-            value = table[key]
-            env[name] = value if index is None else value[index]
-        for name, i in self.arg_numbers:
-            env[name] = leaves[i]
         kept += [env[name] for name in self.number_inputs]
         if self.draws:
             with storage.x64():
                 kept += [jnp.asarray(draw()) for draw in self.draws]
-        return donated, kept, env
+        return donated, kept
 
     def avals(self) -> tuple[list[Any], list[Any]]:
         """Shapes and dtypes of what ``pure(donated, kept)`` and ``jit`` take."""
         return self.input_avals[: len(self.donated)], self.input_avals[len(self.donated) :]
 
-    def run(self, leaves: Sequence[Any], first: bool = False) -> Any:
+    def run(self, leaves: Sequence[Any], env: dict[Any, Any], first: bool = False) -> Any:
         """Run the compiled program on the current state and the call's arguments, and write the new state back."""
-        donated, kept, env = self.inputs(leaves, first)
+        donated, kept = self.inputs(leaves, env, first)
         with storage.x64():
             if self.boundary:
                 outs, node = self._run_recorded(donated, kept, leaves)
@@ -419,9 +422,9 @@ def _trace_once(
         closed = jax.make_jaxpr(run)([_aval(c._value) for c in cells], number_avals, [_aval(leaves[i]) for i in arrays])
     _settle(program, overlay, slots, modes, call_leaves)
     _assemble(program, overlay, closed, cells, names, arrays, call_leaves)
-    program.arg_numbers = [(n, n[1]) for n in arg_numbers]
+    program.arg_numbers = [(n, n[1], plain[n]) for n in arg_numbers]
     program.fixed = overlay.fixed
-    program.fixed_args = {n[1]: plain[n] for n in arg_numbers if n in overlay.fixed}
+    program.predicates = overlay.predicates
     program.epoch = storage.epoch
     return program
 

@@ -17,8 +17,8 @@ Rule = Callable[[dict[Any, Any]], Any]
 class SymNumber:
     """A Python number whose value at the time of the trace is known, and which the traced program takes as an input.
 
-    Arithmetic builds up the traced value. Asking for the plain number (`float()`, `bool()`, a comparison) gives it and
-    tells the trace that the compiled program only holds while that number stays the same.
+    Arithmetic builds up the traced value. A comparison, or asking for the plain number with `float()`, gives the plain
+    answer and tells the trace that the compiled program only holds while that answer stays the same.
 
     Attributes:
         value: the Python number at the time of the trace.
@@ -83,13 +83,27 @@ def _unary(fn: Callable[[Any], Any]) -> Callable[[SymNumber], Any]:
 
 def _compare(fn: Callable[[Any, Any], Any]) -> Callable[[SymNumber, Any], Any]:
     def method(self: SymNumber, other: Any) -> Any:
+        mine = self.rule
         if isinstance(other, SymNumber):
-            other = other.concrete()
-        elif not isinstance(other, int | float | complex):
+            theirs = other.rule
+            return _decide(fn(self.value, other.value), lambda env: fn(mine(env), theirs(env)))
+        if not isinstance(other, int | float | complex):
             return NotImplemented
-        return fn(self.concrete(), other)
+        return _decide(fn(self.value, other), lambda env: fn(mine(env), other))
 
     return method
+
+
+def _truth(self: SymNumber) -> bool:
+    mine = self.rule
+    return _decide(bool(self.value), lambda env: bool(mine(env)))
+
+
+def _decide(outcome: bool, predicate: Rule) -> bool:
+    """The outcome of a test; the program holds as long as it stays the same."""
+    if storage.overlay is not None:
+        storage.overlay.guard_predicate(predicate, outcome)
+    return outcome
 
 
 def _plain(fn: Callable[[Any], Any]) -> Callable[[SymNumber], Any]:
@@ -103,5 +117,6 @@ for _name in ("neg", "pos", "abs"):
     setattr(SymNumber, f"__{_name}__", _unary(getattr(operator, _name)))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(SymNumber, f"__{_name}__", _compare(getattr(operator, _name)))
-for _name, _fn in {"bool": bool, "float": float, "int": int, "complex": complex, "index": operator.index, "hash": hash}.items():
+for _name, _fn in {"float": float, "int": int, "complex": complex, "index": operator.index, "hash": hash}.items():
     setattr(SymNumber, f"__{_name}__", _plain(_fn))
+SymNumber.__bool__ = _truth  # type: ignore[method-assign]
