@@ -1,7 +1,7 @@
 """JAX's persistent compilation cache, on by default: what one process compiled, the next one loads.
 
-An eager program is dozens of small XLA programs of 10 to 50 ms each. Loading one takes about 1 ms, so the cache
-is told to keep the small ones too. JAX's key for an entry holds the program, the versions, the flags and the
+An eager program is dozens of small XLA programs of 10 to 50 ms each. Loading one takes about 1 ms, so JAX is
+told to keep the small ones too. JAX's key for an entry holds the program, the versions, the flags and the
 processor's features, so a folder may be shared between machines, and deleting it costs nothing but time.
 """
 
@@ -44,7 +44,7 @@ def enable() -> str | None:
     """Switch the cache on, unless the user decided otherwise.
 
     JAX's own setting (``JAX_COMPILATION_CACHE_DIR`` or `jax.config`) is left alone where there is one. The
-    environment variable ``FUNCTORCH_PORT_CACHE`` is ``0`` for no cache, or the path of another folder. A folder
+    environment variable ``FUNCTORCH_PORT_CACHE`` is ``0`` for no cache, or the path of another folder. One
     that cannot be written means no cache.
 
     Returns:
