@@ -1,7 +1,7 @@
-"""Automatic mixed precision: which operations run in a lower precision under `amp.autocast`, and which in float32.
+"""Automatic mixed precision: which operations `amp.autocast` runs in a lower precision, and which in float32.
 
-`dispatch` asks for `cast_inputs` while `enabled` is true. The lists follow PyTorch's, which differ between CPU and
-accelerators: on the CPU softmax and the norms keep the type they are given.
+`dispatch` asks for `cast_inputs` while `enabled` is true. The lists follow PyTorch's, which differ between
+CPU and accelerators: on the CPU softmax and the norms keep the type they are given.
 """
 
 from __future__ import annotations
@@ -22,34 +22,46 @@ settings: dict[str, list[Any]] = {
     **{name: [False, dtypes.float16] for name in ("cuda", "mps", "xpu", "mtia", "ipu")},
 }
 
-_LOWER = frozenset(
-    "addbmm addmm baddbmm bmm chain_matmul conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
-    "einsum inner linear matmul matrix_power mm multi_dot multi_head_attention_forward prelu "
-    "scaled_dot_product_attention tensordot vecdot".split()
-)
-_LOWER_ACCELERATOR = _LOWER | frozenset("addmv addr bilinear cdist_mm dot mv vdot".split()) - {"matrix_power"}
 
-_LOSSES = frozenset(
-    "binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss hinge_embedding_loss huber_loss kl_div "
-    "l1_loss margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss nll_loss poisson_nll_loss "
-    "smooth_l1_loss soft_margin_loss triplet_margin_loss".split()
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_LOWER = _names(
+    """
+    addbmm addmm baddbmm bmm chain_matmul conv1d conv2d conv3d conv_transpose1d conv_transpose2d
+    conv_transpose3d einsum inner linear matmul matrix_power mm multi_dot multi_head_attention_forward prelu
+    scaled_dot_product_attention tensordot vecdot
+    """
 )
-_FLOAT32 = _LOSSES | frozenset(
-    "adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d cdist cholesky cholesky_ex cholesky_inverse cholesky_solve cond "
-    "cross_entropy ctc_loss eig eigh eigvals eigvalsh fft fft2 fftn fractional_max_pool2d fractional_max_pool3d geqrf "
-    "grid_sample hfft householder_product ifft ifft2 ifftn ihfft inv inv_ex inverse irfft irfft2 irfftn lstsq lu_solve "
-    "matrix_rank max_pool3d max_unpool2d max_unpool3d nanquantile orgqr ormqr pinverse polar prod qr quantile rfft "
-    "rfft2 rfftn solve stft svd svdvals tensorinv tensorsolve trace triangular_solve view_as_complex".split()
+_LOWER_ACCELERATOR = _LOWER | _names("addmv addr bilinear dot mv vdot")
+
+_LOSSES = _names(
+    """
+    binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy
+    hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss
+    multilabel_margin_loss nll_loss poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss
+    """
 )
-_FLOAT32_ACCELERATOR = _LOSSES | frozenset(
-    "acos asin cdist cosh cosine_similarity cross_entropy cumprod cumsum dist erfinv exp expm1 group_norm layer_norm log "
-    "log10 log1p log2 log_softmax logsumexp matrix_norm norm pairwise_distance pdist pow prod reciprocal renorm "
-    "rms_norm rsqrt sinh softmax softmin softplus sum tan vector_norm".split()
+_FLOAT32 = _LOSSES | _names(
+    """
+    adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d cdist cholesky cholesky_ex cholesky_inverse
+    cholesky_solve cond ctc_loss eig eigh eigvals eigvalsh fft fft2 fftn fractional_max_pool2d
+    fractional_max_pool3d geqrf grid_sample hfft householder_product ifft ifft2 ifftn ihfft inv inv_ex
+    inverse irfft irfft2 irfftn lstsq lu_solve matrix_rank max_pool3d max_unpool2d max_unpool3d nanquantile
+    orgqr ormqr polar prod qr quantile rfft rfft2 rfftn solve stft svd svdvals tensorinv tensorsolve trace
+    triangular_solve view_as_complex
+    """
 )
-_WIDEST = frozenset({"cat", "concat", "stack", "index_copy"})
-_WIDEST_ACCELERATOR = _WIDEST | frozenset(
-    "addcdiv addcmul atan2 bilinear cross grid_sample index_put scatter_add".split()
+_FLOAT32_ACCELERATOR = _LOSSES | _names(
+    """
+    acos asin cdist cosh cosine_similarity cumprod cumsum dist erfinv exp expm1 group_norm layer_norm log
+    log10 log1p log2 log_softmax logsumexp matrix_norm norm pairwise_distance pdist pow prod reciprocal
+    renorm rms_norm rsqrt sinh softmax softmin softplus sum tan vector_norm
+    """
 )
+_WIDEST = _names("cat concat stack index_copy")
+_WIDEST_ACCELERATOR = _names("addcdiv addcmul atan2 cat concat cross grid_sample index_put scatter_add stack")
 
 _POLICY = {"cpu": (_LOWER, _FLOAT32, _WIDEST)}
 _ACCELERATOR = (_LOWER_ACCELERATOR, _FLOAT32_ACCELERATOR, _WIDEST_ACCELERATOR)
@@ -57,53 +69,22 @@ _ACCELERATOR = (_LOWER_ACCELERATOR, _FLOAT32_ACCELERATOR, _WIDEST_ACCELERATOR)
 
 def setting(device_type: str) -> list[Any]:
     """The mutable ``[on, lower precision type]`` of a device type."""
-    found = settings.get(device_type)
-    if found is None:
-        raise RuntimeError("unsupported scalarType")
-    return found
-
-
-def switch(device_type: str, on: bool, dtype: Any = None) -> None:
+    found = settings.get(device_type) if found is None: raise RuntimeError("unsupported scalarType") return
+    found def switch(device_type: str, on: bool, dtype: Any = None) -> None:
     """Turn autocast on or off for a device type, and set its lower precision type."""
-    global enabled
-    mine = setting(device_type)
-    mine[0] = on
-    if dtype is not None:
-        mine[1] = dtype
-    enabled = any(s[0] for s in settings.values())
-
-
-def key() -> tuple[Any, ...] | None:
+    global enabled mine = setting(device_type) mine[0] = on if dtype is not None: mine[1] = dtype enabled =
+    any(s[0] for s in settings.values()) def key() -> tuple[Any, ...] | None:
     """The whole state in hashable form, for guards; None when autocast is off."""
-    return tuple((name, *s) for name, s in settings.items()) if enabled else None
-
-
-def cast_inputs(
-    name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return tuple((name, *s) for name, s in settings.items()) if enabled else None def cast_inputs( name:
+    str, args: tuple[Any, ...], kwargs: dict[str, Any] ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of operation ``name`` with their tensors in the type that autocast wants for it."""
-    tensors = [
-        t
-        for a in (*args, *kwargs.values())
-        for t in (a if isinstance(a, (list, tuple)) else (a,))
-        if isinstance(t, Tensor)
-    ]
-    kind = tensors[0].device.type if tensors else ""
-    if kind not in settings or not settings[kind][0]:
-        return args, kwargs
-    lower, float32, widest = _POLICY.get(kind, _ACCELERATOR)
-    if name in lower:
-        target = settings[kind][1]
-    elif name in float32:
-        target = dtypes.float32
-    elif name in widest:
-        target = _widest(tensors, settings[kind][1])
-    else:
-        return args, kwargs
-    return tuple(_cast(a, target, kind) for a in args), {k: _cast(v, target, kind) for k, v in kwargs.items()}
-
-
-def _widest(tensors: list[Tensor], lower: Any) -> Any:
+    tensors = [ t for a in (*args, *kwargs.values()) for t in (a if isinstance(a, (list, tuple)) else (a,))
+    if isinstance(t, Tensor) ] kind = tensors[0].device.type if tensors else "" if kind not in settings or
+    not settings[kind][0]: return args, kwargs lower, float32, widest = _POLICY.get(kind, _ACCELERATOR) if
+    name in lower: target = settings[kind][1] elif name in float32: target = dtypes.float32 elif name in
+    widest: target = _widest(tensors, settings[kind][1]) else: return args, kwargs return tuple(_cast(a,
+    target, kind) for a in args), {k: _cast(v, target, kind) for k, v in kwargs.items()} def
+    _widest(tensors: list[Tensor], lower: Any) -> Any:
     """float32 if one of the tensors has it, else the lower precision type."""
     return dtypes.float32 if any(t.dtype is dtypes.float32 for t in tensors) else lower
 

@@ -4,14 +4,14 @@ An optimizer's step fills a `Batch` and calls `update`. A rule is a pure functio
 
     rule(param, grad, state, scalars, flags) -> (new param, new state)
 
-with ``state`` a tuple of arrays (None: not there yet), ``scalars`` the tuple of numbers of its group, and ``flags``
-whatever decides the structure (hashable). Numbers are data, so changing one never compiles anew.
+with ``state`` a tuple of arrays (None: not there yet), ``scalars`` the tuple of numbers of its group, and
+``flags`` whatever decides the structure (hashable). Numbers are data, so changing one never compiles anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from sys import getrefcount
 from typing import Any, TypeAlias
 
@@ -27,13 +27,15 @@ __all__ = ["Batch", "Rule", "update"]
 
 Rule: TypeAlias = Callable[[Any, Any, tuple[Any, ...], tuple[Any, ...], Any], tuple[Any, tuple[Any, ...]]]
 State: TypeAlias = tuple[Tensor | None, ...]
-Structure: TypeAlias = tuple[tuple[Any, ...], tuple[int, ...]]  # flags of every group, group of every parameter
+Structure: TypeAlias = tuple[
+    tuple[Any, ...], tuple[int, ...]
+]  # flags of every group, group of every parameter
 
 _DOUBLE = frozenset({np.dtype(np.float64), np.dtype(np.complex128)})
 
 
 class Batch:
-    """What one step works on: parameters with gradient and state, and the numbers and flags of their groups."""
+    """What one step works on: parameters, gradients and state, and the numbers and flags of the groups."""
 
     __slots__ = ("flags", "grads", "group_of", "params", "scalars", "states")
 
@@ -76,21 +78,23 @@ def update(rule: Rule, batch: Batch) -> list[State]:
         return []
     if grad_mode.state.enabled and any(t.requires_grad for t in (*batch.params, *batch.grads)):
         return [_update_recorded(rule, batch, i) for i in range(count)]
-    if len(set(map(id, batch.params))) < count:  # a parameter that occurs twice takes two steps, one after the other
+    if (
+        len(set(map(id, batch.params))) < count
+    ):  # a parameter that occurs twice takes two steps, one after the other
         return [update(rule, batch.part([i]))[0] for i in range(count)]
     structure = (tuple(batch.flags), tuple(batch.group_of))
-    params = [p._value for p in batch.params]
-    grads = [g._value for g in batch.grads]
+    params = [_array(p) for p in batch.params]
+    grads = [_array(g) for g in batch.grads]
     if storage.overlay is not None:
         scalars = [tuple(map(storage.as_array, row)) for row in batch.scalars]
-        states = [tuple(None if s is None else s._value for s in state) for state in batch.states]
+        states = [tuple(None if s is None else _array(s) for s in state) for state in batch.states]
         out = _apply(rule, structure, params, grads, states, scalars)
         return _write(batch, *out)
     donate = not any(map(_is_shared, batch.states))
-    states = [tuple([None if s is None else s._value for s in state]) for state in batch.states]
+    states = [tuple([None if s is None else _array(s) for s in state]) for state in batch.states]
     try:
         with storage.x64():
-            scalars = _as_data(tuple(batch.scalars), any([p.dtype in _DOUBLE for p in params]))
+            scalars = _as_data(tuple(batch.scalars), any(p.dtype in _DOUBLE for p in params))
             out = _compiled(rule, structure, donate)(params, grads, states, scalars)
     except ValueError as error:
         if "incompatible devices" not in str(error):
@@ -100,7 +104,9 @@ def update(rule: Rule, batch: Batch) -> list[State]:
     return _write(batch, *out)
 
 
-def _apply(rule: Rule, structure: Structure, params: Any, grads: Any, states: Any, scalars: Any) -> tuple[Any, Any]:
+def _apply(
+    rule: Rule, structure: Structure, params: Any, grads: Any, states: Any, scalars: Any
+) -> tuple[Any, Any]:
     """The rule over lists of arrays."""
     flags, group_of = structure
     rows = [tuple(row) for row in scalars]
@@ -110,7 +116,7 @@ def _apply(rule: Rule, structure: Structure, params: Any, grads: Any, states: An
     return [r[0] for r in results], [r[1] for r in results]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _compiled(rule: Rule, structure: Structure, donate: bool) -> Callable[..., Any]:
     def step(params: Any, grads: Any, states: Any, scalars: Any) -> Any:
         return _apply(rule, structure, params, grads, states, scalars)
@@ -133,6 +139,10 @@ def _write(batch: Batch, params: Sequence[Any], states: Sequence[tuple[Any, ...]
     return written
 
 
+def _array(tensor: Tensor) -> Any:
+    return tensor._storage.value if tensor._view is None else tensor._value
+
+
 def _is_shared(state: State) -> bool:
     """Whether someone else may hold an array of the state, so that its memory must not be reused."""
     for tensor in state:
@@ -144,7 +154,7 @@ def _is_shared(state: State) -> bool:
 
 def _as_data(rows: tuple[tuple[Any, ...], ...], double: bool) -> Any:
     """The groups' numbers as arguments of the jitted call: one small array, unless some are tensors."""
-    if any([isinstance(x, Tensor) for row in rows for x in row]):
+    if any(isinstance(x, Tensor) for row in rows for x in row):
         return [tuple(x._value if isinstance(x, Tensor) else np.float64(x) for x in row) for row in rows]
     return _as_array(rows, double)
 
@@ -160,7 +170,9 @@ def _update_by_device(rule: Rule, batch: Batch) -> list[State]:
     for i, p in enumerate(batch.params):
         places.setdefault(frozenset(p._value.sharding.device_set), []).append(i)
     if len(places) < 2:
-        raise RuntimeError("Expected all tensors to be on the same device: a gradient or the state of a parameter is not")
+        raise RuntimeError(
+            "Expected all tensors to be on the same device: a gradient or the state of a parameter is not"
+        )
     written: dict[int, State] = {}
     for indices in places.values():
         written.update(zip(indices, update(rule, batch.part(indices)), strict=True))
@@ -170,9 +182,9 @@ def _update_by_device(rule: Rule, batch: Batch) -> list[State]:
 # ---------------------------------------------------------------------- differentiable=True
 
 
-@lru_cache(maxsize=None)
+@cache
 def _recorded_plan(rule: Rule, flags: Any, present: tuple[bool, ...]) -> dispatch.Plan:
-    """The rule for one parameter as an operation of the tape; absent state does not stand among its arguments."""
+    """The rule for one parameter as an operation of the tape; state that is None is no argument of it."""
 
     def pure(param: Any, grad: Any, *rest: Any) -> tuple[Any, ...]:
         values = iter(rest)

@@ -1,7 +1,8 @@
 """The same update rules for functional JAX code: each function here gives an `optax.GradientTransformation`.
 
 Parameters are any pytree of arrays. ``update`` returns the change to add, as optax has it, so
-``optax.apply_updates`` and ``optax.chain`` work; the numbers are those of the classes in `functorch_port.optim`.
+``optax.apply_updates`` and ``optax.chain`` work; the numbers are those of the classes in
+`functorch_port.optim`.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def sgd(
                 raise ValueError("sgd with weight_decay needs params: update(grads, state, params)")
             params = grads
         step_size = lr(state.count) if callable(lr) else lr
-        # From zeros, the first buffer is the gradient if nothing is dampened; dampening starts in the second step.
+        # From zeros the first buffer is the gradient, if dampening starts in the second step.
         dampened = 1 - dampening if not dampening else jnp.where(state.count == 0, 1.0, 1 - dampening)
         scalars = Scalars(-step_size, momentum, dampened, weight_decay)
         leaves, tree = jax.tree.flatten(grads)

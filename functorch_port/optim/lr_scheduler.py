@@ -24,26 +24,26 @@ from ..core.tensor import Tensor
 from .optimizer import Optimizer, to_scalar
 
 __all__ = [
-    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
-    "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
-    "ReduceLROnPlateau", "SequentialLR", "StepLR",
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR",
+    "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR",
+    "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
 
 _EPOCH_WARNING = (
-    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
-    "`scheduler.step()` to step the scheduler. During the deprecation, if epoch is different from None, the closed "
-    "form is used instead of the new chainable form, where available. Please open an issue if you are unable to "
-    "replicate your use case: https://github.com/pytorch/pytorch/issues/new/choose."
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. "
+    "Please use `scheduler.step()` to step the scheduler. During the deprecation, if epoch is different from "
+    "None, the closed form is used instead of the new chainable form, where available. Please open an issue "
+    "if you are unable to replicate your use case: https://github.com/pytorch/pytorch/issues/new/choose."
 )
 _ORDER_DOCS = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
 _OVERRIDDEN_WARNING = (
-    "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, make "
-    f"sure to call `optimizer.step()` before `lr_scheduler.step()`. {_ORDER_DOCS}"
+    "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, "
+    f"make sure to call `optimizer.step()` before `lr_scheduler.step()`. {_ORDER_DOCS}"
 )
 _ORDER_WARNING = (
-    "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you should call "
-    "them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to do this will result in "
-    f"PyTorch skipping the first value of the learning rate schedule. {_ORDER_DOCS}"
+    "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you "
+    "should call them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to do "
+    f"this will result in PyTorch skipping the first value of the learning rate schedule. {_ORDER_DOCS}"
 )
 
 
@@ -126,10 +126,11 @@ class LRScheduler:
                 group.setdefault("initial_lr", _own(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
-                    f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with last_epoch >= 0.\n"
-                    "This typically happens when:\n"
-                    "1. You're trying to resume training from a checkpoint but haven't properly loaded the optimizer state\n"
-                    "2. You're using last_epoch >= 0 for a fresh training run (not recommended)"
+                    f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "
+                    "last_epoch >= 0.\nThis typically happens when:\n"
+                    "1. You're trying to resume training from a checkpoint but haven't properly loaded the "
+                    "optimizer state\n2. You're using last_epoch >= 0 for a fresh training run (not "
+                    "recommended)"
                 )
         self.base_lrs: list[Any] = _values(optimizer, "initial_lr")
         self.last_epoch = last_epoch
@@ -162,7 +163,7 @@ class LRScheduler:
         return self._last_lr
 
     def get_lr(self) -> list[Any]:
-        """The groups' rates for epoch ``last_epoch``. Called by `step`; use `get_last_lr` to look at the rates."""
+        """The groups' rates for epoch ``last_epoch``, for `step`; `get_last_lr` is for looking at them."""
         raise NotImplementedError
 
     def step(self, epoch: int | None = None) -> None:
@@ -213,7 +214,7 @@ class _LRScheduler(LRScheduler):
 
 
 def _watch_steps(optimizer: Optimizer) -> None:
-    """Have ``optimizer.step`` leave a note, so that a schedule can tell whether it is called in the right order."""
+    """Have ``optimizer.step`` leave a note, so that a schedule can tell if it is called in the right order."""
     step = optimizer.step
     if hasattr(step, "_wrapped_by_lr_sched"):
         return
@@ -229,7 +230,7 @@ def _watch_steps(optimizer: Optimizer) -> None:
     optimizer.step = noted  # type: ignore[method-assign]
 
 
-# ---------------------------------------------------------------------- functions of the epoch given by the user
+# ---------------------------------------------------------------------- functions given by the user
 
 
 class _ByFunction(LRScheduler):
@@ -324,7 +325,9 @@ class StepLR(LRScheduler):
         https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.StepLR.html
     """
 
-    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
         self.step_size = step_size
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -405,7 +408,8 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Moves the factor on the rate from ``start_factor`` to ``end_factor`` linearly over ``total_iters`` epochs.
+    """Moves the factor on the rate from ``start_factor`` to ``end_factor`` linearly over ``total_iters``
+    epochs.
 
     Args:
         optimizer: whose rates to set.
@@ -430,7 +434,9 @@ class LinearLR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         if start_factor > 1.0 or start_factor <= 0:
-            raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
+            raise ValueError(
+                "Starting multiplicative factor expected to be greater than 0 and less or equal to 1."
+            )
         if end_factor > 1.0 or end_factor < 0:
             raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
         self.start_factor = start_factor
@@ -445,7 +451,9 @@ class LinearLR(LRScheduler):
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._current()
         rise = self.end_factor - self.start_factor
-        return self._current(1.0 + rise / (self.total_iters * self.start_factor + (self.last_epoch - 1) * rise))
+        return self._current(
+            1.0 + rise / (self.total_iters * self.start_factor + (self.last_epoch - 1) * rise)
+        )
 
     def _get_closed_form_lr(self) -> list[Any]:
         done = min(self.total_iters, self.last_epoch)
@@ -490,7 +498,9 @@ class PolynomialLR(LRScheduler):
         https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.PolynomialLR.html
     """
 
-    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
+    ) -> None:
         self.total_iters = total_iters
         self.power = power
         super().__init__(optimizer, last_epoch)
@@ -516,7 +526,8 @@ def _cosine(position: float, length: float = 1) -> float:
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Lets the rate fall from its initial value to ``eta_min`` along a cosine, in ``T_max`` epochs (and rise again after).
+    """Lets the rate fall from its initial value to ``eta_min`` along a cosine, in ``T_max`` epochs (and rise
+    again after).
 
     Args:
         optimizer: whose rates to set.
@@ -542,7 +553,9 @@ class CosineAnnealingLR(LRScheduler):
         groups = self.optimizer.param_groups
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # the ratio below would divide by zero
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
-            return [g["lr"] + (base - self.eta_min) * rise for g, base in zip(groups, self.base_lrs, strict=True)]
+            return [
+                g["lr"] + (base - self.eta_min) * rise for g, base in zip(groups, self.base_lrs, strict=True)
+            ]
         ratio = _cosine(self.last_epoch, self.T_max) / _cosine(self.last_epoch - 1, self.T_max)
         return [ratio * (g["lr"] - self.eta_min) + self.eta_min for g in groups]
 
@@ -552,7 +565,8 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Cosine annealing that starts again from the initial rate after ``T_0`` epochs, then ``T_0 * T_mult``, and so on.
+    """Cosine annealing that starts again from the initial rate after ``T_0`` epochs, then ``T_0 * T_mult``,
+    and so on.
 
     Args:
         optimizer: whose rates to set.
@@ -646,13 +660,15 @@ class _WithMomentum(LRScheduler):
 
 
 class CyclicLR(_WithMomentum):
-    """Moves the rate up and down between ``base_lr`` and ``max_lr``, the momentum the other way; step after each batch.
+    """Moves the rate up and down between ``base_lr`` and ``max_lr``, the momentum the other way; step after
+    each batch.
 
     Args:
         optimizer: whose rates to set.
         base_lr, max_lr: the bounds, or one per group.
         step_size_up, step_size_down: batches of the rising and the falling half.
-        mode: ``"triangular"``, ``"triangular2"`` (halved every cycle) or ``"exp_range"`` (``gamma**iteration``).
+        mode: ``"triangular"``, ``"triangular2"`` (halved every cycle) or ``"exp_range"``
+            (``gamma**iteration``).
         gamma: for ``"exp_range"``.
         scale_fn: a function of one's own instead of ``mode``.
         scale_mode: whether ``scale_fn`` gets the ``"cycle"`` or the ``"iterations"``.
@@ -726,7 +742,9 @@ class CyclicLR(_WithMomentum):
             bounds = zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True)
             for group, low, high in bounds:
                 self._set_momentum(group, high - (high - low) * height * scale)
-        return [low + (high - low) * height * scale for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
+        return [
+            low + (high - low) * height * scale for low, high in zip(self.base_lrs, self.max_lrs, strict=True)
+        ]
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer; of ``scale_fn``, the attributes of a callable object only."""
@@ -746,7 +764,8 @@ class CyclicLR(_WithMomentum):
 
 
 class OneCycleLR(_WithMomentum):
-    """One rise to ``max_lr`` and one long fall far below the start, the momentum the other way; step after each batch.
+    """One rise to ``max_lr`` and one long fall far below the start, the momentum the other way; step after
+    each batch.
 
     Args:
         optimizer: whose rates to set.
@@ -791,7 +810,9 @@ class OneCycleLR(_WithMomentum):
         if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+            raise ValueError(
+                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
+            )
         self._anneal_func_type = anneal_strategy
         max_lrs = _per_group("max_lr", optimizer, max_lr)
         if last_epoch == -1:
@@ -813,7 +834,9 @@ class OneCycleLR(_WithMomentum):
         self._warn_outside_step()
         step = self.last_epoch
         if step > self.total_steps:
-            raise ValueError(f"Tried to step {step} times. The specified number of total steps is {self.total_steps}")
+            raise ValueError(
+                f"Tried to step {step} times. The specified number of total steps is {self.total_steps}"
+            )
         phases = self._schedule_phases
         now = next((i for i, phase in enumerate(phases) if step <= phase["end_step"]), len(phases) - 1)
         start = phases[now - 1]["end_step"] if now else 0.0
@@ -821,8 +844,12 @@ class OneCycleLR(_WithMomentum):
         part = (step - start) / (phase["end_step"] - start)
         if self.cycle_momentum:
             for g in self.optimizer.param_groups:
-                self._set_momentum(g, self._anneal(g[phase["start_momentum"]], g[phase["end_momentum"]], part))
-        return [self._anneal(g[phase["start_lr"]], g[phase["end_lr"]], part) for g in self.optimizer.param_groups]
+                self._set_momentum(
+                    g, self._anneal(g[phase["start_momentum"]], g[phase["end_momentum"]], part)
+                )
+        return [
+            self._anneal(g[phase["start_lr"]], g[phase["end_lr"]], part) for g in self.optimizer.param_groups
+        ]
 
 
 def _total_steps(total_steps: Any, epochs: Any, steps_per_epoch: Any) -> int:
@@ -843,7 +870,13 @@ def _phases(pct_start: float, total_steps: int, three_phase: bool) -> list[dict[
     keys = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
     rise = (float(pct_start * total_steps) - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum")
     if three_phase:
-        back = (float(2 * pct_start * total_steps) - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum")
+        back = (
+            float(2 * pct_start * total_steps) - 2,
+            "max_lr",
+            "initial_lr",
+            "base_momentum",
+            "max_momentum",
+        )
         rows = [rise, back, (total_steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum")]
     else:
         rows = [rise, (total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")]
@@ -865,8 +898,9 @@ class _Composed(LRScheduler):
                 raise TypeError(f"{me} at index {i} should have `optimizer` as its attribute.")
             if isinstance(scheduler, ReduceLROnPlateau):
                 raise ValueError(
-                    f"{me} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be "
-                    f"specified when calling `step`, but got one at index {i} in the given schedulers sequence."
+                    f"{me} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs "
+                    f"to be specified when calling `step`, but got one at index {i} in the given schedulers "
+                    "sequence."
                 )
             if optimizer != scheduler.optimizer:
                 raise ValueError(
@@ -928,9 +962,9 @@ class SequentialLR(_Composed):
         self._check(schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
-                "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
-                f"milestone points, but got number of schedulers {len(schedulers)} and the number of milestones to be "
-                f"equal to {len(milestones)}"
+                "Sequential Schedulers expects number of schedulers provided to be one more than the number "
+                f"of milestone points, but got number of schedulers {len(schedulers)} and the number of "
+                f"milestones to be equal to {len(milestones)}"
             )
         self._schedulers = schedulers
         self._milestones = milestones
@@ -1009,7 +1043,8 @@ class ReduceLROnPlateau(LRScheduler):
         factor: below 1.
         patience: epochs without improvement that are let pass.
         threshold: smallest change that counts as improvement.
-        threshold_mode: whether ``threshold`` is a part of the best value (``"rel"``) or a difference (``"abs"``).
+        threshold_mode: whether ``threshold`` is a part of the best value (``"rel"``) or a difference
+            (``"abs"``).
         cooldown: epochs to wait after a change.
         min_lr: lower bound, or one per group.
         eps: changes smaller than this are not made.
@@ -1112,7 +1147,11 @@ class ReduceLROnPlateau(LRScheduler):
 
     def _is_better(self, value: float, best: float) -> bool:
         sign = -1 if self.mode == "min" else 1
-        goal = best + sign * self.threshold if self.threshold_mode == "abs" else best * (1.0 + sign * self.threshold)
+        goal = (
+            best + sign * self.threshold
+            if self.threshold_mode == "abs"
+            else best * (1.0 + sign * self.threshold)
+        )
         return value < goal if self.mode == "min" else value > goal
 
     def _reduce_lr(self) -> None:
@@ -1121,9 +1160,9 @@ class ReduceLROnPlateau(LRScheduler):
             if self.default_min_lr is None:
                 raise RuntimeError(
                     f"The number of param groups in the `optimizer` ({len(groups)}) differs from when "
-                    f"`ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), usually due to a new param group "
-                    "being added to the optimizer. Please modify the `min_lrs` field to match the length of the "
-                    "`optimizer` param groups."
+                    f"`ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), usually due to a new param "
+                    "group being added to the optimizer. Please modify the `min_lrs` field to match the "
+                    "length of the `optimizer` param groups."
                 )
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, lowest in zip(groups, self.min_lrs, strict=True):

@@ -61,11 +61,13 @@ def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
 
 
 def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(optimizer, args, kwargs)`` after the step of every optimizer; returns a handle with ``remove()``."""
+    """Call ``hook(optimizer, args, kwargs)`` after the step of every optimizer; returns a handle."""
     return _register(_step_post_hooks, hook)
 
 
-def _register(table: OrderedDict[int, Callable[..., Any]], hook: Callable[..., Any], prepend: bool = False) -> Any:
+def _register(
+    table: OrderedDict[int, Callable[..., Any]], hook: Callable[..., Any], prepend: bool = False
+) -> Any:
     handle = RemovableHandle(table)
     table[handle.id] = hook
     if prepend:
@@ -87,7 +89,9 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                 if isinstance(changed, tuple) and len(changed) == 2:
                     args, kwargs = changed
                 elif changed is not None:
-                    raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+                    raise RuntimeError(
+                        f"{step} must return None or a tuple of (new_args, new_kwargs), but got {changed}."
+                    )
         out = step(*args, **kwargs)
         if _step_post_hooks or self._optimizer_step_post_hooks:
             for hook in (*self._optimizer_step_post_hooks.values(), *_step_post_hooks.values()):
@@ -114,7 +118,7 @@ def switch_grad(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def typename(x: object) -> str:
-    """What PyTorch's messages call the type of ``x``: ``torch.FloatTensor`` for a tensor, else the qualified name."""
+    """What PyTorch's messages call the type of ``x``, such as ``torch.FloatTensor``."""
     if isinstance(x, Tensor):
         return str(x.type())
     kind = x if isinstance(x, type) else type(x)
@@ -126,10 +130,12 @@ class Optimizer:
     r"""Base class of all optimizers.
 
     A subclass calls ``super().__init__(params, defaults)`` and defines ``step``: in it, it may loop over
-    ``self.param_groups`` and write to the parameters with tensor operations, or do the whole update in one jitted call.
+    ``self.param_groups`` and write to the parameters with tensor operations, or do the whole update in one
+    jitted call.
 
     Args:
-        params: parameters, ``(name, parameter)`` pairs, or dicts with a ``"params"`` entry and hyperparameters of their own.
+        params: parameters, ``(name, parameter)`` pairs, or dicts with a ``"params"`` entry and
+            hyperparameters of their own.
         defaults: hyperparameters of the groups that do not set them.
 
     Attributes:
@@ -234,26 +240,35 @@ class Optimizer:
         """Call ``hook(optimizer, args, kwargs)`` after each step."""
         return _register(self._optimizer_step_post_hooks, hook)  # type: ignore[attr-defined]
 
-    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    def register_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
         """Call ``hook(optimizer)`` before `state_dict`; first of all hooks with ``prepend``."""
         return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)  # type: ignore[attr-defined]
 
-    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    def register_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` on the result of `state_dict`; it may return another dict."""
         return _register(self._optimizer_state_dict_post_hooks, hook, prepend)  # type: ignore[attr-defined]
 
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call ``hook(optimizer, state_dict)`` on a shallow copy before loading; it may return another dict."""
+    def register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` before loading a (shallow copy); it may return another."""
         return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)  # type: ignore[attr-defined]
 
-    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    def register_load_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
         """Call ``hook(optimizer)`` after loading."""
         return _register(self._optimizer_load_state_dict_post_hooks, hook, prepend)  # type: ignore[attr-defined]
 
     # ------------------------------------------------------------------ saving and loading
 
     def state_dict(self) -> StateDict:
-        """The optimizer's state and groups, with parameters replaced by their place in the order of the groups.
+        """The optimizer's state and groups, with parameters replaced by their place in the order of the
+        groups.
 
         Returns:
             ``{"state": {place: dict}, "param_groups": [dict]}``; the tensors are the live ones, not copies.
@@ -280,8 +295,8 @@ class Optimizer:
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Take over what `state_dict` of a like optimizer gave.
 
-        Parameters are matched by order. Hyperparameters are overwritten. State tensors get the dtype and device of
-        their parameter, except ``step``.
+        Parameters are matched by order. Hyperparameters are overwritten. State tensors get the dtype and
+        device of their parameter, except ``step``.
 
         Args:
             state_dict: from `state_dict`; it is not changed.
@@ -299,7 +314,8 @@ class Optimizer:
             raise ValueError("loaded state dict has a different number of parameter groups")
         if any(len(g["params"]) != len(s["params"]) for g, s in zip(self.param_groups, saved, strict=True)):
             raise ValueError(
-                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's "
+                "group"
             )
         saved_ids = chain.from_iterable(s["params"] for s in saved)
         params = chain.from_iterable(g["params"] for g in self.param_groups)
@@ -326,7 +342,8 @@ class Optimizer:
         """Forget the gradients of all parameters.
 
         Args:
-            set_to_none: set ``grad`` to None (the default) instead of filling it with zeros. An optimizer skips a
+            set_to_none: set ``grad`` to None (the default) instead of filling it with zeros. An optimizer
+                skips a
                 parameter whose gradient is None, but takes a step with a gradient of zero.
         """
         if storage.overlay is not None:
@@ -377,17 +394,21 @@ class Optimizer:
         params = param_group["params"]
         for p in params:
             if not isinstance(p, Tensor):
-                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {typename(p)}")
+                raise TypeError(
+                    f"optimizer can only optimize Tensors, but one of the params is {typename(p)}"
+                )
             if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
         for name, default in self.defaults.items():
             if default is required and name not in param_group:
-                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+                raise ValueError(
+                    f"parameter group didn't specify a value of required optimization parameter {name}"
+                )
             param_group.setdefault(name, default)
         if len(params) != len(set(params)):
             warnings.warn(
-                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
-                "see github.com/pytorch/pytorch/issues/40967 for more information",
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause "
+                "an error; see github.com/pytorch/pytorch/issues/40967 for more information",
                 stacklevel=3,
             )
         named = "param_names" in param_group
@@ -403,17 +424,19 @@ class Optimizer:
 
 
 def _separate_names(group: dict[str, Any], params: Sequence[Any]) -> None:
-    """Store plain parameters under ``params`` and, if they came as pairs, their names under ``param_names``."""
+    """Store plain parameters under ``params`` and the names of pairs under ``param_names``."""
     names = [p[0] for p in params if isinstance(p, tuple)]
     group["params"] = [p[1] if isinstance(p, tuple) else p for p in params]
     if names:
         if len(names) != len(params):
-            raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+            raise ValueError(
+                "all optimizer params should be with/without names. Some param names are missing"
+            )
         group["param_names"] = names
 
 
 def _fit(param: Tensor, value: Any, key: Any, hosted: bool) -> Any:
-    """A loaded state value with its tensors moved to the parameter's device and, but for ``step``, its dtype."""
+    """A loaded state value with its tensors in the parameter's device and, but for ``step``, dtype."""
     if isinstance(value, Tensor):
         if key == "step":
             return value.to(dtype=dtypes.float32, device=param.device) if hosted else value
@@ -428,7 +451,7 @@ def _fit(param: Tensor, value: Any, key: Any, hosted: bool) -> Any:
 
 
 def take_premade(optimizer: Optimizer, param: Tensor) -> dict[str, Any]:
-    """The state of ``param``; during a trace, an empty one is first filled with what `compile` made for it."""
+    """The state of ``param``; during a trace, an empty one first gets what `compile` made for it."""
     state: dict[str, Any] = optimizer.state[param]
     if not state and storage.overlay is not None and param in optimizer._premade:
         state.update(optimizer._premade.pop(param))

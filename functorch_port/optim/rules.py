@@ -7,7 +7,6 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
 
 __all__ = ["axpy", "nonzero", "scaled"]
@@ -29,9 +28,7 @@ def scaled(x: Any, factor: Any) -> Any:
 
 
 def nonzero(x: Any) -> bool:
-    """Whether a hyperparameter is in use. Only its being zero is built into a compiled program, not its value."""
-    if isinstance(x, SymNumber):
-        return x.value != 0 or x.concrete() != 0
+    """Whether a hyperparameter is in use: its being zero is built into a program, its value is not."""
     return isinstance(x, Tensor) or bool(x != 0)
 
 

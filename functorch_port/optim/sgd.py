@@ -1,6 +1,7 @@
 """Stochastic gradient descent: the pure rule, the class, PyTorch's functional twin.
 
-The rule reads, for gradient ``g`` (negated first if ``maximize``), weight decay ``w``, momentum ``m``, dampening ``d``:
+The rule reads, for gradient ``g`` (negated first if ``maximize``), weight decay ``w``, momentum ``m``,
+dampening ``d``:
 
     g   = g + w * p
     buf = m * buf + (1 - d) * g            (the first time: buf = g)
@@ -61,7 +62,9 @@ def sgd_direction(param: Any, grad: Any, buf: Any, scalars: Any, flags: Flags) -
     return (axpy(grad, momentum, buf) if flags.nesterov else buf), buf
 
 
-def sgd_rule(param: Any, grad: Any, state: tuple[Any, ...], scalars: Any, flags: Flags) -> tuple[Any, tuple[Any, ...]]:
+def sgd_rule(
+    param: Any, grad: Any, state: tuple[Any, ...], scalars: Any, flags: Flags
+) -> tuple[Any, tuple[Any, ...]]:
     """One step of one parameter; the state is the momentum buffer."""
     direction, buf = sgd_direction(param, grad, state[0], scalars, flags)
     return axpy(param, scalars[0], direction), (buf,)
@@ -138,8 +141,9 @@ class SGD(Optimizer):
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         defaults = {
-            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
-            "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
+            "nesterov": nesterov, "maximize": maximize, "foreach": foreach, "differentiable": differentiable,
+            "fused": fused,
         }  # fmt: skip
         super().__init__(params, defaults)
         if fused and differentiable:
@@ -155,7 +159,7 @@ class SGD(Optimizer):
                 group.setdefault(name, value)
 
     def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any] | None:
-        """State that lets the first step follow the general rule: ``m * 0 + g`` is ``g`` when nothing is dampened."""
+        """State from which the general rule gives the first step: ``m * 0 + g`` is ``g``, undampened."""
         if not group["momentum"]:
             return {}
         if group["dampening"]:

@@ -1,0 +1,323 @@
+"""`GradScaler`: scales the loss up and the gradients down, so that small float16 gradients do not vanish."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..accelerator import jax_devices
+from ..core import dtypes, storage
+from ..core.tensor import Tensor
+
+__all__ = ["GradScaler", "OptState"]
+
+
+class OptState(Enum):
+    """How far an optimizer is in the current iteration."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+
+class GradScaler:
+    """Scales the loss, unscales the gradients, skips steps with infinities, and adapts the scale.
+
+    Args:
+        device: device type; on ``"cuda"`` without a GPU the scaler disables itself, with a warning.
+        init_scale: first scale.
+        growth_factor: factor on the scale after ``growth_interval`` good steps in a row.
+        backoff_factor: factor on the scale after a skipped step.
+        growth_interval: see above.
+        enabled: False makes `scale` and `step` pass through, and the rest do nothing.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> w = torch.nn.Parameter(torch.ones(2))
+        >>> optimizer = torch.optim.SGD([w], lr=0.5)
+        >>> scaler = torch.amp.GradScaler("cpu")
+        >>> scaler.scale(w.sum()).backward()
+        >>> scaler.step(optimizer)
+        >>> scaler.update()
+        >>> w.detach()
+        tensor([0.5000, 0.5000])
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler
+    """
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        self._device = device
+        self._enabled = enabled
+        if enabled and device == "cuda" and not jax_devices("cuda"):
+            warnings.warn(
+                "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2
+            )
+            self._enabled = False
+        if not self._enabled:
+            return
+        if growth_factor <= 1.0:
+            raise AssertionError("The growth factor must be > 1.0.")
+        if backoff_factor >= 1.0:
+            raise AssertionError("The backoff factor must be < 1.0.")
+        self._growth_factor = growth_factor
+        self._backoff_factor = backoff_factor
+        self._growth_interval = growth_interval
+        self._init_scale = init_scale
+        self._init_growth_tracker = 0
+        # Tensors, made at the first call of `scale` on the device of the loss.
+        self._scale: Tensor | None = None
+        self._growth_tracker: Tensor | None = None
+        # id of an optimizer -> [how far it is, {device: found_inf}]
+        self._optimizers: dict[int, list[Any]] = {}
+
+    # ------------------------------------------------------------------ one iteration
+
+    def scale(self, outputs: Any) -> Any:
+        """The loss (or a nested list of losses) times the scale."""
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            if self._scale is None:
+                self._start(outputs)
+            return outputs * self._scale.to(outputs.device)  # type: ignore[union-attr]
+        if isinstance(outputs, Iterable):
+            scaled = map(self.scale, outputs)
+            return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled  # type: ignore[call-arg]
+        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+
+    def _start(self, like: Tensor) -> None:
+        from ..core.creation import full
+
+        self._scale = full((), self._init_scale, dtype=dtypes.float32, device=like.device)
+        self._growth_tracker = full((), self._init_growth_tracker, dtype=dtypes.int32, device=like.device)
+
+    def _started(self, name: str) -> tuple[Tensor, Tensor]:
+        if self._scale is None:
+            raise AssertionError(
+                f"Attempted {name} but _scale is None.  This may indicate your script did not use "
+                "scaler.scale(loss or outputs) earlier in the iteration."
+            )
+        assert self._growth_tracker is not None
+        return self._scale, self._growth_tracker
+
+    def _progress(self, optimizer: Any) -> list[Any]:
+        return self._optimizers.setdefault(id(optimizer), [OptState.READY, {}])
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Divide the optimizer's gradients by the scale, for instance to clip them before `step`.
+
+        Raises:
+            RuntimeError: if they were unscaled, or stepped with, since the last `update`.
+            ValueError: for float16 gradients.
+        """
+        if not self._enabled:
+            return
+        scale, _ = self._started("unscale_")
+        progress = self._progress(optimizer)
+        if progress[0] is OptState.UNSCALED:
+            raise RuntimeError(
+                "unscale_() has already been called on this optimizer since the last update()."
+            )
+        if progress[0] is OptState.STEPPED:
+            raise RuntimeError("unscale_() is being called after step().")
+        by_device: dict[Any, list[Tensor]] = {}
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                if p.grad.dtype is dtypes.float16:
+                    raise ValueError("Attempting to unscale FP16 gradients.")
+                by_device.setdefault(p.grad.device, []).append(p.grad)
+        run = _unscale if storage.overlay is not None else _unscale_compiled
+        for place, grads in by_device.items():
+            with storage.x64():
+                values, found_inf = run([g._value for g in grads], scale.to(place)._value)  # type: ignore[attr-defined]
+            for grad, value in zip(grads, values, strict=True):
+                grad._set_value(value)
+            progress[1][place] = Tensor._wrap(found_inf)
+        progress[0] = OptState.UNSCALED
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Unscale the gradients if that was not done, then ``optimizer.step(...)`` unless one is infinite or
+        NaN.
+
+        Raises:
+            RuntimeError: with a closure, or when called twice before `update`.
+        """
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        self._started("step")
+        progress = self._progress(optimizer)
+        if progress[0] is OptState.STEPPED:
+            raise RuntimeError("step() has already been called since the last update().")
+        if progress[0] is OptState.READY:
+            self.unscale_(optimizer)
+        if not progress[1]:
+            raise AssertionError("No inf checks were recorded for this optimizer.")
+        found_inf = any(flag.item() for flag in progress[1].values())
+        out = None if found_inf else optimizer.step(*args, **kwargs)
+        progress[0] = OptState.STEPPED
+        return out
+
+    def update(self, new_scale: float | Tensor | None = None) -> None:
+        """Adapt the scale; call it at the end of every iteration.
+
+        Args:
+            new_scale: set the scale to this instead.
+        """
+        if not self._enabled:
+            return
+        scale, tracker = self._started("update")
+        if new_scale is not None:
+            self._replace(scale, new_scale)
+        else:
+            flags = [
+                flag.to(scale.device) for _, found in self._optimizers.values() for flag in found.values()
+            ]
+            if not flags:
+                raise AssertionError("No inf checks were recorded prior to update.")
+            run = _adapt if storage.overlay is not None else _adapt_compiled
+            factors = (self._growth_factor, self._backoff_factor, self._growth_interval)
+            with storage.x64():
+                new = run(scale._value, tracker._value, [flag._value for flag in flags], *factors)
+            scale._set_value(new[0])
+            tracker._set_value(new[1])
+        self._optimizers = {}
+
+    def _replace(self, scale: Tensor, new: Any) -> None:
+        if isinstance(new, float):
+            scale.fill_(new)  # type: ignore[attr-defined]
+            return
+        if new.device.type != self._device or new.numel() != 1 or new.requires_grad:
+            raise AssertionError(
+                "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with "
+                "requires_grad=False."
+            )
+        scale.copy_(new)  # type: ignore[attr-defined]
+
+    # ------------------------------------------------------------------ settings and state
+
+    def get_scale(self) -> float:
+        """The scale; 1.0 if disabled."""
+        if not self._enabled:
+            return 1.0
+        return self._init_scale if self._scale is None else self._scale.item()
+
+    def _get_growth_tracker(self) -> int:
+        if not self._enabled:
+            return 0
+        return self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker.item()
+
+    def get_growth_factor(self) -> float:
+        """The growth factor."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Set the growth factor."""
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        """The backoff factor."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Set the backoff factor."""
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        """The growth interval."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Set the growth interval."""
+        self._growth_interval = new_interval
+
+    def is_enabled(self) -> bool:
+        """Whether the scaler does anything."""
+        return self._enabled
+
+    def state_dict(self) -> dict[str, Any]:
+        """Scale, factors, interval and the count of good steps; empty if disabled."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._get_growth_tracker(),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave.
+
+        Raises:
+            RuntimeError: if it is empty, because it came from a disabled scaler.
+        """
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a disabled instance of "
+                "GradScaler."
+            )
+        self._init_scale = state_dict["scale"]
+        self._growth_factor = state_dict["growth_factor"]
+        self._backoff_factor = state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]
+        self._init_growth_tracker = state_dict["_growth_tracker"]
+        if self._scale is not None and self._growth_tracker is not None:
+            self._scale.fill_(state_dict["scale"])  # type: ignore[attr-defined]
+            self._growth_tracker.fill_(state_dict["_growth_tracker"])  # type: ignore[attr-defined]
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        if self._enabled:
+            if self._optimizers:
+                raise AssertionError(
+                    "A GradScaler instance may only be pickled at the beginning of an iteration, or at the "
+                    "end after scaler.update()."
+                )
+            state.update(_init_scale=self.get_scale(), _init_growth_tracker=self._get_growth_tracker())
+            state.update(_scale=None, _growth_tracker=None)
+        return state
+
+
+def _unscale(grads: Sequence[Any], scale: Any) -> tuple[list[Any], Any]:
+    """Gradients divided by the scale, and 1.0 if one of them was not finite."""
+    inverse = (1.0 / scale.astype(jnp.float64)).astype(jnp.float32)
+    found = jnp.any(jnp.stack([~jnp.isfinite(g).all() for g in grads]))
+    return [(g * inverse).astype(g.dtype) for g in grads], found.astype(jnp.float32)
+
+
+def _adapt(
+    scale: Any, tracker: Any, flags: Sequence[Any], growth: Any, backoff: Any, interval: Any
+) -> tuple[Any, Any]:
+    """The next scale and count of good steps. A growth that would overflow is not made."""
+    bad = sum(flags) > 0
+    good_steps = tracker + 1
+    grown = (scale * jnp.asarray(growth, jnp.float64)).astype(jnp.float32)
+    due = good_steps == interval
+    kept = jnp.where(due & jnp.isfinite(grown), grown, scale)
+    shrunk = (scale * jnp.asarray(backoff, jnp.float64)).astype(jnp.float32)
+    return jnp.where(bad, shrunk, kept), jnp.where(bad | due, 0, good_steps).astype(tracker.dtype)
+
+
+_unscale_compiled = jax.jit(_unscale)
+_adapt_compiled = jax.jit(_adapt)

@@ -1,0 +1,16 @@
+"""Switches of PyTorch's backends (``torch.backends``).
+
+XLA does the work here. Switches that have a counterpart act on it; the others keep what is assigned to them,
+so that scripts run, and change nothing.
+"""
+
+from . import cpu as cpu
+from . import cuda as cuda
+from . import cudnn as cudnn
+from . import mkl as mkl
+from . import mkldnn as mkldnn
+from . import mps as mps
+from . import openmp as openmp
+from . import opt_einsum as opt_einsum
+
+__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]

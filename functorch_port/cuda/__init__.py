@@ -1,0 +1,324 @@
+"""``torch.cuda`` on JAX's GPU backend. Where there is no GPU, questions are answered and commands raise.
+
+JAX brings its own CUDA: work is queued in order on one stream per device, and memory is managed by XLA.
+
+Reference:
+    https://docs.pytorch.org/docs/stable/cuda.html
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from .. import accelerator as _accelerator
+from .. import random as _random
+from ..core.device import device as _device
+from ..core.device import to_jax as _to_jax
+from . import amp as amp
+
+__all__ = [
+    "Event", "Stream", "amp", "current_device", "current_stream", "default_stream", "device",
+    "device_count", "empty_cache", "get_device_capability", "get_device_name", "get_device_properties",
+    "get_rng_state", "get_rng_state_all", "init", "initial_seed", "ipc_collect", "is_available",
+    "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated",
+    "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved", "memory_summary",
+    "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state", "set_rng_state_all",
+    "stream", "synchronize",
+]  # fmt: skip
+
+
+def is_available() -> bool:
+    """Whether JAX has a GPU.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    """
+    return bool(_accelerator.jax_devices("cuda"))
+
+
+def device_count() -> int:
+    """Number of GPUs that JAX has in this process."""
+    return len(_accelerator.jax_devices("cuda"))
+
+
+def is_initialized() -> bool:
+    """Whether the GPU backend is up; it is from the start."""
+    return is_available()
+
+
+def init() -> None:
+    """Check that there is a GPU."""
+    _to_jax(_device("cuda", 0))
+
+
+def current_device() -> int:
+    """Index of the GPU that a bare ``"cuda"`` means: 0."""
+    init()
+    return 0
+
+
+def set_device(device: Any) -> None:
+    """Accept GPU 0 as the current one.
+
+    Raises:
+        RuntimeError: if there is no such GPU.
+        NotImplementedError: for another one; the message says what to do instead.
+    """
+    _accelerator.select("cuda", device)
+
+
+class device:
+    """Context manager that makes a GPU the one on which new tensors are put.
+
+    Args:
+        device: an index or a device; None or a negative index do nothing.
+    """
+
+    def __init__(self, device: Any) -> None:
+        idle = device is None or (isinstance(device, int) and device < 0)
+        self._inner = None if idle else _accelerator.at("cuda", device)
+
+    def __enter__(self) -> device:
+        if self._inner is not None:
+            _to_jax(self._inner)
+            self._inner.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._inner is not None:
+            self._inner.__exit__(*exc)
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait until all work queued on a GPU is done."""
+    if device is None and not is_available():
+        return
+    _accelerator.wait(_accelerator.at("cuda", device))
+
+
+def empty_cache() -> None:
+    """JAX gives memory back by itself; there is nothing to do."""
+
+
+def ipc_collect() -> None:
+    """There is no shared CUDA memory to collect."""
+
+
+# ---------------------------------------------------------------------- random numbers
+
+
+def manual_seed(seed: int) -> None:
+    """Accepted. The default generator serves all devices: see ``torch.manual_seed``."""
+    int(seed)
+
+
+manual_seed_all = manual_seed
+
+
+def seed() -> None:
+    """Accepted; see `manual_seed`."""
+
+
+seed_all = seed
+
+
+def initial_seed() -> int:
+    """The seed of the default generator."""
+    return _random.initial_seed()
+
+
+def get_rng_state(device: Any = "cuda") -> Any:
+    """The state of the default generator, which serves all devices."""
+    return _random.get_rng_state()
+
+
+def get_rng_state_all() -> list[Any]:
+    """`get_rng_state`, once per GPU."""
+    return [_random.get_rng_state() for _ in range(device_count())]
+
+
+def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
+    """Set the state of the default generator, which serves all devices."""
+    _random.set_rng_state(new_state)
+
+
+def set_rng_state_all(new_states: Any) -> None:
+    """Set the state of the default generator from a list made by `get_rng_state_all`."""
+    for state in new_states[:1]:
+        _random.set_rng_state(state)
+
+
+# ---------------------------------------------------------------------- what the device is
+
+
+def get_device_name(device: Any = None) -> str:
+    """The GPU's name."""
+    return _to_jax(_accelerator.at("cuda", device)).device_kind
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """The GPU's compute capability, e.g. ``(9, 0)``."""
+    major, minor = str(getattr(_to_jax(_accelerator.at("cuda", device)), "compute_capability", "0.0")).split(
+        "."
+    )
+    return int(major), int(minor)
+
+
+@dataclass(frozen=True)
+class _Properties:
+    """What JAX knows about a GPU, under PyTorch's names."""
+
+    name: str
+    major: int
+    minor: int
+    total_memory: int
+    multi_processor_count: int
+
+
+def get_device_properties(device: Any = None) -> _Properties:
+    """Name, compute capability, memory in bytes and number of multiprocessors."""
+    where = _accelerator.at("cuda", device)
+    cores = getattr(_to_jax(where), "core_count", 0)
+    major, minor = get_device_capability(device)
+    return _Properties(
+        get_device_name(device), major, minor, _accelerator.memory_stat(where, "bytes_limit"), cores
+    )
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether the GPU computes in bfloat16 (or XLA emulates it)."""
+    return is_available() and (including_emulation or get_device_capability() >= (8, 0))
+
+
+# ---------------------------------------------------------------------- memory
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Bytes in use on a GPU; 0 without one."""
+    return _accelerator.memory_stat(_accelerator.at("cuda", device), "bytes_in_use") if is_available() else 0
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """The most bytes that were in use on a GPU; 0 without one."""
+    return (
+        _accelerator.memory_stat(_accelerator.at("cuda", device), "peak_bytes_in_use")
+        if is_available()
+        else 0
+    )
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Bytes that XLA has taken from a GPU; 0 without one."""
+    return _accelerator.memory_stat(_accelerator.at("cuda", device), "pool_bytes") if is_available() else 0
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """The most bytes that XLA had taken from a GPU; 0 without one."""
+    return (
+        _accelerator.memory_stat(_accelerator.at("cuda", device), "peak_pool_bytes") if is_available() else 0
+    )
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Free and total bytes of what XLA may use on a GPU."""
+    where = _accelerator.at("cuda", device)
+    total = _accelerator.memory_stat(where, "bytes_limit")
+    return total - _accelerator.memory_stat(where, "bytes_in_use"), total
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """JAX's memory figures of a GPU, one per line."""
+    stats = _to_jax(_accelerator.at("cuda", device)).memory_stats() or {}
+    return "\n".join(f"{key}: {value}" for key, value in sorted(stats.items()))
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Not possible: JAX does not reset its peak figure."""
+    raise NotImplementedError("JAX cannot reset the peak of memory use; measure in a fresh process")
+
+
+# ---------------------------------------------------------------------- streams and events
+
+
+class Stream:
+    """The one queue that JAX has per GPU: work "on" any stream runs in the order it was asked for."""
+
+    def __init__(self, device: Any = None, priority: int = 0) -> None:
+        self.device = _accelerator.at("cuda", device)
+        _to_jax(self.device)
+        self.priority = priority
+
+    def synchronize(self) -> None:
+        """Wait for all work of the GPU."""
+        _accelerator.wait(self.device)
+
+    def query(self) -> bool:
+        """Whether all work is done; waits for it."""
+        self.synchronize()
+        return True
+
+    def wait_stream(self, stream: Any) -> None:
+        """Nothing to do: the work of one GPU is in order."""
+
+    def wait_event(self, event: Any) -> None:
+        """Nothing to do: the work of one GPU is in order."""
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """Record an event on this stream."""
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+
+class Event:
+    """A point in the GPU's work, for timing. Recording waits for the GPU, so that times are true.
+
+    Args:
+        enable_timing: accepted; events always carry a time.
+    """
+
+    def __init__(
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> None:
+        init()
+        self._time: float | None = None
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Wait for all work asked for so far, and note the time."""
+        synchronize()
+        self._time = time.perf_counter()
+
+    def synchronize(self) -> None:
+        """Nothing to wait for: `record` did."""
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """Nothing to wait for: `record` did."""
+
+    def query(self) -> bool:
+        """Whether the work before the event is done: it is."""
+        return True
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds from this event to ``end_event``."""
+        if self._time is None or end_event._time is None:
+            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+        return (end_event._time - self._time) * 1e3
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The GPU's queue."""
+    return Stream(device)
+
+
+default_stream = current_stream
+
+
+@contextmanager
+def stream(stream: Stream | None) -> Iterator[None]:
+    """Accepted; there is one queue per GPU."""
+    yield
