@@ -69,22 +69,52 @@ _ACCELERATOR = (_LOWER_ACCELERATOR, _FLOAT32_ACCELERATOR, _WIDEST_ACCELERATOR)
 
 def setting(device_type: str) -> list[Any]:
     """The mutable ``[on, lower precision type]`` of a device type."""
-    found = settings.get(device_type) if found is None: raise RuntimeError("unsupported scalarType") return
-    found def switch(device_type: str, on: bool, dtype: Any = None) -> None:
+    found = settings.get(device_type)
+    if found is None:
+        raise RuntimeError("unsupported scalarType")
+    return found
+
+
+def switch(device_type: str, on: bool, dtype: Any = None) -> None:
     """Turn autocast on or off for a device type, and set its lower precision type."""
-    global enabled mine = setting(device_type) mine[0] = on if dtype is not None: mine[1] = dtype enabled =
-    any(s[0] for s in settings.values()) def key() -> tuple[Any, ...] | None:
+    global enabled
+    mine = setting(device_type)
+    mine[0] = on
+    if dtype is not None:
+        mine[1] = dtype
+    enabled = any(s[0] for s in settings.values())
+
+
+def key() -> tuple[Any, ...] | None:
     """The whole state in hashable form, for guards; None when autocast is off."""
-    return tuple((name, *s) for name, s in settings.items()) if enabled else None def cast_inputs( name:
-    str, args: tuple[Any, ...], kwargs: dict[str, Any] ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return tuple((name, *s) for name, s in settings.items()) if enabled else None
+
+
+def cast_inputs(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of operation ``name`` with their tensors in the type that autocast wants for it."""
-    tensors = [ t for a in (*args, *kwargs.values()) for t in (a if isinstance(a, (list, tuple)) else (a,))
-    if isinstance(t, Tensor) ] kind = tensors[0].device.type if tensors else "" if kind not in settings or
-    not settings[kind][0]: return args, kwargs lower, float32, widest = _POLICY.get(kind, _ACCELERATOR) if
-    name in lower: target = settings[kind][1] elif name in float32: target = dtypes.float32 elif name in
-    widest: target = _widest(tensors, settings[kind][1]) else: return args, kwargs return tuple(_cast(a,
-    target, kind) for a in args), {k: _cast(v, target, kind) for k, v in kwargs.items()} def
-    _widest(tensors: list[Tensor], lower: Any) -> Any:
+    tensors = [t for a in (*args, *kwargs.values()) for t in _items(a) if isinstance(t, Tensor)]
+    kind = tensors[0].device.type if tensors else ""
+    if kind not in settings or not settings[kind][0]:
+        return args, kwargs
+    lower, float32, widest = _POLICY.get(kind, _ACCELERATOR)
+    if name in lower:
+        target = settings[kind][1]
+    elif name in float32:
+        target = dtypes.float32
+    elif name in widest:
+        target = _widest(tensors, settings[kind][1])
+    else:
+        return args, kwargs
+    return tuple(_cast(a, target, kind) for a in args), {k: _cast(v, target, kind) for k, v in kwargs.items()}
+
+
+def _items(value: Any) -> Any:
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+def _widest(tensors: list[Tensor], lower: Any) -> Any:
     """float32 if one of the tensors has it, else the lower precision type."""
     return dtypes.float32 if any(t.dtype is dtypes.float32 for t in tensors) else lower
 
@@ -92,13 +122,8 @@ def setting(device_type: str) -> list[Any]:
 def _cast(value: Any, target: Any, kind: str) -> Any:
     if isinstance(value, Tensor):
         own = value.dtype
-        eligible = (
-            own.is_floating_point
-            and own is not dtypes.float64
-            and own is not target
-            and value.device.type == kind
-        )
-        return value.to(target) if eligible else value
+        eligible = own.is_floating_point and own is not dtypes.float64 and value.device.type == kind
+        return value.to(target) if eligible and own is not target else value  # type: ignore[attr-defined]
     if isinstance(value, (list, tuple)):
         return type(value)(_cast(v, target, kind) for v in value)
     return value

@@ -214,7 +214,7 @@ class _LRScheduler(LRScheduler):
 
 
 def _watch_steps(optimizer: Optimizer) -> None:
-    """Have ``optimizer.step`` leave a note, so that a schedule can tell if it is called in the right order."""
+    """Have ``optimizer.step`` leave a note, so that a schedule can tell if it is called in order."""
     step = optimizer.step
     if hasattr(step, "_wrapped_by_lr_sched"):
         return
