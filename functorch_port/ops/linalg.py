@@ -579,7 +579,7 @@ def norm(
     if p == "nuc":
         return matrix_norm(input, "nuc", (0, 1) if dim is None else dim, keepdim, dtype=dtype)
     if isinstance(p, str) and p != "fro":
-        raise RuntimeError(f"only valid string values are 'fro' and 'nuc', found {p}")
+        raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")
     return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from ..core import bind, dtypes
-from ..core.promotion import cast
+from ..core.promotion import cast, promote_types
 from ..core.registry import Array, Scalar, composite, op
 from ..core.tensor import Tensor
 from ._common import (
@@ -126,12 +126,13 @@ def _variance(
 ) -> tuple[jax.Array, jax.Array]:
     """Variance and mean, both in the type to compute in."""
     if not is_inexact(input.dtype):
-        raise RuntimeError(f"{name} only support floating point and complex dtypes")
+        who = "std and var" if name in ("std", "var") else name
+        raise RuntimeError(f"{who} only support floating point and complex dtypes")
     x = input.astype(wide(input.dtype))
     dims, count = wrap_dims(dim, x.ndim), _count(x, dim)
     if count - correction <= 0:
         warnings.warn(
-            f"{name.split()[0]}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
             "factor (input numel divided by output numel).",
             UserWarning,
             stacklevel=2,
@@ -163,7 +164,7 @@ def var(
 ):
     """The variance: squared deviations from the mean, summed and divided by ``count - correction``."""
     dim, correction = _correction(dim, unbiased, correction)
-    return _variance("std and var", input, dim, correction, keepdim)[0].astype(_real_of(input.dtype))
+    return _variance("var", input, dim, correction, keepdim)[0].astype(_real_of(input.dtype))
 
 
 @op()
@@ -177,7 +178,7 @@ def std(
 ):
     """The standard deviation; its gradient is 0 where it is 0."""
     dim, correction = _correction(dim, unbiased, correction)
-    variance = _variance("std and var", input, dim, correction, keepdim)[0]
+    variance = _variance("std", input, dim, correction, keepdim)[0]
     return sqrt_flat_at_zero(variance).astype(_real_of(input.dtype))
 
 
@@ -192,7 +193,7 @@ def var_mean(
 ):
     """Variance and mean."""
     dim, correction = _correction(dim, unbiased, correction)
-    variance, average = _variance("std and var", input, dim, correction, keepdim)
+    variance, average = _variance("var_mean", input, dim, correction, keepdim)
     return variance.astype(_real_of(input.dtype)), average.astype(input.dtype)
 
 
@@ -207,7 +208,7 @@ def std_mean(
 ):
     """Standard deviation and mean."""
     dim, correction = _correction(dim, unbiased, correction)
-    variance, average = _variance("std and var", input, dim, correction, keepdim)
+    variance, average = _variance("std_mean", input, dim, correction, keepdim)
     return sqrt_flat_at_zero(variance).astype(_real_of(input.dtype)), average.astype(input.dtype)
 
 
@@ -580,11 +581,21 @@ def vector_norm(
         raise RuntimeError(
             f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {type_name(x)}"
         )
+    if dtype is not None and not can_cast_without_loss(x.dtype, dtype.np):
+        raise RuntimeError(
+            f"linalg.vector_norm: the dtype of the input ({type_name(x)}) should be convertible without narrowing to the "
+            f"specified dtype ({dtype.scalar_name})"
+        )
     if x.size == 0 and (ord < 0 or ord == math.inf):
         _check_empty_norm(x, ord, dim)
     y = x if dtype is None else x.astype(dtype.np)
     out = vector_norm_of(y.astype(wide(y.dtype)), ord, wrap_dims(dim, x.ndim), keepdim)
     return out.astype(_real_of(y.dtype))
+
+
+def can_cast_without_loss(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
+    """Whether every value of one float type is one of the other."""
+    return dtypes.from_np(target) is promote_types(dtypes.from_np(source), dtypes.from_np(target))
 
 
 def _check_empty_norm(x: jax.Array, ord: float, dim: Dims) -> None:

@@ -1,0 +1,12 @@
+"""Special functions: those of PyTorch's `torch.special` that are there so far.
+
+Reference: https://docs.pytorch.org/docs/stable/special.html
+"""
+
+from __future__ import annotations
+
+from .core.bind import namespaces as _namespaces
+
+globals().update(_namespaces["special"])
+
+__all__ = sorted(_namespaces["special"])
