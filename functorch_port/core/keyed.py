@@ -70,6 +70,14 @@ def _normal(
     return _cast(out * std + mean, d)
 
 
+def _truncated_normal(
+    key: jax.Array, shape: Shape, d: dtype, mean: Any, std: Any, low: Any, high: Any
+) -> jax.Array:
+    work = _float(d)
+    cut = jax.random.truncated_normal(key, (low - mean) / std, (high - mean) / std, shape, work)
+    return _cast(jnp.clip(cut * std + mean, low, high), d)
+
+
 def _integers(key: jax.Array, shape: Shape, d: dtype, low: int, high: int) -> jax.Array:
     span = high - low
     if span <= 1 << 32 or not jax.config.jax_enable_x64:
@@ -124,6 +132,7 @@ def _permutation(key: jax.Array, shape: Shape, d: dtype) -> jax.Array:
 _KINDS = {
     "uniform": _uniform,
     "normal": _normal,
+    "truncated_normal": _truncated_normal,
     "integers": _integers,
     "full_range": _full_range,
     "bernoulli": _bernoulli,

@@ -121,12 +121,34 @@ class Stream:
         pairs = (n - start + 1) // 2
         if pairs:
             u = self.uniform53(2 * pairs)
-            radius, angle = np.sqrt(-2 * np.log1p(-u[1::2])), 2 * np.pi * u[0::2]
-            both = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).ravel()
+            radius, angle = np.sqrt(-2 * _libm(math.log1p, -u[1::2])), 2 * np.pi * u[0::2]
+            cosine, sine = _libm(math.cos, angle), _libm(math.sin, angle)
+            both = np.stack([radius * cosine, radius * sine], axis=1).ravel()
             out[start:] = both[: n - start]
             if both.size > n - start:
                 self._cached_normal = float(both[-1])
         return out
+
+    def truncated_normal(self, n: int, d: dtype, mean: float, std: float, low: float, high: float) -> NDArray:
+        """Normal numbers in [low, high]: drawn until they fit, from a normal or (a narrow cut) a uniform."""
+        if accepts_normals(mean, std, low, high):
+            first, last = np.asarray(low).astype(d.np), np.asarray(high).astype(d.np)
+            out = self.normal(n, d, mean, std)
+            while np.any(outside := (out < first) | (out > last)):
+                out = np.where(outside, self.normal(n, d, mean, std), out)
+            return out
+        peak = -0.5 * ((max(low, min(mean, high)) - mean) / std) ** 2
+        out, pending = self.uniform(n, d, low, high), np.ones(n, np.bool_)
+        candidates = out
+        while True:
+            height = _log_density(candidates, d, mean, std, peak)
+            with np.errstate(divide="ignore"):
+                chance = np.log(self.uniform(n, d).astype(_wide(d))).astype(d.np)
+            pending = pending & (chance > height)
+            if not pending.any():
+                return out
+            candidates = self.uniform(n, d, low, high)
+            out = np.where(pending, candidates, out)
 
     def integers(self, n: int, d: dtype, low: int, high: int) -> NDArray:
         """Integers in [low, high): one word each, two when the range is 2**28 or more."""
@@ -173,13 +195,14 @@ class Stream:
 
     def permutation(self, n: int, d: dtype) -> NDArray:
         """0 .. n-1 in random order (Fisher-Yates, forward)."""
-        out = np.arange(n, dtype=np.int64).tolist()
+        out = np.arange(n, dtype=np.int64)
         if n > 1:
-            wide = n >= (1 << 32) // 20
-            left = np.arange(n, 1, -1, dtype=np.uint64)
-            for i, step in enumerate(((self.words64 if wide else self.words)(n - 1) % left).tolist()):
-                out[i], out[i + step] = out[i + step], out[i]
-        return np.array(out, np.int64).astype(d.np)
+            drawn = (self.words64 if n >= (1 << 32) // 20 else self.words)(n - 1)
+            steps = drawn % np.arange(n, 1, -1, dtype=np.uint64)
+            cells = memoryview(out)  # twice as fast to swap in as a list
+            for i, j in enumerate((steps.astype(np.int64) + np.arange(n - 1)).tolist()):
+                cells[i], cells[j] = cells[j], cells[i]
+        return out.astype(d.np)
 
     def poisson(self, rates: NDArray) -> NDArray:
         """Poisson numbers (float64) of the given rates; how many words one takes depends on chance."""
@@ -223,6 +246,27 @@ class Stream:
         return bytes(first + last)
 
 
+def accepts_normals(mean: float, std: float, low: float, high: float) -> bool:
+    """Whether enough of a normal distribution lies in [low, high] to draw from it and reject the rest."""
+    below, above = ((1 + math.erf((bound - mean) / std / math.sqrt(2))) / 2 for bound in (low, high))
+    return above - below > 0.3
+
+
+def _wide(d: dtype) -> type[np.floating[Any]]:
+    """The type that PyTorch's arithmetic on type ``d`` is done in."""
+    return np.float64 if d is dtypes.float64 else np.float32
+
+
+def _log_density(x: NDArray, d: dtype, mean: float, std: float, peak: float) -> NDArray:
+    """The logarithm of a normal density, less its value at the peak; rounded to ``d`` after each step."""
+    wide = _wide(d)
+    x = (x.astype(wide) - wide(mean)).astype(d.np)
+    x = (x.astype(wide) / wide(std)).astype(d.np).astype(wide)
+    x = (x * x).astype(d.np)
+    x = (x.astype(wide) * wide(-0.5)).astype(d.np)
+    return (x.astype(wide) - wide(peak)).astype(d.np)
+
+
 def _poisson(rate: float, uniform: Callable[[], float]) -> int:
     """One Poisson number: products of uniforms for small rates, else Hoermann's rejection (PTRS, 1993)."""
     if rate == 0:
@@ -246,6 +290,11 @@ def _poisson(rate: float, uniform: Callable[[], float]) -> int:
         bound = k * math.log(rate) - rate - math.lgamma(k + 1)
         if (math.log(v) if v else -math.inf) + math.log(inverse_alpha) - math.log(a / margin**2 + b) <= bound:
             return k
+
+
+def _libm(fn: Callable[[float], float], x: NDArray) -> NDArray:
+    """``fn`` of the C library, element by element: numpy's own can round differently in the last place."""
+    return np.fromiter(map(fn, x.tolist()), np.float64, x.size)
 
 
 def _digits(d: dtype) -> int:

@@ -22,12 +22,13 @@ from functorch_port.core import device as devices
 from functorch_port.core.dispatch import Plan, run
 from functorch_port.core.dtypes import dtype as DType
 from functorch_port.core.generator import Generator, default_generator, draw
+from functorch_port.core.mersenne import accepts_normals
 from functorch_port.core.registry import composite
 from functorch_port.core.symbolic import SymNumber
 from functorch_port.core.tensor import Tensor, wrap
 from functorch_port.ops._common import broadcast_shapes, check_expand
 
-__all__ = ["dropout_mask"]
+__all__ = ["dropout_mask", "trunc_normal_fill"]
 
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _C_NAMES = {
@@ -562,6 +563,11 @@ def uniform_(self: Tensor, *args: Any, generator: Generator | None = None, **kwa
     d = self.dtype
     self._check_inplace()
     _refuse_unless_inexact("check_uniform_bounds", d)
+    _check_bounds(low, high, d)
+    return _fill(self, "UniformBackward0", "uniform", generator, low=low, high=high)
+
+
+def _check_bounds(low: float, high: float, d: DType) -> None:
     limit = dtypes.finfo(d).max
     for label, value in (("from", low), ("to", high)):
         if not -limit <= value <= limit:
@@ -575,7 +581,27 @@ def uniform_(self: Tensor, *args: Any, generator: Generator | None = None, **kwa
             f"uniform_ expects to-from <= std::numeric_limits<{d.to_real().scalar_name}>::max(), but found "
             f"to={high:g} and from={low:g} which result in to-from to exceed the limit"
         )
-    return _fill(self, "UniformBackward0", "uniform", generator, low=low, high=high)
+
+
+def trunc_normal_fill(
+    tensor: Tensor, mean: float, std: float, low: float, high: float, generator: Generator | None = None
+) -> Tensor:
+    """Fill with normal numbers in [low, high]."""
+    d = tensor.dtype
+    tensor._check_inplace()
+    if accepts_normals(mean, std, low, high):
+        _check_std(std)
+        if tensor.numel():
+            _refuse_unless_inexact("normal_kernel_cpu", d)
+    else:
+        _refuse_unless_inexact("check_uniform_bounds", d)
+        _check_bounds(low, high, d)
+    if _is_meta(tensor._value):
+        return tensor
+    value = draw(
+        generator, "truncated_normal", tuple(tensor.shape), d, mean=mean, std=std, low=low, high=high
+    )
+    return _overwrite(tensor, "NormalBackward0", value)
 
 
 @composite("normal_", where="method")
@@ -584,7 +610,8 @@ def normal_(self: Tensor, *args: Any, generator: Generator | None = None, **kwar
     mean, std = _two("normal_", args, kwargs, ("mean", "std"), (0.0, 1.0))
     _check_std(std)
     self._check_inplace()
-    _refuse_unless_inexact("normal_kernel_cpu", self.dtype)
+    if self.numel():
+        _refuse_unless_inexact("normal_kernel_cpu", self.dtype)
     return _fill(self, "NormalBackward0", "normal", generator, mean=mean, std=std)
 
 
