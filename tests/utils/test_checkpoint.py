@@ -255,3 +255,54 @@ def test_inputs_without_gradient_warn_with_reentrant(t):
     with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
         y = t.utils.checkpoint.checkpoint(lambda v: v * 2, t.ones(1), use_reentrant=True)
     assert not y.requires_grad
+
+
+# Under compile.
+
+
+def training(use, **options):
+    """Three compiled steps with noise; returns the losses and the weights, and the compiled step."""
+    ft.manual_seed(5)
+    weights = [ft.randn(4, 4, dtype=ft.float64).div(2).requires_grad_() for _ in range(3)]
+    x = ft.randn(8, 4, dtype=ft.float64)
+
+    def block(h, w):
+        return ft.tanh(h @ w) * ft.bernoulli(ft.full((8, 4), 0.7, dtype=ft.float64))
+
+    def step(x):
+        h = x
+        for w in weights:
+            h = ft.utils.checkpoint.checkpoint(block, h, w, use_reentrant=False) if use else block(h, w)
+        loss = (h * h).sum()
+        for w in weights:
+            w.grad = None
+        loss.backward()
+        with ft.no_grad():
+            for w in weights:
+                w.sub_(0.1 * w.grad)
+        return loss
+
+    compiled = ft.compile(step, **options)
+    losses = [compiled(x).item() for _ in range(3)]
+    return [losses, *[w.tolist() for w in weights]], compiled
+
+
+@pytest.mark.parametrize("rng", ["jax", "torch"])
+def test_compiled_step_equals_the_plain_compiled_step(rng):
+    plain, _ = training(False, rng=rng)
+    checked, _ = training(True, rng=rng)
+    for a, b in zip(plain, checked):
+        torch.testing.assert_close(torch.tensor(a), torch.tensor(b), rtol=1e-12, atol=1e-14)
+
+
+def test_compiled_second_run_stands_behind_barriers():
+    """What keeps XLA from merging the two runs; on the CPU it removes the barriers all the same."""
+    import jax
+
+    def barriers(compiled):
+        (program,) = compiled.programs()
+        with jax.enable_x64(True):
+            return program.jit.lower(*program.avals()).as_text().count("optimization_barrier")
+
+    assert barriers(training(True)[1]) == 3
+    assert barriers(training(False)[1]) == 0
