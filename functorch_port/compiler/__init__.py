@@ -31,7 +31,7 @@ def reset() -> None:
     import gc
 
     for o in gc.get_objects():
-        if isinstance(o, Compiled):
+        if type(o) is Compiled:
             o.clear()
 
 

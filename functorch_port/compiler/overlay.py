@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber
@@ -28,6 +29,13 @@ _NUMBER = (int, float)
 def is_number(x: Any) -> bool:
     """A plain Python number that may become an input of the program (a bool is a flag, not a number)."""
     return type(x) in _NUMBER
+
+
+def is_concrete(value: Any) -> bool:
+    """Whether a Storage's value is an array that a program may take as an input."""
+    if isinstance(value, np.ndarray):
+        return True
+    return isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) and not value.is_deleted()
 
 
 class Overlay:
@@ -77,7 +85,7 @@ class Overlay:
             return cell._value
         tracer = self.tracers.get(cell)
         if tracer is None:
-            if isinstance(cell._value, jax.Array) and not isinstance(cell._value, jax.core.Tracer):
+            if is_concrete(cell._value):
                 self.missed.append(cell)
             return cell._value
         self.env[cell] = tracer

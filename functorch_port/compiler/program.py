@@ -18,7 +18,7 @@ from ..core import storage
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor, wrap
-from .overlay import Overlay, is_number, number_slots
+from .overlay import Overlay, is_concrete, is_number, number_slots
 from .slots import Slot
 
 __all__ = ["Program", "trace"]
@@ -68,8 +68,7 @@ def live_cells() -> list[Storage]:
     cells = []
     for o in gc.get_objects():
         if type(o) is Storage:
-            value = o._value
-            if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) and not value.is_deleted():
+            if is_concrete(o._value):
                 cells.append(o)
     return cells
 

@@ -83,7 +83,7 @@ class Slot:
 def find(cells: Iterable[Storage]) -> list[Slot]:
     """The places that hold tensors of these Storages."""
     wanted = set(cells)
-    tensors = [o for o in gc.get_objects() if isinstance(o, Tensor) and getattr(o, "_storage", None) in wanted]
+    tensors = [o for o in gc.get_objects() if issubclass(type(o), Tensor) and getattr(o, "_storage", None) in wanted]
     found: dict[Slot, None] = {}
     for tensor in tensors:
         for slot in _holders(tensor, tensors, 0):

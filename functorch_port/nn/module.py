@@ -625,7 +625,7 @@ class Module:
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Makes calls of this module run as one XLA program; takes what `functorch_port.compile` takes."""
-        from ..compile import compile as compile_function
+        from ..compiler import compile as compile_function
 
         self._compiled_call_impl = compile_function(self._call_impl, *args, **kwargs)
 
