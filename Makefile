@@ -21,11 +21,11 @@ lint: .venv-test/installed
 	$(TEST) -m ruff check .
 	$(TEST) -m mypy
 
-bench: .venv-test/installed  ## run the benchmarks: JSON and plots under out/
+bench: .venv-test/installed  ## run the benchmarks: JSON and plots under benchmarks/results/
 	$(TEST) benchmarks/run.py $(ARGS)
 
 clean:  ## remove the virtual environments, caches and outputs
-	rm -rf .venv .venv-test out build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv .venv-test out benchmarks/results build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps are newer than pyproject.toml once everything in it is installed.

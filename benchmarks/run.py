@@ -1,0 +1,92 @@
+"""Run the benchmarks: PyTorch against functorch_port against hand-written JAX, in one run on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import harness
+
+BENCHMARKS = {
+    "step": "step_time",
+    "ops": "op_overhead",
+    "calls": "call_overhead",
+    "startup": "startup",
+}
+EPILOG = """\
+what is measured
+  step     seconds per training step of two MLPs and a CNN: torch eager, torch.compile, functorch_port
+  eager and
+           compiled, hand-written JAX
+  ops      microseconds per eager operation, beside torch and raw jax.numpy
+  calls    what a compiled call costs on top of jax.jit, for 1 to 100 layers
+  startup  seconds to the first step in a fresh process, without and with cached programs
+
+how it is measured
+  All contestants of a case are in one process and take turns, so that a busy machine hits them alike.
+  Times are medians over the rounds, ratios are taken round by round; brackets hold the quartiles. A turn
+  is a block of calls with one wait at its end, as a training loop runs. PyTorch and XLA get the same
+  number of threads.
+
+examples
+  make bench                                        all of it, about ten minutes
+  python benchmarks/run.py --quick                  all of it, roughly, in about three
+  python benchmarks/run.py --only step --rounds 40  step times with tighter quartiles
+  python benchmarks/run.py --threads 1              everybody on one core
+"""
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=BENCHMARKS, metavar="NAME", help=f"some of: {', '.join(BENCHMARKS)}"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer rounds, no torch.compile; for a first look"
+    )
+    parser.add_argument("--rounds", type=int, help="turns per contestant (default: 15, quick: 5)")
+    parser.add_argument(
+        "--threads", type=int, default=harness.cores(), help="threads for each library (default: all cores)"
+    )
+    parser.add_argument(
+        "--no-torch-compile", action="store_true", help="leave out torch.compile, which compiles for minutes"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent / "results", help="folder for JSON and PNG"
+    )
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run what was asked for."""
+    options = arguments()
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    harness.limit_threads(max(1, min(options.threads, harness.cores())))
+    rounds = options.rounds or (5 if options.quick else 15)
+    effort = harness.Effort(
+        rounds=rounds,
+        block=0.08 if options.quick else 0.15,
+        starts=1 if options.quick else 3,
+        torch_compile=not (options.quick or options.no_torch_compile),
+    )
+    options.out.mkdir(parents=True, exist_ok=True)
+    for key in options.only or BENCHMARKS:
+        benchmark = importlib.import_module(BENCHMARKS[key])
+        harness.console.rule(benchmark.TITLE)
+        start = time.perf_counter()
+        benchmark.run(options.out, effort)
+        harness.console.print(f"[dim]{time.perf_counter() - start:.0f} s[/dim]\n")
+    harness.console.print(f"JSON and plots are in {options.out}")
+
+
+if __name__ == "__main__":
+    main()
