@@ -164,12 +164,15 @@ class Overlay:
     def guard_predicate(self, predicate: Callable[[dict[Any, Any]], Any], outcome: bool) -> None:
         self.predicates.append((predicate, outcome))
 
-    def host_draw(self, draw: Callable[[], Any]) -> Any:
-        """A random array from the host's stream, drawn again at every call of the compiled program."""
+    def host_draw(self, draw: Any) -> Any:
+        """A random array from the host's stream, drawn at every call of the compiled program and not yet.
+
+        The constant that stands for it has at least one dimension, as JAX would write a 0-dim one into the program.
+        """
         with jax.ensure_compile_time_eval():
-            array = jnp.asarray(draw())
-        self.draws.append((draw, array))
-        return array
+            stand_in = jnp.zeros(draw.shape or (1,), draw.dtype.np)
+        self.draws.append((draw, stand_in))
+        return jax.lax.optimization_barrier(stand_in).reshape(draw.shape)
 
     def data_dependent(self, name: str) -> str:
         return (

@@ -115,6 +115,7 @@ class Program:
         self.grad_inputs: list[Any] = []
         self.number_inputs: list[tuple[Any, Any, Any]] = []
         self.draws: list[Callable[[], Any]] = []
+        self.draw_inputs: list[int] = []
         self.cell_writes: list[tuple[Storage, int, int]] = []
         self.arg_writes: list[tuple[int, int, int]] = []
         self.grad_writes: list[tuple[Any, str, Any]] = []
@@ -211,7 +212,8 @@ class Program:
         kept += [env[name] for name in self.number_inputs]
         if self.draws:
             with storage.x64():
-                kept += [jnp.asarray(draw()) for draw in self.draws]
+                drawn = [draw() for draw in self.draws]  # all of them, in order: each moves the stream on
+                kept += [jnp.asarray(drawn[i]).reshape(drawn[i].shape or (1,)) for i in self.draw_inputs]
         return donated, kept
 
     def avals(self) -> tuple[list[Any], list[Any]]:
@@ -641,9 +643,10 @@ def _assemble(
     slot_writes = [(grad_of[c], "slot", i) for c, i, _ in program.cell_writes if c in grad_of]
     program.grad_writes = slot_writes + program.grad_writes
     program.cell_writes = [w for w in program.cell_writes if w[0] not in by_cell and w[0] not in grad_of]
-    draws = {id(array): draw for draw, array in overlay.draws}
-    drawn = [k for k, c in enumerate(closed.consts) if id(c) in draws]
-    program.draws = [draws[id(closed.consts[k])] for k in drawn]
+    place = {id(array): i for i, (_, array) in enumerate(overlay.draws)}
+    drawn = [k for k, c in enumerate(closed.consts) if id(c) in place]
+    program.draws = [draw for draw, _ in overlay.draws]
+    program.draw_inputs = [place[id(closed.consts[k])] for k in drawn]
     order = [k for kind in ("donated", "cell", "arg", "grad", "slot", "number") for k in places[kind]]
     _make_functions(program, closed, order, drawn)
     if program.boundary:
