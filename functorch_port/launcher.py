@@ -13,7 +13,6 @@ import io
 import os
 import runpy
 import sys
-from collections.abc import Callable
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import ModuleType, TracebackType
@@ -55,7 +54,6 @@ class _TorchFinder(MetaPathFinder):
         if fullname != "torch" and not fullname.startswith("torch."):
             return None
         module = _our_module(fullname)
-        _alias_loaded()
         return ModuleSpec(fullname, _Alias(module), is_package=hasattr(module, "__path__"))
 
 
@@ -71,6 +69,7 @@ class _Alias(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec  # the import system has just put the alias's there
+        _alias_loaded()  # not before: a name that appears while it is being looked for is loaded twice
 
 
 def _our_module(fullname: str) -> ModuleType:
@@ -92,29 +91,30 @@ def _alias_loaded() -> None:
     for name, module in list(sys.modules.items()):
         if name == _OURS or name.startswith(f"{_OURS}."):
             alias = "torch" + name[len(_OURS) :]
-            if alias not in sys.modules:
-                sys.modules[alias] = module
-                module.__getattr__ = _explain_missing(module)  # type: ignore[method-assign]
+            sys.modules.setdefault(alias, module)
+            if not isinstance(module.__dict__.get("__getattr__"), _Explain):
+                module.__getattr__ = _Explain(module)  # type: ignore[method-assign]
 
 
-def _explain_missing(module: ModuleType) -> Callable[[str], Any]:
-    """A module ``__getattr__`` that names what is missing; for ``from m import x`` as ImportError."""
-    own = module.__dict__.get("__getattr__")
+class _Explain:
+    """A module's ``__getattr__`` that names what is missing; for ``from m import x`` as ImportError."""
 
-    def __getattr__(name: str) -> Any:
-        if own is not None:
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+        self.own = module.__dict__.get("__getattr__")
+
+    def __call__(self, name: str) -> Any:
+        if self.own is not None:
             try:
-                return own(name)
+                return self.own(name)
             except AttributeError:
                 pass
         if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+            raise AttributeError(f"module {self.module.__name__!r} has no attribute {name!r}")
         caller = sys._getframe(1)
         if caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM:
-            raise ImportError(_missing(module, name), name=module.__name__)
-        raise AttributeError(_missing(module, name), name=name, obj=None)
-
-    return __getattr__
+            raise ImportError(_missing(self.module, name), name=self.module.__name__)
+        raise AttributeError(_missing(self.module, name))
 
 
 def _missing(module: ModuleType, name: str) -> str:
