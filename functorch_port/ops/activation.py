@@ -31,6 +31,18 @@ def _real(x: Any) -> None:
 
 
 @op(where="torch method F", inplace=True)
+def sigmoid(input: Array):
+    """``1 / (1 + exp(-input))``."""
+    return elementwise_float(lax.logistic, input)
+
+
+@op(where="torch method F", inplace=True)
+def tanh(input: Array):
+    """The hyperbolic tangent."""
+    return elementwise_float(jnp.tanh, input)
+
+
+@op(where="torch method F", inplace=True)
 def relu(input: Array):
     """``max(input, 0)``; the gradient at 0 is 0."""
     if input.dtype == np.bool_:
@@ -247,3 +259,16 @@ def glu(input: Array, dim: int = -1):
 def rrelu_with_noise(input: Array, noise: Array):
     """``input`` where positive, else times a slope of its own."""
     return _floating("rrelu_with_noise_out_cpu", lambda x, n: jnp.where(x > 0, x, x * n), input, noise)
+
+
+@op("_dropped", where="", node="MulBackward0")
+def dropped(input: Array, mask: Array, p: float):
+    """``input`` times a mask of zeros and ones, scaled so that the mean stays."""
+    scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
+    return input * (mask * np.asarray(scale, mask.dtype))
+
+
+@op("_alpha_dropped", where="", node="AddBackward0")
+def alpha_dropped(input: Array, mask: Array, scale: float, low: float, shift: float):
+    """``scale * input`` where the mask is 1 and ``low`` where it is 0, plus ``shift``."""
+    return input * mask * scale + (low * (1 - mask) + shift)

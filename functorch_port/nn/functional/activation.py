@@ -1,0 +1,211 @@
+"""Activation functions; `inplace=True` changes the input itself."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ...core.bind import function
+from ...core.tensor import Tensor
+from ._common import require_tensor, write
+
+_relu, _relu6, _hardtanh = function("relu"), function("relu6"), function("hardtanh")
+_leaky_relu, _elu, _selu, _celu = function("leaky_relu"), function("elu"), function("selu"), function("celu")
+_silu, _mish, _hardswish, _hardsigmoid = function("silu"), function("mish"), function("hardswish"), function("hardsigmoid")
+_threshold, _rrelu = function("threshold"), function("rrelu_with_noise")
+_softmax, _log_softmax = function("softmax"), function("log_softmax")
+
+relu_, elu_, selu_, celu_ = function("relu_"), function("elu_"), function("selu_"), function("celu_")
+leaky_relu_, hardtanh_, threshold_ = function("leaky_relu_"), function("hardtanh_"), function("threshold_")
+gelu, softplus, softsign, logsigmoid = function("gelu"), function("softplus"), function("softsign"), function("logsigmoid")
+tanhshrink, hardshrink, softshrink = function("tanhshrink"), function("hardshrink"), function("softshrink")
+prelu, glu, sigmoid, tanh = function("prelu"), function("glu"), function("sigmoid"), function("tanh")
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``max(input, 0)``.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.nn.functional.relu(torch.tensor([-1., 2.]))
+        tensor([0., 2.])
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.relu.html
+    """
+    require_tensor("relu", "input", 1, input)
+    return relu_(input) if inplace else _relu(input)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """``min(max(input, 0), 6)``.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.relu6.html
+    """
+    return write(input, _relu6(input)) if inplace else _relu6(input)
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """``input`` limited to ``[min_val, max_val]``.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.hardtanh.html
+    """
+    return hardtanh_(input, min_val, max_val) if inplace else _hardtanh(input, min_val, max_val)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """``input`` where positive, else ``negative_slope * input``.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.leaky_relu.html
+    """
+    return leaky_relu_(input, negative_slope) if inplace else _leaky_relu(input, negative_slope)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``input`` where positive, else ``alpha * (exp(input) - 1)``.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.elu.html
+    """
+    return elu_(input, alpha) if inplace else _elu(input, alpha)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """`elu` with the constants that keep mean 0 and variance 1.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.selu.html
+    """
+    return selu_(input) if inplace else _selu(input)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``input`` where positive, else ``alpha * (exp(input / alpha) - 1)``.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.celu.html
+    """
+    return celu_(input, alpha) if inplace else _celu(input, alpha)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * sigmoid(input)``.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.silu.html
+    """
+    return write(input, _silu(input)) if inplace else _silu(input)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * tanh(softplus(input))``.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.mish.html
+    """
+    return write(input, _mish(input)) if inplace else _mish(input)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * relu6(input + 3) / 6``.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.hardswish.html
+    """
+    return write(input, _hardswish(input)) if inplace else _hardswish(input)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """``relu6(input + 3) / 6``.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.hardsigmoid.html
+    """
+    return write(input, _hardsigmoid(input)) if inplace else _hardsigmoid(input)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """``input`` where above ``threshold``, else ``value``.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.threshold.html
+    """
+    return threshold_(input, threshold, value) if inplace else _threshold(input, threshold, value)
+
+
+def rrelu(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """`leaky_relu` whose slope is drawn from ``[lower, upper]`` per element in training, and their mean otherwise.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.rrelu.html
+    """
+    if lower > upper:
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
+    if not training:
+        out = _leaky_relu(input, (lower + upper) / 2)
+    else:
+        noise = function("empty_like")(input).detach().uniform_(lower, upper)  # type: ignore[attr-defined]
+        out = _rrelu(input, noise)
+    return write(input, out) if inplace else out
+
+
+def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        stacklevel=stacklevel + 1,
+    )
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """``exp(input)`` divided by its sum along ``dim``.
+
+    Args:
+        input: scores.
+        dim: the dimension that sums to 1.
+        dtype: cast to this first.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html
+    """
+    if dim is None:
+        dim = _implicit_dim("softmax", input.ndim, _stacklevel)
+    return _softmax(input, dim, dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """The logarithm of `softmax`.
+
+    Args:
+        input: scores.
+        dim: the dimension whose exponentials sum to 1.
+        dtype: cast to this first.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html
+    """
+    if dim is None:
+        dim = _implicit_dim("log_softmax", input.ndim, _stacklevel)
+    return _log_softmax(input, dim, dtype)
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """`softmax` of ``-input``.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmin.html
+    """
+    if dim is None:
+        dim = _implicit_dim("softmin", input.ndim, _stacklevel)
+    return _softmax(-input, dim, dtype)
+
+
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """A sample from the relaxed (or, with ``hard``, straight-through) categorical distribution.
+
+    Args:
+        logits: unnormalised log-probabilities.
+        tau: temperature.
+        hard: return one-hot vectors, differentiated as the soft sample.
+        dim: the dimension of the classes.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gumbel_softmax.html
+    """
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+    gumbels = -function("empty_like")(logits).detach().exponential_().log()  # type: ignore[attr-defined]
+    soft = _softmax((logits + gumbels) / tau, dim, None)
+    if not hard:
+        return soft
+    index = soft.max(dim, keepdim=True)[1]  # type: ignore[attr-defined]
+    sharp = function("zeros_like")(logits).scatter_(dim, index, 1.0)
+    return sharp - soft.detach() + soft

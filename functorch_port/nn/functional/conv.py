@@ -1,0 +1,88 @@
+"""Dense layers, convolutions and padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.bind import function
+from ...core.tensor import Tensor
+from ._common import require_tensor
+
+_linear_2d, _linear_nd = function("_linear_2d"), function("_linear_nd")
+_linear_2d_unbiased, _linear_nd_unbiased = function("_linear_2d_unbiased"), function("_linear_nd_unbiased")
+_linear_vector = function("_linear_vector")
+_constant_pad = function("constant_pad_nd")
+
+bilinear = function("bilinear")
+conv1d, conv2d, conv3d = function("conv1d"), function("conv2d"), function("conv3d")
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``input @ weight.T + bias``.
+
+    Args:
+        input: (..., in_features).
+        weight: (out_features, in_features).
+        bias: (out_features), or None.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.nn.functional.linear(torch.ones(1, 2), torch.tensor([[1., 2.]]), torch.tensor([3.]))
+        tensor([[6.]])
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.linear.html
+    """
+    require_tensor("linear", "input", 1, input)
+    require_tensor("linear", "weight", 2, weight)
+    if bias is not None:
+        return (_linear_2d if input.ndim == 2 else _linear_nd)(input, weight, bias)
+    if weight.ndim == 1:
+        return _linear_vector(input, weight)
+    return (_linear_2d_unbiased if input.ndim == 2 else _linear_nd_unbiased)(input, weight)
+
+
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """``input`` with something around it.
+
+    Args:
+        input: the tensor.
+        pad: (low, high) of the last dimension, then of the one before it, and so on; negative numbers cut off.
+        mode: "constant", "reflect", "replicate" or "circular".
+        value: what to fill with in "constant" mode; default 0.
+
+    Raises:
+        NotImplementedError: for an unknown mode, or a number of dimensions that the mode does not pad.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.nn.functional.pad(torch.tensor([[1., 2., 3.]]), (1, 1), "reflect")
+        tensor([[2., 1., 2., 3., 2.]])
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html
+    """
+    widths = tuple(int(p) for p in pad)
+    if len(widths) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if len(widths) > 2 * input.ndim:
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input dimension but got padding length "
+            f"{len(widths)} and input of dimension {input.ndim}"
+        )
+    if mode == "constant":
+        return _constant_pad(input, widths, 0 if value is None else value)
+    if value is not None and value != 0:
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    n = len(widths) // 2
+    if n not in (1, 2, 3) or input.ndim not in (n + 1, n + 2):
+        raise NotImplementedError(
+            f"Padding size {len(widths)} is not supported for {input.ndim}D input tensor.\n"
+            "Supported combinations for non-constant padding:\n"
+            "  - 2D or 3D input: padding size = 2 (pads last dimension)\n"
+            "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
+            "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
+        )
+    padding: Any = function(f"_{mode}_pad{n}d")
+    return padding(input, widths)

@@ -1,0 +1,26 @@
+"""Distances, similarities and normalization to unit length."""
+
+from __future__ import annotations
+
+from ...core.bind import function
+from ...core.tensor import Tensor
+
+cosine_similarity, pairwise_distance = function("cosine_similarity"), function("pairwise_distance")
+_unit_vectors = function("_unit_vectors")
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+    """``input`` divided by its p-norm along ``dim``.
+
+    Args:
+        input: the vectors.
+        p: exponent of the norm.
+        dim: the dimension of the vectors.
+        eps: norms below it count as ``eps``.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.normalize.html
+    """
+    dim = tuple(dim) if isinstance(dim, list) else dim  # type: ignore[assignment]
+    if out is None:
+        return _unit_vectors(input, p, dim, eps)
+    return _unit_vectors(input, p, dim, eps, out=out)

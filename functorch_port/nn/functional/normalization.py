@@ -1,0 +1,103 @@
+"""Normalization."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.bind import function
+from ...core.tensor import Tensor
+from ._common import require_tensor
+
+_train, _train_and_track, _evaluate = function("_batch_norm"), function("_batch_norm_tracked"), function("_batch_norm_eval")
+_layer_norm, _group_norm, _rms_norm = function("layer_norm"), function("group_norm"), function("rms_norm")
+
+
+def _check_more_than_one(size: Sequence[int]) -> None:
+    values = size[0]
+    for n in size[2:]:
+        values *= n
+    if values == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {size}")
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: Any = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Mean 0 and variance 1 per channel (dimension 1), then scaled and shifted.
+
+    Args:
+        input: (N, C, ...).
+        running_mean, running_var: statistics used when not training; updated in place in training.
+        weight, bias: (C) or None.
+        training: use the batch's own statistics.
+        momentum: weight of the batch in the running statistics.
+        eps: added to the variance.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.batch_norm.html
+    """
+    require_tensor("batch_norm", "input", 1, input)
+    if not training:
+        for name, running in (("running_mean", running_mean), ("running_var", running_var)):
+            if running is None:
+                raise RuntimeError(f"{name} must be defined in evaluation mode")
+        return _evaluate(input, running_mean, running_var, weight, bias, eps)
+    _check_more_than_one(input.size())
+    if running_mean is None or running_var is None:
+        return _train(input, weight, bias, eps)
+    out, mean, var = _train_and_track(input, weight, bias, running_mean, running_var, momentum, eps)
+    running_mean._set_value(mean._value)
+    running_var._set_value(var._value)
+    return out
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Mean 0 and variance 1 over the last dimensions, then scaled and shifted elementwise.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.layer_norm.html
+    """
+    return _layer_norm(input, _shape("layer_norm", normalized_shape), weight, bias, eps)
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """Divided by the root of the mean square over the last dimensions, then scaled elementwise.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.rms_norm.html
+    """
+    return _rms_norm(input, _shape("rms_norm", normalized_shape), weight, eps)
+
+
+def _shape(name: str, normalized_shape: Any) -> tuple[int, ...]:
+    if isinstance(normalized_shape, int):
+        raise TypeError(f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not int")
+    return tuple(normalized_shape)
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Mean 0 and variance 1 per example and group of channels, then scaled and shifted per channel.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.group_norm.html
+    """
+    require_tensor("group_norm", "input", 1, input)
+    if input.ndim < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
+    size = input.shape
+    _check_more_than_one([size[0] * size[1] // num_groups, num_groups, *size[2:]])
+    return _group_norm(input, num_groups, weight, bias, eps)

@@ -1,0 +1,158 @@
+"""Batch normalization."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core import dtypes
+from ...core.creation import empty, ones, tensor, zeros
+from ...core.tensor import Tensor
+from .. import functional as F
+from .. import init
+from ..module import Module
+from ..parameter import Parameter
+
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
+
+
+class _BatchNorm(Module):
+    """Mean 0 and variance 1 per channel over the batch, then scaled and shifted per channel.
+
+    In training the batch's own statistics are used and taken into the running ones; in evaluation the running ones are
+    used. The running variance is the unbiased one.
+
+    Args:
+        num_features: number of channels.
+        eps: added to the variance.
+        momentum: weight of a batch in the running statistics; None averages over all batches.
+        affine: whether to scale and shift.
+        track_running_stats: False uses the batch's statistics always.
+        bias: whether to shift, with `affine`.
+        device, dtype: of parameters and buffers.
+    """
+
+    _version = 2
+    __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            value = Parameter(empty(num_features, device=device, dtype=dtype)) if wanted else None
+            self.register_parameter(name, value)
+        buffers: dict[str, Tensor | None] = dict.fromkeys(("running_mean", "running_var", "num_batches_tracked"))
+        if track_running_stats:
+            buffers["running_mean"] = zeros(num_features, device=device, dtype=dtype)
+            buffers["running_var"] = ones(num_features, device=device, dtype=dtype)
+            buffers["num_batches_tracked"] = tensor(0, dtype=dtypes.int64, device=device)
+        for name, buffer in buffers.items():
+            self.register_buffer(name, buffer)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Back to mean 0, variance 1, no batches seen."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Running statistics and parameters as they were at first."""
+        self.reset_running_stats()
+        if self.affine:
+            init.ones_(self.weight)
+            if self.bias is not None:
+                init.zeros_(self.bias)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        raise NotImplementedError
+
+    def _momentum_now(self) -> Any:
+        """Counts the batch; the weight it gets in the running statistics."""
+        if not (self.training and self.track_running_stats) or self.num_batches_tracked is None:
+            return 0.0 if self.momentum is None else self.momentum
+        self.num_batches_tracked.add_(1)
+        if self.momentum is not None:
+            return self.momentum
+        return 1.0 / self.num_batches_tracked.double()  # stays a tensor, so that it can be traced
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        momentum = self._momentum_now()
+        by_batch = self.training or (self.running_mean is None and self.running_var is None)
+        tracked = not self.training or self.track_running_stats
+        mean, var = (self.running_mean, self.running_var) if tracked else (None, None)
+        return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
+        version = local_metadata.get("version", None)
+        if (version is None or version < 2) and self.track_running_stats:
+            # state dicts from before the counter existed
+            own = self.num_batches_tracked
+            known = own is not None and not own.is_meta
+            state_dict.setdefault(f"{prefix}num_batches_tracked", own if known else tensor(0, dtype=dtypes.int64))
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalization of vectors or sequences, (N, C) or (N, C, L).
+
+    Example:
+        >>> import functorch_port as torch
+        >>> norm = torch.nn.BatchNorm1d(2)
+        >>> norm(torch.tensor([[1., 0.], [3., 0.]])).round(decimals=2)
+        tensor([[-1.,  0.],
+                [ 1.,  0.]], grad_fn=<RoundBackward1>)
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm1d.html
+    """
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() not in (2, 3):
+            raise ValueError(f"expected 2D or 3D input (got {input.dim()}D input)")
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalization of images, (N, C, H, W).
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html
+    """
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() != 4:
+            raise ValueError(f"expected 4D input (got {input.dim()}D input)")
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalization of volumes, (N, C, D, H, W).
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm3d.html
+    """
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() != 5:
+            raise ValueError(f"expected 5D input (got {input.dim()}D input)")

@@ -1,0 +1,193 @@
+"""Convolution layers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...core.creation import empty
+from ...core.tensor import Tensor
+from .. import functional as F
+from .. import init
+from .._conversion import ntuple
+from ..module import Module
+from ..parameter import Parameter
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d"]
+
+_PADDING_WORDS = ("same", "valid")
+_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
+
+class _ConvNd(Module):
+    """What the convolutions of all dimensions share.
+
+    Args:
+        in_channels, out_channels: channels of the input and the output.
+        kernel_size: size of the kernel, a number or one per dimension.
+        stride: step of the kernel.
+        padding: zeros (or what `padding_mode` says) on both sides; or "valid" (none) or "same" (as many as keep the size).
+        dilation: distance between the kernel's elements.
+        groups: number of independent groups of channels.
+        bias: whether to add a bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        device, dtype: of the parameters.
+    """
+
+    __constants__ = ["stride", "padding", "dilation", "groups", "padding_mode", "in_channels", "out_channels", "kernel_size"]
+    _dimensions: int
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        n = self._dimensions
+        _check_channels(in_channels, out_channels, groups)
+        stride, dilation = ntuple(stride, n), ntuple(dilation, n)
+        _check_padding(padding, stride, padding_mode)
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = ntuple(kernel_size, n)
+        self.stride = stride
+        self.padding = padding if isinstance(padding, str) else ntuple(padding, n)
+        self.dilation = dilation
+        self.transposed = False
+        self.output_padding = (0,) * n
+        self.groups = groups
+        self.padding_mode = padding_mode
+        self._reversed_padding_repeated_twice = self._padding_for_pad()
+        self.weight = Parameter(empty((out_channels, in_channels // groups, *self.kernel_size), device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def _padding_for_pad(self) -> list[int]:
+        """The padding as `functional.pad` takes it: (low, high) from the last dimension backwards."""
+        if isinstance(self.padding, tuple):
+            return [p for p in reversed(self.padding) for _ in range(2)]
+        out: list[int] = []
+        for d, k in zip(reversed(self.dilation), reversed(self.kernel_size), strict=False):
+            total = d * (k - 1) if self.padding == "same" else 0
+            out += [total // 2, total - total // 2]
+        return out
+
+    def reset_parameters(self) -> None:
+        """Draws weight and bias uniformly from ``[-1/sqrt(n), 1/sqrt(n)]``, n the inputs of one output."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan_in = self.weight[0].numel() if len(self.weight) else 0  # type: ignore[index]
+            if fan_in != 0:
+                bound = 1 / math.sqrt(fan_in)
+                init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        conv = _CONVOLUTIONS[self._dimensions]
+        if self.padding_mode == "zeros":
+            return conv(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
+        input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+        return conv(input, weight, bias, self.stride, 0, self.dilation, self.groups)
+
+    def extra_repr(self) -> str:
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        if self.padding != (0,) * len(self.padding):
+            text += f", padding={self.padding}"
+        if self.dilation != (1,) * len(self.dilation):
+            text += f", dilation={self.dilation}"
+        if self.groups != 1:
+            text += f", groups={self.groups}"
+        if self.bias is None:
+            text += ", bias=False"
+        if self.padding_mode != "zeros":
+            text += f", padding_mode={self.padding_mode}"
+        return text
+
+
+_CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+
+
+def _check_channels(in_channels: int, out_channels: int, groups: int) -> None:
+    if groups <= 0:
+        raise ValueError("groups must be a positive integer")
+    if in_channels % groups != 0:
+        raise ValueError("in_channels must be divisible by groups")
+    if out_channels % groups != 0:
+        raise ValueError("out_channels must be divisible by groups")
+
+
+def _check_padding(padding: Any, stride: tuple[int, ...], padding_mode: str) -> None:
+    if isinstance(padding, str):
+        if padding not in _PADDING_WORDS:
+            raise ValueError(f"Invalid padding string {padding!r}, should be one of {set(_PADDING_WORDS)}")
+        if padding == "same" and any(s != 1 for s in stride):
+            raise ValueError("padding='same' is not supported for strided convolutions")
+    if padding_mode not in _PADDING_MODES:
+        raise ValueError(f"padding_mode must be one of {set(_PADDING_MODES)}, but got padding_mode='{padding_mode}'")
+
+
+class Conv1d(_ConvNd):
+    """Convolution over sequences.
+
+    Shape:
+        (N, C, L) or (C, L); the weight is (out_channels, in_channels / groups, k).
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv1d.html
+    """
+
+    _dimensions = 1
+
+
+class Conv2d(_ConvNd):
+    """Convolution over images.
+
+    Args:
+        in_channels, out_channels: channels of the input and the output.
+        kernel_size, stride, padding, dilation: a number, or (height, width).
+        padding: zeros around the input; or "valid" (none) or "same" (as many as keep the size).
+        groups: number of independent groups of channels.
+        bias: whether to add a bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+
+    Shape:
+        (N, C, H, W) or (C, H, W); the weight is (out_channels, in_channels / groups, kh, kw).
+
+    Example:
+        >>> import functorch_port as torch
+        >>> conv = torch.nn.Conv2d(16, 33, (3, 5), stride=(2, 1), padding=(4, 2))
+        >>> conv(torch.ones(20, 16, 50, 100)).size()
+        torch.Size([20, 33, 28, 100])
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv2d.html
+    """
+
+    _dimensions = 2
+
+
+class Conv3d(_ConvNd):
+    """Convolution over volumes.
+
+    Shape:
+        (N, C, D, H, W) or (C, D, H, W); the weight is (out_channels, in_channels / groups, kd, kh, kw).
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv3d.html
+    """
+
+    _dimensions = 3

@@ -1,0 +1,591 @@
+"""Losses as layers. `reduction` is "none" (one loss per element or example), "mean" or "sum"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...core.tensor import Tensor
+from .. import functional as F
+from ..functional.loss import legacy_reduction
+from ..module import Module
+from .distance import PairwiseDistance
+
+__all__ = [
+    "BCELoss",
+    "BCEWithLogitsLoss",
+    "CosineEmbeddingLoss",
+    "CrossEntropyLoss",
+    "GaussianNLLLoss",
+    "HingeEmbeddingLoss",
+    "HuberLoss",
+    "KLDivLoss",
+    "L1Loss",
+    "MSELoss",
+    "MarginRankingLoss",
+    "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
+    "NLLLoss",
+    "PoissonNLLLoss",
+    "SmoothL1Loss",
+    "SoftMarginLoss",
+    "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
+]
+
+
+class _Loss(Module):
+    """A loss with a reduction.
+
+    Args:
+        size_average, reduce: the old spelling of `reduction`.
+        reduction: "none", "mean" or "sum".
+    """
+
+    __constants__ = ["reduction"]
+    reduction: str
+
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+        super().__init__()
+        self.reduction = legacy_reduction(size_average, reduce, reduction, stacklevel=4)
+
+
+class _WeightedLoss(_Loss):
+    """A loss with a weight per class (or element), kept as a buffer."""
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
+        self.weight: Tensor | None
+
+
+class L1Loss(_Loss):
+    """``|input - target|``.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.nn.L1Loss()(torch.tensor([1., 2.]), torch.tensor([1., 4.]))
+        tensor(1.)
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.L1Loss.html
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.l1_loss(input, target, reduction=self.reduction)
+
+
+class MSELoss(_Loss):
+    """``(input - target) ** 2``.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.nn.MSELoss()(torch.tensor([1., 2.]), torch.tensor([1., 4.]))
+        tensor(2.)
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.MSELoss.html
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.mse_loss(input, target, reduction=self.reduction)
+
+
+class SmoothL1Loss(_Loss):
+    """Squared error below `beta` (divided by it), absolute error beyond.
+
+    Args:
+        beta: where the two meet.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.SmoothL1Loss.html
+    """
+
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        beta: float = 1.0,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.beta = beta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+
+
+class HuberLoss(_Loss):
+    """Squared error below `delta`, `delta` times the absolute error beyond.
+
+    Args:
+        delta: where the two meet.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.HuberLoss.html
+    """
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        super().__init__(reduction=reduction)
+        self.delta = delta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+
+
+class NLLLoss(_WeightedLoss):
+    """Minus the log-probability of the target class.
+
+    Args:
+        weight: a factor per class; the mean is over the sum of the factors.
+        ignore_index: a target that counts nothing.
+
+    Shape:
+        input (N, C), (C) or (N, C, d1, ...); target the same without C.
+
+    Raises:
+        IndexError: for a target that is no class.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.NLLLoss.html
+    """
+
+    __constants__ = ["ignore_index", "reduction"]
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(weight, size_average, reduce, reduction)
+        self.ignore_index = ignore_index
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.nll_loss(
+            input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction
+        )
+
+
+class CrossEntropyLoss(_WeightedLoss):
+    """Cross entropy between scores and class indices or class probabilities.
+
+    Args:
+        weight: a factor per class; the mean is over the sum of the factors.
+        ignore_index: a class index that counts nothing.
+        label_smoothing: share of the target that is spread evenly over all classes.
+
+    Shape:
+        input (N, C), (C) or (N, C, d1, ...); target the same without C (indices), or the same (probabilities).
+
+    Raises:
+        IndexError: for a target that is no class.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.nn.CrossEntropyLoss()(torch.tensor([[1., 2., 3.]]), torch.tensor([2]))
+        tensor(0.4076)
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
+    """
+
+    __constants__ = ["ignore_index", "reduction", "label_smoothing"]
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(weight, size_average, reduce, reduction)
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(
+            input,
+            target,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+        )
+
+
+class BCELoss(_WeightedLoss):
+    """Cross entropy between probabilities and targets in [0, 1].
+
+    Args:
+        weight: factors that broadcast against the input.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.BCELoss.html
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
+
+
+class BCEWithLogitsLoss(_Loss):
+    """`BCELoss` of ``sigmoid(input)``, computed without loss of accuracy.
+
+    Args:
+        weight: factors that broadcast against the input.
+        pos_weight: factors of the positive part, one per class.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html
+    """
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        pos_weight: Tensor | None = None,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
+        self.register_buffer("pos_weight", pos_weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.binary_cross_entropy_with_logits(
+            input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction
+        )
+
+
+class KLDivLoss(_Loss):
+    """Kullback-Leibler divergence of log-probabilities from a target distribution.
+
+    Args:
+        reduction: "none", "mean" (over all elements), "batchmean" (over examples: the true divergence) or "sum".
+        log_target: the target is given as log-probabilities.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.KLDivLoss.html
+    """
+
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        log_target: bool = False,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.log_target = log_target
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+
+
+class PoissonNLLLoss(_Loss):
+    """Minus the log-likelihood of Poisson counts.
+
+    Args:
+        log_input: the rate is ``exp(input)``, otherwise ``input``.
+        full: add Stirling's approximation of the constant term.
+        eps: keeps the logarithm finite.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.PoissonNLLLoss.html
+    """
+
+    __constants__ = ["log_input", "full", "eps", "reduction"]
+
+    def __init__(
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        size_average: bool | None = None,
+        eps: float = 1e-8,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.log_input = log_input
+        self.full = full
+        self.eps = eps
+
+    def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
+        return F.poisson_nll_loss(
+            log_input, target, log_input=self.log_input, full=self.full, eps=self.eps, reduction=self.reduction
+        )
+
+
+class GaussianNLLLoss(_Loss):
+    """Minus the log-likelihood of normal variables.
+
+    Args:
+        full: add the constant term.
+        eps: least variance.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.GaussianNLLLoss.html
+    """
+
+    __constants__ = ["full", "eps", "reduction"]
+
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
+        super().__init__(None, None, reduction)
+        self.full = full
+        self.eps = eps
+
+    def forward(self, input: Tensor, target: Tensor, var: Any) -> Tensor:
+        return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
+
+
+class HingeEmbeddingLoss(_Loss):
+    """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1.
+
+    Args:
+        margin: the margin.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.HingeEmbeddingLoss.html
+    """
+
+    __constants__ = ["margin", "reduction"]
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
+
+
+class CosineEmbeddingLoss(_Loss):
+    """``1 - cos(input1, input2)`` where the target is 1, ``max(0, cos - margin)`` where it is -1.
+
+    Args:
+        margin: from -1 to 1.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.CosineEmbeddingLoss.html
+    """
+
+    __constants__ = ["margin", "reduction"]
+
+    def __init__(
+        self,
+        margin: float = 0.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+
+
+class MarginRankingLoss(_Loss):
+    """``max(0, -target * (input1 - input2) + margin)``.
+
+    Args:
+        margin: the margin.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.MarginRankingLoss.html
+    """
+
+    __constants__ = ["margin", "reduction"]
+
+    def __init__(
+        self,
+        margin: float = 0.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+
+
+class SoftMarginLoss(_Loss):
+    """``log(1 + exp(-target * input))``.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.SoftMarginLoss.html
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.soft_margin_loss(input, target, reduction=self.reduction)
+
+
+class MultiLabelSoftMarginLoss(_WeightedLoss):
+    """Binary cross entropy of logits, averaged over the classes.
+
+    Args:
+        weight: a factor per class.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiLabelSoftMarginLoss.html
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
+
+
+class MultiLabelMarginLoss(_Loss):
+    """``max(0, 1 - input[wanted] + input[other])`` over all pairs; targets list the wanted classes up to a -1.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiLabelMarginLoss.html
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
+
+
+class MultiMarginLoss(_WeightedLoss):
+    """Mean over the other classes of ``max(0, margin - input[target] + input[other]) ** p``.
+
+    Args:
+        p: 1 or 2.
+        margin: the margin.
+        weight: a factor per class.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiMarginLoss.html
+    """
+
+    __constants__ = ["p", "margin", "reduction"]
+
+    def __init__(
+        self,
+        p: int = 1,
+        margin: float = 1.0,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(weight, size_average, reduce, reduction)
+        if p not in (1, 2):
+            raise ValueError("only p == 1 and p == 2 supported")
+        if weight is not None and weight.dim() != 1:
+            raise ValueError(
+                f"MultiMarginLoss: expected weight to be None or 1D tensor, got {weight.dim()}D instead"
+            )
+        self.p = p
+        self.margin = margin
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.multi_margin_loss(
+            input, target, p=self.p, margin=self.margin, weight=self.weight, reduction=self.reduction
+        )
+
+
+class TripletMarginLoss(_Loss):
+    """``max(0, |anchor - positive| - |anchor - negative| + margin)``.
+
+    Args:
+        margin: greater than 0.
+        p: exponent of the norm.
+        eps: keeps the gradient finite where vectors are equal.
+        swap: also compare the positive with the negative, and take the nearer.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.TripletMarginLoss.html
+    """
+
+    __constants__ = ["margin", "p", "eps", "swap", "reduction"]
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        if margin <= 0:
+            raise ValueError(f"TripletMarginLoss: expected margin to be greater than 0, got {margin} instead")
+        self.margin = margin
+        self.p = p
+        self.eps = eps
+        self.swap = swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        return F.triplet_margin_loss(
+            anchor,
+            positive,
+            negative,
+            margin=self.margin,
+            p=self.p,
+            eps=self.eps,
+            swap=self.swap,
+            reduction=self.reduction,
+        )
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """`TripletMarginLoss` with a distance of the user's own.
+
+    Args:
+        distance_function: two tensors to distances; default `PairwiseDistance`.
+        margin: greater than 0.
+        swap: also compare the positive with the negative, and take the nearer.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.TripletMarginWithDistanceLoss.html
+    """
+
+    __constants__ = ["margin", "swap", "reduction"]
+
+    def __init__(
+        self,
+        *,
+        distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction=reduction)
+        if margin <= 0:
+            raise ValueError(
+                f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead"
+            )
+        self.distance_function = distance_function if distance_function is not None else PairwiseDistance()
+        self.margin = margin
+        self.swap = swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        return F.triplet_margin_with_distance_loss(
+            anchor,
+            positive,
+            negative,
+            distance_function=self.distance_function,
+            margin=self.margin,
+            swap=self.swap,
+            reduction=self.reduction,
+        )

@@ -1,0 +1,27 @@
+"""`torch.nn.modules.module`: where PyTorch keeps `Module` and the process-wide hooks."""
+
+from .._state_dict import EXTRA_STATE_KEY as _EXTRA_STATE_KEY_SUFFIX
+from .._state_dict import IncompatibleKeys as _IncompatibleKeys
+from ..hooks import register_module_backward_hook as register_module_backward_hook
+from ..hooks import register_module_buffer_registration_hook as register_module_buffer_registration_hook
+from ..hooks import register_module_forward_hook as register_module_forward_hook
+from ..hooks import register_module_forward_pre_hook as register_module_forward_pre_hook
+from ..hooks import register_module_full_backward_hook as register_module_full_backward_hook
+from ..hooks import register_module_full_backward_pre_hook as register_module_full_backward_pre_hook
+from ..hooks import register_module_module_registration_hook as register_module_module_registration_hook
+from ..hooks import register_module_parameter_registration_hook as register_module_parameter_registration_hook
+from ..module import Module as Module
+
+__all__ = [
+    "Module",
+    "_EXTRA_STATE_KEY_SUFFIX",
+    "_IncompatibleKeys",
+    "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]

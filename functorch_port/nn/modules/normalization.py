@@ -1,0 +1,180 @@
+"""Layer, group and root-mean-square normalization."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.creation import empty
+from ...core.tensor import Tensor
+from .. import functional as F
+from .. import init
+from ..module import Module
+from ..parameter import Parameter
+
+__all__ = ["GroupNorm", "LayerNorm", "RMSNorm"]
+
+
+def _shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
+    return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+
+
+class LayerNorm(Module):
+    """Mean 0 and variance 1 over the last dimensions, then scaled and shifted elementwise.
+
+    Args:
+        normalized_shape: sizes of the dimensions to normalize over (a number: the last one).
+        eps: added to the variance.
+        elementwise_affine: whether to scale and shift.
+        bias: whether to shift, with `elementwise_affine`.
+        device, dtype: of the parameters.
+
+    Shape:
+        (N, *) to (N, *).
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.nn.LayerNorm(2, elementwise_affine=False)(torch.tensor([[1., 3.]])).round(decimals=2)
+        tensor([[-1.,  1.]])
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LayerNorm.html
+    """
+
+    __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = _shape(normalized_shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
+            value = Parameter(empty(self.normalized_shape, device=device, dtype=dtype)) if wanted else None
+            self.register_parameter(name, value)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.elementwise_affine:
+            init.ones_(self.weight)
+            if self.bias is not None:
+                init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        affine = f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+        return f"{self.normalized_shape}, eps={self.eps}, {affine}"
+
+
+class RMSNorm(Module):
+    """Divided by the root of the mean square over the last dimensions, then scaled elementwise.
+
+    Args:
+        normalized_shape: sizes of the dimensions to normalize over (a number: the last one).
+        eps: added to the mean square; default: the machine epsilon of the input's type.
+        elementwise_affine: whether to scale.
+        device, dtype: of the parameter.
+
+    Shape:
+        (N, *) to (N, *).
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.RMSNorm.html
+    """
+
+    __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = _shape(normalized_shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        weight = Parameter(empty(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
+        self.register_parameter("weight", weight)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1."""
+        if self.elementwise_affine:
+            init.ones_(self.weight)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class GroupNorm(Module):
+    """Mean 0 and variance 1 per example and group of channels, then scaled and shifted per channel.
+
+    Args:
+        num_groups: number of groups.
+        num_channels: number of channels, a multiple of `num_groups`.
+        eps: added to the variance.
+        affine: whether to scale and shift.
+        bias: whether to shift, with `affine`.
+        device, dtype: of the parameters.
+
+    Shape:
+        (N, C, *) to (N, C, *).
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.GroupNorm.html
+    """
+
+    __constants__ = ["num_groups", "num_channels", "eps", "affine"]
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if num_channels % num_groups != 0:
+            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            value = Parameter(empty(num_channels, device=device, dtype=dtype)) if wanted else None
+            self.register_parameter(name, value)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.affine:
+            init.ones_(self.weight)
+            if self.bias is not None:
+                init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        sizes = f"{self.num_groups}, {self.num_channels}, eps={self.eps}"
+        return f"{sizes}, affine={self.affine}, bias={self.bias is not None}"

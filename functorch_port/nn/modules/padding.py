@@ -1,0 +1,85 @@
+"""Padding layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.tensor import Tensor
+from .. import functional as F
+from .._conversion import ntuple
+from ..module import Module
+
+__all__ = [f"{_kind}Pad{_n}d" for _kind in ("Zero", "Constant", "Reflection", "Replication", "Circular") for _n in (1, 2, 3)]
+
+
+class _PadNd(Module):
+    """Pads the last dimensions.
+
+    Args:
+        padding: a number for all sides, or (low, high) of the last dimension, then of the one before it, and so on.
+    """
+
+    __constants__ = ["padding"]
+    _dimensions: int
+    _mode: str
+
+    def __init__(self, padding: Any) -> None:
+        super().__init__()
+        self.padding = ntuple(padding, 2 * self._dimensions)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pad(input, self.padding, self._mode)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class _ConstantPadNd(_PadNd):
+    """Pads with a constant.
+
+    Args:
+        padding: a number for all sides, or (low, high) per dimension from the last one backwards.
+        value: what to fill with.
+    """
+
+    __constants__ = ["padding", "value"]
+
+    def __init__(self, padding: Any, value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pad(input, self.padding, "constant", self.value)
+
+    def extra_repr(self) -> str:
+        return f"padding={self.padding}, value={self.value}"
+
+
+class _ZeroPadNd(_ConstantPadNd):
+    """Pads with zeros.
+
+    Args:
+        padding: a number for all sides, or (low, high) per dimension from the last one backwards.
+    """
+
+    def __init__(self, padding: Any) -> None:
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+def _layer(name: str, base: type[_PadNd], mode: str, n: int) -> type[_PadNd]:
+    reference = f"https://docs.pytorch.org/docs/stable/generated/torch.nn.{name}.html"
+    doc = f"{base.__doc__}\n    Reference:\n        {reference}\n    "
+    fields = {"_dimensions": n, "_mode": mode, "__doc__": doc, "__module__": __name__, "__qualname__": name}
+    return type(name, (base,), fields)
+
+
+ConstantPad1d, ConstantPad2d, ConstantPad3d = (_layer(f"ConstantPad{n}d", _ConstantPadNd, "constant", n) for n in (1, 2, 3))
+ZeroPad1d, ZeroPad2d, ZeroPad3d = (_layer(f"ZeroPad{n}d", _ZeroPadNd, "constant", n) for n in (1, 2, 3))
+ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = (_layer(f"ReflectionPad{n}d", _PadNd, "reflect", n) for n in (1, 2, 3))
+ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = (
+    _layer(f"ReplicationPad{n}d", _PadNd, "replicate", n) for n in (1, 2, 3)
+)
+CircularPad1d, CircularPad2d, CircularPad3d = (_layer(f"CircularPad{n}d", _PadNd, "circular", n) for n in (1, 2, 3))

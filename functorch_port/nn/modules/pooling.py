@@ -1,0 +1,315 @@
+"""Pooling layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.tensor import Tensor
+from .. import functional as F
+from ..module import Module
+
+__all__ = [
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
+    "AvgPool1d",
+    "AvgPool2d",
+    "AvgPool3d",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
+]
+
+
+class _MaxPoolNd(Module):
+    """Maximum over windows.
+
+    Args:
+        kernel_size: size of the windows.
+        stride: distance between windows; default `kernel_size`.
+        padding: (implicit) minus infinity on both sides, at most half of the window.
+        dilation: distance between the elements of a window.
+        return_indices: also return where the maxima were.
+        ceil_mode: let the last window hang over the end.
+    """
+
+    __constants__ = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
+    return_indices: bool
+    ceil_mode: bool
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = stride if stride is not None else kernel_size
+        self.padding = padding
+        self.dilation = dilation
+        self.return_indices = return_indices
+        self.ceil_mode = ceil_mode
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+
+    def extra_repr(self) -> str:
+        return (
+            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
+            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
+        )
+
+
+class MaxPool1d(_MaxPoolNd):
+    """Maximum over windows of a sequence, (N, C, L) or (C, L).
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool1d.html
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        return F.max_pool1d(input, *self._arguments())
+
+
+class MaxPool2d(_MaxPoolNd):
+    """Maximum over windows of an image, (N, C, H, W) or (C, H, W).
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.nn.MaxPool2d(2)(torch.arange(16.).view(1, 4, 4))
+        tensor([[[ 5.,  7.],
+                 [13., 15.]]])
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool2d.html
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        return F.max_pool2d(input, *self._arguments())
+
+
+class MaxPool3d(_MaxPoolNd):
+    """Maximum over windows of a volume, (N, C, D, H, W) or (C, D, H, W).
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool3d.html
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        return F.max_pool3d(input, *self._arguments())
+
+
+class _AvgPoolNd(Module):
+    """What the average poolings share."""
+
+    __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
+    kernel_size: Any
+    stride: Any
+    padding: Any
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool1d(_AvgPoolNd):
+    """Average over windows of a sequence, (N, C, L) or (C, L).
+
+    Args:
+        kernel_size: size of the windows.
+        stride: distance between windows; default `kernel_size`.
+        padding: zeros on both sides, at most half of the window.
+        ceil_mode: let the last window hang over the end.
+        count_include_pad: whether the zeros of the padding count.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool1d.html
+    """
+
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True
+    ) -> None:
+        super().__init__()
+        self.kernel_size = _single(kernel_size)
+        self.stride = _single(stride if stride is not None else kernel_size)
+        self.padding = _single(padding)
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
+
+
+def _single(value: Any) -> tuple[int, ...]:
+    return (value,) if isinstance(value, int) else tuple(value)
+
+
+class _AvgPool2dOr3d(_AvgPoolNd):
+    """Average over windows.
+
+    Args:
+        kernel_size: size of the windows.
+        stride: distance between windows; default `kernel_size`.
+        padding: zeros on both sides, at most half of the window.
+        ceil_mode: let the last window hang over the end.
+        count_include_pad: whether the zeros of the padding count.
+        divisor_override: divide by this instead of the window's size.
+    """
+
+    __constants__ = [*_AvgPoolNd.__constants__, "divisor_override"]
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = stride if stride is not None else kernel_size
+        self.padding = padding
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override
+
+    def _arguments(self) -> tuple[Any, ...]:
+        window = self.kernel_size, self.stride, self.padding
+        return *window, self.ceil_mode, self.count_include_pad, self.divisor_override
+
+
+class AvgPool2d(_AvgPool2dOr3d):
+    """Average over windows of an image, (N, C, H, W) or (C, H, W).
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool2d.html
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.avg_pool2d(input, *self._arguments())
+
+
+class AvgPool3d(_AvgPool2dOr3d):
+    """Average over windows of a volume, (N, C, D, H, W) or (C, D, H, W).
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool3d.html
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.avg_pool3d(input, *self._arguments())
+
+
+class _AdaptiveAvgPoolNd(Module):
+    """Averages over windows chosen so that the output has the size asked for.
+
+    Args:
+        output_size: a number or one per spatial dimension; None keeps the input's size.
+    """
+
+    __constants__ = ["output_size"]
+
+    def __init__(self, output_size: Any) -> None:
+        super().__init__()
+        self.output_size = output_size
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
+    """Averages a sequence, (N, C, L) or (C, L), down to a given length.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool1d.html
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.adaptive_avg_pool1d(input, self.output_size)
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
+    """Averages an image, (N, C, H, W) or (C, H, W), down to a given size.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.nn.AdaptiveAvgPool2d((5, 7))(torch.ones(1, 64, 8, 9)).size()
+        torch.Size([1, 64, 5, 7])
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool2d.html
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.adaptive_avg_pool2d(input, self.output_size)
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
+    """Averages a volume, (N, C, D, H, W) or (C, D, H, W), down to a given size.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool3d.html
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.adaptive_avg_pool3d(input, self.output_size)
+
+
+class _AdaptiveMaxPoolNd(Module):
+    """Maxima over windows chosen so that the output has the size asked for.
+
+    Args:
+        output_size: a number or one per spatial dimension; None keeps the input's size.
+        return_indices: also return where the maxima were.
+    """
+
+    __constants__ = ["output_size", "return_indices"]
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__()
+        self.output_size = output_size
+        self.return_indices = return_indices
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
+    """Maxima of a sequence, (N, C, L) or (C, L), for a given output length.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool1d.html
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
+    """Maxima of an image, (N, C, H, W) or (C, H, W), for a given output size.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool2d.html
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
+    """Maxima of a volume, (N, C, D, H, W) or (C, D, H, W), for a given output size.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool3d.html
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)

@@ -1,0 +1,41 @@
+"""Parameters as one vector, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...core.bind import function
+from ...core.tensor import Tensor
+
+__all__ = ["parameters_to_vector", "vector_to_parameters"]
+
+_cat = function("cat")
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All parameters in one vector, differentiably.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.parameters_to_vector.html
+    """
+    return _cat([p.view(-1) for p in parameters])  # type: ignore[attr-defined]
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Makes the parameters views of the parts of one vector.
+
+    Args:
+        vec: as `parameters_to_vector` gives it.
+        parameters: whose ``.data`` is replaced.
+
+    Raises:
+        TypeError: if ``vec`` is no Tensor.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.vector_to_parameters.html
+    """
+    if not isinstance(vec, Tensor):
+        raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")
+    start = 0
+    for param in parameters:
+        n = param.numel()
+        param.data = vec[start : start + n].view_as(param).data  # type: ignore[index]
+        start += n

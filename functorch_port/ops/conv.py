@@ -1,0 +1,291 @@
+"""Convolutions (NCHW data, OIHW weights, as PyTorch lays them out) and the dense layers `linear` and `bilinear`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from functorch_port.core.config import matmul_precision
+from functorch_port.core.registry import Array, op
+from functorch_port.ops._common import c_name, check_expand, numel, type_name
+
+Ints = int | tuple[int, ...]
+
+
+# convolution
+
+
+def _per_dim(value: Ints, n: int, what: str) -> tuple[int, ...]:
+    """One number per spatial dimension."""
+    values = (value,) if isinstance(value, int) else tuple(value)
+    if len(values) == 1:
+        return values * n
+    if len(values) != n:
+        raise RuntimeError(
+            f"expected {what} to be a single integer value or a list of {n} values to match the convolution dimensions, "
+            f"but got {what}={list(values)}"
+        )
+    return values
+
+
+def _padding(padding: Any, stride: tuple[int, ...], reach: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """(low, high) per spatial dimension; ``reach`` is the dilated kernel's extent less one."""
+    if isinstance(padding, str):
+        if padding == "valid":
+            return ((0, 0),) * len(reach)
+        if padding != "same":
+            raise RuntimeError(f"Invalid padding string: '{padding}'")
+        if any(s != 1 for s in stride):
+            raise RuntimeError("padding='same' is not supported for strided convolutions")
+        return tuple((r // 2, r - r // 2) for r in reach)
+    return tuple((p, p) for p in _per_dim(padding, len(reach), "padding"))
+
+
+def _check_arguments(pads: Any, stride: tuple[int, ...], dilation: tuple[int, ...], groups: int) -> None:
+    if groups <= 0:
+        raise RuntimeError("non-positive groups is not supported")
+    if any(low < 0 for low, _ in pads):
+        raise RuntimeError("negative padding is not supported")
+    if any(s <= 0 for s in stride):
+        raise RuntimeError("non-positive stride is not supported")
+    if any(d <= 0 for d in dilation):
+        raise RuntimeError(f"dilation should be greater than zero, but got {list(dilation)}")
+
+
+def _check_types(input: Any, weight: Any, bias: Any) -> None:
+    if bias is not None and bias.dtype != input.dtype:
+        raise RuntimeError(
+            f"Input type ({_type_word(input)}) and bias type ({_type_word(bias)}) should be the same"
+        )
+    if input.dtype != weight.dtype:
+        raise RuntimeError(f"expected scalar type {type_name(input)} but found {type_name(weight)}")
+
+
+def _type_word(x: Any) -> str:
+    """The C++ name that PyTorch's message uses."""
+    return {"Half": "c10::Half", "BFloat16": "c10::BFloat16", "Long": "long long"}.get(type_name(x), type_name(x).lower())
+
+
+def _check_shapes(name: str, input: Any, weight: Any, bias: Any, groups: int, n: int) -> None:
+    if input.ndim not in (n + 1, n + 2):
+        raise RuntimeError(
+            f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}"
+        )
+    shape = list(weight.shape)
+    if weight.ndim != n + 2:
+        raise RuntimeError(
+            f"expected stride to be a single integer value or a list of {weight.ndim - 2} values to match the convolution "
+            f"dimensions, but got stride={[1] * n}"
+        )
+    given = f"Given groups={groups}, "
+    if shape[0] < groups:
+        raise RuntimeError(
+            f"{given}expected weight to be at least {groups} at dimension 0, but got weight of size {shape} instead"
+        )
+    if shape[0] % groups:
+        raise RuntimeError(
+            f"{given}expected weight to be divisible by {groups} at dimension 0, but got weight of size [{shape}] instead"
+        )
+    channels = input.shape[-n - 1]
+    if channels != shape[1] * groups:
+        batched = list(input.shape) if input.ndim == n + 2 else [1, *input.shape]
+        raise RuntimeError(
+            f"{given}weight of size {shape}, expected input{batched} to have {shape[1] * groups} channels, "
+            f"but got {channels} channels instead"
+        )
+    if bias is not None and (bias.ndim != 1 or bias.shape[0] != shape[0]):
+        raise RuntimeError(
+            f"Given weight of size {shape}, expected bias to be 1-dimensional with {shape[0]} elements, "
+            f"but got bias of size {list(bias.shape)} instead"
+        )
+
+
+def _check_fits(sizes: tuple[int, ...], kernel: tuple[int, ...], pads: Any, reach: tuple[int, ...]) -> None:
+    padded = [size + low + high for size, (low, high) in zip(sizes, pads, strict=True)]
+    extent = [r + 1 for r in reach]
+    if any(p < e for p, e in zip(padded, extent, strict=True)):
+        raise RuntimeError(
+            f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). "
+            f"Kernel size: ({' x '.join(map(str, extent))}). Kernel size can't be greater than actual input size"
+        )
+
+
+def _one_more_row(x: jax.Array, w: jax.Array, **how: Any) -> jax.Array:
+    """An unpadded convolution computed with one row too many.
+
+    XLA's CPU compiler has a fast routine for convolutions that pad and a slow one for those that do not (2 to 3 times,
+    forward and for the weight's gradient), so on a CPU it pays to pad and to throw the row away.
+    """
+    pads = ((0, 1), *how.pop("padding")[1:])
+    y = lax.conv_general_dilated(x, w, padding=pads, **how)
+    return lax.slice_in_dim(y, 0, y.shape[2] - 1, axis=2)
+
+
+def _wants_one_more_row(x: Any, w: Any, pads: Any, stride: tuple[int, ...], groups: int) -> bool:
+    return (
+        x.dtype == np.float32
+        and x.ndim == 4
+        and groups == 1
+        and stride == (1, 1)
+        and pads == ((0, 0), (0, 0))
+        and numel(w.shape[2:]) > 1
+        and numel(w.shape[1:]) >= 64
+    )
+
+
+def _convolve(
+    name: str, n: int, input: Any, weight: Any, bias: Any, stride: Ints, padding: Any, dilation: Ints, groups: int
+) -> jax.Array:
+    """The convolution over ``n`` spatial dimensions of a batch or of one example."""
+    _check_shapes(name, input, weight, bias, groups, n)
+    _check_types(input, weight, bias)
+    strides, dilations = _per_dim(stride, n, "stride"), _per_dim(dilation, n, "dilation")
+    reach = tuple(d * (k - 1) for d, k in zip(dilations, weight.shape[2:], strict=True))
+    pads = _padding(padding, strides, reach)
+    _check_arguments(pads, strides, dilations, groups)
+    _check_fits(input.shape[-n:], weight.shape[2:], pads, reach)
+    batched = input if input.ndim == n + 2 else input[None]
+    how: dict[str, Any] = {
+        "window_strides": strides,
+        "padding": pads,
+        "rhs_dilation": dilations,
+        "feature_group_count": groups,
+        "dimension_numbers": _LAYOUTS[n],
+        "precision": matmul_precision(),
+    }
+
+    def plain(x: jax.Array, w: jax.Array) -> jax.Array:
+        return lax.conv_general_dilated(x, w, **how)
+
+    if _wants_one_more_row(batched, weight, pads, strides, groups):
+        out = lax.platform_dependent(batched, weight, cpu=lambda x, w: _one_more_row(x, w, **how), default=plain)
+    else:
+        out = plain(batched, weight)
+    if bias is not None:
+        out = out + bias.reshape(-1, *(1,) * n)
+    return out if input.ndim == n + 2 else out[0]
+
+
+_LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW"), 3: ("NCDHW", "OIDHW", "NCDHW")}
+
+
+def _conv_op(n: int) -> Any:
+    def conv(
+        input: Array,
+        weight: Array,
+        bias: Array | None = None,
+        stride: Ints = 1,
+        padding: Any = 0,
+        dilation: Ints = 1,
+        groups: int = 1,
+    ):
+        return _convolve(f"conv{n}d", n, input, weight, bias, stride, padding, dilation, groups)
+
+    conv.__name__ = f"conv{n}d"
+    conv.__doc__ = f"Convolution over {n} spatial dimension{'s' * (n > 1)}."
+    return op(f"conv{n}d", where="torch F", node="ConvolutionBackward0")(conv)
+
+
+conv1d, conv2d, conv3d = _conv_op(1), _conv_op(2), _conv_op(3)
+
+
+# dense layers
+
+
+def _matrix_product(x: Any, w: Any) -> jax.Array:
+    """``x @ w.T`` without the transposed copy."""
+    rows, columns = numel(x.shape[:-1]), x.shape[-1]
+    if columns != w.shape[1]:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({rows}x{columns} and {w.shape[1]}x{w.shape[0]})"
+        )
+    if x.dtype != w.dtype:
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {c_name(x)} != {c_name(w)}")
+    return lax.dot_general(x, w, (((x.ndim - 1,), (1,)), ((), ())), precision=matmul_precision())
+
+
+def _check_dense(input: Any, weight: Any) -> None:
+    if not input.ndim or not weight.ndim:
+        raise RuntimeError(
+            f"both arguments to linear need to be at least 1D, but they are {input.ndim}D and {weight.ndim}D"
+        )
+    if weight.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {weight.ndim}D")
+
+
+def _linear(input: Any, weight: Any, bias: Any) -> jax.Array:
+    _check_dense(input, weight)
+    if weight.ndim == 1:
+        raise RuntimeError("mat2 must be a matrix, got 1-D tensor")
+    out = _matrix_product(input, weight)
+    if bias.dtype != out.dtype:
+        raise RuntimeError(
+            f"self and mat2 must have the same dtype, but got {type_name(bias)} and {type_name(weight)}"
+        )
+    check_expand(bias.shape, out.shape)
+    return out + bias
+
+
+# PyTorch's graph differs by rank and bias, so there is one name for each; `nn.functional.linear` chooses.
+
+
+@op("_linear_2d", where="", node="AddmmBackward0", edges=("bias", "input", "t(weight)"))
+def linear(input: Array, weight: Array, bias: Array):
+    """``input @ weight.T + bias`` for a batch of vectors."""
+    return _linear(input, weight, bias)
+
+
+@op("_linear_nd", where="", node="ViewBackward0", edges=("bias", "input", "t(weight)"))
+def linear_nd(input: Array, weight: Array, bias: Array):
+    """``input @ weight.T + bias`` for any number of leading dimensions."""
+    return _linear(input, weight, bias)
+
+
+@op("_linear_2d_unbiased", where="", node="MmBackward0", edges=("input", "t(weight)"))
+def linear_unbiased(input: Array, weight: Array):
+    """``input @ weight.T`` for a batch of vectors."""
+    _check_dense(input, weight)
+    return _matrix_product(input, weight)
+
+
+@op("_linear_nd_unbiased", where="", node="UnsafeViewBackward0", edges=("input", "t(weight)"))
+def linear_nd_unbiased(input: Array, weight: Array):
+    """``input @ weight.T`` for any number of leading dimensions."""
+    return linear_unbiased(input, weight)
+
+
+@op("_linear_vector", where="", node="MvBackward0", edges=("input", "t(weight)"))
+def linear_vector(input: Array, weight: Array):
+    """``input @ weight`` with a weight that is a vector."""
+    _check_dense(input, weight)
+    rows, columns = numel(input.shape[:-1]), input.shape[-1]
+    if columns != weight.shape[0]:
+        raise RuntimeError(f"size mismatch, got input ({rows}), mat ({rows}x{columns}), vec ({weight.shape[0]})")
+    return lax.dot_general(input, weight, (((input.ndim - 1,), (0,)), ((), ())), precision=matmul_precision())
+
+
+@op(where="torch F", node="AddBackward0")
+def bilinear(input1: Array, input2: Array, weight: Array, bias: Array | None = None):
+    """``input1 @ weight[k] @ input2`` for every output ``k``, plus the bias."""
+    if input1.ndim != input2.ndim:
+        raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}")
+    for i, (a, b) in enumerate(zip(input1.shape[:-1], input2.shape[:-1], strict=True)):
+        if a != b:
+            raise RuntimeError(f"bilinear(): input batch dimensions do not match at dim {i}: got {a} and {b}")
+    for i, x in ((1, input1), (2, input2)):
+        if x.shape[-1] != weight.shape[i]:
+            raise RuntimeError(
+                f"bilinear(): input{i} size does not match weight size: got {x.shape[-1]} but expected {weight.shape[i]}"
+            )
+    if bias is not None and bias.shape[0] != weight.shape[0]:
+        raise RuntimeError(
+            f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected {weight.shape[0]}"
+        )
+    precision = matmul_precision()
+    half = lax.dot_general(input1, weight, (((input1.ndim - 1,), (1,)), ((), ())), precision=precision)  # (..., out, in2)
+    batch = tuple(range(input2.ndim - 1))
+    out = lax.dot_general(half, input2, (((half.ndim - 1,), (input2.ndim - 1,)), (batch, batch)), precision=precision)
+    return out if bias is None else out + bias

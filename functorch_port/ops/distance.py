@@ -1,0 +1,72 @@
+"""Distances and similarities between vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from functorch_port.core.promotion import promote
+from functorch_port.core.registry import Array, op
+from functorch_port.ops._common import broadcast_shapes, type_name, wrap_dim
+
+
+@op("cosine_similarity", where="torch F", node="SumBackward1")
+def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-08):
+    """The cosine of the angle between vectors along ``dim``; norms below ``eps`` count as ``eps``."""
+    shape = broadcast_shapes(x1.shape, x2.shape)
+    x1, x2 = promote(x1, x2)
+    if x1.dtype.kind in "biu":
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {type_name(x1)}")
+    x1, x2 = jnp.broadcast_to(x1, shape), jnp.broadcast_to(x2, shape)
+    dim = wrap_dim(dim, len(shape))
+    return jnp.sum(_unit(x1, dim, eps) * _unit(x2, dim, eps), dim)
+
+
+def _unit(x: jax.Array, dim: int, eps: float) -> jax.Array:
+    norm = safe_norm(x, 2.0, dim, keepdims=True)
+    # the floor is for safety only: the gradient passes as if it were not there
+    return x / (norm + jax.lax.stop_gradient(jnp.maximum(norm, eps) - norm))
+
+
+def safe_norm(x: jax.Array, p: float, dim: Any, keepdims: bool = False) -> jax.Array:
+    """The p-norm along ``dim``, with the gradient 0 at the origin."""
+    if p == 2:
+        square = jnp.sum(x * x, dim, keepdims=keepdims)
+        zero = square == 0
+        return jnp.where(zero, jnp.zeros((), x.dtype), jnp.sqrt(jnp.where(zero, jnp.ones((), x.dtype), square)))
+    if p == 1:
+        return jnp.sum(jnp.abs(x), dim, keepdims=keepdims)
+    if p == float("inf"):
+        return jnp.max(jnp.abs(x), dim, keepdims=keepdims)
+    if p == float("-inf"):
+        return jnp.min(jnp.abs(x), dim, keepdims=keepdims)
+    if p == 0:
+        return jnp.sum((x != 0).astype(x.dtype), dim, keepdims=keepdims)
+    powers = jnp.sum(jnp.abs(x) ** p, dim, keepdims=keepdims)
+    zero = powers == 0
+    return jnp.where(zero, jnp.zeros((), x.dtype), jnp.where(zero, jnp.ones((), x.dtype), powers) ** (1 / p))
+
+
+def cosine_of_loss(x1: jax.Array, x2: jax.Array) -> jax.Array:
+    """The cosine along the last dimension as `cosine_embedding_loss` has it: a small number is added to the squares."""
+    x1, x2 = promote(x1, x2)
+    eps = 1e-12
+    squares = (jnp.sum(x1 * x1, -1) + eps) * (jnp.sum(x2 * x2, -1) + eps)
+    return jnp.sum(x1 * x2, -1) / jnp.sqrt(squares)
+
+
+@op("pairwise_distance", where="torch F", node="NormBackward1")
+def pairwise_distance(x1: Array, x2: Array, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False):
+    """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
+    broadcast_shapes(x1.shape, x2.shape)
+    x1, x2 = promote(x1, x2)
+    return safe_norm(x1 - x2 + eps, p, -1, keepdims=keepdim)
+
+
+@op("_unit_vectors", where="", node="DivBackward0")
+def unit_vectors(input: Array, p: float, dim: Any, eps: float):
+    """``input`` divided by its p-norm along ``dim``, which counts as at least ``eps``."""
+    norm = safe_norm(input, p, dim, keepdims=True)
+    return input / jnp.where(norm < eps, jnp.asarray(eps, norm.dtype), norm)

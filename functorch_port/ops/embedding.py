@@ -1,0 +1,75 @@
+"""Looking up rows of a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from functorch_port.core.registry import Array, op
+from functorch_port.ops._common import INT64, check_index_range, int32_if_small
+
+_TYPE_NAMES = {
+    "float32": "torch.FloatTensor", "float64": "torch.DoubleTensor", "float16": "torch.HalfTensor", "int16": "torch.ShortTensor",
+    "int8": "torch.CharTensor", "uint8": "torch.ByteTensor", "bool": "CPUBoolType", "bfloat16": "torch.BFloat16Tensor",
+}  # fmt: skip
+
+
+def _check_rows(input: Any, weight: Any, padding_idx: int = -1) -> None:
+    """Eager: every index must name a row; PyTorch allows no negative ones here."""
+    values = np.asarray(input)
+    if values.size and (values.min() < 0 or values.max() >= weight.shape[0]):
+        raise IndexError("index out of range in self")
+
+
+def _rows(table: jax.Array, index: jax.Array) -> jax.Array:
+    return table.at[int32_if_small(index, table.shape[0])].get(mode="clip")
+
+
+@op("embedding", where="", node="EmbeddingBackward0", check=_check_rows)
+def embedding(input: Array, weight: Array, padding_idx: int = -1):
+    """Row ``input[i]`` of ``weight`` for every ``i``; the row ``padding_idx`` gets no gradient."""
+    if input.dtype.name not in ("int64", "int32"):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{_TYPE_NAMES.get(input.dtype.name, input.dtype.name)} instead (while checking arguments for embedding)"
+        )
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    rows = _rows(weight, input)
+    if padding_idx < 0:
+        return rows
+    padding = (input == padding_idx)[..., None]
+    return jnp.where(padding, lax.stop_gradient(rows), rows)
+
+
+def _check_renorm(weight: Any, input: Any, max_norm: float, norm_type: float) -> None:
+    _check_rows(input, weight)
+
+
+@op("embedding_renorm", where="", differentiable=False, check=_check_renorm)
+def embedding_renorm(weight: Array, input: Array, max_norm: float, norm_type: float):
+    """``weight`` with those of the rows in ``input`` scaled down whose norm is above ``max_norm``."""
+    norm = jnp.linalg.norm(weight, ord=norm_type, axis=1, keepdims=True)
+    used = jnp.zeros(weight.shape[0], bool).at[int32_if_small(input.reshape(-1), weight.shape[0])].set(True)
+    scaled = weight * (max_norm / (norm + 1e-7))
+    return jnp.where(used[:, None] & (norm > max_norm), scaled, weight).astype(weight.dtype)
+
+
+def _check_classes(input: Any, num_classes: int) -> None:
+    values = np.asarray(input)
+    if values.size and values.min() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    if values.size and values.max() >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+
+
+@op("one_hot", where="", differentiable=False, check=_check_classes)
+def one_hot(input: Array, num_classes: int):
+    """1 at position ``input[i]`` of a new last dimension, else 0."""
+    if input.dtype != INT64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    return (input[..., None] == jnp.arange(num_classes, dtype=input.dtype)).astype(INT64)

@@ -1,0 +1,469 @@
+"""Losses. Every op takes PyTorch's ``reduction``: "none", "mean" or "sum"."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from functorch_port.core.promotion import promote
+from functorch_port.core.registry import Array, op
+from functorch_port.ops._common import broadcast_shapes, compute, int32_if_small, not_implemented, type_name, wide
+from functorch_port.ops.distance import cosine_of_loss, pairwise_distance
+
+
+def _reduce(losses: jax.Array, reduction: str) -> jax.Array:
+    if reduction == "none":
+        return losses
+    if reduction == "sum":
+        return jnp.sum(losses, dtype=wide(losses.dtype)).astype(losses.dtype)
+    if reduction != "mean":
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    if losses.dtype.kind not in "fcV":
+        raise RuntimeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {type_name(losses)}"
+        )
+    return jnp.mean(losses, dtype=wide(losses.dtype)).astype(losses.dtype)
+
+
+def _pointwise(kernel: str, fn: Any, input: Any, target: Any, reduction: str) -> jax.Array:
+    """``fn`` of two tensors of a common type, elementwise, then reduced."""
+    broadcast_shapes(input.shape, target.shape)
+    input, target = promote(input, target)
+    if kernel:
+        not_implemented(kernel, input, kinds="biu")
+    return _reduce(compute(fn, input.dtype, input, target), reduction)
+
+
+def _not_below_zero(x: jax.Array) -> jax.Array:
+    """``max(x, 0)`` with PyTorch's gradient for `clamp_min`: 1 at 0."""
+    return jnp.where(x < 0, jnp.zeros((), x.dtype), x)
+
+
+# classification by class index
+
+
+def _class_dim(input: Any) -> int:
+    return 1 if input.ndim > 1 else 0
+
+
+def _check_targets(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, **_: Any) -> None:
+    """Eager: every target must name a class."""
+    if target.dtype.kind not in "iu" or not input.ndim:
+        return
+    values = np.asarray(target)
+    classes = input.shape[_class_dim(input)]
+    bad = values[((values < 0) | (values >= classes)) & (values != ignore_index)]
+    if bad.size:
+        raise IndexError(f"Target {bad.flat[0]} is out of bounds.")
+
+
+def _check_nll_types(input: Any, target: Any, weight: Any) -> None:
+    not_implemented("nll_loss_out_frame", input, kinds="biu")
+    if target.dtype.name not in ("int64", "uint8"):
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {type_name(target)}")
+    classes = input.shape[_class_dim(input)]
+    if weight is not None and weight.shape != (classes,):
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
+            f"shape: {list(weight.shape)}"
+        )
+    if weight is not None and weight.dtype != input.dtype:
+        raise RuntimeError(f"expected scalar type {type_name(input)} but found {type_name(weight)}")
+
+
+def _check_nll_shapes(input: Any, target: Any) -> None:
+    if input.ndim == 0 or (input.ndim > 1 and target.ndim == 0 and input.ndim != 2):
+        raise ValueError(f"Expected 1 or more dimensions (got {input.ndim})")
+    if input.ndim <= 2:
+        if target.ndim > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+        if input.ndim == 2 and (target.ndim == 0 or input.shape[0] != target.shape[0]):
+            found = target.shape[0] if target.ndim else 0
+            raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({found}).")
+        return
+    if target.ndim and input.shape[0] != target.shape[0]:
+        raise ValueError(
+            f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]})."
+        )
+    if input.ndim == 4:
+        if target.ndim != 3:
+            raise RuntimeError(
+                f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {target.ndim}"
+            )
+        if input.shape[2:] != target.shape[1:]:
+            raise RuntimeError(f"size mismatch (got input: {list(input.shape)} , target: {list(target.shape)}")
+        return
+    expected = [input.shape[0], *input.shape[2:]]
+    if list(target.shape) != expected:
+        raise RuntimeError(f"Expected target size {expected}, got {list(target.shape)}")
+
+
+@jax.custom_jvp
+def _pick(x: jax.Array, index: jax.Array) -> jax.Array:
+    """Element ``index`` along the class dimension. Its gradient compares instead of scattering: one fused pass."""
+    dim = _class_dim(x)
+    index = int32_if_small(index, x.shape[dim])
+    return jnp.take_along_axis(x, jnp.expand_dims(index, dim), dim, mode="clip").squeeze(dim)
+
+
+@_pick.defjvp
+def _pick_jvp(primals: Any, tangents: Any) -> Any:
+    x, index = primals
+    dim = _class_dim(x)
+    classes = lax.broadcasted_iota(index.dtype, x.shape, dim)
+    hit = jnp.expand_dims(index, dim) == classes
+    return _pick(x, index), jnp.sum(jnp.where(hit, tangents[0], 0), dim)
+
+
+def _one_target_each(input: Any, target: Any) -> Any:
+    """PyTorch takes a one-element target for a single unbatched example."""
+    return target.reshape(()) if input.ndim == 1 and target.ndim == 1 else target
+
+
+def _class_weights(input: Any, target: Any, weight: Any, ignore_index: int) -> tuple[jax.Array, jax.Array]:
+    """(targets with the ignored ones made 0, the weight of every example: 0 for an ignored one)."""
+    counted = target != ignore_index
+    safe = jnp.where(counted, target, 0).astype(target.dtype)
+    if weight is None:
+        return safe, counted.astype(wide(input.dtype))
+    rows = weight.at[int32_if_small(safe, weight.shape[0])].get(mode="clip").astype(wide(input.dtype))
+    return safe, jnp.where(counted, rows, 0)
+
+
+def _nll(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> jax.Array:
+    _check_nll_shapes(input, target)
+    _check_nll_types(input, target, weight)
+    target = _one_target_each(input, target) if reduction != "none" or target.ndim == 0 else target
+    dtype = input.dtype
+    x = input.astype(wide(dtype))
+    if input.ndim == 1 and target.ndim == 1:
+        return _nll(input[None], target, weight, ignore_index, reduction)
+    safe, weights = _class_weights(x, target, weight, ignore_index)
+    losses = jnp.where(weights != 0, -_pick(x, safe) * weights, 0)
+    if reduction == "mean":
+        return (jnp.sum(losses) / jnp.sum(weights)).astype(dtype)
+    return _reduce(losses, reduction).astype(dtype)
+
+
+@op("_nll_loss", where="", node="NllLossBackward0", edges=("input",), check=_check_targets)
+def nll_loss(
+    input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100, reduction: str = "mean"
+):
+    """Minus the input at the target's class, of log-probabilities of shape (N, C) or (C)."""
+    return _nll(input, target, weight, ignore_index, reduction)
+
+
+@op("_nll_loss_nd", where="", node="NllLoss2DBackward0", edges=("input",), check=_check_targets)
+def nll_loss_nd(
+    input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100, reduction: str = "mean"
+):
+    """`nll_loss` for (N, C, d1, d2, ...)."""
+    return _nll(input, target, weight, ignore_index, reduction)
+
+
+@op("_nll_loss_smoothed", where="", node="AddBackward0", edges=("input",), check=_check_targets)
+def nll_loss_smoothed(
+    input: Array, target: Array, weight: Array | None, ignore_index: int, reduction: str, label_smoothing: float
+):
+    """`nll_loss` mixed with the mean over all classes: cross entropy with smoothed labels, of log-probabilities."""
+    sharp = _nll(input, target, weight, ignore_index, reduction)
+    target = _one_target_each(input, target)
+    dim = _class_dim(input)
+    spread = -input.astype(wide(input.dtype))
+    if weight is not None:
+        spread = spread * weight.astype(spread.dtype).reshape(-1, *(1,) * (input.ndim - 1 - dim))
+    _, weights = _class_weights(input, target, weight, ignore_index)
+    smooth = jnp.where(target != ignore_index, jnp.sum(spread, dim), 0)
+    if reduction == "mean":
+        smooth = jnp.sum(smooth) / jnp.sum(weights)
+    else:
+        smooth = _reduce(smooth, reduction)
+    mixed = (1 - label_smoothing) * sharp.astype(smooth.dtype) + label_smoothing / input.shape[dim] * smooth
+    return mixed.astype(input.dtype)
+
+
+@op("_soft_cross_entropy", where="", node="DivBackward1")
+def soft_cross_entropy(
+    input: Array, target: Array, weight: Array | None, reduction: str, label_smoothing: float
+):
+    """Cross entropy of log-probabilities with a target that is a distribution over the classes."""
+    dim = _class_dim(input)
+    classes = input.shape[dim]
+    if weight is not None and weight.shape != (classes,):
+        raise RuntimeError(
+            f"cross_entropy: weight tensor should be defined either for all {classes} classes or no classes but got weight "
+            f"tensor of shape: {list(weight.shape)}"
+        )
+    input, target = promote(input, target)
+    dtype = input.dtype
+    x, t = input.astype(wide(dtype)), target.astype(wide(dtype))
+    if label_smoothing > 0:
+        t = t * (1 - label_smoothing) + label_smoothing / classes
+    products = x * t
+    if weight is not None:
+        products = products * weight.astype(x.dtype).reshape(-1, *(1,) * (input.ndim - 1 - dim))
+    losses = -jnp.sum(products, dim)
+    if reduction == "mean":
+        return (jnp.sum(losses) / (input.size // classes if input.size else 0 * 1.0)).astype(dtype)
+    return _reduce(losses, reduction).astype(dtype)
+
+
+# regression
+
+
+@op("_mse_loss", where="", node="MseLossBackward0")
+def mse_loss(input: Array, target: Array, reduction: str = "mean"):
+    """``(input - target) ** 2``."""
+    return _pointwise("mse_cpu", lambda x, t: (x - t) * (x - t), input, target, reduction)
+
+
+@op("_l1_loss", where="", node="MeanBackward0")
+def l1_loss(input: Array, target: Array, reduction: str = "mean"):
+    """``|input - target|``."""
+    return _pointwise("", lambda x, t: jnp.abs(x - t), input, target, reduction)
+
+
+@op("_smooth_l1_loss", where="", node="SmoothL1LossBackward0")
+def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: float = 1.0):
+    """Squared where the error is below ``beta``, absolute beyond."""
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+
+    def fn(x: jax.Array, t: jax.Array) -> jax.Array:
+        size = jnp.abs(x - t)
+        if beta == 0:
+            return size
+        return jnp.where(size < beta, 0.5 * size * size / beta, size - 0.5 * beta)
+
+    return _pointwise("smooth_l1_cpu", fn, input, target, reduction)
+
+
+@op("_huber_loss", where="", node="HuberLossBackward0")
+def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: float = 1.0):
+    """Squared where the error is below ``delta``, ``delta`` times the absolute error beyond."""
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+
+    def fn(x: jax.Array, t: jax.Array) -> jax.Array:
+        size = jnp.abs(x - t)
+        return jnp.where(size <= delta, 0.5 * size * size, delta * (size - 0.5 * delta))
+
+    return _pointwise("huber_cpu", fn, input, target, reduction)
+
+
+@op("_poisson_nll_loss", where="", node="MeanBackward0")
+def poisson_nll_loss(input: Array, target: Array, log_input: bool, full: bool, eps: float, reduction: str):
+    """Minus the log-likelihood of Poisson counts."""
+
+    def fn(x: jax.Array, t: jax.Array) -> jax.Array:
+        loss = jnp.exp(x) - t * x if log_input else x - t * jnp.log(x + eps)
+        if not full:
+            return loss
+        big = jnp.where(t > 1, t, jnp.ones((), t.dtype))  # Stirling's formula, for counts above 1 only
+        return loss + jnp.where(t > 1, big * jnp.log(big) - big + 0.5 * jnp.log(2 * math.pi * big), 0)
+
+    return _pointwise("", fn, input, target, reduction)
+
+
+def _check_variance(input: Any, target: Any, var: Any, full: bool, eps: float, reduction: str) -> None:
+    if (np.asarray(var) < 0).any():
+        raise ValueError("var has negative entry/entries")
+
+
+@op("_gaussian_nll_loss", where="", node="MeanBackward0", check=_check_variance)
+def gaussian_nll_loss(input: Array, target: Array, var: Array, full: bool, eps: float, reduction: str):
+    """Minus the log-likelihood of normal variables."""
+    input, target, var = promote(input, target, var)
+    # the floor under the variance is for safety only: the gradient passes as if it were not there
+    var = var + lax.stop_gradient(jnp.maximum(var, eps) - var)
+    losses = 0.5 * (jnp.log(var) + (input - target) ** 2 / var)
+    return _reduce(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
+
+
+# binary classification and distributions
+
+
+@jax.custom_jvp
+def _binary_entropy(x: jax.Array, t: jax.Array) -> jax.Array:
+    """Binary cross entropy of probabilities, with the logarithms kept above -100."""
+    log_x, log_rest = jnp.maximum(jnp.log(x), -100), jnp.maximum(jnp.log1p(-x), -100)
+    return (t - 1) * log_rest - t * log_x
+
+
+@_binary_entropy.defjvp
+def _binary_entropy_jvp(primals: Any, tangents: Any) -> Any:
+    x, t = primals
+    dx, dt = tangents
+    by_x = (x - t) / jnp.maximum((1 - x) * x, 1e-12)
+    return _binary_entropy(x, t), by_x * dx + (jnp.log1p(-x) - jnp.log(x)) * dt
+
+
+def _check_probabilities(input: Any, target: Any, **_: Any) -> None:
+    for what, value in (("input", input), ("target", target)):
+        values = np.asarray(value)
+        if values.dtype.kind == "f" and not ((values >= 0) & (values <= 1)).all():
+            raise RuntimeError(f"all elements of {what} should be between 0 and 1")
+
+
+@op("_binary_cross_entropy", where="", node="BinaryCrossEntropyBackward0", check=_check_probabilities)
+def binary_cross_entropy(input: Array, target: Array, weight: Array | None = None, reduction: str = "mean"):
+    """``-(target * log(input) + (1 - target) * log(1 - input))``."""
+    if target.dtype != input.dtype:
+        raise RuntimeError(f"Found dtype {type_name(target)} but expected {type_name(input)}")
+    losses = compute(_binary_entropy, input.dtype, input, target)
+    return _reduce(losses if weight is None else losses * weight, reduction)
+
+
+@op("_binary_cross_entropy_with_logits", where="", node="BinaryCrossEntropyWithLogitsBackward0")
+def binary_cross_entropy_with_logits(
+    input: Array, target: Array, weight: Array | None = None, reduction: str = "mean", pos_weight: Array | None = None
+):
+    """`binary_cross_entropy` of ``sigmoid(input)``, without its loss of accuracy."""
+    not_implemented("log_sigmoid_cpu", input, kinds="biuc")
+    if target.dtype.kind in "biu":
+        raise RuntimeError(f"result type {type_name(input)} can't be cast to the desired output type {type_name(target)}")
+    input, target = promote(input, target)
+    if pos_weight is not None:
+        broadcast_shapes(pos_weight.shape, target.shape)
+    x, t = input.astype(wide(input.dtype)), target.astype(wide(input.dtype))
+    scale = 1 if pos_weight is None else 1 + (pos_weight - 1) * t
+    losses = (1 - t) * x + scale * jax.nn.softplus(-x)
+    if weight is not None:
+        losses = losses * weight
+    return _reduce(losses.astype(input.dtype), reduction)
+
+
+@op("_kl_div", where="", node="MeanBackward0")
+def kl_div(input: Array, target: Array, reduction: str = "mean", log_target: bool = False):
+    """``target * (log(target) - input)`` with ``input`` a log-probability."""
+
+    def fn(x: jax.Array, t: jax.Array) -> jax.Array:
+        if log_target:
+            return jnp.exp(t) * (t - x)
+        positive = jnp.where(t > 0, t, jnp.ones((), t.dtype))
+        return jnp.where(t == 0, 0, t * jnp.log(positive)) - t * x
+
+    if reduction == "batchmean":
+        total = _pointwise("", fn, input, target, "sum")
+        return total / input.shape[0] if input.ndim else total
+    return _pointwise("", fn, input, target, reduction)
+
+
+@op("_soft_margin_loss", where="", node="SoftMarginLossBackward0")
+def soft_margin_loss(input: Array, target: Array, reduction: str = "mean"):
+    """``log(1 + exp(-target * input))``."""
+    return _pointwise("", lambda x, t: jax.nn.softplus(-t * x), input, target, reduction)
+
+
+@op("_multilabel_soft_margin_loss", where="", node="MeanBackward0")
+def multilabel_soft_margin_loss(input: Array, target: Array, weight: Array | None = None, reduction: str = "mean"):
+    """Binary cross entropy of logits, averaged over the classes (the last dimension)."""
+    losses = target * jax.nn.softplus(-input) + (1 - target) * jax.nn.softplus(input)
+    losses = losses if weight is None else losses * weight
+    return _reduce(jnp.sum(losses, -1) / input.shape[-1], reduction)
+
+
+# margins and embeddings
+
+
+@op("_hinge_embedding_loss", where="", node="MeanBackward0")
+def hinge_embedding_loss(input: Array, target: Array, margin: float = 1.0, reduction: str = "mean"):
+    """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1."""
+
+    def fn(x: jax.Array, t: jax.Array) -> jax.Array:
+        zero = jnp.zeros((), x.dtype)
+        return jnp.where(t == 1, zero, _not_below_zero(margin - x)) + jnp.where(t == -1, zero, x)
+
+    return _pointwise("", fn, input, target, reduction)
+
+
+@op("_cosine_embedding_loss", where="", node="MeanBackward0")
+def cosine_embedding_loss(input1: Array, input2: Array, target: Array, margin: float = 0.0, reduction: str = "mean"):
+    """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
+    if target.ndim > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    rank = target.ndim + 1
+    if input1.ndim != rank or input2.ndim != rank:
+        raise RuntimeError(
+            f"{target.ndim}D target tensor expects {rank}D input tensors, "
+            f"but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}."
+        )
+    cos = cosine_of_loss(input1, input2)
+    zero = jnp.zeros((), cos.dtype)
+    losses = jnp.where(target == 1, 1 - cos, zero) + jnp.where(target == -1, _not_below_zero(cos - margin), zero)
+    return _reduce(losses, reduction)
+
+
+@op("_margin_ranking_loss", where="", node="MeanBackward0")
+def margin_ranking_loss(input1: Array, input2: Array, target: Array, margin: float = 0.0, reduction: str = "mean"):
+    """``max(0, -target * (input1 - input2) + margin)``."""
+    broadcast_shapes(input1.shape, input2.shape, target.shape)
+    input1, input2, target = promote(input1, input2, target)
+    return _reduce(_not_below_zero(-target * (input1 - input2) + margin), reduction)
+
+
+@op("_triplet_margin_loss", where="", node="MeanBackward0")
+def triplet_margin_loss(
+    anchor: Array,
+    positive: Array,
+    negative: Array,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-06,
+    swap: bool = False,
+    reduction: str = "mean",
+):
+    """``max(0, |anchor - positive| - |anchor - negative| + margin)``."""
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
+            f"anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
+        )
+    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = jnp.minimum(far, pairwise_distance(positive, negative, p, eps))
+    return _reduce(_not_below_zero(margin + near - far), reduction)
+
+
+def _check_multi_margin(input: Any, target: Any, **_: Any) -> None:
+    values = np.asarray(target)
+    if values.size and (values.min() < 0 or values.max() >= input.shape[-1]):
+        raise RuntimeError("target out of range")
+
+
+@op("_multi_margin_loss", where="", node="MultiMarginLossBackward0", edges=("input",), check=_check_multi_margin)
+def multi_margin_loss(
+    input: Array, target: Array, p: int = 1, margin: float = 1.0, weight: Array | None = None, reduction: str = "mean"
+):
+    """Mean over the other classes of ``max(0, margin - input[target] + input[other]) ** p``."""
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    x, t = jnp.atleast_2d(input), jnp.atleast_1d(target)
+    hit = t[:, None] == jnp.arange(x.shape[1], dtype=t.dtype)
+    gap = margin - _pick(x, t)[:, None] + x
+    gap = jnp.where(hit | (gap <= 0), jnp.zeros((), x.dtype), gap)  # the gradient at 0 is 0
+    losses = gap if p == 1 else gap * gap
+    if weight is not None:
+        losses = losses * weight.at[t].get(mode="clip")[:, None]
+    losses = jnp.sum(losses, 1) / x.shape[1]
+    return _reduce(losses.reshape(target.shape) if reduction == "none" else losses, reduction)
+
+
+@op("_multilabel_margin_loss", where="", node="MultilabelMarginLossBackward0", edges=("input",))
+def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean"):
+    """``max(0, 1 - input[wanted] + input[other])`` over all pairs; a row of targets ends at its first -1."""
+    x, t = jnp.atleast_2d(input), jnp.atleast_2d(target)
+    classes = jnp.arange(x.shape[1], dtype=t.dtype)
+    listed = jnp.cumsum(t < 0, 1) == 0  # (N, C): before the end of the row's list
+    wanted = jnp.any(listed[:, :, None] & (t[:, :, None] == classes), 1)  # (N, C)
+    rows = jnp.take_along_axis(x, jnp.where(listed, t, 0), 1, mode="clip")  # (N, C): the wanted scores
+    gap = 1 - rows[:, :, None] + x[:, None, :]  # (N, wanted, other)
+    counts = listed[:, :, None] & ~wanted[:, None, :] & (gap > 0)
+    losses = jnp.sum(jnp.where(counts, gap, jnp.zeros((), x.dtype)), (1, 2)) / x.shape[1]
+    return _reduce(losses.reshape(input.shape[:-1]) if reduction == "none" else losses, reduction)

@@ -1,0 +1,211 @@
+"""Normalization: batch, layer, group and root-mean-square norm."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from functorch_port.core.promotion import cast
+from functorch_port.core.registry import Array, Scalar, op
+from functorch_port.ops._common import not_implemented, numel, wide
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _variance(x: jax.Array, dims: tuple[int, ...]) -> jax.Array:
+    """The (biased) variance along ``dims``, which are kept."""
+    centred = x - jnp.mean(x, dims, keepdims=True)
+    return jnp.mean(centred * centred, dims, keepdims=True)
+
+
+@_variance.defjvp
+def _variance_jvp(dims: tuple[int, ...], primals: Any, tangents: Any) -> Any:
+    (x,), (dx,) = primals, tangents
+    # the deviations sum to zero, so the mean's own derivative drops out: one reduction instead of two
+    centred = x - jnp.mean(x, dims, keepdims=True)
+    return _variance(x, dims), 2 * jnp.mean(centred * dx, dims, keepdims=True)
+
+
+def _moments(x: jax.Array, dims: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+    """Mean and (biased) variance along ``dims``, which are kept."""
+    return jnp.mean(x, dims, keepdims=True), _variance(x, dims)
+
+
+# batch norm: one mean and variance per channel (dimension 1)
+
+
+def _check_per_channel(input: Any, **params: Any) -> None:
+    channels = input.shape[1] if input.ndim > 1 else 0
+    for name, value in params.items():
+        if value is not None and value.size != channels:
+            raise RuntimeError(f"{name} should contain {channels} elements not {value.size}")
+    for value in params.values():
+        if value is not None and value.dtype != input.dtype:
+            if input.dtype.itemsize < 4 and value.dtype == np.float32:
+                continue  # half precision data with float32 parameters
+            raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
+
+
+def _per_channel(value: Any, ndim: int, dtype: Any) -> Any:
+    return value.astype(dtype).reshape(1, -1, *(1,) * (ndim - 2))
+
+
+def _scale_and_shift(x: jax.Array, weight: Any, bias: Any) -> jax.Array:
+    if weight is not None:
+        x = x * _per_channel(weight, x.ndim, x.dtype)
+    return x if bias is None else x + _per_channel(bias, x.ndim, x.dtype)
+
+
+def _by_batch(input: Any, weight: Any, bias: Any, eps: float) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(normalized by the batch's own statistics, the mean, the unbiased variance), the latter two per channel."""
+    not_implemented("batch_norm", input, kinds="biu")
+    x = input.astype(wide(input.dtype))
+    mean, var = _moments(x, (0, *range(2, x.ndim)))
+    out = _scale_and_shift((x - mean) * lax.rsqrt(var + eps), weight, bias)
+    count = numel(x.shape) // max(x.shape[1], 1)
+    return out.astype(input.dtype), mean.reshape(-1), var.reshape(-1) * (count / max(count - 1, 1))
+
+
+@op("_batch_norm", where="", node="NativeBatchNormBackward0", edges=("input", "weight", "bias"))
+def batch_norm(input: Array, weight: Array | None, bias: Array | None, eps: float):
+    """Normalized by the batch's own mean and variance per channel."""
+    _check_per_channel(input, weight=weight, bias=bias)
+    return _by_batch(input, weight, bias, eps)[0]
+
+
+@op("_batch_norm_tracked", where="", node="NativeBatchNormBackward0", edges=("input", "weight", "bias"))
+def batch_norm_tracked(
+    input: Array,
+    weight: Array | None,
+    bias: Array | None,
+    running_mean: Array,
+    running_var: Array,
+    momentum: Scalar,
+    eps: float,
+):
+    """`batch_norm`, and the running statistics with this batch taken in."""
+    _check_per_channel(input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    out, mean, var = _by_batch(input, weight, bias, eps)
+    return out, _moved(running_mean, mean, momentum), _moved(running_var, var, momentum)
+
+
+def _moved(running: Any, batch: jax.Array, momentum: Any) -> jax.Array:
+    batch = lax.stop_gradient(batch).astype(running.dtype)
+    momentum = cast(momentum, running.dtype)
+    return running * (1 - momentum) + batch * momentum
+
+
+@op("_batch_norm_eval", where="", node="NativeBatchNormBackward0", edges=("input", "weight", "bias"))
+def batch_norm_eval(
+    input: Array, running_mean: Array, running_var: Array, weight: Array | None, bias: Array | None, eps: float
+):
+    """Normalized by the running statistics."""
+    not_implemented("batch_norm", input, kinds="biu")
+    _check_per_channel(input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    dtype = wide(input.dtype)
+    x = input.astype(dtype)
+    mean = lax.stop_gradient(_per_channel(running_mean, x.ndim, dtype))
+    scale = lax.rsqrt(lax.stop_gradient(_per_channel(running_var, x.ndim, dtype)) + eps)
+    return _scale_and_shift((x - mean) * scale, weight, bias).astype(input.dtype)
+
+
+# layer norm and RMS norm: over the last dimensions
+
+
+def _check_normalized(name: str, input: Any, shape: tuple[int, ...], weight: Any, bias: Any = None) -> tuple[int, ...]:
+    """The dimensions to normalize over."""
+    listed = list(shape)
+    if not shape:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+            f"but got normalized_shape = {listed}"
+        )
+    for what, value in (("weight", weight), ("bias", bias)):
+        if value is not None and value.shape != shape:
+            raise RuntimeError(
+                f"Expected {what} to be of same shape as normalized_shape, but got {what} of shape {list(value.shape)} "
+                f"and normalized_shape = {listed}"
+            )
+    if input.shape[-len(shape) :] != shape:
+        star = "*, " if name == "layer_norm" else "*"
+        raise RuntimeError(
+            f"Given normalized_shape={listed}, expected input with shape [{star}{', '.join(map(str, shape))}], "
+            f"but got input of size{list(input.shape)}"
+        )
+    return tuple(range(input.ndim - len(shape), input.ndim))
+
+
+@op("layer_norm", where="torch", node="NativeLayerNormBackward0")
+def layer_norm(
+    input: Array,
+    normalized_shape: tuple[int, ...],
+    weight: Array | None = None,
+    bias: Array | None = None,
+    eps: float = 1e-05,
+    cudnn_enable: bool = True,
+):
+    """Mean 0 and variance 1 over the last dimensions, then scaled and shifted elementwise."""
+    dims = _check_normalized("layer_norm", input, tuple(normalized_shape), weight, bias)
+    not_implemented("LayerNormKernelImpl", input, kinds="biu")
+    for value in (weight, bias):
+        if value is not None and value.dtype != input.dtype:
+            if input.dtype.itemsize >= 4:
+                raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
+            if value.dtype != np.float32:
+                raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
+    dtype = wide(input.dtype)
+    x = input.astype(dtype)
+    mean, var = _moments(x, dims)
+    out = (x - mean) * lax.rsqrt(var + eps)
+    out = out if weight is None else out * weight.astype(dtype)
+    return (out if bias is None else out + bias.astype(dtype)).astype(input.dtype)
+
+
+@op("rms_norm", where="torch F", node="MulBackward0")
+def rms_norm(input: Array, normalized_shape: tuple[int, ...], weight: Array | None = None, eps: float | None = None):
+    """Divided by the root of the mean square over the last dimensions; ``eps`` defaults to that of the type."""
+    dims = _check_normalized("rms_norm", input, tuple(normalized_shape), weight)
+    not_implemented("rms_norm", input, kinds="biu")
+    dtype = wide(input.dtype)
+    x = input.astype(dtype)
+    eps = float(jnp.finfo(dtype).eps) if eps is None else eps
+    out = x * lax.rsqrt(jnp.mean(x * x, dims, keepdims=True) + eps)
+    return (out if weight is None else out * weight.astype(dtype)).astype(input.dtype)
+
+
+# group norm
+
+
+@op("group_norm", where="torch", node="NativeGroupNormBackward0", edges=("input", "weight", "bias"))
+def group_norm(
+    input: Array,
+    num_groups: int,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    eps: float = 1e-05,
+    cudnn_enabled: bool = True,
+):
+    """Mean 0 and variance 1 per example and group of channels, then scaled and shifted per channel."""
+    shape = list(input.shape)
+    if input.ndim < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
+    if shape[1] % num_groups:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{shape} and num_groups={num_groups}"
+        )
+    for what, value in (("weight", weight), ("bias", bias)):
+        if value is not None and value.shape != (shape[1],):
+            raise RuntimeError(
+                f"Expected {what} to be a vector of size equal to the number of channels in input, but got {what} of shape "
+                f"{list(value.shape)} and input of shape {shape}"
+            )
+    not_implemented("GroupNormKernelImpl", input, kinds="biu")
+    x = input.astype(wide(input.dtype)).reshape(shape[0], num_groups, -1)  # (N, G, C/G * ...)
+    mean, var = _moments(x, (2,))
+    out = ((x - mean) * lax.rsqrt(var + eps)).reshape(input.shape)
+    return _scale_and_shift(out, weight, bias).astype(input.dtype)
