@@ -406,7 +406,7 @@ class Op:
             return fn(**{n: _fill(s, values) for n, s in slots.items()}, **static)
 
         pure.__name__ = pure.__qualname__ = spec.name
-        node = spec.node if isinstance(spec.node, str) else spec.node(static["spec"])
+        node = spec.node if isinstance(spec.node, str) else spec.node(static)
         plan = Plan(pure, spec.name, node, spec)
         if spec.check is not None:
             check = spec.check

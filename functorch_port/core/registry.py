@@ -99,7 +99,7 @@ def op(
         differentiable: False if it is never recorded.
         returns: field names; the tuple output becomes ``torch.return_types.<name>``.
         varargs: the tuple parameter that collects trailing positional arguments, as in ``x.permute(0, 1)``.
-        node: the autograd node's name (default ``CamelCaseBackward0``), or a function of the static ``spec`` argument.
+        node: the autograd node's name (default ``CamelCaseBackward0``), or a function of the static arguments.
         check: called with the pure function's arguments before an eager run, to raise on bad values.
         eager: the output's shape depends on values: not jitted, an error inside ``compile``.
         edges: order of the autograd node's ``next_functions`` by parameter name; ``t(weight)`` puts a ``TBackward0`` between.

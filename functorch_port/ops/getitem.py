@@ -26,9 +26,9 @@ __all__ = ["getitem", "setitem"]
 _NODE_OF = {"i": "SelectBackward0", "s": "SliceBackward0", "n": "UnsqueezeBackward0", ":": "AliasBackward0"}
 
 
-def _basic_node(spec: tuple[Any, ...]) -> str:
+def _basic_node(static: dict[str, Any]) -> str:
     """PyTorch applies the parts one after the other: the last one that does something names the node."""
-    acting = [part[0] for part in spec if part[0] != ":"]
+    acting = [part[0] for part in static["spec"] if part[0] != ":"]
     return _NODE_OF[acting[-1] if acting else ":"]
 
 

@@ -32,6 +32,12 @@ from ._common import (
     wrap_dims,
 )
 
+
+def _node(name: str) -> Any:
+    """PyTorch numbers the nodes: ``SumBackward0`` reduces everything, ``SumBackward1`` over dimensions."""
+    return lambda static: f"{name}Backward{int(static.get('dim') is not None)}"
+
+
 # sums and products
 
 
@@ -48,7 +54,7 @@ def _reduce(fn: Any, input: jax.Array, dim: Dims, keepdim: bool, out: np.dtype[A
     return fn(input.astype(wide(out)), axis=dims, keepdims=keepdim).astype(out)
 
 
-@op()
+@op(node=_node("Sum"))
 def sum(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
     """The sum over ``dim`` (all dimensions by default)."""
     return _reduce(jnp.sum, input, dim, keepdim, _sum_dtype(input, dtype))
@@ -72,7 +78,7 @@ def _mean_dtype(input: jax.Array, dtype: dtypes.dtype | None) -> np.dtype[Any]:
     return chosen
 
 
-@op()
+@op(node=_node("Mean"))
 def mean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
     """The mean over ``dim`` (all dimensions by default)."""
     out = _mean_dtype(input, dtype)
@@ -97,7 +103,7 @@ def nanmean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dty
     return elementwise(lambda a, b: a / b, total, count.astype(wide(total.dtype)).astype(total.dtype))
 
 
-@op()
+@op(node=_node("Prod"))
 def prod(input: Array, dim: int | None = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
     """The product over ``dim`` (all dimensions by default)."""
     return _reduce(jnp.prod, input, dim, keepdim, _sum_dtype(input, dtype))

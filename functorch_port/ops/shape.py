@@ -206,14 +206,14 @@ def _squeeze_node(static: dict[str, Any]) -> str:
     )
 
 
-@op(view=True, inplace=True)
+@op(view=True, node=_squeeze_node)
 def squeeze(input: Array, dim: int | tuple[int, ...] | None = None):
     """Without the dimensions of size 1, or those of them that are in ``dim``."""
     dims = range(input.ndim) if dim is None else () if dim == () else wrap_dims(dim, input.ndim)
     return lax.squeeze(input, [d for d in dims if input.shape[d] == 1])
 
 
-@op(view=True, inplace=True)
+@op(view=True)
 def unsqueeze(input: Array, dim: int):
     """With a new dimension of size 1 before ``dim``."""
     return jnp.expand_dims(input, wrap_dim(dim, input.ndim + 1))
@@ -222,14 +222,14 @@ def unsqueeze(input: Array, dim: int):
 # permuting
 
 
-@op("transpose", "swapaxes", "swapdims", view=True, inplace=True)
+@op("transpose", "swapaxes", "swapdims", view=True)
 def transpose(input: Array, dim0: int, dim1: int):
     """Two dimensions exchanged."""
     a, b = wrap_dim(dim0, input.ndim), wrap_dim(dim1, input.ndim)
     return jnp.swapaxes(input, a, b) if input.ndim else input
 
 
-@op(view=True, inplace=True)
+@op(view=True)
 def t(input: Array):
     """A matrix transposed; vectors and 0-dim tensors as they are."""
     if input.ndim > 2:
@@ -307,6 +307,25 @@ Tensor.mH = _matrix_transpose("mH")  # type: ignore[attr-defined]
 def adjoint(input: Tensor) -> Tensor:
     """The last two dimensions exchanged, conjugated."""
     return input.mH  # type: ignore[attr-defined]
+
+
+def _reshaped_in_place(name: str) -> None:
+    """The in-place twin of a view op: the tensor looks at its Storage in another way, nothing is written."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        self._check_inplace()
+        seen = bind.function(name)(self, *args, **kwargs)
+        self._view = seen._view
+        self._requires_grad, self._grad_fn, self._output_nr = seen._requires_grad, seen._grad_fn, seen._output_nr
+        return self
+
+    method.__name__ = method.__qualname__ = f"{name}_"
+    method.__doc__ = f"In-place version of `{name}`."
+    composite(f"{name}_", where="method")(method)
+
+
+for _name in ("t", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze"):
+    _reshaped_in_place(_name)
 
 
 # expanding
@@ -906,9 +925,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
         view(x, tuple(n if d == i else 1 for d, n in enumerate(shape))).expand(shape)  # type: ignore[attr-defined]
         for i, x in enumerate(ordered)
     ]
-    if not swap:
-        return tuple(grids)
-    return tuple(grid.transpose(0, 1) for grid in (grids[1], grids[0], *grids[2:]))  # type: ignore[attr-defined]
+    return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
 
 
 @composite(where="torch")
