@@ -1,19 +1,31 @@
-"""The engine: walks the tape from the outputs to the leaves, the latest operation first, without recursion."""
+"""The engine: walks the tape from the outputs to the leaves, the latest operation first, without recursion.
+
+An operation is younger than those its inputs came from, so the nodes sorted by age are in a right order; no counting of
+dependencies is needed but for the leaves, which receive their gradient as soon as it is complete (as in PyTorch).
+A small graph that comes again and again runs as one program: see `replay`.
+"""
 
 from __future__ import annotations
 
-import heapq
+import operator
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from ..core import storage
 from ..core.tensor import Tensor, wrap
-from . import anomaly, grad_mode
+from . import anomaly, grad_mode, replay
 from .node import AccumulateGrad, Node, accumulator
 
 __all__ = ["backward", "grad"]
+
+#: (node, output number): where a gradient enters the walk, or is caught
+Place = tuple[Node, int]
+
+_age = operator.attrgetter("seq")
 
 
 @jax.jit
@@ -24,50 +36,111 @@ def _add(a: Any, b: Any) -> Any:
 def _sum(a: Any, b: Any) -> Any:
     """Add two gradients: arrays, or Tensors when the backward is recorded."""
     if isinstance(a, Tensor) or isinstance(b, Tensor):
-        return a + b
+        return _tensor(a) + _tensor(b)
     if storage.overlay is not None:
         return a + b
     with storage.x64():
         return _add(a, b)
 
 
-def _gradient_edge(tensor: Tensor) -> tuple[Node, int]:
-    if tensor.grad_fn is None:
-        return (accumulator(tensor), 0)
-    return (tensor._grad_fn, tensor._output_nr)
+def _tensor(value: Any) -> Tensor:
+    return value if isinstance(value, Tensor) else wrap(value)
 
 
-def _root_gradient(tensor: Tensor, gradient: Any, index: int, create_graph: bool) -> Any:
-    """Check the gradient given for an output, or make the implicit one of a scalar."""
-    if not tensor.requires_grad:
-        raise RuntimeError(f"element {index} of tensors does not require grad and does not have a grad_fn")
-    if gradient is None:
-        if tensor.numel() != 1:
-            raise RuntimeError("grad can be implicitly created only for scalar outputs")
-        if not tensor.is_floating_point():
-            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype}")
-        with storage.x64():
-            value = jax.numpy.ones(tensor.shape, tensor._value.dtype)
-        return wrap(value) if create_graph else value
-    if not isinstance(gradient, Tensor):
-        raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
-    if gradient.shape != tensor.shape:
-        raise RuntimeError(
-            f"Mismatch in shape: grad_output[{index}] has a shape of {gradient.shape} and output[{index}] has a shape of "
-            f"{tensor.shape}."
-        )
-    if gradient.is_complex() != tensor.is_complex():
-        raise RuntimeError(
-            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
-            f"grad_output[{index}] has a dtype of {gradient.dtype} and output[{index}] has a dtype of {tensor.dtype}."
-        )
-    if gradient.dtype != tensor.dtype:
-        gradient = gradient.to(tensor.dtype)
-    return gradient if create_graph else gradient._value
+def _array(value: Any) -> Any:
+    return value._value if isinstance(value, Tensor) else value
+
+
+# ------------------------------------------------------------------ arguments
+
+
+def _place(tensor: Tensor) -> Place:
+    node = tensor.grad_fn
+    return (accumulator(tensor), 0) if node is None else (node, tensor._output_nr)
 
 
 def _as_tuple(x: Any) -> tuple[Any, ...]:
-    return (x,) if x is None or isinstance(x, Tensor) else tuple(x)
+    return (x,) if isinstance(x, Tensor) else tuple(x)
+
+
+def _target_place(x: Any) -> Place:
+    """Where to catch the gradient of an ``inputs=`` element: a Tensor or a `GradientEdge`."""
+    if isinstance(x, Tensor):
+        return _place(x)
+    if isinstance(x, tuple) and len(x) > 1 and isinstance(x[0], Node):
+        return (x[0], x[1])
+    raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(x).__name__}")
+
+
+def _root_gradients(outputs: Sequence[Any], gradients: Sequence[Any], batched: bool = False) -> list[Any]:
+    """Check the gradients given for the outputs, and make the implicit ones of scalars."""
+    checked = []
+    for index, (output, gradient) in enumerate(zip(outputs, gradients)):
+        if gradient is None:
+            checked.append(_implicit(output) if isinstance(output, Tensor) and output.requires_grad else None)
+        elif not isinstance(gradient, Tensor):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
+        else:
+            checked.append(_fitting(gradient, output, index, batched) if isinstance(output, Tensor) else gradient)
+    if len(checked) < len(outputs):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(checked)} gradients")
+    return checked
+
+
+def _implicit(output: Tensor) -> Any:
+    value = output._value
+    if value.size != 1:
+        raise RuntimeError("grad can be implicitly created only for scalar outputs")
+    if not output.is_floating_point():
+        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {output.dtype}")
+    if storage.overlay is not None or not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
+        with storage.x64():
+            return jax.numpy.ones(value.shape, value.dtype)
+    return _ones[value.shape, value.dtype, value.sharding]
+
+
+class _Ones(dict):
+    """Arrays of ones by shape, dtype and place; arrays are immutable, so one of each is enough."""
+
+    def __missing__(self, key: Any) -> Any:
+        shape, dtype, sharding = key
+        with storage.x64():
+            one = self[key] = jax.device_put(np.ones(shape, dtype), sharding)
+        return one
+
+
+_ones = _Ones()
+
+
+def _fitting(gradient: Tensor, output: Tensor, index: int, batched: bool) -> Tensor:
+    shape = gradient.shape[1:] if batched else gradient.shape
+    if shape != output.shape:
+        found = f"grad_output[{index}] has a shape of {shape} and output[{index}] has a shape of {output.shape}."
+        if batched:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The "
+                "sizes of the remaining dimensions are expected to match the shape of corresponding output, but a mismatch was "
+                f"detected: {found} If you only want some tensors in `grad_output` to be considered batched, consider using vmap."
+            )
+        raise RuntimeError(f"Mismatch in shape: {found}")
+    if gradient.is_complex() != output.is_complex():
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            f"grad_output[{index}] has a dtype of {gradient.dtype} and output[{index}] has a dtype of {output.dtype}."
+        )
+    return gradient if gradient.dtype is output.dtype else gradient.to(output.dtype)
+
+
+def _roots(outputs: Sequence[Any]) -> list[Place]:
+    places = []
+    for index, output in enumerate(outputs):
+        if isinstance(output, Tensor) and not output.requires_grad:
+            raise RuntimeError(f"element {index} of tensors does not require grad and does not have a grad_fn")
+        places.append(_target_place(output))
+    return places
+
+
+# ---------------------------------------------------------------- entry points
 
 
 def backward(
@@ -85,29 +158,62 @@ def backward(
         grad_tensors: their gradients; None for scalars.
         retain_graph: keep the graph for another backward. Default: ``create_graph``.
         create_graph: record the backward, for higher derivatives.
+        grad_variables: the old name of ``grad_tensors``.
         inputs: accumulate into these only.
 
     Raises:
         RuntimeError: if an output does not require grad, is not a scalar and has no gradient, or the graph was freed.
 
+    Example:
+        >>> import functorch_port as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> torch.autograd.backward([x.sum(), x * 2], [None, torch.tensor([1., 10.])])
+        >>> x.grad
+        tensor([ 3., 21.])
+
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.backward.html
     """
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use "
+                "`grad_tensors`."
+            )
+        grad_tensors = grad_variables
+    if inputs is not None and not isinstance(inputs, Tensor) and len(inputs) == 0:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     outputs = _as_tuple(tensors)
-    gradients = _as_tuple(grad_tensors) if grad_tensors is not None else (None,) * len(outputs)
-    if len(gradients) != len(outputs):
-        raise RuntimeError("got {} tensors and {} gradients".format(len(outputs), len(gradients)))
-    wanted = None
-    if inputs is not None:
-        wanted = _as_tuple(inputs)
-        if not wanted:
-            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    retain = create_graph if retain_graph is None else retain_graph
-    roots = [_root_gradient(t, g, i, create_graph) for i, (t, g) in enumerate(zip(outputs, gradients, strict=True))]
-    edges = [_gradient_edge(t) for t in outputs]
-    captured = _run(edges, roots, retain, create_graph, None if wanted is None else [_gradient_edge(t) for t in wanted])
-    for tensor, value in zip(wanted or (), captured, strict=True):
-        if value is not None:
-            _accumulate(tensor, value, create_graph)
+    gradients = (None,) * len(outputs) if grad_tensors is None else _as_tuple(grad_tensors)
+    values = _root_gradients(outputs, gradients)
+    wanted = None if inputs is None else _as_tuple(inputs)
+    if create_graph:
+        _warn_cycle()
+    places = _roots(outputs)
+    targets = None
+    if wanted is not None:
+        targets = [_target_place(t) for t in wanted]
+        for tensor in wanted:
+            if isinstance(tensor, Tensor) and not (tensor._requires_grad and tensor.is_leaf):
+                tensor.retain_grad()
+    _run(places, values, create_graph if retain_graph is None else retain_graph, create_graph, targets, catch=False)
+
+
+_warned_cycle = False
+
+
+def _warn_cycle() -> None:
+    global _warned_cycle
+    if not _warned_cycle:
+        _warned_cycle = True
+        warnings.warn(
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which "
+            "can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use "
+            "this function, make sure to reset the .grad fields of your parameters to None after use to break the cycle and avoid "
+            "the leak.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def grad(
@@ -123,10 +229,13 @@ def grad(
     """The gradients of ``outputs`` with respect to ``inputs``; no ``.grad`` is touched.
 
     Args:
-        outputs, inputs: a Tensor or a sequence of them.
+        outputs: a Tensor or a sequence of them.
+        inputs: the same.
         grad_outputs: gradients of the outputs; None for scalars.
-        retain_graph, create_graph: as in `backward`.
+        retain_graph: keep the graph for another backward. Default: ``create_graph``.
+        create_graph: record the backward, for higher derivatives.
         allow_unused: return None for an input that the outputs do not depend on, instead of an error.
+        is_grads_batched: the gradients of the outputs have a leading dimension, over which the result is stacked.
         materialize_grads: return zeros instead of None.
 
     Returns:
@@ -141,180 +250,256 @@ def grad(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad.html
     """
-    if is_grads_batched:
-        raise NotImplementedError("autograd.grad(is_grads_batched=True): use functorch_port.func.vmap over func.vjp")
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
+    lenient = materialize_grads if allow_unused is None else allow_unused
+    if isinstance(inputs, tuple) and len(inputs) > 1 and isinstance(inputs[0], Node):
+        inputs = (inputs,)
     outs, ins = _as_tuple(outputs), _as_tuple(inputs)
-    gradients = _as_tuple(grad_outputs) if grad_outputs is not None else (None,) * len(outs)
-    for i, tensor in enumerate(ins):
-        if not tensor.requires_grad:
-            raise RuntimeError("One of the differentiated Tensors does not require grad")
-        del i
+    gradients = (None,) * len(outs) if grad_outputs is None else _as_tuple(grad_outputs)
+    values = _root_gradients(outs, gradients, is_grads_batched)
+    if not ins:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    places = _roots(outs)
+    targets = []
+    for tensor in ins:
+        targets.append(_target_place(tensor) if not isinstance(tensor, Tensor) or tensor.requires_grad else None)
+    if None in targets:
+        raise RuntimeError("One of the differentiated Tensors does not require grad")
     retain = create_graph if retain_graph is None else retain_graph
-    roots = [_root_gradient(t, g, i, create_graph) for i, (t, g) in enumerate(zip(outs, gradients, strict=True))]
-    found = _run([_gradient_edge(t) for t in outs], roots, retain, create_graph, [_gradient_edge(t) for t in ins])
-    results = []
-    for tensor, value in zip(ins, found, strict=True):
-        if value is None:
-            if not (allow_unused or materialize_grads):
-                raise RuntimeError(
-                    "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
-                    "this is the desired behavior."
-                )
-            results.append(_zeros_like(tensor) if materialize_grads else None)
-        else:
-            results.append(value if isinstance(value, Tensor) else wrap(value))
-    return tuple(results)
+    if is_grads_batched:
+        rows = [_rows(values, k, places, create_graph, targets) for k in range(len(values[0]))]
+        found = [None if r[0] is None else _stack([_tensor(v) for v in r]) for r in zip(*rows)]
+        if not retain:
+            for node in _reach(places)[0]:
+                node.release()
+    else:
+        found = _run(places, values, retain, create_graph, targets)
+    return tuple(_result(t, v, i, lenient, materialize_grads) for i, (t, v) in enumerate(zip(ins, found)))
 
 
-def _zeros_like(tensor: Tensor) -> Tensor:
+def _rows(values: Sequence[Any], k: int, places: Sequence[Place], create_graph: bool, targets: Sequence[Place]) -> list[Any]:
+    """One row of a batch of gradients. The walk is repeated: a tape cannot be batched, its pieces come from the cache."""
+    return _run(places, [v[k] for v in values], True, create_graph, targets)
+
+
+def _stack(tensors: list[Tensor]) -> Tensor:
+    from ..core import bind
+
+    return bind.function("stack")(tensors)
+
+
+def _result(tensor: Any, value: Any, index: int, lenient: bool, materialize: bool) -> Tensor | None:
+    if value is not None:
+        return _tensor(value)
+    if not lenient:
+        raise RuntimeError(
+            f"The differentiated Tensor at index {index} appears to not have been used in the graph. Set allow_unused=True if "
+            "this is the desired behavior."
+        )
+    if not materialize:
+        return None
     with storage.x64():
         return wrap(jax.numpy.zeros(tensor.shape, tensor._value.dtype))
 
 
+# -------------------------------------------------------------------- the walk
+
+
 def _run(
-    roots: Sequence[tuple[Node, int]],
+    roots: Sequence[Place],
     gradients: Sequence[Any],
     retain: bool,
     create_graph: bool,
-    wanted: Sequence[tuple[Node, int]] | None,
+    wanted: Sequence[Place] | None,
+    catch: bool = True,
 ) -> list[Any]:
-    """Walk the graph. With ``wanted`` return the gradients at those places, else accumulate into the leaves."""
-    dependencies = _count(roots)
-    needed = None if wanted is None else _leading_to(dependencies, {node for node, _ in wanted})
-    captures: dict[tuple[Node, int], Any] = {}
-    capture_at: dict[Node, list[int]] = {}
-    for node, number in wanted or ():
-        capture_at.setdefault(node, []).append(number)
-    buffers: dict[Node, list[Any]] = {}
-    for (node, number), value in zip(roots, gradients, strict=True):
-        _deposit(buffers, node, number, value)
-    ready = [(-_priority(node), id(node), node) for node in {node for node, _ in roots} if not dependencies[node]]
-    heapq.heapify(ready)
+    """Walk the graph. Gradients are summed into the leaves; with ``wanted``, caught at those places (or, without
+    ``catch``, summed into those leaves only)."""
+    order, awaited = _reach(roots)
+    needed = None if wanted is None else _leading_to(order, {node for node, _ in wanted})
+    values = gradients if create_graph else [_array(g) for g in gradients]
+    if create_graph:
+        values = [_tensor(g) for g in gradients]
+    elif storage.overlay is None and not anomaly.enabled:
+        done = replay.attempt(order, awaited, roots, values, retain, needed, wanted if catch else None)
+        if done is not None:
+            return done
+    captures: dict[Node, dict[int, Any]] = {}
+    if wanted is not None and catch:
+        for node, number in wanted:
+            captures.setdefault(node, {})[number] = None
     with grad_mode.enable_grad() if create_graph else grad_mode.no_grad():
-        while ready:
-            _, _, node = heapq.heappop(ready)
-            grads = buffers.pop(node, None)
-            results: Sequence[Any] = ()
-            if grads is not None and (needed is None or node in needed):
-                grads = _before(node, grads, create_graph)
-                for number in capture_at.get(node, ()):
-                    captures[(node, number)] = grads[number]
-                if needed is None or any(e is not None and e[0] in needed for e in node.edges):
-                    results = _apply(node, grads, create_graph)
-                    if not retain:
-                        node.release()
-            for position, edge in enumerate(node.edges):
-                if edge is None:
-                    continue
-                target, number = edge
-                if results and results[position] is not None:
-                    _deposit(buffers, target, number, results[position])
-                dependencies[target] -= 1
-                if not dependencies[target]:
-                    heapq.heappush(ready, (-_priority(target), id(target), target))
-    return [captures.get(place) for place in wanted] if wanted is not None else []
+        _walk(order, awaited, roots, values, retain, create_graph, needed, captures)
+    return [captures[node][number] for node, number in wanted] if wanted is not None and catch else []
 
 
-def _priority(node: Node) -> float:
-    return float("inf") if isinstance(node, AccumulateGrad) else node.seq
-
-
-def _count(roots: Sequence[tuple[Node, int]]) -> dict[Node, int]:
-    """How many edges lead to every node that can be reached."""
-    counts: dict[Node, int] = {}
-    stack = []
-    for node, _ in roots:
-        if node not in counts:
-            counts[node] = 0
-            stack.append(node)
-    while stack:
-        for edge in stack.pop().edges:
+def _walk(
+    order: list[Node],
+    awaited: dict[Node, int],
+    roots: Sequence[Place],
+    values: Sequence[Any],
+    retain: bool,
+    create_graph: bool,
+    needed: set[Node] | None,
+    captures: dict[Node, dict[int, Any]],
+) -> None:
+    buffers: dict[Node, list[Any]] = {}
+    for (node, number), value in zip(roots, values):
+        _deposit(buffers, node, number, value)
+    for node in [node for node, count in awaited.items() if not count]:
+        _arrive(node, buffers, create_graph, needed, captures)
+    for node in order:
+        grads = buffers.pop(node, None)
+        results: Sequence[Any] = ()
+        if grads is not None and (needed is None or node in needed):
+            results = _visit(node, grads, create_graph, needed, captures.get(node))
+            if not retain and (node not in captures or _feeds(node, needed)):
+                node.release()
+        for position, edge in enumerate(node.edges):
             if edge is None:
                 continue
             target = edge[0]
-            if target not in counts:
-                counts[target] = 0
-                stack.append(target)
-            counts[target] += 1
-    return counts
+            if results and results[position] is not None:
+                _deposit(buffers, target, edge[1], results[position])
+            if target in awaited:
+                awaited[target] -= 1
+                if not awaited[target]:
+                    _arrive(target, buffers, create_graph, needed, captures)
 
 
-def _leading_to(reachable: dict[Node, int], targets: set[Node]) -> set[Node]:
-    """The reachable nodes from which a target can be reached."""
-    needed = {node for node in targets if node in reachable}
-    for node in sorted(reachable, key=lambda n: n.seq):  # edges lead to earlier nodes, so one pass is enough
-        if any(e is not None and e[0] in needed for e in node.edges):
+def _visit(
+    node: Node, grads: list[Any], create_graph: bool, needed: set[Node] | None, caught: dict[int, Any] | None
+) -> Sequence[Any]:
+    """Hooks, catching and execution of one operation. PyTorch catches before the hooks where the walk goes on."""
+    goes_on = caught is None or _feeds(node, needed)
+    if caught is not None and goes_on:
+        caught.update({number: grads[number] for number in caught})
+    grads = _tensor_hooks(node, grads)
+    if caught is not None and not goes_on:
+        caught.update({number: grads[number] for number in caught})
+    if not goes_on:
+        return ()
+    grads = _pre_hooks(node, grads)
+    return _apply(node, grads, create_graph) if any(g is not None for g in grads) else ()
+
+
+def _feeds(node: Node, needed: set[Node] | None) -> bool:
+    return needed is None or any(e is not None and e[0] in needed for e in node.edges)
+
+
+def _reach(roots: Sequence[Place]) -> tuple[list[Node], dict[Node, int]]:
+    """The operations that can be reached, the latest first; and the leaves, with the number of edges that lead there."""
+    seen = {node for node, _ in roots}
+    awaited: dict[Node, int] = {node: 0 for node in seen if type(node) is AccumulateGrad}
+    order = [node for node in seen if type(node) is not AccumulateGrad]
+    at = 0
+    while at < len(order):  # the list grows while it is read
+        for edge in order[at].edges:
+            if edge is None:
+                continue
+            target = edge[0]
+            if type(target) is AccumulateGrad:
+                awaited[target] = awaited.get(target, 0) + 1
+            elif target not in seen:
+                seen.add(target)
+                order.append(target)
+        at += 1
+    order.sort(key=_age, reverse=True)
+    return order, awaited
+
+
+def _leading_to(order: list[Node], targets: set[Node]) -> set[Node]:
+    """The targets and the operations from which one can be reached."""
+    needed = set(targets)
+    for node in reversed(order):
+        if node not in needed and any(e is not None and e[0] in needed for e in node.edges):
             needed.add(node)
-    # an accumulator may be younger than the node that uses it: repeat until nothing changes
-    changed = True
-    while changed:
-        changed = False
-        for node in reachable:
-            if node not in needed and any(e is not None and e[0] in needed for e in node.edges):
-                needed.add(node)
-                changed = True
     return needed
 
 
 def _deposit(buffers: dict[Node, list[Any]], node: Node, number: int, value: Any) -> None:
     slots = buffers.get(node)
     if slots is None:
-        slots = buffers[node] = [None] * max(node.outputs, 1)
+        slots = buffers[node] = [None] * node.outputs
     slots[number] = value if slots[number] is None else _sum(slots[number], value)
 
 
-def _tensor(value: Any) -> Tensor:
-    return value if isinstance(value, Tensor) else wrap(value)
+# ----------------------------------------------------------------- at one node
 
 
-def _like(value: Tensor, original: Any) -> Any:
-    return value if isinstance(original, Tensor) else value._value
+def _arrive(
+    node: Any, buffers: dict[Node, list[Any]], create_graph: bool, needed: set[Node] | None, captures: dict[Node, Any]
+) -> None:
+    """A leaf's gradient is complete: catch it, or add it to ``.grad``."""
+    grads = buffers.pop(node, None)
+    if grads is None or (needed is not None and node not in needed):
+        return
+    grads = _tensor_hooks(node, grads)
+    if node in captures:
+        captures[node][0] = grads[0]
+        return
+    grads = _pre_hooks(node, grads)
+    if grads[0] is not None:
+        accumulate(node.variable, grads[0], create_graph)
+    _post_accumulate(node.variable)
+    if node.post_hooks:
+        for hook in list(node.post_hooks.values()):
+            hook((), tuple(None if g is None else _tensor(g) for g in grads))
 
 
-def _before(node: Node, grads: list[Any], create_graph: bool) -> list[Any]:
-    """Tensor hooks, node pre-hooks, and `retain_grad`."""
-    variable = node.variable if isinstance(node, AccumulateGrad) else None
+def _post_accumulate(variable: Tensor) -> None:
+    if variable._post_accumulate_hooks:
+        for hook in list(variable._post_accumulate_hooks.values()):
+            if hook(variable) is not None:
+                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+
+
+def accumulate(variable: Tensor, value: Any, create_graph: bool = False) -> None:
+    """Add a gradient to ``variable.grad``, in place unless the backward is recorded."""
+    old = variable._get_grad()
+    if old is None:
+        new = _tensor(value)
+        variable._set_grad(new if create_graph else new.detach())
+    elif create_graph:
+        variable._set_grad(old + _tensor(value))
+    else:
+        old._set_value(_sum(old._value, _array(value)))
+
+
+def _tensor_hooks(node: Node, grads: list[Any]) -> list[Any]:
+    """Hooks of the tensors that the node made, and `retain_grad`."""
     hooks_by_output = node.tensor_hooks
-    if variable is not None and variable._hooks:
-        hooks_by_output = {0: variable._hooks}
+    if type(node) is AccumulateGrad and node.variable._hooks:
+        hooks_by_output = {0: node.variable._hooks}
     if hooks_by_output:
-        for number, hooks in hooks_by_output.items():
+        for number, hooks in list(hooks_by_output.items()):
             for hook in list(hooks.values()):
-                if grads[number] is None:
-                    break
-                result = hook(_tensor(grads[number]))
-                if result is not None:
-                    grads[number] = _like(_checked(result, grads[number]), grads[number])
-    if node.pre_hooks:
-        for hook in list(node.pre_hooks.values()):
-            result = hook(tuple(None if g is None else _tensor(g) for g in grads))
-            if result is not None:
-                grads = [r if r is None or create_graph else r._value for r in _as_tuple(result)]
+                if grads[number] is not None:
+                    result = hook(_tensor(grads[number]))
+                    if result is not None:
+                        grads[number] = _checked(hook, result, grads[number])
     if node.retained:
         for number, ref in node.retained.items():
             tensor = ref()
             if tensor is not None and grads[number] is not None:
-                tensor._set_grad(_tensor(grads[number]))
+                old = tensor._get_grad()
+                tensor._set_grad(_tensor(grads[number]) if old is None else old + _tensor(grads[number]))
     return grads
 
 
-def _checked(result: Any, original: Any) -> Tensor:
-    if not isinstance(result, Tensor):
-        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
-    if tuple(result.shape) != tuple(original.shape):
-        raise RuntimeError("hook '<unknown>' has changed the size of value")
-    return result
+def _pre_hooks(node: Node, grads: list[Any]) -> list[Any]:
+    for hook in list(node.pre_hooks.values()) if node.pre_hooks else ():
+        result = hook(tuple(None if g is None else _tensor(g) for g in grads))
+        if result is not None:
+            grads = _all_checked(hook, result, grads)
+    return grads
 
 
 def _apply(node: Node, grads: list[Any], create_graph: bool) -> Sequence[Any]:
-    if isinstance(node, AccumulateGrad):
-        if grads[0] is not None:
-            _accumulate(node.variable, grads[0], create_graph)
-        return ()
+    """Run the node, and the hooks that come after it."""
     try:
         results = node.apply_recorded(grads) if create_graph else node.apply(grads)
     except Exception as error:
@@ -323,25 +508,40 @@ def _apply(node: Node, grads: list[Any], create_graph: bool) -> Sequence[Any]:
     if anomaly.enabled:
         anomaly.check(node, results)
     if node.post_hooks:
+        seen = tuple(None if g is None else _tensor(g) for g in grads)
         for hook in list(node.post_hooks.values()):
-            order = tuple(None if r is None else _tensor(r) for r in results)
-            changed = hook(order, tuple(None if g is None else _tensor(g) for g in grads))
+            listed = node.to_hook(results)
+            changed = hook(tuple(None if r is None else _tensor(r) for r in listed), seen)
             if changed is not None:
-                results = [r if r is None or create_graph else r._value for r in _as_tuple(changed)]
+                results = node.from_hook(_all_checked(hook, changed, listed), results)
     return results
 
 
-def _accumulate(variable: Tensor, value: Any, create_graph: bool) -> None:
-    """Add a gradient to ``variable.grad``, in place unless the backward is recorded."""
-    old = variable._get_grad()
-    if old is None:
-        variable._set_grad(_tensor(value))
-    elif create_graph:
-        variable._set_grad(old + _tensor(value))
-    else:
-        old._set_value(_sum(old._value, value._value if isinstance(value, Tensor) else value))
-    if variable._post_accumulate_hooks:
-        for hook in list(variable._post_accumulate_hooks.values()):
-            hook(variable)
+def _hook_name(hook: Any) -> str:
+    return getattr(hook, "__name__", "<unknown>")
 
 
+def _checked(hook: Any, result: Any, value: Any) -> Any:
+    """What a hook made of a gradient, as an array or Tensor like the gradient."""
+    if not isinstance(result, Tensor):
+        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+    if value is None:
+        return result
+    if tuple(result.shape) != tuple(value.shape):
+        raise RuntimeError(f"hook '{_hook_name(hook)}' has changed the size of value")
+    was = _tensor(value)
+    if result.dtype is not was.dtype:
+        raise RuntimeError(
+            f"hook '{_hook_name(hook)}' has changed the type of value (was {was.type()} got {result.type()})"
+        )
+    return result if isinstance(value, Tensor) else result._value
+
+
+def _all_checked(hook: Any, result: Any, values: Sequence[Any]) -> list[Any]:
+    if not isinstance(result, tuple):
+        raise TypeError(f"expected tuple, but hook returned '{type(result).__name__}'")
+    if len(result) != len(values):
+        raise RuntimeError(
+            f"hook '{_hook_name(hook)}' has returned an incorrect number of values (got {len(result)}, but expected {len(values)})"
+        )
+    return [None if r is None else _checked(hook, r, v) for r, v in zip(result, values)]

@@ -122,6 +122,33 @@ class Node:
     def release(self) -> None:
         """Let go of saved values."""
 
+    def replayable(self) -> Any:
+        """The `Plan` whose pullback this node is, if that and `values` are all there is to it (see `replay`)."""
+        return None
+
+    def to_hook(self, results: Sequence[Any]) -> Sequence[Any]:
+        """The gradients of the inputs as hooks see them: in the order of `next_functions`."""
+        return results
+
+    def from_hook(self, changed: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
+        """The reverse of `to_hook`; ``results`` are the gradients before the hook."""
+        return changed
+
+    def __call__(self, *grads: Any) -> Any:
+        """Run the node by hand: gradients of the outputs to gradients of the inputs."""
+        from . import grad_mode
+
+        results = self.to_hook(self.apply_recorded(list(grads)))
+        if not grad_mode.is_grad_enabled():
+            results = [None if r is None else r.detach() for r in results]
+        return tuple(results) if len(results) != 1 else results[0]
+
+    def _sequence_nr(self) -> int:
+        return self.seq
+
+    def _register_hook_dict(self, tensor: Any) -> None:
+        raise NotImplementedError("Node._register_hook_dict: register the hook on the tensor")
+
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
 
@@ -134,6 +161,18 @@ class AccumulateGrad(Node):
     def __init__(self, variable: Any) -> None:
         super().__init__(())
         self.variable = variable
+
+    def name(self) -> str:
+        return "torch::autograd::AccumulateGrad"
+
+    def _sequence_nr(self) -> int:
+        return (1 << 64) - 1
+
+    def __call__(self, *grads: Any) -> None:
+        from . import engine
+
+        if grads and grads[0] is not None:
+            engine.accumulate(self.variable, grads[0])
 
 
 def accumulator(variable: Any) -> AccumulateGrad:

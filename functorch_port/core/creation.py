@@ -36,8 +36,13 @@ def place(value: Any, device: Any) -> Any:
 def finish(value: Any, device: Any, requires_grad: bool) -> Tensor:
     """The last step of every factory."""
     tensor = wrap(place(value, device))
-    if requires_grad:
-        tensor.requires_grad_(True)
+    return _requiring(tensor) if requires_grad else tensor
+
+
+def _requiring(tensor: Tensor) -> Tensor:
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    tensor._requires_grad = True
     return tensor
 
 
@@ -323,9 +328,7 @@ def _like(input: Tensor, value: Any, dtype: DType | None, device: Any, requires_
         tensor = wrap(made if made.sharding == own.sharding or isinstance(made, jax.core.Tracer) else jax.device_put(made, own.sharding))
     else:
         tensor = wrap(place(made, device))
-    if requires_grad:
-        tensor.requires_grad_(True)
-    return tensor
+    return _requiring(tensor) if requires_grad else tensor
 
 
 def zeros_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:

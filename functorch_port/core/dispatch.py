@@ -39,7 +39,7 @@ class Plan:
         node: the class of its autograd node.
     """
 
-    __slots__ = ("_backward", "_reads", "check", "differentiable", "eager", "edge_order", "fn", "jit", "name", "node", "returns")
+    __slots__ = ("_backward", "_reads", "check", "differentiable", "eager", "edge_order", "fn", "jit", "name", "node", "returns", "tensors")
 
     def __init__(self, fn: Callable[..., Any], name: str, node: str, spec: OpSpec | None = None) -> None:
         self.fn = fn
@@ -51,8 +51,10 @@ class Plan:
         self.differentiable = spec is None or spec.differentiable
         self.check: Callable[..., None] | None = None
         self.edge_order: tuple[tuple[int, bool], ...] | None = None
+        #: positions of the arguments that PyTorch would save as tensors, numbers among them; None: all
+        self.tensors: frozenset[int] | None = None
         self._backward: dict[Any, Plan] = {}
-        self._reads: dict[Any, bool] = {}
+        self._reads: dict[Any, list[bool]] = {}
 
     def backward(self, mask: tuple[bool, ...], holes: tuple[bool, ...]) -> Plan:
         """The plan of the pullback: ``fn(*inputs, *gradients) -> gradients of the inputs in mask``.
@@ -66,17 +68,28 @@ class Plan:
             plan = self._backward[key] = Plan(fn, f"{self.name}_backward", f"{self.node.__name__[:-1]}Backward0")
         return plan
 
-    def needs_values(self, mask: tuple[bool, ...], holes: tuple[bool, ...], args: Sequence[Any]) -> bool:
-        """Whether the pullback looks at the inputs' values, not only at their shapes."""
+    def reads(self, mask: tuple[bool, ...], holes: tuple[bool, ...], args: Sequence[Any]) -> list[bool]:
+        """Which inputs the pullback looks at, other than at their shapes. ``args`` are arrays, shapes or numbers."""
         key = (mask, holes)
-        if key not in self._reads:
+        found = self._reads.get(key)
+        if found is None:
+            avals = [_aval(a) if hasattr(a, "dtype") else a for a in args]
             with storage.x64():
-                jaxpr = jax.make_jaxpr(self.backward(mask, holes).fn)(*args).jaxpr
-            inputs = {id(v) for v in jaxpr.invars[: len(mask)]}
-            used = (id(v) for eqn in jaxpr.eqns for v in eqn.invars)
-            returned = (id(v) for v in jaxpr.outvars)
-            self._reads[key] = not inputs.isdisjoint((*used, *returned))
-        return self._reads[key]
+                jaxpr = jax.make_jaxpr(self.backward(mask, holes).fn)(*avals).jaxpr
+            found = self._reads[key] = _used(jaxpr, [True] * len(jaxpr.outvars))[: len(mask)]
+        return found
+
+
+def _used(jaxpr: Any, wanted: Sequence[bool]) -> list[bool]:
+    """Which inputs of a jaxpr the wanted outputs depend on."""
+    live = {id(v) for v, w in zip(jaxpr.outvars, wanted, strict=True) if w}
+    for eqn in reversed(jaxpr.eqns):
+        outs = [id(v) in live for v in eqn.outvars]
+        if any(outs):
+            inner = eqn.params.get("jaxpr") if eqn.primitive.name in ("jit", "pjit") else None
+            needed = _used(inner.jaxpr, outs) if inner is not None else [True] * len(eqn.invars)
+            live.update(id(v) for v, n in zip(eqn.invars, needed, strict=True) if n)
+    return [id(v) in live for v in jaxpr.invars]
 
 
 def _pullback(fn: Callable[..., Any], mask: Sequence[bool], holes: Sequence[bool], *args: Any) -> Any:
@@ -155,20 +168,24 @@ class OpNode(Node):
     def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
         if self.values is None:
             self._revive(grads)
-        plan = self.plan.backward(self.mask, tuple(g is None for g in grads))
-        inputs = [v if e is None else _with_history(v, e) for v, e in zip(self.values, self.edges, strict=True)]
-        out = run(plan, [wrap(v) if e is None and hasattr(v, "dtype") else v for v, e in zip(inputs, self.edges, strict=True)]
-                  + [g for g in grads if g is not None])  # fmt: skip
-        return self._spread(out)
+        holes, given = tuple(g is None for g in grads), [g for g in grads if g is not None]
+        plan = self.plan.backward(self.mask, holes)
+        reads = self.plan.reads(self.mask, holes, [*self.values, *(g._value for g in given)])
+        inputs = []
+        for value, edge, read in zip(self.values, self.edges, reads, strict=True):
+            history = edge is not None and read  # what is not read has no second derivative
+            inputs.append(_with_history(value, edge) if history else wrap(value) if hasattr(value, "dtype") else value)
+        return self._spread(run(plan, [*inputs, *given]))
 
     def _spread(self, grads: Sequence[Any]) -> list[Any]:
         it = iter(grads)
         return [next(it) if m else None for m in self.mask]
 
     def release(self) -> None:
-        if self.values is not None:
+        values = self.values
+        if values is not None:
             if self._avals is None:
-                self._avals = tuple(v if not hasattr(v, "dtype") else _aval(v) for v in self.values)
+                self._avals = [(v.shape, v.dtype) if hasattr(v, "dtype") else v for v in values]
             self.values = self.pull = None
 
     @property
@@ -178,11 +195,35 @@ class OpNode(Node):
     def _revive(self, grads: Sequence[Any]) -> None:
         """A freed node may run again if its pullback needs shapes only, as PyTorch's nodes that save nothing."""
         holes = tuple(g is None for g in grads)
-        avals = [g if not isinstance(g, Tensor) else _aval(g._value) for g in grads if g is not None]
-        if self.plan.needs_values(self.mask, holes, [*self._avals, *avals]):
+        avals = [jax.ShapeDtypeStruct(*v) if type(v) is tuple else v for v in self._avals]
+        reads = self.plan.reads(self.mask, holes, [*avals, *(_array(g) for g in grads if g is not None)])
+        kept = self.plan.tensors
+        if any(r and (type(v) is tuple or kept is None or i in kept) for i, (r, v) in enumerate(zip(reads, self._avals, strict=True))):
             raise RuntimeError(FREED)
         with storage.x64():
-            self.values = tuple(jax.numpy.zeros(v.shape, v.dtype) if hasattr(v, "dtype") else v for v in self._avals)
+            self.values = tuple(jax.numpy.zeros(*v) if type(v) is tuple else v for v in self._avals)
+
+    def replayable(self) -> Any:
+        return self.plan if self.pull is None and self.values is not None else None
+
+    def to_hook(self, results: Sequence[Any]) -> Sequence[Any]:
+        order = self.plan.edge_order
+        if order is None:
+            return results
+        return [results[i].T if transposed and results[i] is not None else results[i] for i, transposed in order]
+
+    def from_hook(self, changed: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
+        order = self.plan.edge_order
+        if order is None:
+            return changed
+        mixed = list(results)
+        for (i, transposed), value in zip(order, changed, strict=True):
+            mixed[i] = value.T if transposed and value is not None else value
+        return mixed
+
+
+def _array(x: Any) -> Any:
+    return x._value if isinstance(x, Tensor) else x
 
 
 def _aval(x: Any) -> jax.ShapeDtypeStruct:
@@ -346,7 +387,11 @@ class Op:
             if len(args) > len(self.kinds):
                 raise TypeError
             for a, kind in zip(args, self.kinds):  # noqa: B905
-                _scan(a, kind, sig, dyn)
+                if kind is not STATIC and isinstance(a, Tensor):  # what `_scan` does, without the call
+                    sig.append(_T)
+                    dyn.append(a)
+                else:
+                    _scan(a, kind, sig, dyn)
             for name, a in kwargs.items():
                 sig.append(name)
                 _scan(a, self.kind_of[name], sig, dyn)
@@ -408,6 +453,7 @@ class Op:
         pure.__name__ = pure.__qualname__ = spec.name
         node = spec.node if isinstance(spec.node, str) else spec.node(static)
         plan = Plan(pure, spec.name, node, spec)
+        plan.tensors = frozenset(s for n, s in slots.items() if self.kind_of[n] is ARRAY)
         if spec.check is not None:
             check = spec.check
             plan.check = lambda *values: check(**{n: _fill(s, values) for n, s in slots.items()}, **static)

@@ -29,6 +29,17 @@ OVERLAP = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
     "Please clone() the tensor before performing the operation."
 )
+DETACH_VIEW = (
+    "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and "
+    "gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these "
+    "gradients. To fix this error, please refer to the Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
+)
+#: what C++ calls the types, where an error text says so
+_C_NAMES = {
+    "float64": "double", "float32": "float", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
+    "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char", "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}  # fmt: skip
 
 
 class View:
@@ -395,14 +406,13 @@ class Tensor(metaclass=_TensorMeta):
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if self.grad_fn is not None:
-            if not value:
-                raise RuntimeError(
-                    "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in "
-                    "a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
-                )
-            return
+            more = "" if value else (
+                " If you want to use a computed variable in a subgraph that doesn't require differentiation use var_no_grad = "
+                "var.detach()."
+            )
+            raise RuntimeError(f"you can only change requires_grad flags of leaf variables.{more}")
         if value and not (self.is_floating_point() or self.is_complex()):
-            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         if self._requires_grad != bool(value):
             if storage.overlay is not None:
                 storage.overlay.note_flag(self, self._requires_grad)
@@ -411,7 +421,10 @@ class Tensor(metaclass=_TensorMeta):
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set `requires_grad` and return the tensor."""
-        self.requires_grad = requires_grad
+        if requires_grad and not (self.is_floating_point() or self.is_complex()):
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if not (requires_grad and self.grad_fn is not None):
+            self.requires_grad = requires_grad
         return self
 
     @property
@@ -463,13 +476,15 @@ class Tensor(metaclass=_TensorMeta):
                 raise RuntimeError("can't assign Variable as its own grad")
             if grad.shape != self.shape:
                 raise RuntimeError(
-                    "assigned grad has data of a different size: "
-                    f"expected {list(self.shape)}, got {list(grad.shape)}"
+                    f"attempting to assign a gradient of size '{list(grad.shape)}' to a tensor of size '{list(self.shape)}'. "
+                    "Please ensure that the gradient and the tensor are the same size"
                 )
             if grad.dtype != self.dtype:
                 raise RuntimeError(
-                    f"attempting to assign a gradient with dtype '{grad.dtype.scalar_name.lower()}' to a tensor with dtype "
-                    f"'{self.dtype.scalar_name.lower()}'. Please ensure that the gradient and the tensor have the same dtype"
+                    f"attempting to assign a gradient with dtype '{_C_NAMES.get(grad.dtype.name, grad.dtype.name)}' to a tensor with grad_dtype "
+                    f"'{self.dtype.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). "
+                    "You can set the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype. Set grad_dtype "
+                    "with caution. Diverging the dtypes of a tensor and its gradient may break downstream systems that assume they match."
                 )
         self._set_grad(grad)
 
@@ -512,7 +527,7 @@ class Tensor(metaclass=_TensorMeta):
     def detach_(self) -> Tensor:
         """Cut this tensor off from its history, in place."""
         if self._base is not None:
-            raise RuntimeError("Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these gradients. To fix this error, please refer to the Optimizer.zero_grad() function in torch/optim/optimizer.py as a solution.")  # noqa: E501
+            raise RuntimeError(DETACH_VIEW)
         self._note_history()
         self._grad_fn, self._output_nr, self._requires_grad = None, 0, False
         return self
