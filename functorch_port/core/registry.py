@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import inspect
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 __all__ = ["ARRAY", "ARRAYS", "SCALAR", "STATIC", "Array", "Arrays", "Scalar", "composite", "composites", "op", "ops"]
 
 
-class Array:
-    """Annotation: a Tensor (or Python number) at the face, a `jax.Array` in the pure function."""
+if TYPE_CHECKING:  # a type checker sees what the pure functions get
+    Array: TypeAlias = Any
+    Arrays: TypeAlias = Sequence[Any]
+    Scalar: TypeAlias = Any
+else:
 
+    class Array:
+        """Annotation: a Tensor (or Python number) at the face, a `jax.Array` in the pure function."""
 
-class Arrays:
-    """Annotation: a sequence of Tensors at the face, a tuple of arrays in the pure function."""
+    class Arrays:
+        """Annotation: a sequence of Tensors at the face, a tuple of arrays in the pure function."""
 
-
-class Scalar:
-    """Annotation: a Python number or 0-dim Tensor that may change from call to call without a new compilation."""
+    class Scalar:
+        """Annotation: a number or 0-dim Tensor that may change from call to call without a new compilation."""
 
 
 ARRAY, ARRAYS, SCALAR, STATIC = "array", "arrays", "scalar", "static"

@@ -229,6 +229,10 @@ class Subset(Dataset[T]):
         return len(self.indices)
 
 
+def _size(dataset: Any) -> int:
+    return len(dataset)
+
+
 def _lengths_of_fractions(fractions: Sequence[float], total: int) -> list[int]:
     """Floors of the shares, with what is left over handed out one by one from the first on."""
     for i, fraction in enumerate(fractions):
@@ -264,13 +268,13 @@ def random_split(
     Reference: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.random_split
     """
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
-        lengths = _lengths_of_fractions(lengths, len(dataset))
+        lengths = _lengths_of_fractions(lengths, _size(dataset))
         for i, length in enumerate(lengths):
             if length == 0:
                 warnings.warn(
                     f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=2
                 )
-    if sum(lengths) != len(dataset):
+    if sum(lengths) != _size(dataset):
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
     order = iter(torch.randperm(sum(lengths), generator=generator).tolist())
-    return [Subset(dataset, list(itertools.islice(order, length))) for length in lengths]
+    return [Subset(dataset, list(itertools.islice(order, int(length)))) for length in lengths]
