@@ -764,7 +764,7 @@ class Tensor(metaclass=_TensorMeta):
         return self.flip(0) if self.ndim else self  # type: ignore[attr-defined]
 
     def __format__(self, spec: str) -> str:
-        if self.ndim == 0 and not self.is_meta and spec:
+        if self.ndim == 0 and not self.is_meta and type(self) is Tensor:
             return format(self.item(), spec)
         return object.__format__(self, spec)
 
