@@ -86,6 +86,7 @@ def op(
     view: bool = False,
     differentiable: bool = True,
     returns: tuple[str, ...] | None = None,
+    return_type: str | None = None,
     varargs: str | None = None,
     node: str | Callable[..., str] | None = None,
     check: Callable[..., None] | None = None,
@@ -102,6 +103,7 @@ def op(
         view: the result is a view of the first argument.
         differentiable: False if it is never recorded.
         returns: field names; the tuple output becomes ``torch.return_types.<name>``.
+        return_type: that type's name, where it is not the op's.
         varargs: the tuple parameter that collects trailing positional arguments, as in ``x.permute(0, 1)``.
         node: the autograd node's name (default ``CamelCaseBackward0``), or a function of the static arguments.
         check: called with the pure function's arguments before an eager run, to raise on bad values.
@@ -132,7 +134,7 @@ def op(
             rdunder=rdunder,
             view=view,
             differentiable=differentiable,
-            returns=_return_type(own[0], returns) if returns else None,
+            returns=_return_type(return_type or own[0], returns) if returns else None,
             varargs=varargs,
             node=node or _node_name(own[0]),
             check=check,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Sequence
@@ -91,12 +92,22 @@ def _check_bmm(a: jax.Array, b: jax.Array) -> None:
         )
 
 
-@op(dunder=("__matmul__",), rdunder=("__rmatmul__",), where="torch method linalg", node="MmBackward0")
+def _check_operands(input: Any, other: Any) -> None:
+    for x in (input, other):
+        if not hasattr(x, "shape"):
+            raise TypeError(f"unsupported operand type(s) for @: 'Tensor' and '{type(x).__name__}'")
+
+
+@op(
+    dunder=("__matmul__",),
+    rdunder=("__rmatmul__",),
+    where="torch method linalg",
+    node="MmBackward0",
+    check=_check_operands,
+)
 def matmul(input: Array, other: Array):
     """The matrix product, with PyTorch's rules for vectors and batches."""
-    for x in (input, other):
-        if not hasattr(x, "shape") or getattr(x, "weak_type", False):
-            raise TypeError(f"unsupported operand type(s) for @: 'Tensor' and '{type(x).__name__}'")
+    _check_operands(input, other)
     if 0 in (input.ndim, other.ndim):
         raise RuntimeError(
             f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D"
@@ -307,13 +318,12 @@ def tensordot(a: Array, b: Array, dims: Any = 2):
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
         if dims > min(a.ndim, b.ndim):
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
-        dims = (tuple(range(a.ndim - dims, a.ndim)), tuple(range(dims)))
+        dims = (tuple(range(-dims, 0)), tuple(range(dims)))
     left, right = ((d,) if isinstance(d, int) else d for d in dims)
     if len(left) != len(right):
         raise RuntimeError(f"both dimension lists should have same length, got {len(left)} and {len(right)}")
-    left, right = (tuple(wrap_dim(d, x.ndim) for d in ds) for ds, x in ((left, a), (right, b)))
     for i, j in zip(left, right, strict=True):
-        if a.shape[i] != b.shape[j]:
+        if a.shape[wrap_dim(i, a.ndim)] != b.shape[wrap_dim(j, b.ndim)]:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has size "
                 f"{b.shape[j]} in dim {j}"
@@ -720,11 +730,24 @@ def solve_triangular(A: Array, B: Array, *, upper: bool, left: bool = True, unit
     return lax.linalg.triangular_solve(A, B, left_side=left, lower=not upper, unit_diagonal=unitriangular)
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _hermitian(A: jax.Array, lower: bool) -> jax.Array:
+    """The matrix of which one triangle is given; its gradient is spread over both, as PyTorch does."""
+    low = A if lower else jnp.conj(jnp.swapaxes(A, -2, -1))
+    return jnp.tril(low) + jnp.conj(jnp.swapaxes(jnp.tril(low, -1), -2, -1))
+
+
+@_hermitian.defjvp
+def _hermitian_jvp(lower: bool, primals: Any, tangents: Any) -> Any:
+    (A,), (dA,) = primals, tangents
+    return _hermitian(A, lower), (dA + jnp.conj(jnp.swapaxes(dA, -2, -1))) / 2
+
+
 @op("_cholesky", where="", node="LinalgCholeskyExBackward0")
 def _cholesky(A: Array, upper: bool = False):
     """The Cholesky factor."""
     _check_square("linalg.cholesky", A)
-    lower = lax.linalg.cholesky(A, symmetrize_input=False)
+    lower = lax.linalg.cholesky(_hermitian(A, True), symmetrize_input=False)
     return jnp.conj(jnp.swapaxes(lower, -2, -1)) if upper else lower
 
 
@@ -782,7 +805,13 @@ def slogdet(input: Array):
     return _slogdet(input)
 
 
-@op("slogdet", where="linalg", returns=("sign", "logabsdet"), node="LinalgSlogdetBackward0")
+@op(
+    "slogdet",
+    where="linalg",
+    return_type="linalg_slogdet",
+    returns=("sign", "logabsdet"),
+    node="LinalgSlogdetBackward0",
+)
 def linalg_slogdet(A: Array):
     """The determinant's sign and the logarithm of its absolute value."""
     return _slogdet(A)
@@ -795,7 +824,7 @@ def logdet(input: Array):
     return jnp.where(sign == -1, math.nan, logabsdet).astype(logabsdet.dtype)
 
 
-@op("qr", where="linalg", returns=("Q", "R"), node="LinalgQrBackward0")
+@op("qr", where="linalg", return_type="linalg_qr", returns=("Q", "R"), node="LinalgQrBackward0")
 def linalg_qr(A: Array, mode: str = "reduced"):
     """The QR decomposition."""
     _check_linalg("linalg.qr", A)
@@ -815,7 +844,7 @@ def qr(input: Array, some: bool = True):
     return linalg_qr(input, "reduced" if some else "complete")
 
 
-@op("svd", where="linalg", returns=("U", "S", "Vh"), node="LinalgSvdBackward0")
+@op("svd", where="linalg", return_type="linalg_svd", returns=("U", "S", "Vh"), node="LinalgSvdBackward0")
 def linalg_svd(A: Array, full_matrices: bool = True):
     """The singular value decomposition ``U diag(S) Vh``."""
     _check_linalg("linalg.svd", A)
@@ -839,19 +868,19 @@ def svdvals(A: Array):
     return jnp.linalg.svd(A, compute_uv=False)
 
 
-@op(where="linalg", returns=("eigenvalues", "eigenvectors"), node="LinalgEighBackward0")
+@op(
+    where="linalg",
+    return_type="linalg_eigh",
+    returns=("eigenvalues", "eigenvectors"),
+    node="LinalgEighBackward0",
+)
 def eigh(A: Array, UPLO: str = "L"):
     """Eigenvalues and eigenvectors of symmetric or Hermitian matrices, of which one triangle is read."""
     _check_square("linalg.eigh", A)
-    values, vectors = jnp.linalg.eigh(_from_triangle(A, UPLO), symmetrize_input=False)
-    return values, vectors
-
-
-def _from_triangle(A: jax.Array, UPLO: str) -> jax.Array:
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    low = A if UPLO.upper() == "L" else jnp.conj(jnp.swapaxes(A, -2, -1))
-    return jnp.tril(low) + jnp.conj(jnp.swapaxes(jnp.tril(low, -1), -2, -1))
+    values, vectors = jnp.linalg.eigh(_hermitian(A, UPLO.upper() == "L"), symmetrize_input=False)
+    return values, vectors
 
 
 @op(where="linalg", node="LinalgEighBackward0")
@@ -860,7 +889,12 @@ def eigvalsh(A: Array, UPLO: str = "L"):
     return eigh(A, UPLO)[0]
 
 
-@op(where="linalg", returns=("eigenvalues", "eigenvectors"), node="LinalgEigBackward0")
+@op(
+    where="linalg",
+    return_type="linalg_eig",
+    returns=("eigenvalues", "eigenvectors"),
+    node="LinalgEigBackward0",
+)
 def eig(A: Array):
     """Eigenvalues and eigenvectors of square matrices (on the CPU)."""
     _check_square("linalg.eig", A)
@@ -913,7 +947,12 @@ def matrix_exp(A: Array):
     return jax.scipy.linalg.expm(A)
 
 
-@op(where="linalg", returns=("solution", "residuals", "rank", "singular_values"), node="LinalgLstsqBackward0")
+@op(
+    where="linalg",
+    return_type="linalg_lstsq",
+    returns=("solution", "residuals", "rank", "singular_values"),
+    node="LinalgLstsqBackward0",
+)
 def lstsq(A: Array, B: Array, rcond: float | None = None, *, driver: str | None = None):
     """The least-squares solution of ``A X = B``; singular values only with the drivers "gelsd" and "gelss"."""
     _check_linalg("torch.linalg.lstsq", A)
@@ -923,8 +962,9 @@ def lstsq(A: Array, B: Array, rcond: float | None = None, *, driver: str | None 
     solution = product(inverse, columns)
     rows, unknowns = A.shape[-2:]
     empty = jnp.zeros((0,), A.dtype)
-    residuals = jnp.sum(jnp.abs(product(A, solution) - columns) ** 2, -2) if rows > unknowns else empty
-    rank = matrix_rank(A)
+    overdetermined = rows > unknowns and driver in ("gels", "gelsd", "gelss")
+    residuals = jnp.sum(jnp.abs(product(A, solution) - columns) ** 2, -2) if overdetermined else empty
+    rank = jnp.zeros((0,), np.int64) if driver == "gels" else matrix_rank(A)
     values = jnp.linalg.svd(A, compute_uv=False) if driver in ("gelsd", "gelss") else empty
     return solution[..., 0] if vector else solution, residuals, rank, values
 

@@ -261,13 +261,13 @@ def take_along(input: jax.Array, index: jax.Array, dim: int) -> jax.Array:
     return jnp.take_along_axis(input, index, axis=dim, mode="promise_in_bounds")
 
 
-@op("_max_dim", where="", node="MaxBackward0", returns=("values", "indices"))
+@op("_max_dim", where="", node="MaxBackward0", return_type="max", returns=("values", "indices"))
 def max_dim(input: Array, dim: int, keepdim: bool = False):
     """The largest values along ``dim`` and where they are."""
     return _pick("max", jnp.argmax, input, dim, keepdim)
 
 
-@op("_min_dim", where="", node="MinBackward0", returns=("values", "indices"))
+@op("_min_dim", where="", node="MinBackward0", return_type="min", returns=("values", "indices"))
 def min_dim(input: Array, dim: int, keepdim: bool = False):
     """The smallest values along ``dim`` and where they are."""
     return _pick("min", jnp.argmin, input, dim, keepdim)
@@ -425,7 +425,7 @@ def median_all(input: Array):
     return _median_all(input, False)
 
 
-@op("_median_dim", where="", node="MedianBackward1", returns=("values", "indices"))
+@op("_median_dim", where="", node="MedianBackward1", return_type="median", returns=("values", "indices"))
 def median_dim(input: Array, dim: int, keepdim: bool = False):
     """The lower medians along ``dim`` and where they are."""
     return _median_dim("median", input, dim, keepdim, False)
@@ -437,7 +437,13 @@ def nanmedian_all(input: Array):
     return _median_all(input, True)
 
 
-@op("_nanmedian_dim", where="", node="NanmedianBackward1", returns=("values", "indices"))
+@op(
+    "_nanmedian_dim",
+    where="",
+    node="NanmedianBackward1",
+    return_type="nanmedian",
+    returns=("values", "indices"),
+)
 def nanmedian_dim(input: Array, dim: int, keepdim: bool = False):
     """The lower medians along ``dim`` of the values that are not nan, and where they are."""
     return _median_dim("nanmedian", input, dim, keepdim, True)
