@@ -13,16 +13,18 @@ __all__ = ["axpy", "nonzero", "scaled"]
 
 
 def axpy(x: Any, alpha: Any, y: Any) -> Any:
-    """``x + alpha * y`` in the type of ``x``; half types are computed in float32 and rounded once.
+    """``x + alpha * y`` in the type of ``x``, as PyTorch's ``x.add(y, alpha=alpha)`` on the CPU.
 
-    The product stands first: then XLA fuses it into one multiply-add, as PyTorch's ``add(alpha=)`` does.
+    Half types are computed in float32 and rounded once, with ``alpha`` in the half type. The product stands first:
+    then XLA makes one multiply-add of it, as PyTorch does.
     """
     wide = _wide(x.dtype)
-    return _rounded(_factor(alpha, wide) * y.astype(wide) + x.astype(wide), x.dtype)
+    alpha = _factor(alpha, x.dtype).astype(jnp.finfo(wide).dtype)
+    return _rounded(alpha * y.astype(wide) + x.astype(wide), x.dtype)
 
 
 def scaled(x: Any, factor: Any) -> Any:
-    """``x * factor`` in the type of ``x``, with the same rounding as `axpy`."""
+    """``x * factor`` in the type of ``x``; half types are computed in float32 and rounded once."""
     wide = _wide(x.dtype)
     return _rounded(x.astype(wide) * _factor(factor, wide), x.dtype)
 
@@ -33,6 +35,8 @@ def nonzero(x: Any) -> bool:
 
 
 def _wide(dtype: Any) -> Any:
+    if not jnp.issubdtype(dtype, jnp.inexact):
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     return jnp.float32 if dtype.itemsize < 4 else dtype
 
 
