@@ -285,9 +285,11 @@ def _check_source(
         raise error(f"{name}_(): Number of indices ({index.size}) should be equal to {shown}{tail}")
 
 
-def _check_add_range(input: Any, dim: int, index: Any, source: Any, **_: Any) -> None:
-    size = input.shape[wrap_dim(dim, input.ndim)] if input.ndim else 1
-    check_index_range(index, size, lambda bad: IndexError("index out of range in self"), lowest=0)
+def _check_add_range(input: Any, dim: int, index: Any, source: Any, *_: Any, **__: Any) -> None:
+    axis = wrap_dim(dim, input.ndim)
+    size = input.shape[axis] if input.ndim else 1
+    if index.size == (source.shape[axis] if source.ndim else 1) and index.ndim < 2:
+        check_index_range(index, size, _out_of_bounds(axis, size), lowest=0)
 
 
 @op(inplace=True, check=_check_add_range)
@@ -305,17 +307,19 @@ def index_add(input: Array, dim: int, index: Array, source: Array, *, alpha: Sca
     return x.at[_along(x, axis, index)].add(values, mode="promise_in_bounds").reshape(input.shape)
 
 
-def _check_copy_range(input: Any, dim: int, index: Any, *_: Any, **__: Any) -> None:
-    axis = wrap_dim(dim, input.ndim)
-    size = input.shape[axis] if input.ndim else 1
-    check_index_range(
-        index,
-        size,
-        lambda bad: IndexError(f"index {bad} is out of bounds for dimension {axis} with size {size}"),
-    )
+def _checked_range(prefix: str) -> Callable[..., None]:
+    """An eager check that takes negative positions as counted from the end."""
+
+    def check(input: Any, dim: int, index: Any, *_: Any, **__: Any) -> None:
+        axis = wrap_dim(dim, input.ndim)
+        size = input.shape[axis] if input.ndim else 1
+        text = f"is out of bounds for dimension {axis} with size {size}"
+        check_index_range(index, size, lambda bad: IndexError(f"{prefix}index {bad} {text}"))
+
+    return check
 
 
-@op(inplace=True, check=_check_copy_range)
+@op(inplace=True, check=_checked_range("index_copy_(): "))
 def index_copy(input: Array, dim: int, index: Array, source: Array):
     """A copy with the slices of ``source`` at the positions in a vector."""
     if input.dtype != source.dtype:
@@ -331,7 +335,7 @@ def index_copy(input: Array, dim: int, index: Array, source: Array):
     )
 
 
-@op(inplace=True, check=_check_copy_range)
+@op(inplace=True, check=_checked_range(""))
 def index_fill(input: Array, dim: int, index: Array, value: Array):
     """A copy with ``value`` in the slices at the positions in a vector."""
     if getattr(value, "ndim", 0) > 0:
@@ -462,7 +466,9 @@ def masked_fill(input: Array, mask: Array, value: Array):
 
 
 def _check_enough(input: Any, mask: Any, source: Any) -> None:
-    if np.broadcast_to(np.asarray(mask), np.broadcast_shapes(input.shape, mask.shape)).sum() > source.size:
+    if input.dtype != source.dtype or mask.dtype != BOOL:
+        return  # an error of its own
+    if np.broadcast_to(np.asarray(mask), broadcast_shapes(input.shape, mask.shape)).sum() > source.size:
         raise RuntimeError("Number of elements of source < number of ones in mask")
 
 
@@ -493,7 +499,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where the mask holds, in one dimension."""
     if mask.dtype.np != BOOL:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
-    shape = broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    shape = broadcast_shapes(tuple(mask.shape), tuple(input.shape))
     flat = bind.function("_flat_nonzero")(mask, shape)
     return bind.function("_masked_select")(input, flat, shape)
 
@@ -554,7 +560,7 @@ def isin(elements: Array, test_elements: Array, *, assume_unique: bool = False, 
     return jnp.isin(x, among, invert=invert)
 
 
-@composite(where="method")
+@composite("fill_diagonal_", where="method")
 def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     """Write a number into the main diagonal."""
     if self.ndim < 2:
