@@ -117,11 +117,17 @@ class Generator:
             return wrap(
                 jax.lax.bitcast_convert_type(jnp.asarray(self.key_storage.value), np.uint8).reshape(-1)
             )
-        key = b"" if self._key is None else np.asarray(self._key.value, "<u4").tobytes()
+        key = self._key_bytes()
         if self.keyed:
             key = key or keyed.key_data(self.stream.seed).tobytes()
             return _bytes_tensor(struct.pack("<Q", self.stream.seed) + key)
         return _bytes_tensor(self.stream.state_bytes(key))
+
+    def _key_bytes(self) -> bytes:
+        """The key's data, if it has moved on from the seed's."""
+        data = None if self._key is None else np.asarray(self._key.value)
+        at_start = data is None or np.array_equal(data, keyed.key_data(self.stream.seed))
+        return b"" if at_start else data.astype("<u4").tobytes()  # type: ignore[union-attr]
 
     def set_state(self, new_state: Tensor) -> None:
         """Take over a state that `get_state` (or PyTorch's) returned.

@@ -86,6 +86,8 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 
 def _assign(tensor: Tensor, values: Any) -> Tensor:
     """Overwrite ``tensor`` with an array, in its dtype and place."""
+    if tensor.is_meta:
+        return tensor
     with no_grad(), storage.x64():
         return tensor.copy_(creation.from_jax(jnp.asarray(values).astype(tensor.dtype.np)))
 
@@ -173,7 +175,7 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
         tensor([0.3000, 0.3000])
     """
     with no_grad():
-        return tensor.fill_(val)
+        return tensor if tensor.is_meta else tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
@@ -201,8 +203,7 @@ def zeros_(tensor: Tensor) -> Tensor:
         >>> torch.nn.init.zeros_(torch.empty(2))
         tensor([0., 0.])
     """
-    with no_grad():
-        return tensor.zero_()
+    return constant_(tensor, 0.0)
 
 
 def eye_(tensor: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Random numbers: PyTorch's stream, bit for bit, its states, and the JAX key under `compile`.
 
-Comparisons are of the printed text and of all 5056 state bytes, so the numbers agree to the digits shown and the same words
-were consumed; `test_bits` compares every bit of long draws.
+Comparisons are of the printed text and of all 5056 state bytes, so the numbers agree to the digits shown and the same
+words were consumed; the tests of bits compare every bit.
 """
 
 import copy
@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from functools import partial
 
 import jax
 import numpy as np
@@ -586,13 +587,11 @@ def test_keyed_wide_ranges():
 def test_no_wide_arrays_in_a_compiled_draw():
     """A program for TPU carries no float64 or int64 that the user did not ask for."""
     for kind, params, *_ in DISTRIBUTIONS[:-1]:
+        one = partial(keyed.draw, kind, shape=(8,), d=dtypes.float32, **params)
         with jax.enable_x64(True):
-            program = jax.make_jaxpr(lambda key: keyed.draw(kind, key, (8,), dtypes.float32, **params))(
-                jax.random.key(0)
-            )  # noqa: B023
-        arrays = [
-            v.aval for eqn in program.jaxpr.eqns for v in eqn.outvars if getattr(v.aval, "shape", ()) != ()
-        ]
+            program = jax.make_jaxpr(one)(jax.random.key(0))
+        results = [v.aval for eqn in program.jaxpr.eqns for v in eqn.outvars]
+        arrays = [a for a in results if getattr(a, "shape", ()) != ()]
         assert not any(a.dtype in (np.float64, np.int64) for a in arrays), (kind, program)
 
 

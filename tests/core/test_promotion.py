@@ -64,7 +64,7 @@ def test_with_numbers(name, default):
             theirs = without_complex32(theirs_of(torch.ones(shape, dtype=getattr(torch, name)), number))
             assert ours_of(array(name, shape), number) == theirs
             if number is not True or not (name.startswith(("uint", "float8")) and shape == ()):
-                # a bool is a strongly typed tracer, which a 0-dim tensor of a type without promotion shows
+                # a bool is a strongly typed tracer, and these types do not promote
                 assert _in_jit(array(name, shape), number) == theirs
     finally:
         torch.set_default_dtype(torch.float32)
