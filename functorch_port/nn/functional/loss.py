@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ...core import autocast
 from ...core.bind import function
 from ...core.tensor import Tensor
 from .distance import pairwise_distance
@@ -61,10 +62,10 @@ def _weighted(losses: Tensor, input: Tensor, weight: Tensor, reduction: str, by_
     if reduction == "none":
         return losses
     if reduction == "sum":
-        return losses.sum()  # type: ignore[attr-defined]
+        return losses.sum()
     if reduction != "mean":
         raise ValueError(f"Invalid reduction mode: {reduction}. Expected one of 'none', 'mean', 'sum'.")
-    return losses.sum() / weight.sum() if by_weight else losses.mean()  # type: ignore[attr-defined]
+    return losses.sum() / weight.sum() if by_weight else losses.mean()
 
 
 # ---------------------------------------------------------------- classification
@@ -146,6 +147,8 @@ def cross_entropy(
         raise RuntimeError("ignore_index is not supported for floating point target")
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if autocast.enabled:  # one operation in PyTorch: the softmax too runs in float32
+        (input,), _ = autocast.cast_inputs("cross_entropy", (input,), {})
     log_probabilities = _log_softmax(input, 1 if ndim > 1 else 0, None)
     if soft:
         return _soft_cross_entropy(log_probabilities, target, weight, reduction, float(label_smoothing))
@@ -181,7 +184,7 @@ def binary_cross_entropy(
             "Please ensure they have the same size."
         )
     if weight is not None:
-        weight = weight.expand(target.size())  # type: ignore[attr-defined]
+        weight = weight.expand(target.size())
     return _bce(input, target, weight, reduction)
 
 
@@ -359,7 +362,7 @@ def gaussian_nll_loss(
     size = input.size()
     if var.size() != size:
         if size[:-1] == var.size():
-            var = var.unsqueeze(-1)  # type: ignore[attr-defined]
+            var = var.unsqueeze(-1)
         elif not (size[:-1] == var.size()[:-1] and var.size(-1) == 1):
             raise ValueError("var is of incorrect size")
     _check_reduction(reduction)
