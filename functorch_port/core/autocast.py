@@ -29,9 +29,9 @@ def _names(text: str) -> frozenset[str]:
 
 _LOWER = _names(
     """
-    addbmm addmm baddbmm bmm chain_matmul conv1d conv2d conv3d conv_transpose1d conv_transpose2d
-    conv_transpose3d einsum inner linear matmul matrix_power mm multi_dot multi_head_attention_forward prelu
-    scaled_dot_product_attention tensordot vecdot
+    addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d einsum
+    inner linear_2d linear_2d_unbiased linear_nd linear_nd_unbiased linear_vector matmul matrix_power mm
+    multi_dot prelu scaled_dot_product_attention tensordot vecdot
     """
 )
 _LOWER_ACCELERATOR = _LOWER | _names("addmv addr bilinear dot mv vdot")
@@ -40,28 +40,29 @@ _LOSSES = _names(
     """
     binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy
     hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss
-    multilabel_margin_loss nll_loss poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss
+    multilabel_margin_loss nll_loss nll_loss_nd nll_loss_smoothed poisson_nll_loss smooth_l1_loss
+    soft_cross_entropy soft_margin_loss triplet_margin_loss
     """
 )
 _FLOAT32 = _LOSSES | _names(
     """
-    adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d cdist cholesky cholesky_ex cholesky_inverse
-    cholesky_solve cond ctc_loss eig eigh eigvals eigvalsh fft fft2 fftn fractional_max_pool2d
-    fractional_max_pool3d geqrf grid_sample hfft householder_product ifft ifft2 ifftn ihfft inv inv_ex
-    inverse irfft irfft2 irfftn lstsq lu_solve matrix_rank max_pool3d max_unpool2d max_unpool3d nanquantile
-    orgqr ormqr polar prod qr quantile rfft rfft2 rfftn solve stft svd svdvals tensorinv tensorsolve trace
-    triangular_solve view_as_complex
+    adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d cdist cholesky cholesky_solve ctc_loss eig eigh
+    eigvals eigvalsh fft fft2 fftn fractional_max_pool2d fractional_max_pool3d geqrf grid_sample hfft
+    householder_product ifft ifft2 ifftn ihfft inv irfft irfft2 irfftn lstsq lu_solve matrix_rank max_pool3d
+    max_unpool2d max_unpool3d nanquantile ormqr polar prod qr quantile reflect_pad1d reflect_pad2d
+    replicate_pad1d replicate_pad2d replicate_pad3d rfft rfft2 rfftn solve stft svd svdvals tensorinv
+    tensorsolve trace triangular_solve view_as_complex
     """
 )
 _FLOAT32_ACCELERATOR = _LOSSES | _names(
     """
     acos asin cdist cosh cosine_similarity cumprod cumsum dist erfinv exp expm1 group_norm layer_norm log
     log10 log1p log2 log_softmax logsumexp matrix_norm norm pairwise_distance pdist pow prod reciprocal
-    renorm rms_norm rsqrt sinh softmax softmin softplus sum tan vector_norm
+    renorm rms_norm rsqrt sinh softmax softplus sum tan vector_norm
     """
 )
-_WIDEST = _names("cat concat stack index_copy")
-_WIDEST_ACCELERATOR = _names("addcdiv addcmul atan2 cat concat cross grid_sample index_put scatter_add stack")
+_WIDEST = _names("cat stack index_copy")
+_WIDEST_ACCELERATOR = _names("addcdiv addcmul atan2 cat cross grid_sample index_put scatter_add stack")
 
 _POLICY = {"cpu": (_LOWER, _FLOAT32, _WIDEST)}
 _ACCELERATOR = (_LOWER_ACCELERATOR, _FLOAT32_ACCELERATOR, _WIDEST_ACCELERATOR)
@@ -99,6 +100,7 @@ def cast_inputs(
     if kind not in settings or not settings[kind][0]:
         return args, kwargs
     lower, float32, widest = _POLICY.get(kind, _ACCELERATOR)
+    name = name.removeprefix("_").removesuffix("_with_indices")  # as the ops inside a public function are called
     if name in lower:
         target = settings[kind][1]
     elif name in float32:
