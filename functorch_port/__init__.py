@@ -48,7 +48,7 @@ for _table in (
 
 #: submodules, and names that live in them; loaded when first asked for
 _SUBMODULES = (
-    "amp autograd backends compiler cuda distributed fft func jit linalg mps multiprocessing nn optim random return_types serialization "
+    "accelerator amp autograd backends compiler cuda distributed fft func jit linalg mps multiprocessing nn optim random return_types serialization "
     "special testing types utils version xpu"
 ).split()
 _LAZY = {
@@ -68,6 +68,18 @@ _LAZY = {
     "set_printoptions": "core.printing",
     "set_rng_state": "random",
     "vmap": "func",
+    **dict.fromkeys(
+        "clear_autocast_cache get_autocast_dtype is_autocast_cache_enabled is_autocast_enabled "
+        "set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled".split(),
+        "amp.autocast_mode",
+    ),
+    **dict.fromkeys(
+        "are_deterministic_algorithms_enabled get_deterministic_debug_mode get_num_interop_threads get_num_threads "
+        "is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled set_deterministic_debug_mode "
+        "set_flush_denormal set_num_interop_threads set_num_threads set_warn_always "
+        "use_deterministic_algorithms".split(),
+        "stubs",
+    ),
 }
 
 
