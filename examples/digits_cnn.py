@@ -96,9 +96,11 @@ def arguments() -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         epilog="JAX_PLATFORMS=cpu keeps it on the CPU; with a GPU or TPU build of JAX it runs there.",
     )
-    parser.add_argument("--epochs", type=int, default=8, help="compiled passes over the training set")
+    parser.add_argument("--epochs", type=int, default=12, help="compiled passes over the training set")
     parser.add_argument("--batch-size", type=int, default=64, help="images per step")
-    parser.add_argument("--lr", type=float, default=0.05, help="learning rate of SGD")
+    parser.add_argument(
+        "--lr", type=float, default=0.05, help="learning rate of SGD at first; it falls to zero"
+    )
     parser.add_argument("--momentum", type=float, default=0.9, help="momentum of SGD")
     parser.add_argument("--eager-steps", type=int, default=6, help="steps to time before compiling")
     parser.add_argument("--seed", type=int, default=0, help="for weights, split, shuffles and dropout")
@@ -142,6 +144,8 @@ def train(model: Net, optimizer: optim.Optimizer, loader: DataLoader, held_out: 
         task = bar.add_task("compiling", total=options.epochs * len(loader), loss=loss, accuracy=0.0)
         for epoch in range(options.epochs):
             model.train()
+            for group in optimizer.param_groups:
+                group["lr"] = options.lr * (1 - epoch / options.epochs)  # an input of the compiled step
             for batch in loader:
                 loss, seconds = timed(compiled_step, batch)
                 record.losses.append(loss)
