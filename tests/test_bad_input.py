@@ -264,16 +264,14 @@ SAME_TEXT = [
     index_tensor_out_of_range, too_many_indices, mask_of_wrong_shape, negative_step, embedding_out_of_range, label_out_of_range,
     dim_out_of_range, bool_of_many, item_of_many, len_of_scalar, iterating_a_scalar, ragged_data, state_dict_missing_key,
     state_dict_wrong_shape, optimizer_state_dict_of_other_size, non_leaf_parameter, same_parameter_in_two_groups,
-    parameter_of_wrong_type,
+    parameter_of_wrong_type, dtype_of_labels, grad_of_wrong_shape,
 ]  # fmt: skip
 #: where PyTorch's text speaks of its C++ signatures, or ours tells more: the type, and the facts named here
 SAME_FACTS = {
     wrong_type_of_operand: ["add()", "str"],
-    dtype_of_labels: ["nll_loss"],
     assignment_to_leaf: ["leaf", "in-place"],
     assigned_value_of_wrong_shape: ["size", "3", "2"],
     gather_out_of_range: ["index 3 is out of bounds", "size 3"],
-    grad_of_wrong_shape: ["assigned grad has data of a different size"],
 }
 
 
@@ -284,8 +282,9 @@ def _failure(case, T):
     with pytest.raises(Exception) as caught:  # noqa: PT011  the type is compared below
         call()
     for w, value, version in zip(watched, before, versions, strict=True):
-        np.testing.assert_array_equal(w.detach().numpy(), value)
-        assert T is torch or w._version == version
+        if T is ft:  # PyTorch's BatchNorm has counted the batch already
+            np.testing.assert_array_equal(w.detach().numpy(), value)
+            assert w._version == version
     return caught.value
 
 

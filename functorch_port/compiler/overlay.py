@@ -63,6 +63,7 @@ class Overlay:
         self.env: dict[Storage, Any] = {}
         self.written: dict[Storage, int] = {}
         self.inside: weakref.WeakSet[Storage] = weakref.WeakSet()
+        self.made: dict[int, weakref.ref[Tensor]] = {}
         self.missed: list[Storage] = []
         self.grads: dict[Tensor, Tensor | None] = {}
         self.grad_reads: dict[Tensor, Tensor | None] = {}
@@ -102,9 +103,16 @@ class Overlay:
         if self.thread == threading.get_ident():
             self.inside.add(cell)
 
+    def note_made(self, tensor: Tensor) -> None:
+        """A tensor made in the trace that shares its Storage: `detach()` or a view."""
+        self.made[id(tensor)] = weakref.ref(tensor)
+
     def is_outside(self, tensor: Tensor) -> bool:
-        """Whether the tensor looks at a Storage that existed before the trace."""
-        return tensor._storage not in self.inside
+        """Whether the tensor itself existed before the trace."""
+        if tensor._storage in self.inside:
+            return False
+        made = self.made.get(id(tensor))
+        return made is None or made() is not tensor
 
     # -------------------------------------------------------- Tensor's hooks
 

@@ -58,7 +58,8 @@ def _premake(optimizer: Any) -> None:
     for group in optimizer.param_groups:
         for p in group["params"]:
             if not optimizer.state.get(p) and p not in optimizer._premade:
-                state = make(p, group)
+                with storage.x64():
+                    state = make(p, group)
                 if state is not None:
                     optimizer._premade[p] = state
 
@@ -193,7 +194,7 @@ class Program:
             current = [[id(p) for p in g["params"]] for g in optimizer.param_groups]
             if current != groups or any(a is not b for a, b in zip(optimizer.param_groups, tables[0], strict=False)):
                 return f"the parameter groups of {type(optimizer).__name__} changed"
-            if len(optimizer.state) != len(tables[1]) or any(optimizer.state.get(p) is not t for p, t in tables[1]):
+            if any(optimizer.state.get(p) is not t for p, t in tables[1]):
                 return f"the state of {type(optimizer).__name__} was replaced"
         return ""
 
@@ -470,7 +471,7 @@ def _collect_result(program: Program, overlay: Overlay, out_leaves: list[Any], l
             live = leaf._requires_grad and node is not None and node.seq >= start and not getattr(node, "freed", False)
             if id(leaf) in arg_ids:
                 program.outputs.append(_Output("arg", value=arg_ids[id(leaf)]))
-            elif overlay.is_outside(leaf) and leaf._storage not in arg_cells and not live:
+            elif leaf._storage not in overlay.inside and leaf._storage not in arg_cells and not live:
                 program.outputs.append(_Output("same", value=leaf))
             else:
                 program.outputs.append(_Output("tensor", outs.add_tensor(leaf), requires_grad=live))

@@ -15,7 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from ..autograd import grad_mode
@@ -165,7 +167,7 @@ class SGD(Optimizer):
         if group["dampening"]:
             return None
         value = param._value
-        return {"momentum_buffer": Tensor._wrap(jnp.zeros_like(value, device=value.sharding))}
+        return {"momentum_buffer": Tensor._wrap(jax.device_put(np.zeros(value.shape, value.dtype), value.sharding))}
 
     @switch_grad
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

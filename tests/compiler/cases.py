@@ -286,7 +286,7 @@ def hidden_state(T: Any, compile: Any) -> list[np.ndarray]:
 CASES = {
     batchnorm_dropout: 1,
     gradient_accumulation: 2,
-    frozen_and_unfrozen: 4,
+    frozen_and_unfrozen: 2,
     lr_schedule_by_hand: 1,
     tied_weights: 1,
     double_backward_penalty: 1,

@@ -82,22 +82,23 @@ class _BatchNorm(Module):
     def _check_input_dim(self, input: Tensor) -> None:
         raise NotImplementedError
 
-    def _momentum_now(self) -> Any:
-        """Counts the batch; the weight it gets in the running statistics."""
-        if not (self.training and self.track_running_stats) or self.num_batches_tracked is None:
-            return 0.0 if self.momentum is None else self.momentum
-        self.num_batches_tracked.add_(1)
+    def _momentum_now(self, counting: bool) -> Any:
+        """The weight this batch gets in the running statistics."""
         if self.momentum is not None:
             return self.momentum
-        return 1.0 / self.num_batches_tracked.double()  # stays a tensor, so that it can be traced
+        return 1.0 / (self.num_batches_tracked + 1).double() if counting else 0.0  # a tensor, so that it can be traced
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        momentum = self._momentum_now()
+        counting = self.training and self.track_running_stats and self.num_batches_tracked is not None
+        momentum = self._momentum_now(counting)
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         tracked = not self.training or self.track_running_stats
         mean, var = (self.running_mean, self.running_var) if tracked else (None, None)
-        return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
+        out = F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
+        if counting:
+            self.num_batches_tracked.add_(1)  # last, so that a batch that does not fit is not counted
+        return out
 
     def extra_repr(self) -> str:
         return (
