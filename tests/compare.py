@@ -1,7 +1,7 @@
 """One comparator for operations: live torch and this package on the same samples.
 
-`check("torch.add", x, y, alpha=2)` runs both and compares structure, value, shape, dtype, `requires_grad` and the gradient of every floating
-input; where torch raises, ours must raise the same type with the same text.
+`check("torch.add", x, y, alpha=2)` runs both and compares structure, value, shape, dtype, `requires_grad` and the
+gradient of every floating input; where torch raises, ours must raise the same type with the same text.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class Case:
         tol: relative (and absolute) tolerance, where the default for the dtype does not do; say why beside it.
         text: how error texts are compared: "same", "start" (the first 40 characters) or "any".
         values: False where only shapes and dtypes are determined.
+        first: only the first argument gets a gradient.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Case:
     tol: float | None = None
     text: str = "same"
     values: bool = True
+    first: bool = False
 
     def __str__(self) -> str:
         parts = [_label(a) for a in self.args] + [f"{k}={_label(v)}" for k, v in self.kwargs.items()]
@@ -103,11 +105,15 @@ def to_numpy(x: Any) -> np.ndarray:
     return (x.float() if x.dtype is ft.bfloat16 else x).numpy()
 
 
-def same(theirs: Any, ours: Any, tol: float | None = None, values: bool = True, where: str = "result") -> None:
+def same(
+    theirs: Any, ours: Any, tol: float | None = None, values: bool = True, where: str = "result"
+) -> None:
     """Assert that two results agree in structure, type, shape, dtype and value."""
     if isinstance(theirs, torch.Tensor):
         assert isinstance(ours, ft.Tensor), f"{where}: torch gave a Tensor, we gave {type(ours).__name__}"
-        assert tuple(theirs.shape) == tuple(ours.shape), f"{where}: shape {tuple(theirs.shape)} != {tuple(ours.shape)}"
+        assert tuple(theirs.shape) == tuple(ours.shape), (
+            f"{where}: shape {tuple(theirs.shape)} != {tuple(ours.shape)}"
+        )
         assert str(theirs.dtype) == str(ours.dtype), f"{where}: dtype {theirs.dtype} != {ours.dtype}"
         if values:
             close(to_numpy(theirs), to_numpy(ours), RTOL.get(theirs.dtype, 0) if tol is None else tol, where)
@@ -124,7 +130,9 @@ def same(theirs: Any, ours: Any, tol: float | None = None, values: bool = True, 
         assert isinstance(ours, float), f"{where}: {type(ours)}"
         close(np.float64(theirs), np.float64(ours), 1e-6 if tol is None else tol, where)
     else:
-        assert type(theirs).__name__ == type(ours).__name__ and str(theirs) == str(ours), f"{where}: {theirs} != {ours}"
+        assert type(theirs).__name__ == type(ours).__name__ and str(theirs) == str(ours), (
+            f"{where}: {theirs} != {ours}"
+        )
 
 
 def close(theirs: np.ndarray, ours: np.ndarray, tol: float, where: str) -> None:
@@ -171,7 +179,9 @@ def _run(library: Any, case: Case, args: Any, kwargs: Any) -> tuple[Any, Excepti
 def same_error(theirs: Exception, ours: Exception | None, text: str = "same", where: str = "") -> None:
     """Assert that ours is an error of the same kind, with the same text."""
     assert ours is not None, f"{where}: torch raised {type(theirs).__name__}: {theirs}; we did not"
-    names = {type(theirs).__name__.lstrip("_")} | {b.__name__ for b in type(theirs).__bases__ if b is not Exception}
+    names = {type(theirs).__name__.lstrip("_")} | {
+        b.__name__ for b in type(theirs).__bases__ if b is not Exception
+    }
     ok = type(ours).__name__ in names or type(ours) is type(theirs)
     assert ok, f"{where}: {type(theirs).__name__}({theirs}) != {type(ours).__name__}({ours})"
     if text != "any":
@@ -192,7 +202,8 @@ def _is_inplace(case: Case) -> bool:
 def check_case(case: Case) -> None:
     """Run one case on both libraries and compare."""
     grad = case.grad and not _is_inplace(case)
-    args, kwargs = _fresh(case.args, grad), _fresh(case.kwargs, grad)
+    rest = grad and not case.first
+    args, kwargs = (*_fresh(case.args[:1], grad), *_fresh(case.args[1:], rest)), _fresh(case.kwargs, rest)
     my_args, my_kwargs = to_ours(args), to_ours(kwargs)
     theirs, error = _run(torch, case, args, kwargs)
     ours, my_error = _run(ft, case, my_args, my_kwargs)
@@ -220,7 +231,9 @@ def _same_grads(case: Case, theirs: Any, ours: Any, inputs: Any, my_inputs: Any)
     weights = [torch.from_numpy(np.asarray(rng.uniform(0.5, 1.5, tuple(o.shape)))).to(o.dtype) for o in outs]
     _backward(torch, outs, weights)
     _backward(ft, my_outs, [to_ours(w) for w in weights])
-    for i, (x, mine) in enumerate(zip(_leaves(inputs, torch.Tensor), _leaves(my_inputs, ft.Tensor), strict=True)):
+    for i, (x, mine) in enumerate(
+        zip(_leaves(inputs, torch.Tensor), _leaves(my_inputs, ft.Tensor), strict=True)
+    ):
         where = f"{case}: gradient of tensor {i}"
         if x.grad is None or mine.grad is None:
             # a gradient that torch leaves out may be zero here, and the other way round
@@ -241,7 +254,9 @@ def check(name: str, *args: Any, **kwargs: Any) -> None:
     check_case(case(name, *args, **kwargs))
 
 
-def sample(*shape: int, dtype: torch.dtype = torch.float64, low: float = -2.0, high: float = 2.0, seed: int = 0) -> torch.Tensor:
+def sample(
+    *shape: int, dtype: torch.dtype = torch.float64, low: float = -2.0, high: float = 2.0, seed: int = 0
+) -> torch.Tensor:
     """Reproducible values between ``low`` and ``high``; integers and bools come out as such."""
     values = np.random.default_rng([seed, *shape]).uniform(low, high, shape)
     x = torch.from_numpy(np.asarray(values))
