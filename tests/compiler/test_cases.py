@@ -6,8 +6,8 @@ import chex
 import numpy as np
 import pytest
 import torch
-from cases import CASES
 from counting import xla_compilations
+from training_cases import CASES
 
 import functorch_port as ft
 
