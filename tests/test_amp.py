@@ -235,7 +235,7 @@ SEQUENCES = {
     "pickle in between": lambda o, s: (s.unscale_(o), pickle.dumps(s)),
     "new scale": lambda o, s: (s.step(o), s.update(new_scale=16.0)),
     "new scale of two": lambda o, s: (s.step(o), s.update(new_scale=o.param_groups[0]["params"][0].detach())),
-    "new scale tensor": lambda o, s: (s.step(o), s.update(new_scale=o.param_groups[0]["params"][0].detach()[:1])),
+    "new scale tensor": lambda o, s: (s.step(o), s.update(new_scale=o.param_groups[0]["params"][0].detach()[0])),
     "setters": lambda o, s: (s.set_growth_factor(3.0), s.set_backoff_factor(0.25), s.set_growth_interval(1)),
 }
 
