@@ -199,7 +199,7 @@ class Stream:
         if n > 1:
             drawn = (self.words64 if n >= (1 << 32) // 20 else self.words)(n - 1)
             steps = drawn % np.arange(n, 1, -1, dtype=np.uint64)
-            cells = memoryview(out)  # twice as fast to swap in as a list
+            cells: Any = memoryview(out)  # type: ignore[arg-type]  # faster to swap in than a list
             for i, j in enumerate((steps.astype(np.int64) + np.arange(n - 1)).tolist()):
                 cells[i], cells[j] = cells[j], cells[i]
         return out.astype(d.np)
@@ -242,7 +242,7 @@ class Stream:
         first, cached, last, valid, _, _ = _TAIL.unpack_from(data, _HEADER.size + 8 * _WORDS)
         self._cached_normal = cached if valid else None
         self._untouched = (left, following) == (1, 0)
-        self._source.set_state(("MT19937", key, _WORDS if left == 1 else following))
+        self._source.set_state(("MT19937", key, _WORDS if left == 1 else following, 0, 0.0))
         return bytes(first + last)
 
 
@@ -310,7 +310,7 @@ def _cast(x: NDArray, d: dtype) -> NDArray:
         return x.astype(d.np, copy=False)
 
 
-def _fma32(a: NDArray, b: float, c: float) -> NDArray:
+def _fma32(a: NDArray, b: Any, c: Any) -> NDArray:
     """``a * b + c`` rounded once: the product of two float32 numbers is exact in float64."""
     return (a.astype(np.float64) * np.float64(np.float32(b)) + np.float64(np.float32(c))).astype(np.float32)
 

@@ -34,7 +34,7 @@ class Options:
     sci_mode: bool | None = None
 
 
-_PROFILES = {
+_PROFILES: dict[str, dict[str, Any]] = {
     "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
     "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
     "full": {"precision": 4, "threshold": math.inf, "edgeitems": 3, "linewidth": 80},
@@ -161,7 +161,7 @@ def _edges(values: NDArray) -> NDArray:
     return values
 
 
-def _summarised(items: Sequence[Any], show: Callable[[Any], str], dots: str, summarise: bool) -> list[str]:
+def _summarised(items: Any, show: Callable[[Any], str], dots: str, summarise: bool) -> list[str]:
     edge = _options.edgeitems
     if not summarise or len(items) <= 2 * edge:
         return [show(x) for x in items]

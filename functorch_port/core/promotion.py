@@ -130,7 +130,7 @@ def cast(value: Any, np_dtype: np.dtype[Any]) -> jax.Array:
     """``value`` as a strongly typed array; Python integers out of range wrap around, as in PyTorch."""
     if isinstance(value, (bool, int)) and np_dtype.kind in "iu":
         value = np.asarray(value).astype(np_dtype)
-    return lax.convert_element_type(value, np_dtype)
+    return lax.convert_element_type(value, jax.dtypes.canonicalize_dtype(np_dtype))
 
 
 def promote(*args: Any) -> list[jax.Array]:

@@ -138,7 +138,7 @@ def _fill(tensor: Tensor, node: str, kind: str, generator: Generator | None, **p
         order = sorted(range(len(own.shape)), key=lambda dim: -strides[dim])
         params |= {"contiguous": False} if kind == "normal" else {}
         value = draw(generator, kind, tuple(own.shape[dim] for dim in order), d, **params)
-        value = jnp.transpose(value, np.argsort(order))
+        value = jnp.transpose(value, np.argsort(order).tolist())
     return _overwrite(tensor, node, value)
 
 
@@ -347,7 +347,7 @@ def randperm(
         >>> import functorch_port as torch
         >>> _ = torch.manual_seed(0)
         >>> torch.randperm(4)
-        tensor([2, 0, 1, 3])
+        tensor([0, 1, 3, 2])
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.randperm.html
     """
