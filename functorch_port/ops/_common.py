@@ -142,9 +142,9 @@ def c_name(value: Any) -> str:
 
 
 _C_NAMES = {
-    "float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short", "int8": "signed char",
-    "uint8": "unsigned char", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
+    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+    "int64": "long int", "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
 }  # fmt: skip
 
 
@@ -161,14 +161,14 @@ def numel(shape: Sequence[int]) -> int:
 
 
 def int32_if_small(index: jax.Array, size: int) -> jax.Array:
-    """Indices into a table of ``size`` rows in the narrowest type that is safe: int32 is what accelerators index with."""
+    """Indices into a table of ``size`` rows, as int32 (which accelerators index with) where that is safe."""
     return index.astype(jnp.int32) if size < 2**31 and index.dtype.itemsize > 4 else index
 
 
 def check_index_range(
     index: Any, size: int, message: Callable[[int], Exception], lowest: int | None = None
 ) -> None:
-    """Eager check: raise ``message(bad index)`` for the first index outside of ``[-size, size)``, or below ``lowest``."""
+    """Eager check: raise ``message(bad index)`` for an index outside of ``[-size, size)``, or below ``lowest``."""
     if isinstance(index, jax.ShapeDtypeStruct | jax.core.Tracer):
         return
     values = np.asarray(index)

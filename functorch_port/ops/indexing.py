@@ -90,7 +90,8 @@ def _check_scatter(name: str, input: jax.Array, axis: int, index: jax.Array, src
     shapes = [input] if src is None else [input, src]
     if any(max(index.ndim, 1) != max(x.ndim, 1) for x in shapes):
         raise RuntimeError(
-            f"Index tensor must have the same number of dimensions as {'self' if max(input.ndim, 1) != max(index.ndim, 1) else 'src'}"
+            "Index tensor must have the same number of dimensions as "
+            f"{'self' if max(input.ndim, 1) != max(index.ndim, 1) else 'src'}"
             " tensor"
         )
     if src is not None and src.dtype != input.dtype:
@@ -478,7 +479,8 @@ def masked_scatter(input: Array, mask: Array, source: Array):
     _check_mask_type("masked_scatter_", mask)
     if input.dtype != source.dtype:
         raise RuntimeError(
-            f"masked_scatter: expected self and source to have same dtypes but got{type_name(input)} and {type_name(source)}"
+            f"masked_scatter: expected self and source to have same dtypes but got{type_name(input)} and "
+            f"{type_name(source)}"
         )
     shape = broadcast_shapes(input.shape, mask.shape)
     full = jnp.broadcast_to(mask, shape).reshape(-1)

@@ -436,7 +436,8 @@ def cross(input: Array, other: Array, dim: int | None = None):
     if dim is None:
         warnings.warn(
             "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
-            "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a "
+            "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of "
+            "linalg.cross in a "
             "future release.",
             UserWarning,
             stacklevel=2,
@@ -669,7 +670,8 @@ def _raise_if_singular(name: str, A: Tensor, out: Tensor) -> None:
             f"torch.linalg.solve: {batch}The solver failed because the input matrix is singular."
         )
     raise LinAlgError(
-        f"{name}: {batch}The diagonal element {found[1]} is zero, the inversion could not be completed because the input "
+        f"{name}: {batch}The diagonal element {found[1]} is zero, the inversion could not be completed "
+        "because the input "
         "matrix is singular."
     )
 
@@ -708,7 +710,8 @@ def _solve(A: Array, B: Array, left: bool):
         return jnp.swapaxes(jnp.linalg.solve(jnp.swapaxes(A, -2, -1), jnp.swapaxes(B, -2, -1)), -2, -1)
     if A.shape[-1] != B.shape[-2]:
         raise RuntimeError(
-            f"linalg.solve: Incompatible shapes of A and B for the equation AX = B ({_shape_text(A)} and {_shape_text(B)})"
+            f"linalg.solve: Incompatible shapes of A and B for the equation AX = B ({_shape_text(A)} and "
+            f"{_shape_text(B)})"
         )
     return jnp.linalg.solve(A, B)
 
@@ -758,7 +761,8 @@ def _checked_cholesky(A: Tensor, upper: bool = False) -> Tensor:
         found = _first_bad(matrices, _bad_minor)
         if found is not None:
             raise LinAlgError(
-                f"linalg.cholesky: {_batch_text(matrices, found[0])}The factorization could not be completed because the "
+                f"linalg.cholesky: {_batch_text(matrices, found[0])}The factorization could not be completed "
+                "because the "
                 f"input is not positive-definite (the leading minor of order {found[1]} is not positive-definite)."
             )
     return out

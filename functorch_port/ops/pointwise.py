@@ -284,7 +284,11 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
 
 
 def _pow_dunder(self: Tensor, exponent: Any) -> Any:
-    return pow(self, exponent) if isinstance(exponent, Tensor | int | float | complex | SymNumber) else NotImplemented
+    return (
+        pow(self, exponent)
+        if isinstance(exponent, Tensor | int | float | complex | SymNumber)
+        else NotImplemented
+    )
 
 
 def _rpow_dunder(self: Tensor, base: Any) -> Any:
@@ -439,7 +443,8 @@ def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar = 1):
     if not any(is_inexact(x.dtype) for x in (tensor1, tensor2)):
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a "
-            "true division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * "
+            "true division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as "
+            "(input + value * "
             "torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / "
             "tensor2) for float inputs. The future addcdiv behavior is just the latter implementation: (input + value "
             "* tensor1 / tensor2), for all dtypes."
@@ -1082,7 +1087,9 @@ def digamma(input: Array):
 
 
 def _digamma(x: jax.Array) -> jax.Array:
-    return jnp.where(x == 0, jnp.where(jnp.signbit(x), jnp.inf, -jnp.inf), lax.digamma(jnp.where(x == 0, 1, x)))
+    return jnp.where(
+        x == 0, jnp.where(jnp.signbit(x), jnp.inf, -jnp.inf), lax.digamma(jnp.where(x == 0, 1, x))
+    )
 
 
 @op(where="torch special")
@@ -1158,7 +1165,8 @@ def complex_(real: Array, imag: Array):
     """The complex numbers of these parts."""
     if real.dtype != imag.dtype:
         raise RuntimeError(
-            f"Expected object of scalar type {type_name(real)} but got scalar type {type_name(imag)} for second argument"
+            f"Expected object of scalar type {type_name(real)} but got scalar type {type_name(imag)} for "
+            "second argument"
         )
     check_broadcast(real, imag)
     return lax.complex(*jnp.broadcast_arrays(real, imag))

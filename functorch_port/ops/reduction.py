@@ -595,7 +595,8 @@ def vector_norm(
         )
     if dtype is not None and not can_cast_without_loss(x.dtype, dtype.np):
         raise RuntimeError(
-            f"linalg.vector_norm: the dtype of the input ({type_name(x)}) should be convertible without narrowing to the "
+            f"linalg.vector_norm: the dtype of the input ({type_name(x)}) should be convertible without "
+            "narrowing to the "
             f"specified dtype ({dtype.scalar_name})"
         )
     if x.size == 0 and (ord < 0 or ord == math.inf):
@@ -613,7 +614,8 @@ def can_cast_without_loss(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
 def _check_empty_norm(x: jax.Array, ord: float, dim: Dims) -> None:
     if dim is None or any(x.shape[d] == 0 for d in wrap_dims(dim, x.ndim)):
         raise RuntimeError(
-            f"linalg.vector_norm cannot compute the {ord:g} norm on an empty tensor because the operation does not have "
+            f"linalg.vector_norm cannot compute the {ord:g} norm on an empty tensor because the operation "
+            "does not have "
             "an identity"
         )
 

@@ -39,7 +39,8 @@ def infer_size(size: Sequence[int], count: int) -> tuple[int, ...]:
         return size
     if known == 0 and count == 0:
         raise RuntimeError(
-            f"cannot reshape tensor of 0 elements into shape {list(size)} because the unspecified dimension size -1 can "
+            f"cannot reshape tensor of 0 elements into shape {list(size)} because the unspecified dimension "
+            "size -1 can "
             "be any value and is ambiguous"
         )
     if known == 0 or count % known:
@@ -189,7 +190,8 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     known = math.prod(n for n in sizes if n != -1)
     if (-1 not in sizes and known != shape[axis]) or (-1 in sizes and (known == 0 or shape[axis] % known)):
         raise RuntimeError(
-            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {axis} ({shape[axis]}) in the "
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {axis} "
+            f"({shape[axis]}) in the "
             "input tensor"
         )
     return view(input, (*shape[:axis], *infer_size(sizes, shape[axis]), *shape[axis + 1 :]))
@@ -316,7 +318,11 @@ def _reshaped_in_place(name: str) -> None:
         self._check_inplace()
         seen = bind.function(name)(self, *args, **kwargs)
         self._view = seen._view
-        self._requires_grad, self._grad_fn, self._output_nr = seen._requires_grad, seen._grad_fn, seen._output_nr
+        self._requires_grad, self._grad_fn, self._output_nr = (
+            seen._requires_grad,
+            seen._grad_fn,
+            seen._output_nr,
+        )
         return self
 
     method.__name__ = method.__qualname__ = f"{name}_"
@@ -502,7 +508,8 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
         )
     if sum(sizes) != total:
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at dimension {axis}), "
+            f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at "
+            f"dimension {axis}), "
             f"but got split_sizes={sizes}"
         )
     return _cut("_split_sizes_part", input, axis, sizes)
@@ -706,7 +713,8 @@ def cat(tensors: Arrays, dim: int = 0):
         for d in range(x.ndim):
             if d != axis and x.shape[d] != first.shape[d]:
                 raise RuntimeError(
-                    f"Sizes of tensors must match except in dimension {axis}. Expected size {first.shape[d]} but got size "
+                    f"Sizes of tensors must match except in dimension {axis}. Expected size {first.shape[d]} "
+                    "but got size "
                     f"{x.shape[d]} for tensor number {i} in the list."
                 )
     return jnp.concatenate([x for _, x in kept], axis=axis)

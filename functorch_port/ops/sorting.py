@@ -131,7 +131,8 @@ def searchsorted(
     if edges.ndim != 1 and (not shape or edges.shape[:-1] != shape[:-1]):
         raise RuntimeError(
             "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
-            f"tensor and input value tensor must match, but we got boundaries tensor {list(edges.shape)} and input value "
+            f"tensor and input value tensor must match, but we got boundaries tensor {list(edges.shape)} and "
+            "input value "
             f"tensor {list(shape)}"
         )
     return _search(edges, input, _side(right, side, "searchsorted"), out_int32)

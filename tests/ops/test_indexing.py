@@ -59,7 +59,9 @@ gathers = [
 REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 scatters = [
     case("torch.scatter", X, 0, I2, SRC[:2, :2]),
-    case("torch.scatter", X, 0, I2, SRC, _grad=False),  # torch has gradients only for a src of the shape of index
+    case(
+        "torch.scatter", X, 0, I2, SRC, _grad=False
+    ),  # torch has gradients only for a src of the shape of index
     case("torch.scatter", X, 1, COLUMNS, 2.5),
     case("torch.scatter", X, 1, COLUMNS, value=1),
     case("torch.scatter", CUBE, 1, T([[[0, 2, 1, 1]]]), CUBE[:1, :1]),
@@ -81,11 +83,25 @@ scatters = [
     case("torch.scatter_add", X, 0, T([[7]]), SRC),
     case("Tensor.scatter_add_", X, 0, I2, SRC),
     *(case("torch.scatter_reduce", X, 0, T([[0, 0, 1, 2], [0, 1, 1, 2]]), SRC[:2], r) for r in REDUCTIONS),
-    *(case("torch.scatter_reduce", X, 0, T([[0, 0, 1, 2], [0, 1, 1, 2]]), SRC[:2], r, include_self=False) for r in REDUCTIONS),
+    *(
+        case("torch.scatter_reduce", X, 0, T([[0, 0, 1, 2], [0, 1, 1, 2]]), SRC[:2], r, include_self=False)
+        for r in REDUCTIONS
+    ),
     *(case("torch.scatter_reduce", T([1, 2, 3]), 0, T([0, 0, 1]), T([5, 4, 4]), r) for r in REDUCTIONS),
-    *(case("torch.scatter_reduce", T([1, 2, 3]), 0, T([0, 0, 1]), T([5, 4, 4]), r, include_self=False) for r in REDUCTIONS),
-    *(case("torch.scatter_reduce", T([2.0, 0.0, 3.0]), 0, T([0, 0, 0, 1, 2]), T([0.0, 2.0, 3.0, 4.0, 3.0]), r) for r in REDUCTIONS),
-    *(case("torch.scatter_reduce", T([2.0, 1.0]), 0, T([0, 0, 0]), T([2.0, 2.0, 1.0]), r) for r in ("amax", "amin")),
+    *(
+        case("torch.scatter_reduce", T([1, 2, 3]), 0, T([0, 0, 1]), T([5, 4, 4]), r, include_self=False)
+        for r in REDUCTIONS
+    ),
+    *(
+        case(
+            "torch.scatter_reduce", T([2.0, 0.0, 3.0]), 0, T([0, 0, 0, 1, 2]), T([0.0, 2.0, 3.0, 4.0, 3.0]), r
+        )
+        for r in REDUCTIONS
+    ),
+    *(
+        case("torch.scatter_reduce", T([2.0, 1.0]), 0, T([0, 0, 0]), T([2.0, 2.0, 1.0]), r)
+        for r in ("amax", "amin")
+    ),
     case("torch.scatter_reduce", X, 0, I2, SRC, "median"),
     case("torch.index_add", X, 0, T([0, 2, 0]), SRC),
     case("torch.index_add", X, 1, T([3]), SRC[:, :1], alpha=-0.5),

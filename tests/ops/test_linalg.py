@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from compare import case, check_case, resolve, sample, same_error, to_numpy, to_ours
+from compare import case, check_case, resolve, same_error, sample, to_numpy, to_ours
 
 import functorch_port as ft
 
@@ -19,11 +19,29 @@ V = sample(3)
 inf = math.inf
 
 SHAPES = [
-    ((2, 3), (3, 4)), ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((5, 2, 3), (3,)), ((3,), (5, 3, 4)),
-    ((5, 2, 3), (5, 3, 4)), ((1, 2, 3), (5, 3, 4)), ((2, 1, 2, 3), (5, 3, 4)), ((0, 3), (3, 4)), ((2, 0), (0, 4)),
-    ((2, 3), (4, 5)), ((2,), (3,)), ((2, 3), (4,)), ((3,), (4, 2)), ((2, 3, 4), (3, 4, 5)), ((2, 3, 4), (5,)), ((2, 3, 4), (5, 6)), ((), (2,)),
+    ((2, 3), (3, 4)),
+    ((3,), (3,)),
+    ((2, 3), (3,)),
+    ((3,), (3, 4)),
+    ((5, 2, 3), (3, 4)),
+    ((2, 3), (5, 3, 4)),
+    ((5, 2, 3), (3,)),
+    ((3,), (5, 3, 4)),
+    ((5, 2, 3), (5, 3, 4)),
+    ((1, 2, 3), (5, 3, 4)),
+    ((2, 1, 2, 3), (5, 3, 4)),
+    ((0, 3), (3, 4)),
+    ((2, 0), (0, 4)),
+    ((2, 3), (4, 5)),
+    ((2,), (3,)),
+    ((2, 3), (4,)),
+    ((3,), (4, 2)),
+    ((2, 3, 4), (3, 4, 5)),
+    ((2, 3, 4), (5,)),
+    ((2, 3, 4), (5, 6)),
+    ((), (2,)),
     ((2, 3, 4), (2, 5, 6)),
-]  # fmt: skip
+]
 
 products = [
     *(case("torch.matmul", sample(*a), sample(*b, seed=1)) for a, b in SHAPES),
@@ -92,13 +110,30 @@ products = [
 ]
 
 EQUATIONS = [
-    ("ij,jk->ik", (2, 3), (3, 4)), ("ij,jk", (2, 3), (3, 4)), ("ii->i", (3, 3)), ("ii", (3, 3)), ("ij->ji", (2, 3)), ("ij->", (2, 3)),
-    ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)), ("...ij,...jk->...ik", (2, 3, 4), (4, 5)), ("i,j->ij", (2,), (3,)), ("bhid,bhjd->bhij", (2, 2, 3, 4), (2, 2, 5, 4)),
-    ("a,ab,abc->c", (2,), (2, 3), (2, 3, 4)), (" i j , j k -> i k ", (2, 3), (3, 4)), ("i...->...", (2, 3)),
-    ("ij,kl->ik", (2, 3)), ("ij,jk", (2, 3), (2, 3)), ("ij", (2, 3, 4)), ("ijk", (2, 3)), ("ij->ij", (2, 3), (2, 3)),
-]  # fmt: skip
+    ("ij,jk->ik", (2, 3), (3, 4)),
+    ("ij,jk", (2, 3), (3, 4)),
+    ("ii->i", (3, 3)),
+    ("ii", (3, 3)),
+    ("ij->ji", (2, 3)),
+    ("ij->", (2, 3)),
+    ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
+    ("...ij,...jk->...ik", (2, 3, 4), (4, 5)),
+    ("i,j->ij", (2,), (3,)),
+    ("bhid,bhjd->bhij", (2, 2, 3, 4), (2, 2, 5, 4)),
+    ("a,ab,abc->c", (2,), (2, 3), (2, 3, 4)),
+    (" i j , j k -> i k ", (2, 3), (3, 4)),
+    ("i...->...", (2, 3)),
+    ("ij,kl->ik", (2, 3)),
+    ("ij,jk", (2, 3), (2, 3)),
+    ("ij", (2, 3, 4)),
+    ("ijk", (2, 3)),
+    ("ij->ij", (2, 3), (2, 3)),
+]
 einsums = [
-    *(case("torch.einsum", e, *[sample(*s, seed=i) for i, s in enumerate(shapes)], _text="start") for e, *shapes in EQUATIONS),
+    *(
+        case("torch.einsum", e, *[sample(*s, seed=i) for i, s in enumerate(shapes)], _text="start")
+        for e, *shapes in EQUATIONS
+    ),
     case("torch.einsum", "ij,jk", [A, B]),
     case("torch.einsum", A, [0, 1], B, [1, 2], [0, 2]),
     case("torch.einsum", A, [0, 1], B, [1, 2]),
@@ -111,12 +146,19 @@ systems = [
     *(case("torch.linalg.matrix_norm", sample(2, 3, 4), o, (0, 2), True) for o in ("fro", "nuc", inf, -1)),
     case("torch.linalg.matrix_norm", A, 3),
     case("torch.linalg.matrix_norm", V),
-    *(case("torch.linalg.norm", A, *a) for a in ((), (1,), ("nuc",), ("fro",), (2,), (inf, 0), (None, 1), (1, (0, 1)), (-1,))),
+    *(
+        case("torch.linalg.norm", A, *a)
+        for a in ((), (1,), ("nuc",), ("fro",), (2,), (inf, 0), (None, 1), (1, (0, 1)), (-1,))
+    ),
     case("torch.linalg.norm", V, 3),
     case("torch.linalg.norm", sample(2, 3, 4), 3),
     case("torch.linalg.norm", sample(2, 3, 4)),
     case("torch.linalg.norm", T([1, 2])),
-    *(case(f"torch.linalg.{n}", x) for n in ("inv", "det", "slogdet", "matrix_exp", "svdvals", "pinv") for x in (SQUARE, BATCH)),
+    *(
+        case(f"torch.linalg.{n}", x)
+        for n in ("inv", "det", "slogdet", "matrix_exp", "svdvals", "pinv")
+        for x in (SQUARE, BATCH)
+    ),
     *(case(f"torch.linalg.{n}", A) for n in ("inv", "det", "slogdet", "cholesky", "eigh", "matrix_exp")),
     *(case(f"torch.linalg.{n}", V) for n in ("inv", "det", "svd", "qr", "cholesky")),
     *(case(f"torch.{n}", x) for n in ("inverse", "det", "slogdet", "logdet", "pinverse") for x in (SQUARE,)),
@@ -140,7 +182,10 @@ systems = [
     case("torch.linalg.eigvalsh", SYMMETRIC),
     *(case("torch.linalg.qr", SQUARE, m, _grad=m == "reduced") for m in ("reduced", "complete", "r", "best")),
     # ours goes through the pseudo-inverse
-    *(case("torch.linalg.lstsq", sample(5, 2), sample(5, 3, seed=1), driver=d, _grad=False, _tol=1e-9) for d in (None, "gels", "gelsd", "gelss")),
+    *(
+        case("torch.linalg.lstsq", sample(5, 2), sample(5, 3, seed=1), driver=d, _grad=False, _tol=1e-9)
+        for d in (None, "gels", "gelsd", "gelss")
+    ),
     case("torch.cov", sample(3, 5)),
     case("torch.cov", sample(3, 5), correction=0),
     case("torch.corrcoef", sample(3, 5)),
@@ -160,7 +205,9 @@ def test_like_torch(case):
     check_case(case)
 
 
-@pytest.mark.parametrize("name", ["torch.linalg.svd", "torch.svd", "torch.linalg.eigh", "torch.linalg.eig", "torch.linalg.qr"])
+@pytest.mark.parametrize(
+    "name", ["torch.linalg.svd", "torch.svd", "torch.linalg.eigh", "torch.linalg.eig", "torch.linalg.qr"]
+)
 def test_decompositions(name):
     """Factors are unique up to signs: the product, and the values, are compared."""
     x = SYMMETRIC if "eig" in name else sample(4, 3)
@@ -218,7 +265,9 @@ def test_matmul_precision_setting():
 
 
 def test_linalg_error_type():
-    assert issubclass(ft.linalg.LinAlgError, RuntimeError) and issubclass(torch.linalg.LinAlgError, RuntimeError)
+    assert issubclass(ft.linalg.LinAlgError, RuntimeError) and issubclass(
+        torch.linalg.LinAlgError, RuntimeError
+    )
     with pytest.raises(ft.linalg.LinAlgError):
         ft.linalg.inv(ft.zeros(2, 2))
     try:

@@ -52,7 +52,11 @@ sums = [
 
 VARS = "var std var_mean std_mean".split()
 variance = [
-    *(case(f"torch.{n}", X, **k) for n in VARS for k in (*DIMS, {"unbiased": False}, {"correction": 0}, {"dim": 0, "correction": 2})),
+    *(
+        case(f"torch.{n}", X, **k)
+        for n in VARS
+        for k in (*DIMS, {"unbiased": False}, {"correction": 0}, {"dim": 0, "correction": 2})
+    ),
     *(case(f"torch.{n}", X, False) for n in VARS),
     *(case(f"torch.{n}", X, 0, False) for n in VARS),
     *(case(f"torch.{n}", X, 1, True, True) for n in VARS),
@@ -66,13 +70,31 @@ variance = [
 ]
 
 extrema = [
-    *(case(f"torch.{n}", x) for n in ("max", "min", "amax", "amin", "aminmax", "argmax", "argmin") for x in (X, TIES, INT, T(2.0))),
-    *(case(f"torch.{n}", NAN, _grad=False) for n in ("max", "min", "amax", "amin", "aminmax", "argmax", "argmin")),
-    *(case(f"torch.{n}", x, 0) for n in ("max", "min", "amax", "amin", "argmax", "argmin") for x in (X, TIES, NAN, INT, T(2.0)) if x is not NAN or n[0] != "a"),
-    *(case(f"torch.{n}", TIES, dim=-1, keepdim=True) for n in ("max", "min", "amax", "amin", "aminmax", "argmax", "argmin")),
+    *(
+        case(f"torch.{n}", x)
+        for n in ("max", "min", "amax", "amin", "aminmax", "argmax", "argmin")
+        for x in (X, TIES, INT, T(2.0))
+    ),
+    *(
+        case(f"torch.{n}", NAN, _grad=False)
+        for n in ("max", "min", "amax", "amin", "aminmax", "argmax", "argmin")
+    ),
+    *(
+        case(f"torch.{n}", x, 0)
+        for n in ("max", "min", "amax", "amin", "argmax", "argmin")
+        for x in (X, TIES, NAN, INT, T(2.0))
+        if x is not NAN or n[0] != "a"
+    ),
+    *(
+        case(f"torch.{n}", TIES, dim=-1, keepdim=True)
+        for n in ("max", "min", "amax", "amin", "aminmax", "argmax", "argmin")
+    ),
     *(case(f"torch.{n}", T([True, False])) for n in ("max", "min", "amax", "amin", "argmax")),
     *(case(f"torch.{n}", T([True, False]), 0) for n in ("max", "min")),
-    *(case(f"torch.{n}", torch.zeros(0)) for n in ("max", "min", "amax", "amin", "argmax", "argmin", "aminmax")),
+    *(
+        case(f"torch.{n}", torch.zeros(0))
+        for n in ("max", "min", "amax", "amin", "argmax", "argmin", "aminmax")
+    ),
     *(case(f"torch.{n}", torch.zeros(2, 0), 1) for n in ("max", "min", "amax", "argmax")),
     *(case(f"torch.{n}", torch.zeros(0, 2), 1) for n in ("max", "min", "amax", "argmax")),
     *(case(f"torch.{n}", X, 5) for n in ("max", "amax", "argmax")),
@@ -84,7 +106,12 @@ extrema = [
     case("Tensor.argmax", X, 1, True),
     case("torch.argmax", X, keepdim=True),
     case("torch.aminmax", X, dim=1),
-    *(case(f"torch.{n}", x, **k) for n in ("all", "any") for x in (X > 0, X, INT) for k in (*DIMS, {"dim": (0, 1)})),
+    *(
+        case(f"torch.{n}", x, **k)
+        for n in ("all", "any")
+        for x in (X > 0, X, INT)
+        for k in (*DIMS, {"dim": (0, 1)})
+    ),
     case("torch.all", T([1, 0], dtype=torch.uint8)),
     case("torch.any", T([1, 0], dtype=torch.uint8), dim=0),
     case("torch.all", torch.zeros(0)),
@@ -92,7 +119,11 @@ extrema = [
 ]
 
 order = [
-    *(case(f"torch.{n}", x) for n in ("median", "nanmedian") for x in (X, TIES, NAN, INT, T(2.0), torch.zeros(0))),
+    *(
+        case(f"torch.{n}", x)
+        for n in ("median", "nanmedian")
+        for x in (X, TIES, NAN, INT, T(2.0), torch.zeros(0))
+    ),
     *(case(f"torch.{n}", x, 0) for n in ("median", "nanmedian") for x in (X, NAN, INT, T(2.0))),
     *(case(f"torch.{n}", X, -1, True) for n in ("median", "nanmedian", "mode")),
     case("torch.median", T([1.0, 1, 1, 1]), 0),
@@ -102,7 +133,10 @@ order = [
     case("torch.mode", T([[3.0, 1, 1], [2, 5, 5]]), 0),
     case("torch.mode", T(1.0)),
     *(case(f"torch.{n}", X, q) for n in ("quantile", "nanquantile") for q in (0.0, 0.3, 1.0)),
-    *(case("torch.quantile", X, 0.35, dim=1, interpolation=i) for i in ("linear", "lower", "higher", "midpoint", "nearest", "best")),
+    *(
+        case("torch.quantile", X, 0.35, dim=1, interpolation=i)
+        for i in ("linear", "lower", "higher", "midpoint", "nearest", "best")
+    ),
     case("torch.quantile", X, T([0.1, 0.5], dtype=f64), dim=0, keepdim=True),
     case("torch.quantile", X, T([0.1, 0.5], dtype=f64), dim=-1),
     case("torch.quantile", X, T([0.1, 0.5], dtype=f64)),
@@ -141,7 +175,11 @@ norms = [
 ]
 
 scans = [
-    *(case(f"torch.{n}", X, d) for n in ("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin") for d in (0, -1)),
+    *(
+        case(f"torch.{n}", X, d)
+        for n in ("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin")
+        for d in (0, -1)
+    ),
     *(case(f"torch.{n}", T(2.0), 0) for n in ("cumsum", "cumprod", "logcumsumexp", "cummax")),
     *(case(f"torch.{n}", torch.zeros(0, 2), 0) for n in ("cumsum", "cumprod")),
     *(case(f"torch.{n}", T([1, 2, 3], dtype=torch.int8), 0) for n in ("cumsum", "cumprod", "cummax")),

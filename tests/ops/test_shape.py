@@ -65,19 +65,28 @@ views = [
     case("torch.broadcast_to", sample(3), (2, 3)),
     case("torch.broadcast_tensors", sample(3), sample(2, 1)),
     case("torch.broadcast_tensors", X, sample(4)),
-    *(case("torch.narrow", CUBE, *a) for a in ((0, 0, 1), (1, -2, 2), (2, 4, 0), (0, 3, 0), (0, 1, 5), (0, 0, -1), (3, 0, 1))),
+    *(
+        case("torch.narrow", CUBE, *a)
+        for a in ((0, 0, 1), (1, -2, 2), (2, 4, 0), (0, 3, 0), (0, 1, 5), (0, 0, -1), (3, 0, 1))
+    ),
     case("torch.narrow", CUBE, 1, T(1), 2),
     case("torch.narrow", T(1.0), 0, 0, 1),
     *(case("torch.select", CUBE, *a) for a in ((0, 1), (-1, -1), (1, 5), (1, -4), (3, 0))),
     case("torch.select", T(1.0), 0, 0),
     *(case("torch.unbind", CUBE, d) for d in (0, 1, -1, 3)),
     case("torch.unbind", T(1.0)),
-    *(case("torch.split", sample(5, 2), *a) for a in ((2,), ([1, 4],), ([1, 1],), (2, 1), (-1,), (7,), ([2, -1],), (0,))),
+    *(
+        case("torch.split", sample(5, 2), *a)
+        for a in ((2,), ([1, 4],), ([1, 1],), (2, 1), (-1,), (7,), ([2, -1],), (0,))
+    ),
     case("torch.split", T(1.0), 1),
     case("torch.split_with_sizes", sample(5, 2), [2, 3]),
     *(case("torch.chunk", sample(5, 2), *a) for a in ((2,), (3,), (7,), (1, 1), (0,))),
     case("torch.chunk", torch.ones(0, 2), 3),
-    *(case("torch.tensor_split", sample(7, 2), *a) for a in ((3,), (2, 1), ((1, 5),), ((5, 1),), ([2, -1],), (0,))),
+    *(
+        case("torch.tensor_split", sample(7, 2), *a)
+        for a in ((3,), (2, 1), ((1, 5),), ((5, 1),), ([2, -1],), (0,))
+    ),
     case("torch.tensor_split", sample(7), T([1, 3])),
     *(case(f"torch.{n}", sample(2, 4, 6), 2) for n in ("hsplit", "vsplit", "dsplit")),
     *(case(f"torch.{n}", sample(4), [1]) for n in ("hsplit", "vsplit", "dsplit")),
@@ -85,9 +94,15 @@ views = [
     *(case("torch.diagonal", sample(3, 4), *a) for a in ((), (1,), (-2,), (5,), (0, 1, 0), (0, 0, 0))),
     case("torch.diagonal", CUBE, 0, 0, 2),
     case("torch.diagonal", sample(3)),
-    *(case("Tensor.unfold", sample(7, 2), *a) for a in ((0, 3, 2), (0, 2, 1), (1, 1, 1), (0, 0, 1), (0, 8, 1), (0, 1, 0), (0, -1, 1))),
+    *(
+        case("Tensor.unfold", sample(7, 2), *a)
+        for a in ((0, 3, 2), (0, 2, 1), (1, 1, 1), (0, 0, 1), (0, 8, 1), (0, 1, 0), (0, -1, 1))
+    ),
     case("Tensor.unfold", T(1.0), 0, 1, 1),
-    *(case("torch.as_strided", sample(12), *a) for a in (((2, 3), (3, 1)), ((3, 2), (1, 4), 2), ((2, 2), (3,)), ((5,), (3,)), ((2,), (1,), -1))),
+    *(
+        case("torch.as_strided", sample(12), *a)
+        for a in (((2, 3), (3, 1)), ((3, 2), (1, 4), 2), ((2, 2), (3,)), ((5,), (3,)), ((2,), (1,), -1))
+    ),
     case("torch.real", sample(3, dtype=torch.complex128)),
     case("torch.imag", sample(3, dtype=torch.complex128)),
     case("torch.imag", X),
@@ -115,7 +130,11 @@ others = [
     *(case("torch.stack", [X, X + 1], d) for d in (0, 1, -1, 5)),
     case("torch.stack", [X, sample(3)]),
     case("torch.stack", []),
-    *(case(f"torch.{n}", [x, x + 1]) for n in ("hstack", "vstack", "dstack", "column_stack", "row_stack") for x in (T(1.0), sample(3), X)),
+    *(
+        case(f"torch.{n}", [x, x + 1])
+        for n in ("hstack", "vstack", "dstack", "column_stack", "row_stack")
+        for x in (T(1.0), sample(3), X)
+    ),
     case("torch.block_diag", X, sample(2, 1), sample(2)),
     *(case("torch.flip", CUBE, d) for d in ((0,), (0, -1), (0, 0), (5,))),
     case("Tensor.flip", CUBE, 0, 1),
@@ -125,7 +144,19 @@ others = [
     *(case("torch.rot90", CUBE, *a) for a in ((), (2,), (3, (1, 2)), (-1, (0, -1)), (1, (0, 0)), (1, (0,)))),
     *(case("Tensor.repeat", X, *a) for a in ((2, 2), (2, 1, 3), ((2, 2),), (2,), (0, 1), (-1, 1))),
     *(case("torch.tile", X, d) for d in ((2,), (2, 2), (2, 1, 2))),
-    *(case("torch.repeat_interleave", X, *a) for a in ((2,), (2, 0), (2, -1), (-1,), (T([1, 2]), 0), (T([2]), 1), (T([1, 2, 3]), 0), (T([1.0, 2]), 0))),
+    *(
+        case("torch.repeat_interleave", X, *a)
+        for a in (
+            (2,),
+            (2, 0),
+            (2, -1),
+            (-1,),
+            (T([1, 2]), 0),
+            (T([2]), 1),
+            (T([1, 2, 3]), 0),
+            (T([1.0, 2]), 0),
+        )
+    ),
     case("torch.repeat_interleave", T([2, 0, 1])),
     case("torch.repeat_interleave", X, T([1, 2]), 0, output_size=3),
     *(case("torch.meshgrid", sample(2), sample(3), indexing=i) for i in ("ij", "xy", "zz")),
@@ -202,12 +233,14 @@ def torch_of(x):
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_layout_and_sharing(name):
-    """Strides, offset and contiguity are torch's; what is a view in torch shares memory here too, in both directions."""
+    """Strides, offset, contiguity are torch's; what is a view in torch shares memory here too, both ways."""
     x = torch.arange(24.0).reshape(2, 3, 4).clone()
     mine = to_ours(x)
     a, b = LAYOUTS[name](x), LAYOUTS[name](mine)
     assert tuple(a.shape) == tuple(b.shape)
-    strides = [(s, t) for s, t, n in zip(a.stride(), b.stride(), a.shape) if n > 1]  # of a single element, any will do
+    strides = [
+        (s, t) for s, t, n in zip(a.stride(), b.stride(), a.shape) if n > 1
+    ]  # of a single element, any will do
     assert all(s == t for s, t in strides) and a.storage_offset() == b.storage_offset()
     assert a.is_contiguous() == b.is_contiguous()
     assert a._is_view() == b._is_view()
@@ -226,7 +259,9 @@ def test_layout_and_sharing(name):
     assert x.tolist() == mine.tolist()
 
 
-@pytest.mark.parametrize("size", [(6, 4), (3, 8), (2, 3, 4), (4, 3, 2), (24,), (1, 24, 1), (3, 2, 2, 2), (12, 2)])
+@pytest.mark.parametrize(
+    "size", [(6, 4), (3, 8), (2, 3, 4), (4, 3, 2), (24,), (1, 24, 1), (3, 2, 2, 2), (12, 2)]
+)
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 0, 1), (0, 2, 1), (2, 1, 0)])
 def test_view_needs_fitting_strides(size, order):
     x = torch.arange(24.0).reshape(2, 3, 4)

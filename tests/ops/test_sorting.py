@@ -13,14 +13,31 @@ INT = T([[3, 1, 2, 1], [5, 5, 0, 9]])
 NAN = T([[3.0, nan, 2.0], [nan, 1.0, inf]])
 
 order = [
-    *(case(f"torch.{n}", x, *a) for n in ("sort", "argsort") for x in (X, INT) for a in ((), (0,), (-1, True), (1, False), (2,))),
-    *(case(f"torch.{n}", NAN, descending=d, _grad=n == "sort") for n in ("sort", "argsort") for d in (True, False)),
-    *(case(f"torch.{n}", x) for n in ("sort", "argsort") for x in (T(1.0), torch.zeros(0), torch.zeros(2, 0), T([True, False]))),
+    *(
+        case(f"torch.{n}", x, *a)
+        for n in ("sort", "argsort")
+        for x in (X, INT)
+        for a in ((), (0,), (-1, True), (1, False), (2,))
+    ),
+    *(
+        case(f"torch.{n}", NAN, descending=d, _grad=n == "sort")
+        for n in ("sort", "argsort")
+        for d in (True, False)
+    ),
+    *(
+        case(f"torch.{n}", x)
+        for n in ("sort", "argsort")
+        for x in (T(1.0), torch.zeros(0), torch.zeros(2, 0), T([True, False]))
+    ),
     case("torch.sort", T([1.0, 1, 0, 1, 0]), stable=True),
     case("torch.sort", T([1.0, 1, 0, 1, 0]), stable=True, descending=True),
     case("torch.sort", sample(20, dtype=torch.bfloat16)),
     case("torch.msort", X),
-    *(case("torch.topk", X, k, **o) for k in (0, 1, 2, 4) for o in ({}, {"largest": False}, {"dim": 0} if k < 4 else {})),
+    *(
+        case("torch.topk", X, k, **o)
+        for k in (0, 1, 2, 4)
+        for o in ({}, {"largest": False}, {"dim": 0} if k < 4 else {})
+    ),
     case("torch.topk", X, 5),
     case("torch.topk", X, -1),
     case("torch.topk", T(1.0), 1),
@@ -49,7 +66,11 @@ search = [
 ]
 
 distinct = [
-    *(case("torch.unique", INT, return_inverse=i, return_counts=c) for i in (False, True) for c in (False, True)),
+    *(
+        case("torch.unique", INT, return_inverse=i, return_counts=c)
+        for i in (False, True)
+        for c in (False, True)
+    ),
     case("torch.unique", T([[1, 2], [1, 2], [0, 1]]), dim=0, return_inverse=True, return_counts=True),
     case("torch.unique", T([[1, 1, 0], [2, 2, 1]]), dim=1, return_counts=True),
     case("torch.unique", T([1.5, nan, nan, 1.5]), _grad=False),
@@ -74,7 +95,15 @@ distinct = [
     case("torch.histc", T([1.0]), 3, 5, 1, _grad=False),
     case("torch.histc", T([1, 2])),
     case("torch.histogram", T([1.0, 2, 3, 2.5]), 3, _grad=False),
-    case("torch.histogram", T([1.0, 2, 3]), 4, range=(0.0, 4.0), weight=T([1.0, 2, 4]), density=True, _grad=False),
+    case(
+        "torch.histogram",
+        T([1.0, 2, 3]),
+        4,
+        range=(0.0, 4.0),
+        weight=T([1.0, 2, 4]),
+        density=True,
+        _grad=False,
+    ),
 ]
 
 
