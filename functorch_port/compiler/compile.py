@@ -12,7 +12,7 @@ from ..autograd import grad_mode
 from ..core import autocast, config, dtypes, storage
 from ..core.tensor import Tensor
 from .program import Program, Stale, flatten, trace
-from .slots import Slot, find
+from .slots import Slot, find, tensors_of
 
 __all__ = ["Compiled", "compile"]
 
@@ -41,9 +41,21 @@ class Compiled:
         if storage.overlay is not None:  # inside another compiled function: part of that one
             return self._fn(*args, **kwargs)
         leaves, tree = flatten((args, kwargs))
-        key = (tree, _grad.enabled, _grad.inference, dtypes._default, config.key, autocast.enabled and autocast.key(), *map(_signature, leaves))
+        key = (
+            tree,
+            _grad.enabled,
+            _grad.inference,
+            dtypes._default,
+            config.key,
+            autocast.enabled and autocast.key(),
+            *map(_signature, leaves),
+        )
         programs = self._programs.setdefault(key, [])
-        why = "the first call" if not self._programs or not any(self._programs.values()) else "arguments of new shapes, dtypes or values"
+        why = (
+            "the first call"
+            if not self._programs or not any(self._programs.values())
+            else "arguments of new shapes, dtypes or values"
+        )
         for program in programs:
             env = program.numbers(leaves)
             why = env if isinstance(env, str) else program.matches()
@@ -73,7 +85,7 @@ class Compiled:
             del programs[_KEEP:]
         else:
             self.reasons[-1] += f"; to be traced again: {program.why_once}"
-            self._watched = find(program.kept)
+            self._watched = find(tensors_of(program.kept))
         return result
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

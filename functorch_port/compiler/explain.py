@@ -38,8 +38,22 @@ def _program(compiled: Any, program: Program, n: int, analyse: bool) -> list[str
             lines += [f"    {names[c]}: {_describe(c._value)}" for c in cells]
     for title, items in (
         ("gradients read", [tuple(t.shape) for t in program.grad_inputs]),
-        ("numbers that may change", [key if i is None else f"{key}[{i}]" for name, (_, key, i, _) in program.number_guards.items() if name not in program.fixed]),
-        ("numbers that are fixed", [key if i is None else f"{key}[{i}]" for name, (_, key, i, _) in program.number_guards.items() if name in program.fixed]),
+        (
+            "numbers that may change",
+            [
+                key if i is None else f"{key}[{i}]"
+                for name, (_, key, i, _) in program.number_guards.items()
+                if name not in program.fixed
+            ],
+        ),
+        (
+            "numbers that are fixed",
+            [
+                key if i is None else f"{key}[{i}]"
+                for name, (_, key, i, _) in program.number_guards.items()
+                if name in program.fixed
+            ],
+        ),
         ("random draws made on the host", [len(program.draws)] if program.draws else []),
         ("differentiated outside, towards", [kind for kind, _ in program.boundary]),
     ):
@@ -56,12 +70,12 @@ def _analysis(program: Program) -> list[str]:
     with storage.x64():
         compiled = program.jit.lower(*program.avals()).compile()
     cost, memory = compiled.cost_analysis() or {}, compiled.memory_analysis()
-    lines = [f"  cost: {cost.get('flops', 0):.4g} FLOPs, {_size(cost.get('bytes accessed', 0))} accessed per call"]
+    lines = [
+        f"  cost: {cost.get('flops', 0):.4g} FLOPs, {_size(cost.get('bytes accessed', 0))} accessed per call"
+    ]
     if memory is not None:
         lines.append(
             f"  memory: {_size(memory.argument_size_in_bytes)} in, {_size(memory.output_size_in_bytes)} out, "
             f"{_size(memory.temp_size_in_bytes)} temporary, {_size(memory.alias_size_in_bytes)} reused in place"
         )
     return lines
-
-

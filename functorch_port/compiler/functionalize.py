@@ -49,7 +49,11 @@ class Functionalized:
             state: as `state` or a call returned it.
             args, kwargs: the arguments it was made for, if the function was used with several signatures.
         """
-        pure = self._pure(args, kwargs) if args or kwargs or len(self._programs) != 1 else next(iter(self._programs.values()))
+        pure = (
+            self._pure(args, kwargs)
+            if args or kwargs or len(self._programs) != 1
+            else next(iter(self._programs.values()))
+        )
         pure.write(state)
 
     def jaxpr(self, *args: Any, **kwargs: Any) -> Any:
@@ -89,7 +93,9 @@ class _Pure:
 
     def __init__(self, fn: Callable[..., Any], leaves: list[Any], tree: Any, rng: str) -> None:
         if rng == "torch":
-            raise NotImplementedError('functionalize(rng="torch"): random numbers from the host are not state; use compile(fn, rng="torch")')
+            raise NotImplementedError(
+                'functionalize(rng="torch"): random numbers from the host are not state; use compile(fn, rng="torch")'
+            )
         examples = [_example(leaf) for leaf in leaves]
         program, overlay = trace(fn, examples, tree, rng)
         if program.kept:
@@ -106,8 +112,14 @@ class _Pure:
         names = name_cells(fn, [*self.cells, *extra])
         self.names = [names[c] for c in self.cells]
         self.extra = {cell: names[cell] for cell in extra}
-        self.grads = {id(t): f"{names.get(t._storage) or name_cells(fn, [t._storage])[t._storage]}.grad" for t in program.grad_inputs}
-        self.numbers = {name: f"{_owner(program, table)}{key}" + ("" if index is None else f"[{index}]") for name, (table, key, index, _) in program.number_guards.items()}
+        self.grads = {
+            id(t): f"{names.get(t._storage) or name_cells(fn, [t._storage])[t._storage]}.grad"
+            for t in program.grad_inputs
+        }
+        self.numbers = {
+            name: f"{_owner(program, table)}{key}" + ("" if index is None else f"[{index}]")
+            for name, (table, key, index, _) in program.number_guards.items()
+        }
 
     def read(self) -> dict[str, Any]:
         p = self.program
@@ -122,7 +134,9 @@ class _Pure:
         p = self.program
         missing = [n for n in (*self.names, *self.grads.values()) if n not in state]
         if missing:
-            raise KeyError(f"the state has no {missing[0]!r}; it must be what `state(...)` returned, changed at will in its values only")
+            raise KeyError(
+                f"the state has no {missing[0]!r}; it must be what `state(...)` returned, changed at will in its values only"
+            )
         leaves, _ = flatten((args, kwargs))
         env = {name: state[self.numbers[name]] for name in self.numbers}
         env.update({name: leaves[i] for name, i, _ in p.arg_numbers})
@@ -131,7 +145,10 @@ class _Pure:
             donated, kept = values[: len(p.donated)], values[len(p.donated) :]
             kept += [leaves[i]._value if isinstance(leaves[i], Tensor) else leaves[i] for i in p.arg_inputs]
             kept += [state[self.grads[id(t)]] for t in p.grad_inputs]
-            kept += [jnp.asarray(env[name], aval.dtype) for name, aval in zip(p.number_inputs, p.number_avals, strict=True)]
+            kept += [
+                jnp.asarray(env[name], aval.dtype)
+                for name, aval in zip(p.number_inputs, p.number_avals, strict=True)
+            ]
             outs = p.pure(donated, kept)
         new = dict(state)
         by_cell = dict(zip(self.cells, self.names, strict=True)) | self.extra
@@ -140,20 +157,32 @@ class _Pure:
         for target, kind, what in p.grad_writes:
             if kind in ("slot", "new") and id(target) in self.grads:
                 new[self.grads[id(target)]] = outs[what]
-        places = {(id(table), key): self.numbers[name] for name, (table, key, index, _) in p.number_guards.items() if index is None}
+        places = {
+            (id(table), key): self.numbers[name]
+            for name, (table, key, index, _) in p.number_guards.items()
+            if index is None
+        }
         for table, key, rule in p.number_writes:
             if (id(table), key) in places:
                 new[places[(id(table), key)]] = rule(env)
         results = [self._leaf(o, outs, leaves, env, new, by_cell) for o in p.outputs]
         return jax.tree_util.tree_unflatten(p.out_tree, results), new
 
-    def _leaf(self, out: Any, outs: Any, leaves: Any, env: Any, new: dict[str, Any], by_cell: dict[Storage, str]) -> Any:
+    def _leaf(
+        self, out: Any, outs: Any, leaves: Any, env: Any, new: dict[str, Any], by_cell: dict[Storage, str]
+    ) -> Any:
         if out.kind in ("tensor", "array"):
             return outs[out.index]
         if out.kind == "arg":
             written = {i: index for i, index, _ in self.program.arg_writes}
             leaf = leaves[out.value]
-            return outs[written[out.value]] if out.value in written else leaf._value if isinstance(leaf, Tensor) else leaf
+            return (
+                outs[written[out.value]]
+                if out.value in written
+                else leaf._value
+                if isinstance(leaf, Tensor)
+                else leaf
+            )
         if out.kind == "number":
             return out.value(env)
         if isinstance(out.value, Tensor):
@@ -163,13 +192,20 @@ class _Pure:
 
     def write(self, state: dict[str, Any]) -> None:
         p = self.program
-        for name, cell in (*zip(self.names, self.cells, strict=True), *((n, c) for c, n in self.extra.items())):
+        for name, cell in (
+            *zip(self.names, self.cells, strict=True),
+            *((n, c) for c, n in self.extra.items()),
+        ):
             cell.value = jnp.asarray(state[name])
         for t in p.grad_inputs:
             t._grad._set_value(state[self.grads[id(t)]])
         for name, (table, key, index, old) in p.number_guards.items():
             value = type(old)(state[self.numbers[name]])
-            table[key] = value if index is None else tuple(value if k == index else v for k, v in enumerate(table[key]))
+            table[key] = (
+                value
+                if index is None
+                else tuple(value if k == index else v for k, v in enumerate(table[key]))
+            )
 
 
 def _owner(program: Program, table: dict[Any, Any]) -> str:

@@ -53,7 +53,12 @@ def _tensors(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Tenso
     elif isinstance(value, dict) and depth < 3:
         for key, item in value.items():
             yield from _tensors(f"{name}[{key!r}]", item, depth + 1)
-    elif depth < 2 and hasattr(value, "__dict__") and not isinstance(value, type) and type(value).__module__ != "builtins":
+    elif (
+        depth < 2
+        and hasattr(value, "__dict__")
+        and not isinstance(value, type)
+        and type(value).__module__ != "builtins"
+    ):
         for key, item in vars(value).items():
             if isinstance(item, Tensor | list | tuple | dict | Module | Optimizer):
                 yield from _tensors(f"{name}.{key}", item, depth + 1)

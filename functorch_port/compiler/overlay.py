@@ -140,7 +140,8 @@ class Overlay:
         if self.is_outside(tensor):
             self.tensors.setdefault(tensor, tensor._requires_grad)
             self.histories.setdefault(
-                tensor, (tensor._requires_grad, tensor._grad_fn, tensor._output_nr, tensor._rebases, tensor._hooks)
+                tensor,
+                (tensor._requires_grad, tensor._grad_fn, tensor._output_nr, tensor._rebases, tensor._hooks),
             )
 
     def note_inputs(self, dyn: Sequence[Any]) -> None:
@@ -247,7 +248,9 @@ class OptimizerSnapshot:
             found = overlay.numbers.get(name)
             if found is None:
                 continue
-            symbol = self.symbols[name] = SymNumber(found[0], found[1], frozenset({name}), lambda env, n=name: env[n])
+            symbol = self.symbols[name] = SymNumber(
+                found[0], found[1], frozenset({name}), lambda env, n=name: env[n]
+            )
             if index is None:
                 table[key] = symbol
             else:

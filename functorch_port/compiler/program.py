@@ -19,7 +19,7 @@ from ..core.storage import Storage
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor, wrap
 from .overlay import Overlay, is_concrete, is_number, number_slots
-from .slots import Slot
+from .slots import Slot, find
 
 __all__ = ["Program", "trace"]
 
@@ -192,7 +192,9 @@ class Program:
                 return f"the data of a tensor of shape {tuple(tensor.shape)} was replaced"
         for optimizer, groups, tables in self.optimizer_guards:
             current = [[id(p) for p in g["params"]] for g in optimizer.param_groups]
-            if current != groups or any(a is not b for a, b in zip(optimizer.param_groups, tables[0], strict=False)):
+            if current != groups or any(
+                a is not b for a, b in zip(optimizer.param_groups, tables[0], strict=False)
+            ):
                 return f"the parameter groups of {type(optimizer).__name__} changed"
             if any(optimizer.state.get(p) is not t for p, t in tables[1]):
                 return f"the state of {type(optimizer).__name__} was replaced"
@@ -200,7 +202,9 @@ class Program:
 
     # ----------------------------------------------------------------- calls
 
-    def inputs(self, leaves: Sequence[Any], env: dict[Any, Any], first: bool = False) -> tuple[list[Any], list[Any]]:
+    def inputs(
+        self, leaves: Sequence[Any], env: dict[Any, Any], first: bool = False
+    ) -> tuple[list[Any], list[Any]]:
         """The arrays to donate, and the other arrays and numbers in order."""
         donated = [cell._value for cell in self.donated]
         for i, value in enumerate(donated):
@@ -232,7 +236,9 @@ class Program:
         self.calls += 1
         return self._write_back(outs, leaves, env, node, first)
 
-    def _write_back(self, outs: Sequence[Any], leaves: Sequence[Any], env: dict[Any, Any], node: Any, first: bool) -> Any:
+    def _write_back(
+        self, outs: Sequence[Any], leaves: Sequence[Any], env: dict[Any, Any], node: Any, first: bool
+    ) -> Any:
         for cell, index, steps in self.cell_writes:
             cell._value = outs[index]
             if not first:
@@ -268,9 +274,13 @@ class Program:
             tensor._requires_grad = flag
         for module, mode in self.mode_writes:
             module.__dict__["training"] = mode
-        return jax.tree_util.tree_unflatten(self.out_tree, [self._leaf(o, outs, leaves, env, node) for o in self.outputs])
+        return jax.tree_util.tree_unflatten(
+            self.out_tree, [self._leaf(o, outs, leaves, env, node) for o in self.outputs]
+        )
 
-    def _leaf(self, out: _Output, outs: Sequence[Any], leaves: Sequence[Any], env: dict[Any, Any], node: Any) -> Any:
+    def _leaf(
+        self, out: _Output, outs: Sequence[Any], leaves: Sequence[Any], env: dict[Any, Any], node: Any
+    ) -> Any:
         if out.kind == "tensor":
             tensor = wrap(outs[out.index])
             if out.requires_grad and node is not None:
@@ -286,7 +296,9 @@ class Program:
 
     # ----------------------------------------------- gradients across the edge
 
-    def _run_recorded(self, donated: list[Any], kept: list[Any], leaves: Sequence[Any]) -> tuple[Sequence[Any], Node | None]:
+    def _run_recorded(
+        self, donated: list[Any], kept: list[Any], leaves: Sequence[Any]
+    ) -> tuple[Sequence[Any], Node | None]:
         """The program as one operation on the tape: its outputs have gradients to tensors outside."""
         tensors = [leaves[what] if kind == "arg" else what for kind, what in self.boundary]
         if not any(t.requires_grad for t in tensors):
@@ -294,7 +306,9 @@ class Program:
         values = [*donated, *kept]
         diff = [values[i] for i in self.boundary_inputs]
         outs, pull = self.forward(diff, values)
-        edges = tuple((accumulator(t), 0) if t.grad_fn is None else (t._grad_fn, t._output_nr) for t in tensors)
+        edges = tuple(
+            (accumulator(t), 0) if t.grad_fn is None else (t._grad_fn, t._output_nr) for t in tensors
+        )
         return outs, ProgramNode(self, edges, outs, pull, values)
 
     def _flat(self, values: Sequence[Any]) -> Any:
@@ -306,7 +320,9 @@ class ProgramNode(Node):
 
     __slots__ = ("avals", "program", "pull", "values")
 
-    def __init__(self, program: Program, edges: tuple[Any, ...], outs: Sequence[Any], pull: Any, values: Sequence[Any]) -> None:
+    def __init__(
+        self, program: Program, edges: tuple[Any, ...], outs: Sequence[Any], pull: Any, values: Sequence[Any]
+    ) -> None:
         super().__init__(edges, len(outs))
         self.program, self.pull, self.values = program, pull, values
         self.avals = [_aval(o) for o in outs]
@@ -328,7 +344,9 @@ class ProgramNode(Node):
         program, count = self.program, len(self.values)
         where = program.boundary_inputs
         mask = tuple(i in where for i in range(count))
-        plan = Plan(lambda *values: tuple(program._flat(values)), "compiled_function", "CompiledFunctionBackward0")
+        plan = Plan(
+            lambda *values: tuple(program._flat(values)), "compiled_function", "CompiledFunctionBackward0"
+        )
         by_input = dict(zip(where, self.edges, strict=True))
         holes = tuple(g is None for g in grads)
         inputs = [_with_history(v, by_input[i]) if i in by_input else v for i, v in enumerate(self.values)]
@@ -378,7 +396,11 @@ def _prepare(leaves: list[Any]) -> list[Any]:
     for leaf in leaves:
         if isinstance(leaf, Tensor) and leaf._view is not None:
             proxy = wrap(leaf._value)
-            proxy._requires_grad, proxy._grad_fn, proxy._output_nr = leaf.requires_grad, leaf.grad_fn, leaf._output_nr
+            proxy._requires_grad, proxy._grad_fn, proxy._output_nr = (
+                leaf.requires_grad,
+                leaf.grad_fn,
+                leaf._output_nr,
+            )
             leaf = proxy
         out.append(leaf)
     return out
@@ -395,7 +417,11 @@ def _trace_once(
     overlay: Overlay,
 ) -> Program:
     program = Program()
-    slots = {(id(t), k, i): (t, k, i, t[k] if i is None else t[k][i]) for o in optimizers for t, k, i in number_slots(o)}
+    slots = {
+        (id(t), k, i): (t, k, i, t[k] if i is None else t[k][i])
+        for o in optimizers
+        for t, k, i in number_slots(o)
+    }
     arg_numbers = {("arg", i): leaf for i, leaf in enumerate(leaves) if type(leaf) is float}
     arrays = [i for i, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
     names = [*slots, *arg_numbers]
@@ -407,7 +433,9 @@ def _trace_once(
         overlay.numbers = {n: (plain[n], v) for n, v in zip(names, number_values, strict=True)}
         given = list(call_leaves)
         for name in arg_numbers:
-            given[name[1]] = SymNumber(plain[name], overlay.numbers[name][1], frozenset({name}), lambda env, n=name: env[n])
+            given[name[1]] = SymNumber(
+                plain[name], overlay.numbers[name][1], frozenset({name}), lambda env, n=name: env[n]
+            )
         for i, value in zip(arrays, array_values, strict=True):
             given[i] = value
         previous, storage.overlay = storage.overlay, overlay
@@ -420,8 +448,12 @@ def _trace_once(
             storage.overlay = previous
 
     with storage.x64():
-        number_avals = [jax.ShapeDtypeStruct((), np.result_type(type(plain[n])), weak_type=True) for n in names]
-        closed = jax.make_jaxpr(run)([_aval(c._value) for c in cells], number_avals, [_aval(leaves[i]) for i in arrays])
+        number_avals = [
+            jax.ShapeDtypeStruct((), np.result_type(type(plain[n])), weak_type=True) for n in names
+        ]
+        closed = jax.make_jaxpr(run)(
+            [_aval(c._value) for c in cells], number_avals, [_aval(leaves[i]) for i in arrays]
+        )
     _settle(program, overlay, slots, modes, call_leaves)
     _assemble(program, overlay, closed, cells, names, arrays, call_leaves)
     program.arg_numbers = [(n, n[1], plain[n]) for n in arg_numbers]
@@ -457,18 +489,26 @@ def _collect(program: Program, overlay: Overlay, result: Any, leaves: list[Any],
     _collect_gradients(program, overlay, leaves, outs)
     _cut_histories([*out_leaves, *overlay.histories, *overlay.grads.values()], start)
     overlay.edges.clear()
-    _collect_cells(program, overlay, {t._storage for t in out_leaves if isinstance(t, Tensor)}, outs)
+    _collect_slots(program, overlay, outs)
+    _collect_cells(program, overlay, _kept_cells(overlay, result, out_leaves), outs)
     return outs.arrays
 
 
-def _collect_result(program: Program, overlay: Overlay, out_leaves: list[Any], leaves: list[Any], start: int, outs: _Outs) -> None:
+def _collect_result(
+    program: Program, overlay: Overlay, out_leaves: list[Any], leaves: list[Any], start: int, outs: _Outs
+) -> None:
     arg_ids = {id(t): i for i, t in enumerate(leaves) if isinstance(t, Tensor)}
     arg_cells = {t._storage for t in leaves if isinstance(t, Tensor)}
     roots = []
     for leaf in out_leaves:
         if isinstance(leaf, Tensor):
             node = leaf.grad_fn
-            live = leaf._requires_grad and node is not None and node.seq >= start and not getattr(node, "freed", False)
+            live = (
+                leaf._requires_grad
+                and node is not None
+                and node.seq >= start
+                and not getattr(node, "freed", False)
+            )
             if id(leaf) in arg_ids:
                 program.outputs.append(_Output("arg", value=arg_ids[id(leaf)]))
             elif leaf._storage not in overlay.inside and leaf._storage not in arg_cells and not live:
@@ -505,31 +545,76 @@ def _cut_histories(tensors: Sequence[Any], start: int) -> None:
             tensor._grad_fn, tensor._requires_grad = None, False
 
 
-def _collect_cells(program: Program, overlay: Overlay, result_cells: set[Storage], outs: _Outs) -> None:
-    """The Storages that were written, and those made inside that something outside still holds."""
-    held = result_cells | {g._storage for g in overlay.grads.values() if g is not None}
+def _collect_slots(program: Program, overlay: Overlay, outs: _Outs) -> None:
+    """Watched places whose tensors were replaced."""
     for slot in overlay.watched:
         if slot.replaced():
-            indices = [outs.of_cell[t._storage] if t._storage in outs.of_cell else outs.add_tensor(t) for t in slot.tensors()]
+            indices = [
+                outs.of_cell[t._storage] if t._storage in outs.of_cell else outs.add_tensor(t)
+                for t in slot.tensors()
+            ]
             program.slot_writes.append((slot, slot.tree, indices))
-            held |= {t._storage for t in slot.tensors()}
-    if any(cell not in held for cell in overlay.inside):
-        gc.collect()
+
+
+def _kept_cells(overlay: Overlay, result: Any, out_leaves: list[Any]) -> set[Storage]:
+    """Storages made in the trace whose tensors something outside still holds, other than the result, ``.grad`` and slots."""
+    gc.collect()
+    grads = [g for g in overlay.grads.values() if g is not None]
+    slots = [slot for slot in overlay.watched if slot.replaced()]
+    accounted = [
+        t
+        for t in (*out_leaves, *grads, *(t for slot in slots for t in slot.tensors()))
+        if isinstance(t, Tensor)
+    ]
+    held = {t._storage for t in accounted}
+    kept = {cell for cell in overlay.inside if cell not in held}
+    aliases = [
+        t for t in (ref() for ref in overlay.made.values()) if t is not None and t._storage in overlay.inside
+    ]
+    candidates = [
+        t for t in {id(t): t for t in (*accounted, *aliases)}.values() if t._storage in overlay.inside
+    ]
+    ours = {id(x) for x in (out_leaves, grads, accounted, aliases, candidates, overlay.grads)} | _containers(
+        result
+    )
+    places = {(id(slot.container), slot.key) for slot in slots}
+    for slot in find(candidates, ours):
+        if (id(slot.container), slot.key) not in places:
+            kept |= {t._storage for t in slot.tensors() if t._storage in overlay.inside}
+    return kept
+
+
+def _containers(tree: Any) -> set[int]:
+    """The lists, tuples and dicts that make up the result."""
+    found, stack = set(), [tree]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, list | tuple | dict):
+            found.add(id(item))
+            stack.extend(item.values() if isinstance(item, dict) else item)
+    return found
+
+
+def _collect_cells(program: Program, overlay: Overlay, kept: set[Storage], outs: _Outs) -> None:
+    """The values of Storages that were written, and of those made inside that live on."""
     for cell in list(overlay.inside):
         if cell not in outs.of_cell:
             outs.of_cell[cell] = outs.add(cell._value)
-            if cell not in held:
-                program.kept.append(cell)
-                program.reusable = False
-                program.why_once = f"a tensor of shape {tuple(cell._value.shape)} made inside was kept in a Python object outside"
         program.fill.append((cell, outs.of_cell[cell]))
+    if kept:
+        program.kept = list(kept)
+        program.reusable = False
+        shape = tuple(program.kept[0]._value.shape)
+        program.why_once = f"a tensor of shape {shape} made inside was kept in a Python object outside"
     for cell in overlay.written:
         value = overlay.env[cell]
         if value is not overlay.tracers.get(cell):
             program.cell_writes.append((cell, outs.add(value), cell.version - overlay.written[cell]))
 
 
-def _boundary(roots: list[Node], start: int, overlay: Overlay, arg_ids: dict[int, int]) -> list[tuple[str, Any]]:
+def _boundary(
+    roots: list[Node], start: int, overlay: Overlay, arg_ids: dict[int, int]
+) -> list[tuple[str, Any]]:
     """The tensors outside that gradients of the outputs lead to."""
     found: dict[int, tuple[str, Any]] = {}
     seen: set[Node] = set(roots)
@@ -551,7 +636,9 @@ def _boundary(roots: list[Node], start: int, overlay: Overlay, arg_ids: dict[int
     return list(found.values())
 
 
-def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], modes: dict[Any, bool], leaves: list[Any]) -> None:
+def _settle(
+    program: Program, overlay: Overlay, slots: dict[Any, Any], modes: dict[Any, bool], leaves: list[Any]
+) -> None:
     """Plain numbers back in place, and the guards."""
     arg_ids = {id(t) for t in leaves if isinstance(t, Tensor)}
     program.number_guards = {}
@@ -562,7 +649,9 @@ def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], modes: di
         for name in snapshot.symbols:
             program.number_guards[name] = slots[name]
         for group in optimizer.param_groups:
-            program.flag_guards += [(group, k, v) for k, v in group.items() if k != "params" and not _dynamic(v)]
+            program.flag_guards += [
+                (group, k, v) for k, v in group.items() if k != "params" and not _dynamic(v)
+            ]
         for p, table in optimizer.state.items():
             if not isinstance(table, dict):
                 continue
@@ -571,7 +660,10 @@ def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], modes: di
                 if isinstance(value, Tensor):
                     program.slot_guards.append((table, key, value))
                 if (known is None or key not in known) and is_number(value):
-                    program.reusable, program.why_once = False, f"optimizer state {key!r} was made by this call"
+                    program.reusable, program.why_once = (
+                        False,
+                        f"optimizer state {key!r} was made by this call",
+                    )
             del p
         groups = [[id(p) for p in g["params"]] for g in optimizer.param_groups]
         tables = (list(optimizer.param_groups), list(optimizer.state.items()))
@@ -580,11 +672,15 @@ def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], modes: di
     program.flag_guards = [g for g in program.flag_guards if (id(g[0]), g[1]) not in changed]
     program.grad_guards = [(t, g is None) for t, g in overlay.grad_reads.items() if id(t) not in arg_ids]
     program.tensor_guards = [
-        (t, flag, t._storage) for t, flag in overlay.tensors.items() if id(t) not in arg_ids and t._storage not in overlay.inside
+        (t, flag, t._storage)
+        for t, flag in overlay.tensors.items()
+        if id(t) not in arg_ids and t._storage not in overlay.inside
     ]
     arg_cells = {t._storage for t in leaves if isinstance(t, Tensor)}
     program.tensor_guards = [g for g in program.tensor_guards if g[2] not in arg_cells]
-    program.flag_writes = [(t, t._requires_grad) for t, old in overlay.flags.items() if t._requires_grad is not old]
+    program.flag_writes = [
+        (t, t._requires_grad) for t, old in overlay.flags.items() if t._requires_grad is not old
+    ]
     program.module_guards = []
     for module in overlay.modules:
         d = module.__dict__
@@ -594,7 +690,11 @@ def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], modes: di
 
 
 def _dynamic(value: Any) -> bool:
-    return is_number(value) or isinstance(value, Tensor) or (type(value) is tuple and any(is_number(v) for v in value))
+    return (
+        is_number(value)
+        or isinstance(value, Tensor)
+        or (type(value) is tuple and any(is_number(v) for v in value))
+    )
 
 
 def _assemble(
@@ -612,7 +712,14 @@ def _assemble(
     grad_of = {g._storage: t for t, g in overlay.grad_reads.items() if g is not None and g._view is None}
     slot_of = {t._storage: (slot, i) for slot, _, _ in program.slot_writes for i, t in enumerate(slot.old)}
     written = {cell for cell, _, _ in program.cell_writes}
-    places: dict[str, list[int]] = {"donated": [], "cell": [], "arg": [], "grad": [], "slot": [], "number": []}
+    places: dict[str, list[int]] = {
+        "donated": [],
+        "cell": [],
+        "arg": [],
+        "grad": [],
+        "slot": [],
+        "number": [],
+    }
     for position, (cell, used) in enumerate(zip(cells, live, strict=False)):
         if not used:
             continue
@@ -655,9 +762,13 @@ def _assemble(
         base = len(at)
         args = {i: base + k for k, i in enumerate(program.arg_inputs)}
         program.boundary = [
-            (kind, what) for kind, what in program.boundary if (what in args if kind == "arg" else what._storage in at)
+            (kind, what)
+            for kind, what in program.boundary
+            if (what in args if kind == "arg" else what._storage in at)
         ]
-        program.boundary_inputs = [args[what] if kind == "arg" else at[what._storage] for kind, what in program.boundary]
+        program.boundary_inputs = [
+            args[what] if kind == "arg" else at[what._storage] for kind, what in program.boundary
+        ]
         _differentiable(program)
 
 
@@ -684,7 +795,8 @@ def _make_functions(program: Program, closed: Any, order: list[int], drawn: list
 
     program.pure = pure
     program.input_avals = [
-        jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in (*avals, *(jax.typeof(consts[k]) for k in drawn))
+        jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
+        for a in (*avals, *(jax.typeof(consts[k]) for k in drawn))
     ]
     program.number_avals = avals[len(avals) - len(program.number_inputs) :]
     program.jit = jax.jit(pure, donate_argnums=0)

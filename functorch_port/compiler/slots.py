@@ -14,10 +14,11 @@ from typing import Any
 
 import jax
 
+from ..autograd.node import Node
 from ..core.storage import Storage
 from ..core.tensor import Tensor
 
-__all__ = ["Slot", "find"]
+__all__ = ["Slot", "find", "tensors_of"]
 
 
 def _leaves(content: Any) -> tuple[list[Any], Any]:
@@ -65,7 +66,9 @@ class Slot:
         new, tree = _leaves(self.get())
         plain = all(isinstance(t, Tensor) and t._view is None for t in (*self.old, *new))
         same = tree == self.tree and all(
-            a._value.shape == b._value.shape and a._value.dtype == b._value.dtype for a, b in zip(self.old, new, strict=True) if plain
+            a._value.shape == b._value.shape and a._value.dtype == b._value.dtype
+            for a, b in zip(self.old, new, strict=True)
+            if plain
         )
         return plain and same and any(a is not b for a, b in zip(self.old, new, strict=True))
 
@@ -80,31 +83,48 @@ class Slot:
         return hash((id(self.container), self.key))
 
 
-def find(cells: Iterable[Storage]) -> list[Slot]:
-    """The places that hold tensors of these Storages."""
+def tensors_of(cells: Iterable[Storage]) -> list[Tensor]:
+    """The tensors alive now that look at these Storages."""
     wanted = set(cells)
-    tensors = [o for o in gc.get_objects() if issubclass(type(o), Tensor) and getattr(o, "_storage", None) in wanted]
+    return [
+        o for o in gc.get_objects() if issubclass(type(o), Tensor) and getattr(o, "_storage", None) in wanted
+    ]
+
+
+def find(tensors: list[Tensor], ours: set[int] = frozenset()) -> list[Slot]:
+    """The places outside that hold these tensors; ``ours`` are the ids of containers that do not count."""
     found: dict[Slot, None] = {}
-    for tensor in tensors:
-        for slot in _holders(tensor, tensors, 0):
+    hidden = {*ours, id(tensors)}
+    for owner, held in _owners(tensors, hidden):
+        for slot in _places(owner, held, hidden, 0):
             found[slot] = None
     return list(found)
 
 
-def _holders(held: Any, mine: Any, depth: int) -> Iterable[Slot]:
-    """Slots that refer to an object, directly or through tuples."""
-    referrers = gc.get_referrers(held)
+def _owners(objects: list[Any], hidden: set[int]) -> list[tuple[Any, Any]]:
+    """Who refers to which of the objects."""
+    by_id = {id(o): o for o in objects}
+    referrers = gc.get_referrers(*objects) if objects else []
+    hidden |= {id(by_id), id(referrers)}
+    pairs = []
     for owner in referrers:
-        if owner is mine or owner is referrers or isinstance(owner, types.FrameType):
+        if id(owner) in hidden or isinstance(owner, types.FrameType | Tensor):
             continue
-        if type(owner) is list:
-            yield from (Slot(owner, i) for i, item in enumerate(owner) if item is held)
-        elif isinstance(owner, dict):
-            yield from (Slot(owner, k) for k, item in list(owner.items()) if item is held)
-        elif isinstance(owner, types.CellType):
-            yield Slot(owner, None)
-        elif isinstance(owner, tuple) and depth < 3:
-            yield from _holders(owner, mine, depth + 1)
-        elif not isinstance(owner, type | types.ModuleType | Tensor) and hasattr(owner, "__dict__"):
-            table = owner.__dict__
-            yield from (Slot(table, k) for k, item in list(table.items()) if item is held)
+        pairs += [(owner, by_id[i]) for i in {id(x) for x in gc.get_referents(owner)} & by_id.keys()]
+    return pairs
+
+
+def _places(owner: Any, held: Any, hidden: set[int], depth: int) -> Iterable[Slot]:
+    """The slots through which ``owner`` refers to an object; a tuple is looked up in turn."""
+    if type(owner) is list:
+        yield from (Slot(owner, i) for i, item in enumerate(owner) if item is held)
+    elif isinstance(owner, dict):
+        yield from (Slot(owner, k) for k, item in list(owner.items()) if item is held)
+    elif isinstance(owner, types.CellType):
+        yield Slot(owner, None)
+    elif isinstance(owner, tuple) and depth < 3:
+        for outer, inner in _owners([owner], hidden):
+            yield from _places(outer, inner, hidden, depth + 1)
+    elif not isinstance(owner, type | types.ModuleType | Node) and hasattr(owner, "__dict__"):
+        table = owner.__dict__
+        yield from (Slot(table, k) for k, item in list(table.items()) if item is held)

@@ -10,6 +10,9 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any, TypeAlias
 
+import jax
+import numpy as np
+
 from ..autograd import grad_mode
 from ..autograd.node import RemovableHandle
 from ..core import dtypes, storage
@@ -456,6 +459,13 @@ def take_premade(optimizer: Optimizer, param: Tensor) -> dict[str, Any]:
     if not state and storage.overlay is not None and param in optimizer._premade:
         state.update(optimizer._premade.pop(param))
     return state
+
+
+def zero_state(param: Tensor) -> Tensor:
+    """Zeros of the parameter's shape, dtype and place. Made on the host: nothing is compiled for it."""
+    value = param._value
+    place = value.sharding if value.committed else None  # XLA would compile again if only this were committed
+    return Tensor._wrap(jax.device_put(np.zeros(value.shape, value.dtype), place))
 
 
 def to_scalar(x: Any) -> Any:

@@ -15,15 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from ..autograd import grad_mode
 from ..core.tensor import Tensor
 from .engine import Batch, update
-from .optimizer import Optimizer, ParamsT, check_fused, switch_grad, take_premade, to_scalar
+from .optimizer import Optimizer, ParamsT, check_fused, switch_grad, take_premade, to_scalar, zero_state
 from .rules import axpy, nonzero, scaled
 
 __all__ = ["SGD", "sgd"]
@@ -166,8 +164,7 @@ class SGD(Optimizer):
             return {}
         if group["dampening"]:
             return None
-        value = param._value
-        return {"momentum_buffer": Tensor._wrap(jax.device_put(np.zeros(value.shape, value.dtype), value.sharding))}
+        return {"momentum_buffer": zero_state(param)}
 
     @switch_grad
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
