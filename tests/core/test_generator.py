@@ -569,7 +569,14 @@ def test_keyed_full_range(name):
 
 def test_keyed_wide_ranges():
     with jax.enable_x64(True):
-        for low, high in ((-(2**63), 2**63), (-(2**62), 2**62 + 5), (0, 2**32), (-5, 2**33)):
+        for low, high in (
+            (2**40, 2**40 + 500),
+            (-(2**31), 2**31),
+            (-(2**63), 2**63),
+            (-(2**62), 2**62 + 5),
+            (0, 2**32),
+            (-5, 2**33),
+        ):
             x = np.asarray(
                 keyed.draw("integers", jax.random.key(1), (5000,), dtypes.int64, low=low, high=high)
             )
