@@ -86,7 +86,7 @@ def _integers(key: jax.Array, shape: Shape, d: dtype, low: int, high: int) -> ja
     else:
         bits = jax.random.bits(key, shape, np.uint64)
         bits = bits if span >= 1 << 64 else bits % np.uint64(span)
-    narrow = -(1 << 31) <= low and high <= 1 << 31 and span <= 1 << 31
+    narrow = low >= -(1 << 31) and high <= 1 << 31 and span <= 1 << 31
     wide = jax.dtypes.canonicalize_dtype(np.float64 if d is dtypes.float64 else np.int64)
     work = np.dtype(np.int32) if narrow else wide
     return _cast(bits.astype(work) + jnp.asarray(low, work), d)
