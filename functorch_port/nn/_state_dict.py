@@ -23,7 +23,7 @@ UNREACHABLE = (
 )
 
 
-class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     """What `load_state_dict` returns."""
 
     __slots__ = ()
@@ -87,14 +87,14 @@ def _overrides(module: Module, method: str) -> bool:
 # ---------------------------------------------------------------- loading
 
 
-def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
+def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> _IncompatibleKeys:
     """Loads a whole tree; if anything does not fit, puts everything back and raises."""
     if not isinstance(state_dict, Mapping):
         raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
     metadata = getattr(state_dict, "_metadata", None)
     state_dict = OrderedDict(state_dict)
     if metadata is not None:
-        state_dict._metadata = metadata  # type: ignore[attr-defined]
+        state_dict._metadata = metadata
     missing: list[str] = []
     unexpected: list[str] = []
     errors: list[str] = []
@@ -108,7 +108,7 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bo
             if child is not None:
                 child_prefix = f"{prefix}{name}."
                 load_tree(child, {k: v for k, v in local.items() if k.startswith(child_prefix)}, child_prefix)
-        keys = IncompatibleKeys(missing, unexpected)
+        keys = _IncompatibleKeys(missing, unexpected)
         for hook in part._load_state_dict_post_hooks.values():
             if hook(part, keys) is not None:
                 raise AssertionError(
@@ -127,7 +127,7 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bo
         _restore(before)
         listed = "\n\t".join(errors)
         raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{listed}")
-    return IncompatibleKeys(missing, unexpected)
+    return _IncompatibleKeys(missing, unexpected)
 
 
 def _snapshot(module: Module) -> Iterator[tuple[dict[str, Any], str, Tensor, Any]]:

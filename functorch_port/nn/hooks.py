@@ -146,7 +146,7 @@ class WrappedHook:
     def __setstate__(self, state: dict[str, Any]) -> None:
         if state["with_module"] and state["module"] is None:
             raise RuntimeError("You are trying to revive the hook of a dead Module!")
-        self.__init__(state["hook"], state["module"])  # type: ignore[misc]
+        self.__init__(state["hook"], state["module"])
 
 
 class BackwardHookFunction(Function):
@@ -215,6 +215,12 @@ class BackwardHook:
 
     def _without_input_grads(self) -> None:
         """No input requires a gradient: the hooks run at once, with None for every input."""
+        warnings.warn(
+            "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
+            "require gradients. See https://docs.pytorch.org/docs/main/generated/torch.Module.html"
+            "#torch.Module.register_full_backward_hook for more details.",
+            stacklevel=5,
+        )
         for hook in self.hooks:
             out = hook(self.module, (None,) * self.n_inputs, self.grad_outputs)
             if out is not None and not (isinstance(out, tuple) and all(g is None for g in out)):
@@ -288,9 +294,7 @@ def warn_if_not_full(inputs: Any, result: Any, grad_fn: Any) -> None:
             f"This hook will be missing some grad_output. "
             f"Please use register_full_backward_hook to get the documented behavior."
         )
-    elif not {id(i.grad_fn) for i in inputs if i.grad_fn is not None} >= {
-        id(fn) for fn, _ in grad_fn.next_functions if fn is not None and fn.name() != "struct torch::autograd::AccumulateGrad"
-    }:
+    elif {i.grad_fn for i in inputs if i.grad_fn is not None} != {fn for fn, _ in grad_fn.next_functions}:
         text = (
             f"Using a non-full backward hook when the forward contains multiple autograd Nodes is {future} "
             f"This hook will be missing some grad_input. "

@@ -81,9 +81,10 @@ class Module:
         fields["_parameters"] = {}
         fields["_buffers"] = {}
         fields["_non_persistent_buffers_set"] = set()
-        fields["_is_full_backward_hook"] = None
         for hook_dict in _HOOK_DICTS:
             fields[hook_dict] = OrderedDict()
+            if hook_dict == "_backward_hooks":
+                fields["_is_full_backward_hook"] = None
         fields["_modules"] = {}
         storage.bump_epoch()
         if self.call_super_init:
@@ -461,7 +462,7 @@ class Module:
 
     def to_empty(self: T, *, device: Any, recurse: bool = True) -> T:
         """Moves parameters and buffers to a device without their values (for modules built on the meta device)."""
-        from ..core.tensor import empty_like
+        from ..core.creation import empty_like
 
         return self._apply(lambda t: empty_like(t, device=device), recurse)
 
@@ -687,7 +688,7 @@ class Module:
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls ``hook(module, state_dict, prefix, local_metadata)`` after; it may change the dict in place."""
-        hook._from_public_api = True  # type: ignore[attr-defined]
+        hook._from_public_api = True
         return hooks.register(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:

@@ -69,9 +69,9 @@ class Buffer(metaclass=_BufferType):
         https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Buffer.html
     """
 
-    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Tensor:  # type: ignore[misc]
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Tensor:
         data = empty(0) if data is None else data
         buffer = data.detach().requires_grad_(data.requires_grad)
-        buffer.persistent = persistent  # type: ignore[attr-defined]
-        buffer._is_buffer = True  # type: ignore[attr-defined]
+        buffer.persistent = persistent
+        buffer._is_buffer = True
         return buffer

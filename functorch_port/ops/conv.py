@@ -44,9 +44,7 @@ def _padding(padding: Any, stride: tuple[int, ...], reach: tuple[int, ...]) -> t
     return tuple((p, p) for p in _per_dim(padding, len(reach), "padding"))
 
 
-def _check_arguments(pads: Any, stride: tuple[int, ...], dilation: tuple[int, ...], groups: int) -> None:
-    if groups <= 0:
-        raise RuntimeError("non-positive groups is not supported")
+def _check_arguments(pads: Any, stride: tuple[int, ...], dilation: tuple[int, ...]) -> None:
     if any(low < 0 for low, _ in pads):
         raise RuntimeError("negative padding is not supported")
     if any(s <= 0 for s in stride):
@@ -140,12 +138,14 @@ def _convolve(
     name: str, n: int, input: Any, weight: Any, bias: Any, stride: Ints, padding: Any, dilation: Ints, groups: int
 ) -> jax.Array:
     """The convolution over ``n`` spatial dimensions of a batch or of one example."""
+    if groups <= 0:
+        raise RuntimeError("non-positive groups is not supported")
     _check_shapes(name, input, weight, bias, groups, n)
     _check_types(input, weight, bias)
     strides, dilations = _per_dim(stride, n, "stride"), _per_dim(dilation, n, "dilation")
     reach = tuple(d * (k - 1) for d, k in zip(dilations, weight.shape[2:], strict=True))
     pads = _padding(padding, strides, reach)
-    _check_arguments(pads, strides, dilations, groups)
+    _check_arguments(pads, strides, dilations)
     _check_fits(input.shape[-n:], weight.shape[2:], pads, reach)
     batched = input if input.ndim == n + 2 else input[None]
     how: dict[str, Any] = {

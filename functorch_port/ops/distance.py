@@ -30,6 +30,11 @@ def _unit(x: jax.Array, dim: int, eps: float) -> jax.Array:
     return x / (norm + jax.lax.stop_gradient(jnp.maximum(norm, eps) - norm))
 
 
+def size_of(x: jax.Array) -> jax.Array:
+    """``|x|`` with the gradient 0 at 0."""
+    return x * jax.lax.sign(x)
+
+
 def safe_norm(x: jax.Array, p: float, dim: Any, keepdims: bool = False) -> jax.Array:
     """The p-norm along ``dim``, with the gradient 0 at the origin."""
     if p == 2:
@@ -37,14 +42,14 @@ def safe_norm(x: jax.Array, p: float, dim: Any, keepdims: bool = False) -> jax.A
         zero = square == 0
         return jnp.where(zero, jnp.zeros((), x.dtype), jnp.sqrt(jnp.where(zero, jnp.ones((), x.dtype), square)))
     if p == 1:
-        return jnp.sum(jnp.abs(x), dim, keepdims=keepdims)
+        return jnp.sum(size_of(x), dim, keepdims=keepdims)
     if p == float("inf"):
-        return jnp.max(jnp.abs(x), dim, keepdims=keepdims)
+        return jnp.max(size_of(x), dim, keepdims=keepdims)
     if p == float("-inf"):
-        return jnp.min(jnp.abs(x), dim, keepdims=keepdims)
+        return jnp.min(size_of(x), dim, keepdims=keepdims)
     if p == 0:
         return jnp.sum((x != 0).astype(x.dtype), dim, keepdims=keepdims)
-    powers = jnp.sum(jnp.abs(x) ** p, dim, keepdims=keepdims)
+    powers = jnp.sum(size_of(x) ** p, dim, keepdims=keepdims)
     zero = powers == 0
     return jnp.where(zero, jnp.zeros((), x.dtype), jnp.where(zero, jnp.ones((), x.dtype), powers) ** (1 / p))
 

@@ -13,7 +13,7 @@ from jax import lax
 from functorch_port.core.promotion import promote
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import broadcast_shapes, compute, int32_if_small, not_implemented, type_name, wide
-from functorch_port.ops.distance import cosine_of_loss, pairwise_distance
+from functorch_port.ops.distance import cosine_of_loss, pairwise_distance, size_of
 
 
 def _reduce(losses: jax.Array, reduction: str) -> jax.Array:
@@ -226,7 +226,7 @@ def mse_loss(input: Array, target: Array, reduction: str = "mean"):
 @op("_l1_loss", where="", node="MeanBackward0")
 def l1_loss(input: Array, target: Array, reduction: str = "mean"):
     """``|input - target|``."""
-    return _pointwise("", lambda x, t: jnp.abs(x - t), input, target, reduction)
+    return _pointwise("", lambda x, t: size_of(x - t), input, target, reduction)
 
 
 @op("_smooth_l1_loss", where="", node="SmoothL1LossBackward0")
@@ -236,7 +236,7 @@ def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: f
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
 
     def fn(x: jax.Array, t: jax.Array) -> jax.Array:
-        size = jnp.abs(x - t)
+        size = size_of(x - t)
         if beta == 0:
             return size
         return jnp.where(size < beta, 0.5 * size * size / beta, size - 0.5 * beta)
@@ -251,7 +251,7 @@ def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: floa
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
 
     def fn(x: jax.Array, t: jax.Array) -> jax.Array:
-        size = jnp.abs(x - t)
+        size = size_of(x - t)
         return jnp.where(size <= delta, 0.5 * size * size, delta * (size - 0.5 * delta))
 
     return _pointwise("huber_cpu", fn, input, target, reduction)

@@ -70,9 +70,9 @@ def _wrapped(x: jax.Array, dim: int, low: int, high: int) -> jax.Array:
         raise RuntimeError("Padding value causes wrapping around more than once.")
     if low + high + size < 0:
         raise RuntimeError("Negative padding value is resulting in an empty dimension")
-    before = lax.slice_in_dim(x, size - max(low, 0), size, axis=dim)
-    after = lax.slice_in_dim(x, 0, max(high, 0), axis=dim)
-    x, _, _ = _cut(x, dim, low, high)
+    x, low, high = _cut(x, dim, low, high)
+    before = lax.slice_in_dim(x, x.shape[dim] - low, x.shape[dim], axis=dim)
+    after = lax.slice_in_dim(x, 0, high, axis=dim)
     return jnp.concatenate([before, x, after], dim)
 
 

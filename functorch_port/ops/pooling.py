@@ -184,7 +184,7 @@ def _max_by_window(x: jax.Array, windows: Windows) -> jax.Array:
 
 
 def _max_pool(x: Any, windows: Windows) -> jax.Array:
-    if x.dtype.kind not in "fV" or any(high < 0 for _, high in windows.padded):
+    if x.dtype.kind not in "fV" or any(d != 1 for d in windows.dilation) or any(high < 0 for _, high in windows.padded):
         return _max_of_taps(x, windows)
     return lax.platform_dependent(
         x, tpu=lambda x: _max_by_window(x, windows), default=lambda x: _max_of_taps(x, windows)
@@ -337,14 +337,14 @@ def _bins(size: int, out: int) -> tuple[np.ndarray, np.ndarray]:
     return start, -(-(i + 1) * size // out) - start
 
 
-def _adaptive_sizes(name: str, x: Any, n: int, output_size: Any, dims: str) -> tuple[int, ...]:
+def _adaptive_sizes(name: str, x: Any, n: int, output_size: Any, colon: str = "") -> tuple[int, ...]:
     if x.ndim not in (n + 1, n + 2):
         if n == 1:
             raise RuntimeError(
                 f"Expected 2 to 3 dimensions, but got {x.ndim}-dimensional tensor for argument #1 'self' "
                 f"(while checking arguments for {name})"
             )
-        raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got{dims} {list(x.shape)}")
+        raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got{colon} {list(x.shape)}")
     sizes = (output_size,) * n if not isinstance(output_size, tuple) else output_size
     if len(sizes) != n:
         raise RuntimeError(f"{name}: output_size must be {n}")
@@ -385,7 +385,7 @@ def _adaptive_avg_op(n: int) -> Any:
     name = f"adaptive_avg_pool{n}d"
 
     def pool(input: Array, output_size: Any):
-        sizes = _adaptive_sizes(name, input, n, output_size, ",")
+        sizes = _adaptive_sizes(name, input, n, output_size)
         not_implemented(name if n > 1 else "adaptive_avg_pool2d", input, kinds="biuc")
         return _adaptive_avg(input, sizes)
 

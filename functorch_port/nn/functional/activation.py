@@ -136,7 +136,7 @@ def rrelu(
     if not training:
         out = _leaky_relu(input, (lower + upper) / 2)
     else:
-        noise = function("empty_like")(input).detach().uniform_(lower, upper)  # type: ignore[attr-defined]
+        noise = function("empty_like")(input).detach().uniform_(lower, upper)
         out = _rrelu(input, noise)
     return write(input, out) if inplace else out
 
@@ -202,10 +202,10 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    gumbels = -function("empty_like")(logits).detach().exponential_().log()  # type: ignore[attr-defined]
+    gumbels = -function("empty_like")(logits).detach().exponential_().log()
     soft = _softmax((logits + gumbels) / tau, dim, None)
     if not hard:
         return soft
-    index = soft.max(dim, keepdim=True)[1]  # type: ignore[attr-defined]
+    index = soft.max(dim, keepdim=True)[1]
     sharp = function("zeros_like")(logits).scatter_(dim, index, 1.0)
     return sharp - soft.detach() + soft

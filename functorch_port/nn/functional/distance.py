@@ -20,7 +20,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.normalize.html
     """
-    dim = tuple(dim) if isinstance(dim, list) else dim  # type: ignore[assignment]
+    dim = tuple(dim) if isinstance(dim, list) else dim
     if out is None:
         return _unit_vectors(input, p, dim, eps)
     return _unit_vectors(input, p, dim, eps, out=out)

@@ -60,11 +60,12 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.one_hot.html
     """
+    if tensor.dtype.name != "int64":
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if num_classes == -1:
         if tensor.numel() == 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        if tensor.dtype.name == "int64":
-            num_classes = max(int(tensor.max().item()) + 1, 1)  # type: ignore[attr-defined]
+        num_classes = max(int(tensor.max().item()) + 1, 1)
     if tensor.numel() == 0 and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     return _one_hot(tensor, num_classes)

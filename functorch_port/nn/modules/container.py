@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, ValuesView
 from itertools import chain
 from typing import Any, Self
 
@@ -61,7 +61,7 @@ class _Numbered(Module):
 
     def pop(self, key: int | slice) -> Any:
         """Takes out and returns the module at `key`."""
-        module = self[key]  # type: ignore[index]
+        module = self[key]
         del self[key]
         return module
 
@@ -291,19 +291,19 @@ def _checked_pairs(container: str, items: Iterable) -> Iterator[Any]:
     for i, item in enumerate(items):
         if not isinstance(item, Iterable):
             raise TypeError(f"{container} update sequence element #{i} should be Iterable; is{type(item).__name__}")
-        if len(item) != 2:  # type: ignore[arg-type]
-            raise ValueError(f"{container} update sequence element #{i} has length {len(item)}; 2 is required")  # type: ignore[arg-type]
+        if len(item) != 2:
+            raise ValueError(f"{container} update sequence element #{i} has length {len(item)}; 2 is required")
         yield item
 
 
-def _shown(value: Any) -> str:
-    """One entry of a parameter container as its repr shows it."""
+def _shown(value: Any, kind_of: Callable[[Tensor], Any]) -> str:
+    """One entry of a parameter container as its repr shows it; ``kind_of`` names a tensor's type."""
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
     size = "x".join(str(n) for n in value.size())
     where = "" if value.device.type == "cpu" else f" ({value.device})"
-    return f"{kind} containing: [{typename(value)} of size {size}{where}]"
+    return f"{kind} containing: [{kind_of(value)} of size {size}{where}]"
 
 
 class ParameterList(Module):
@@ -316,7 +316,7 @@ class ParameterList(Module):
         >>> import functorch_port as torch
         >>> params = torch.nn.ParameterList([torch.zeros(2, 3)])
         >>> params
-        ParameterList(  (0): Parameter containing: [torch.FloatTensor of size 2x3])
+        ParameterList(  (0): Parameter containing: [torch.float32 of size 2x3])
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.ParameterList.html
@@ -369,7 +369,7 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({i}): {_shown(value)}" for i, value in enumerate(self))
+        return "\n".join(f"  ({i}): {_shown(value, lambda t: t.dtype)}" for i, value in enumerate(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterList should not be called.")
@@ -496,7 +496,7 @@ class ParameterDict(Module):
             self[key] = value
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({key}): {_shown(value)}" for key, value in self.items())
+        return "\n".join(f"  ({key}): {_shown(value, typename)}" for key, value in self.items())
 
     def __call__(self, input: Any) -> Any:
         raise RuntimeError("ParameterDict should not be called.")

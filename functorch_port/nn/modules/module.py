@@ -1,7 +1,7 @@
 """`torch.nn.modules.module`: where PyTorch keeps `Module` and the process-wide hooks."""
 
 from .._state_dict import EXTRA_STATE_KEY as _EXTRA_STATE_KEY_SUFFIX
-from .._state_dict import IncompatibleKeys as _IncompatibleKeys
+from .._state_dict import _IncompatibleKeys as _IncompatibleKeys
 from ..hooks import register_module_backward_hook as register_module_backward_hook
 from ..hooks import register_module_buffer_registration_hook as register_module_buffer_registration_hook
 from ..hooks import register_module_forward_hook as register_module_forward_hook

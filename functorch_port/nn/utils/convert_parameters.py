@@ -17,7 +17,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.parameters_to_vector.html
     """
-    return _cat([p.view(-1) for p in parameters])  # type: ignore[attr-defined]
+    return _cat([p.view(-1) for p in parameters])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
@@ -37,5 +37,5 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     start = 0
     for param in parameters:
         n = param.numel()
-        param.data = vec[start : start + n].view_as(param).data  # type: ignore[index]
+        param.data = vec[start : start + n].view_as(param).data
         start += n
