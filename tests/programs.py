@@ -34,7 +34,11 @@ def run(library: Any, code: str, prelude: str = PRELUDE) -> tuple[Any, Exception
         exec(prelude, names)
         try:
             exec(compile(tree, "<program>", "exec"), names)
-            value = eval(compile(ast.Expression(last.value), "<program>", "eval"), names) if last is not None else None
+            value = (
+                eval(compile(ast.Expression(last.value), "<program>", "eval"), names)
+                if last is not None
+                else None
+            )
         except Exception as error:
             return None, error, []
     return value, None, [str(w.message) for w in caught]
@@ -65,7 +69,11 @@ def equal(theirs: Any, ours: Any, tol: float | None = None, where: str = "result
         assert list(theirs) == list(ours), f"{where}: keys {list(theirs)} != {list(ours)}"
         for key in theirs:
             equal(theirs[key], ours[key], tol, f"{where}[{key!r}]")
-    elif isinstance(theirs, (list, tuple)) and not isinstance(theirs, torch.Size) and not hasattr(theirs, "n_fields"):
+    elif (
+        isinstance(theirs, (list, tuple))
+        and not isinstance(theirs, torch.Size)
+        and not hasattr(theirs, "n_fields")
+    ):
         assert type(theirs).__name__ == type(ours).__name__, f"{where}: {type(theirs)} != {type(ours)}"
         assert len(theirs) == len(ours), f"{where}: {theirs} != {ours}"
         for k, (a, b) in enumerate(zip(theirs, ours)):

@@ -26,7 +26,10 @@ def annotate(node: Node, error: Exception) -> None:
     """Warn where the operation whose backward failed was called."""
     del error
     if enabled:
-        stack = "".join((node._metadata or {}).get("traceback_", [])) or "No forward pass information available.\n"
+        stack = (
+            "".join((node._metadata or {}).get("traceback_", []))
+            or "No forward pass information available.\n"
+        )
         warnings.warn(
             f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{stack}",
             UserWarning,
@@ -76,7 +79,10 @@ class detect_anomaly(set_detect_anomaly):
     """Context manager: a backward that fails or produces NaN says which forward operation it belongs to."""
 
     def __init__(self, check_nan: bool = True) -> None:
-        warnings.warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.", stacklevel=2)
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.",
+            stacklevel=2,
+        )
         super().__init__(True, check_nan)
 
 

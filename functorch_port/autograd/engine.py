@@ -81,7 +81,9 @@ def _root_gradients(outputs: Sequence[Any], gradients: Sequence[Any], batched: b
         elif not isinstance(gradient, Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
         else:
-            checked.append(_fitting(gradient, output, index, batched) if isinstance(output, Tensor) else gradient)
+            checked.append(
+                _fitting(gradient, output, index, batched) if isinstance(output, Tensor) else gradient
+            )
     if len(checked) < len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(checked)} gradients")
     return checked
@@ -92,11 +94,14 @@ def _implicit(output: Tensor) -> Any:
     if value.size != 1:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
     if not output.is_floating_point():
-        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {output.dtype}")
+        raise RuntimeError(
+            f"grad can be implicitly created only for real scalar outputs but got {output.dtype}"
+        )
     if storage.overlay is not None or not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
         with storage.x64():
             return jax.numpy.ones(value.shape, value.dtype)
-    return _ones[value.shape, value.dtype, value.sharding]
+    # an array put somewhere on purpose is committed, and what is computed with it, which compiled programs notice
+    return _ones[value.shape, value.dtype, value.sharding if value.committed else None]
 
 
 class _Ones(dict):
@@ -115,7 +120,9 @@ _ones = _Ones()
 def _fitting(gradient: Tensor, output: Tensor, index: int, batched: bool) -> Tensor:
     shape = gradient.shape[1:] if batched else gradient.shape
     if shape != output.shape:
-        found = f"grad_output[{index}] has a shape of {shape} and output[{index}] has a shape of {output.shape}."
+        found = (
+            f"grad_output[{index}] has a shape of {shape} and output[{index}] has a shape of {output.shape}."
+        )
         if batched:
             raise RuntimeError(
                 "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The "
@@ -135,7 +142,9 @@ def _roots(outputs: Sequence[Any]) -> list[Place]:
     places = []
     for index, output in enumerate(outputs):
         if isinstance(output, Tensor) and not output.requires_grad:
-            raise RuntimeError(f"element {index} of tensors does not require grad and does not have a grad_fn")
+            raise RuntimeError(
+                f"element {index} of tensors does not require grad and does not have a grad_fn"
+            )
         places.append(_target_place(output))
     return places
 
@@ -174,7 +183,9 @@ def backward(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.backward.html
     """
     if grad_variables is not None:
-        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        warnings.warn(
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2
+        )
         if grad_tensors is not None:
             raise RuntimeError(
                 "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use "
@@ -196,7 +207,14 @@ def backward(
         for tensor in wanted:
             if isinstance(tensor, Tensor) and not (tensor._requires_grad and tensor.is_leaf):
                 tensor.retain_grad()
-    _run(places, values, create_graph if retain_graph is None else retain_graph, create_graph, targets, catch=False)
+    _run(
+        places,
+        values,
+        create_graph if retain_graph is None else retain_graph,
+        create_graph,
+        targets,
+        catch=False,
+    )
 
 
 _warned_cycle = False
@@ -265,7 +283,9 @@ def grad(
     places = _roots(outs)
     targets = []
     for tensor in ins:
-        targets.append(_target_place(tensor) if not isinstance(tensor, Tensor) or tensor.requires_grad else None)
+        targets.append(
+            _target_place(tensor) if not isinstance(tensor, Tensor) or tensor.requires_grad else None
+        )
     if None in targets:
         raise RuntimeError("One of the differentiated Tensors does not require grad")
     retain = create_graph if retain_graph is None else retain_graph
@@ -280,7 +300,9 @@ def grad(
     return tuple(_result(t, v, i, lenient, materialize_grads) for i, (t, v) in enumerate(zip(ins, found)))
 
 
-def _rows(values: Sequence[Any], k: int, places: Sequence[Place], create_graph: bool, targets: Sequence[Place]) -> list[Any]:
+def _rows(
+    values: Sequence[Any], k: int, places: Sequence[Place], create_graph: bool, targets: Sequence[Place]
+) -> list[Any]:
     """One row of a batch of gradients. The walk is repeated: a tape cannot be batched, its pieces come from the cache."""
     return _run(places, [v[k] for v in values], True, create_graph, targets)
 
@@ -431,7 +453,11 @@ def _deposit(buffers: dict[Node, list[Any]], node: Node, number: int, value: Any
 
 
 def _arrive(
-    node: Any, buffers: dict[Node, list[Any]], create_graph: bool, needed: set[Node] | None, captures: dict[Node, Any]
+    node: Any,
+    buffers: dict[Node, list[Any]],
+    create_graph: bool,
+    needed: set[Node] | None,
+    captures: dict[Node, Any],
 ) -> None:
     """A leaf's gradient is complete: catch it, or add it to ``.grad``."""
     grads = buffers.pop(node, None)

@@ -72,7 +72,10 @@ class FunctionNode(Node):
         if self.materialize_grads:
             from ..core.creation import zeros
 
-            grads = [zeros(tuple(s), dtype=d) if g is None else g for g, (s, d) in zip(grads, self._outputs, strict=True)]
+            grads = [
+                zeros(tuple(s), dtype=d) if g is None else g
+                for g, (s, d) in zip(grads, self._outputs, strict=True)
+            ]
         results = self._function.backward(self, *grads)
         results = (results,) if not isinstance(results, tuple | list) else tuple(results)
         name = self._function.__name__
@@ -80,12 +83,16 @@ class FunctionNode(Node):
         if len(results) > count and all(r is None for r in results[count:]):
             results = results[:count]
         if len(results) != count:
-            raise RuntimeError(f"function {name}Backward returned an incorrect number of gradients (expected {count}, got {len(results)})")
+            raise RuntimeError(
+                f"function {name}Backward returned an incorrect number of gradients (expected {count}, got {len(results)})"
+            )
         out = []
         for position, (result, source) in enumerate(zip(results, self._positions, strict=True)):
             if source is None:
                 if result is not None:
-                    raise RuntimeError(f"function {name}Backward returned a gradient different from None at position {position + 1}, but the corresponding forward input was not a Variable")
+                    raise RuntimeError(
+                        f"function {name}Backward returned a gradient different from None at position {position + 1}, but the corresponding forward input was not a Variable"
+                    )
                 continue
             out.append(self._fitted(result, source, position))
         return out
@@ -100,7 +107,9 @@ class FunctionNode(Node):
             try:
                 result = result.sum_to_size(shape)  # type: ignore[attr-defined]
             except (RuntimeError, AttributeError):
-                raise RuntimeError(f"Function {self._function.__name__}Backward returned an invalid gradient at index {position} - got {list(result.shape)} but expected shape compatible with {list(shape)}") from None
+                raise RuntimeError(
+                    f"Function {self._function.__name__}Backward returned an invalid gradient at index {position} - got {list(result.shape)} but expected shape compatible with {list(shape)}"
+                ) from None
         return result if result.dtype is dtype else result.to(dtype)  # type: ignore[attr-defined]
 
     def release(self) -> None:
@@ -183,22 +192,37 @@ class Function:
         ctx._outputs = [(o.shape, o.dtype) if isinstance(o, Tensor) else (None, None) for o in outputs]
         by_id = {id(o): n for n, o in enumerate(outputs) if isinstance(o, Tensor) and o._grad_fn is ctx}
         raw = {id(r): n for n, r in enumerate(result if isinstance(result, tuple) else (result,))}
-        ctx._saved = tuple(_saved(t, by_id, raw, outputs) for t in ctx._to_save) if recorded else tuple(("input", t, 0) for t in ctx._to_save)
+        ctx._saved = (
+            tuple(_saved(t, by_id, raw, outputs) for t in ctx._to_save)
+            if recorded
+            else tuple(("input", t, 0) for t in ctx._to_save)
+        )
         ctx._to_save = ()
         return outputs if isinstance(result, tuple) else outputs[0]
 
 
-def _saved(tensor: Any, by_id: dict[int, int], raw: dict[int, int], outputs: Sequence[Any]) -> tuple[str, Any, int]:
+def _saved(
+    tensor: Any, by_id: dict[int, int], raw: dict[int, int], outputs: Sequence[Any]
+) -> tuple[str, Any, int]:
     """Outputs are saved without their history: the node would otherwise hold itself alive."""
     number = by_id.get(id(tensor), raw.get(id(tensor)))
-    if number is not None and isinstance(tensor, Tensor) and isinstance(outputs[number], Tensor) and outputs[number]._grad_fn is not None:
+    if (
+        number is not None
+        and isinstance(tensor, Tensor)
+        and isinstance(outputs[number], Tensor)
+        and outputs[number]._grad_fn is not None
+    ):
         return ("output", tensor.detach(), number)
     return ("input", tensor, 0)
 
 
 def ctx_output(ctx: FunctionNode, out: Any, number: int, inputs: Sequence[Tensor]) -> Any:
     """Give an output its history; an input handed through (and not marked dirty) becomes a view of itself."""
-    if not isinstance(out, Tensor) or id(out) in ctx._non_differentiable or not (out.is_floating_point() or out.is_complex()):
+    if (
+        not isinstance(out, Tensor)
+        or id(out) in ctx._non_differentiable
+        or not (out.is_floating_point() or out.is_complex())
+    ):
         return out
     dirty = any(out is t for t in ctx._dirty)
     if any(out is t for t in inputs) and not dirty:
@@ -207,7 +231,7 @@ def ctx_output(ctx: FunctionNode, out: Any, number: int, inputs: Sequence[Tensor
     return out
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _node_type(cls: type[Function]) -> type[FunctionNode]:
     return type(f"{cls.__name__}Backward", (FunctionNode,), {"__slots__": (), "_function": cls})
 
@@ -220,7 +244,9 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fn)
     def wrapper(ctx: Any, *args: Any) -> Any:
-        recorded = grad_mode.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args)
+        recorded = grad_mode.is_grad_enabled() and any(
+            isinstance(a, Tensor) and a.requires_grad for a in args
+        )
         with grad_mode.no_grad():
             outputs = fn(ctx, *args)
         if not recorded:
@@ -238,7 +264,9 @@ class _Refusal(Node):
     __slots__ = ()
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )
 
     apply_recorded = apply
 

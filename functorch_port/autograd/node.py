@@ -31,7 +31,13 @@ class RemovableHandle:
     def __init__(self, hooks: Any, *, extra_dict: Any = None) -> None:
         self.id = next(RemovableHandle._ids)
         self._hooks = weakref.ref(hooks)
-        extra = extra_dict if isinstance(extra_dict, list | tuple) else [extra_dict] if extra_dict is not None else []
+        extra = (
+            extra_dict
+            if isinstance(extra_dict, list | tuple)
+            else [extra_dict]
+            if extra_dict is not None
+            else []
+        )
         self._extra = tuple(weakref.ref(d) for d in extra)
 
     def remove(self) -> None:
@@ -65,7 +71,17 @@ class Node:
         outputs: number of outputs.
     """
 
-    __slots__ = ("__weakref__", "_metadata", "edges", "outputs", "post_hooks", "pre_hooks", "retained", "seq", "tensor_hooks")
+    __slots__ = (
+        "__weakref__",
+        "_metadata",
+        "edges",
+        "outputs",
+        "post_hooks",
+        "pre_hooks",
+        "retained",
+        "seq",
+        "tensor_hooks",
+    )
 
     def __init__(self, edges: Sequence[Edge], outputs: int = 1) -> None:
         self.edges = edges

@@ -88,7 +88,9 @@ def _leaves(awaited: dict[Any, int], needed: set[Node] | None, accumulate: bool)
             return None
         if accumulate and variable._grad is not None:
             cells.append(variable._grad._storage)
-    return leaves if len(set(cells)) == len(cells) else None  # gradients in one Storage are added to one by one
+    return (
+        leaves if len(set(cells)) == len(cells) else None
+    )  # gradients in one Storage are added to one by one
 
 
 def _describe(order: list[Node], leaves: list[Any]) -> Any:
@@ -115,7 +117,9 @@ def _describe(order: list[Node], leaves: list[Any]) -> Any:
     return None if elements > MOST_ELEMENTS else (index, steps, shapes, values)
 
 
-def _whole(steps: Any, leaves: int, starts: Any, ends: Any, values: Any, gradients: Any, olds: Any) -> list[Any]:
+def _whole(
+    steps: Any, leaves: int, starts: Any, ends: Any, values: Any, gradients: Any, olds: Any
+) -> list[Any]:
     """The walk as a pure function: saved values, root gradients and old ``.grad`` to the gradients wanted."""
     buffers: dict[tuple[int, int], Any] = {}
 

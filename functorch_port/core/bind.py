@@ -40,7 +40,7 @@ def _method(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def _inplace(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        self._check_inplace()
+        self._check_inplace(*args)
         return self._take(fn(self, *args, **kwargs))
 
     method.__name__ = method.__qualname__ = name

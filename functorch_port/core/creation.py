@@ -77,7 +77,9 @@ def _bad_size(i: int, n: Any, nested: bool) -> str:
     kind = type(n).__name__
     if i > 0:
         return f'failed to unpack the object at pos {i + 1} with error "type must be tuple of ints,but got {kind}"'
-    return "(position 1) must be tuple of ints, " + (f"but found element of type {kind} at pos 0" if nested else f"not {kind}")
+    return "(position 1) must be tuple of ints, " + (
+        f"but found element of type {kind} at pos 0" if nested else f"not {kind}"
+    )
 
 
 def _infer(data: Any, dtype: DType | None) -> np.ndarray:
@@ -97,7 +99,7 @@ def _infer(data: Any, dtype: DType | None) -> np.ndarray:
     return array
 
 
-_COMPLEX = type(1j)
+_COMPLEX = complex
 
 
 def _element_type(data: Any) -> Any:
@@ -119,7 +121,7 @@ def _element_type(data: Any) -> Any:
 def _ragged(data: Any, dim: int = 0) -> Exception:
     if isinstance(data, list | tuple):
         lengths = [len(d) if isinstance(d, list | tuple) else None for d in data]
-        for i, n in enumerate(lengths):
+        for _i, n in enumerate(lengths):
             if n != lengths[0] and n is not None and lengths[0] is not None:
                 return ValueError(f"expected sequence of length {lengths[0]} at dim {dim + 1} (got {n})")
         for item in data:
@@ -149,7 +151,7 @@ def _data_value(data: Any, dtype: DType | None) -> Any:
     if _has_tensors(data):
         parts = [_data_value(d, dtype) for d in data]
         return jnp.stack([jnp.asarray(p) for p in parts])
-    if isinstance(data, str | bytes | type(None)) or isinstance(data, dict | set):
+    if isinstance(data, (str | bytes | type(None), dict | set)):
         if isinstance(data, str):
             raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
         raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
@@ -170,7 +172,14 @@ def _data_value(data: Any, dtype: DType | None) -> Any:
     return jnp.array(array.astype(target, copy=False))
 
 
-def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def tensor(
+    data: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """A new tensor with a copy of ``data``.
 
     Args:
@@ -204,7 +213,14 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     return tensor(data, dtype=dtype, device=device)
 
 
-def asarray(obj: Any, *, dtype: DType | None = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
+def asarray(
+    obj: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """As `as_tensor`, with a copy on request."""
     if isinstance(obj, Tensor) and copy is not True:
         out = as_tensor(obj, dtype, device)
@@ -256,15 +272,28 @@ def _fill(shape: tuple[int, ...], value: Any, np_dtype: np.dtype, device: Any) -
         return jnp.full(shape, storage.as_array(value), np_dtype)
 
 
-def _filled(shape: tuple[int, ...], value: Any, dtype: DType | None, device: Any, requires_grad: bool, out: Any = None) -> Tensor:
-    made = finish(_fill(shape, value, (dtype or dtypes.get_default_dtype()).np, device), device, requires_grad)
+def _filled(
+    shape: tuple[int, ...], value: Any, dtype: DType | None, device: Any, requires_grad: bool, out: Any = None
+) -> Tensor:
+    made = finish(
+        _fill(shape, value, (dtype or dtypes.get_default_dtype()).np, device), device, requires_grad
+    )
     if out is None:
         return made
     out._assign_out(made)
     return out
 
 
-def zeros(*size: Any, out: Tensor | None = None, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False, names: Any = None) -> Tensor:
+def zeros(
+    *size: Any,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    names: Any = None,
+) -> Tensor:
     """A tensor of zeros.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.zeros.html
@@ -273,7 +302,16 @@ def zeros(*size: Any, out: Tensor | None = None, dtype: DType | None = None, lay
     return _filled(_shape(size, "zeros"), 0, dtype, device, requires_grad, out)
 
 
-def ones(*size: Any, out: Tensor | None = None, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False, names: Any = None) -> Tensor:
+def ones(
+    *size: Any,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    names: Any = None,
+) -> Tensor:
     """A tensor of ones.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.ones.html
@@ -282,7 +320,17 @@ def ones(*size: Any, out: Tensor | None = None, dtype: DType | None = None, layo
     return _filled(_shape(size, "ones"), 1, dtype, device, requires_grad, out)
 
 
-def empty(*size: Any, out: Tensor | None = None, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = None, names: Any = None) -> Tensor:
+def empty(
+    *size: Any,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: Any = None,
+    names: Any = None,
+) -> Tensor:
     """A tensor whose values do not matter (zeros here).
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.empty.html
@@ -291,12 +339,32 @@ def empty(*size: Any, out: Tensor | None = None, dtype: DType | None = None, lay
     return _filled(_shape(size, "empty"), 0, dtype, device, requires_grad, out)
 
 
-def empty_strided(size: Any, stride: Any, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def empty_strided(
+    size: Any,
+    stride: Any,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """As `empty`; the strides are the compiler's choice."""
     return empty(tuple(size), dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False, names: Any = None) -> Tensor:
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    names: Any = None,
+) -> Tensor:
     """A tensor filled with a number; the dtype is inferred from it.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.full.html
@@ -312,7 +380,14 @@ def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: DType 
             dtype = dtypes.int64
         elif isinstance(plain, _COMPLEX):
             dtype = dtypes.get_default_complex_dtype()
-    return _filled(_shape((size,) if isinstance(size, list | tuple) else (size,), "full"), fill_value, dtype, device, requires_grad, out)
+    return _filled(
+        _shape((size,) if isinstance(size, list | tuple) else (size,), "full"),
+        fill_value,
+        dtype,
+        device,
+        requires_grad,
+        out,
+    )
 
 
 def _like(input: Tensor, value: Any, dtype: DType | None, device: Any, requires_grad: bool) -> Tensor:
@@ -324,14 +399,31 @@ def _like(input: Tensor, value: Any, dtype: DType | None, device: Any, requires_
         return wrap(jax.ShapeDtypeStruct(own.shape, np_dtype))
     with storage.x64():
         made = jnp.full_like(own, storage.as_array(value), dtype=np_dtype)
-    if device is None and isinstance(made, jax.Array) and isinstance(own, jax.Array) and not isinstance(own, jax.core.Tracer):
-        tensor = wrap(made if made.sharding == own.sharding or isinstance(made, jax.core.Tracer) else jax.device_put(made, own.sharding))
+    if (
+        device is None
+        and isinstance(made, jax.Array)
+        and isinstance(own, jax.Array)
+        and not isinstance(own, jax.core.Tracer)
+    ):
+        tensor = wrap(
+            made
+            if made.sharding == own.sharding or isinstance(made, jax.core.Tracer)
+            else jax.device_put(made, own.sharding)
+        )
     else:
         tensor = wrap(place(made, device))
     return _requiring(tensor) if requires_grad else tensor
 
 
-def zeros_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+def zeros_like(
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """Zeros of the shape, dtype and device of ``input``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.zeros_like.html
@@ -339,7 +431,15 @@ def zeros_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None,
     return _like(input, 0, dtype, device, requires_grad)
 
 
-def ones_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+def ones_like(
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """Ones of the shape, dtype and device of ``input``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.ones_like.html
@@ -347,12 +447,29 @@ def ones_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, 
     return _like(input, 1, dtype, device, requires_grad)
 
 
-def empty_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+def empty_like(
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """As `empty`, of the shape, dtype and device of ``input``."""
     return _like(input, 0, dtype, device, requires_grad)
 
 
-def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """``fill_value`` in the shape, dtype and device of ``input``."""
     return _like(input, fill_value, dtype, device, requires_grad)
 
@@ -361,14 +478,27 @@ def _number(x: Any) -> Any:
     return x.item() if isinstance(x, Tensor | np.generic | SymNumber) else x
 
 
-def arange(*args: Any, start: Any = None, end: Any = None, step: Any = None, out: Tensor | None = None, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def arange(
+    *args: Any,
+    start: Any = None,
+    end: Any = None,
+    step: Any = None,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """Numbers from ``start`` (0) up to but not including ``end`` in steps of ``step`` (1).
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.arange.html
     """
     given = [_number(a) for a in args]
     if len(given) == 1:
-        given = [0 if start is None else _number(start), given[0]] if end is None else [given[0], _number(end)]
+        given = (
+            [0 if start is None else _number(start), given[0]] if end is None else [given[0], _number(end)]
+        )
     elif not given:
         given = [0 if start is None else _number(start), _number(end)]
     elif len(given) > 3:
@@ -395,7 +525,7 @@ def _into(out: Tensor, made: Tensor) -> Tensor:
     return out
 
 
-def range(start: Any = 0, end: Any = None, step: Any = 1, **kwargs: Any) -> Tensor:  # noqa: A001
+def range(start: Any = 0, end: Any = None, step: Any = 1, **kwargs: Any) -> Tensor:
     """As `arange`, with ``end`` included and floats by default (deprecated in PyTorch)."""
     if end is None:
         start, end = 0, start
@@ -404,7 +534,17 @@ def range(start: Any = 0, end: Any = None, step: Any = 1, **kwargs: Any) -> Tens
     return tensor(np.float64(start) + np.arange(count) * step, **kwargs)
 
 
-def linspace(start: Any, end: Any, steps: int, *, out: Tensor | None = None, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def linspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    *,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """``steps`` evenly spaced numbers from ``start`` to ``end``, both included.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.linspace.html
@@ -412,10 +552,22 @@ def linspace(start: Any, end: Any, steps: int, *, out: Tensor | None = None, dty
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     first, last = _number(start), _number(end)
-    kind = dtype or (dtypes.get_default_complex_dtype() if isinstance(first, _COMPLEX) or isinstance(last, _COMPLEX) else dtypes.get_default_dtype())
-    work = kind.np if kind.np.kind in "fc" and kind.np.itemsize >= 4 else np.dtype(np.float64 if kind.np.kind in "iu" else np.float32)
+    kind = dtype or (
+        dtypes.get_default_complex_dtype()
+        if isinstance(first, _COMPLEX) or isinstance(last, _COMPLEX)
+        else dtypes.get_default_dtype()
+    )
+    work = (
+        kind.np
+        if kind.np.kind in "fc" and kind.np.itemsize >= 4
+        else np.dtype(np.float64 if kind.np.kind in "iu" else np.float32)
+    )
     with storage.x64():
-        made = finish(jnp.asarray(_linspace(work.type(first), work.type(last), steps).astype(kind.np)), device, requires_grad)
+        made = finish(
+            jnp.asarray(_linspace(work.type(first), work.type(last), steps).astype(kind.np)),
+            device,
+            requires_grad,
+        )
     return made if out is None else _into(out, made)
 
 
@@ -428,15 +580,37 @@ def _linspace(first: Any, last: Any, steps: int) -> np.ndarray:
     return np.where(np.arange(steps) < steps // 2, first + step * i, last - step * i[::-1])
 
 
-def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """``base`` to the powers `linspace` gives."""
     kind = dtype or dtypes.get_default_dtype()
     exponents = _linspace(np.float64(_number(start)), np.float64(_number(end)), steps)
-    made = tensor(np.power(np.float64(base), exponents), dtype=kind, device=device, requires_grad=requires_grad)
+    made = tensor(
+        np.power(np.float64(base), exponents), dtype=kind, device=device, requires_grad=requires_grad
+    )
     return made if out is None else _into(out, made)
 
 
-def eye(n: int, m: int | None = None, *, out: Tensor | None = None, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """The identity matrix, ``n`` by ``m`` (default ``n``).
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.eye.html
@@ -448,7 +622,15 @@ def eye(n: int, m: int | None = None, *, out: Tensor | None = None, dtype: DType
     return made if out is None else _into(out, made)
 
 
-def scalar_tensor(s: Any, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def scalar_tensor(
+    s: Any,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """A 0-dim tensor of the default dtype."""
     return tensor(s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
 
@@ -467,5 +649,11 @@ def new_method(factory: Any) -> Any:
     return method
 
 
-for _name, _factory in {"new_zeros": zeros, "new_ones": ones, "new_empty": empty, "new_full": full, "new_tensor": tensor}.items():
+for _name, _factory in {
+    "new_zeros": zeros,
+    "new_ones": ones,
+    "new_empty": empty,
+    "new_full": full,
+    "new_tensor": tensor,
+}.items():
     setattr(Tensor, _name, new_method(_factory))

@@ -18,7 +18,8 @@ from ..autograd.node import FREED, Edge, Node, accumulator
 from . import autocast, config, dtypes, storage
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
 from .symbolic import SymNumber
-from .tensor import Tensor, View, wrap
+from .tensor import Tensor, wrap
+from .view import View
 
 __all__ = ["Op", "Plan", "run"]
 
@@ -39,7 +40,7 @@ class Plan:
         node: the class of its autograd node.
     """
 
-    __slots__ = ("_backward", "_reads", "check", "differentiable", "eager", "edge_order", "fn", "jit", "name", "node", "returns", "tensors")
+    __slots__ = ("_backward", "_reads", "check", "differentiable", "eager", "edge_order", "fn", "jit", "name", "named", "node", "returns", "tensors")
 
     def __init__(self, fn: Callable[..., Any], name: str, node: str, spec: OpSpec | None = None) -> None:
         self.fn = fn
@@ -53,6 +54,8 @@ class Plan:
         self.edge_order: tuple[tuple[int, bool], ...] | None = None
         #: positions of the arguments that PyTorch would save as tensors, numbers among them; None: all
         self.tensors: frozenset[int] | None = None
+        #: flat dynamic arguments to all arguments by name
+        self.named: Callable[[Sequence[Any]], dict[str, Any]] | None = None
         self._backward: dict[Any, Plan] = {}
         self._reads: dict[Any, list[bool]] = {}
 
@@ -256,7 +259,10 @@ _TransposeNode.__name__ = "TBackward0"
 @functools.cache
 def node_class(name: str) -> type[OpNode]:
     """The class of the nodes called ``name``."""
-    return type(name, (OpNode,), {"__slots__": ()})
+    members: dict[str, Any] = {"__slots__": ()}
+    if name in ("CopySlices", "CopyBackwards"):  # PyTorch writes these by hand, and they carry their C++ name
+        members["name"] = lambda self: f"torch::autograd::{name}"
+    return type(name, (OpNode,), members)
 
 
 def edge_of(tensor: Tensor) -> Edge:
@@ -403,7 +409,7 @@ class Op:
         result = run(plan, dyn)
         if self.spec.view and type(result) is Tensor:
             _attach_view(result, dyn[0], plan, dyn[1:])
-        return result if out is None else _write_out(out, result)
+        return result if out is None else _write_out(out, result, self.spec.name)
 
     # The slow way: once per new signature, and for calls that need their arguments put in order.
 
@@ -453,6 +459,7 @@ class Op:
         pure.__name__ = pure.__qualname__ = spec.name
         node = spec.node if isinstance(spec.node, str) else spec.node(static)
         plan = Plan(pure, spec.name, node, spec)
+        plan.named = lambda values: {**{n: _fill(s, values) for n, s in slots.items()}, **static}
         plan.tensors = frozenset(s for n, s in slots.items() if self.kind_of[n] is ARRAY)
         if spec.check is not None:
             check = spec.check
@@ -560,23 +567,26 @@ def _static(value: Any) -> Any:
 
 def _attach_view(result: Tensor, source: Tensor, plan: Plan, extra: Sequence[Any]) -> None:
     """Make ``result`` share the Storage of ``source``."""
-    if isinstance(source._storage._value, jax.ShapeDtypeStruct):
-        pass
     value = result._storage._value if storage.overlay is None else result._storage.value
-    result._view = View(source._view, plan, tuple(extra), source._storage.value, value)
+    result._view = View(source._view, plan, tuple(extra), source._storage.value, value, _grad.enabled)
     result._storage = source._storage
     result._base = source._base if source._base is not None else source
     result._rebased = result._base._rebases
+    if storage.overlay is not None:
+        storage.overlay.note_made(result)
 
 
-def _write_out(out: Any, result: Any) -> Any:
+def _write_out(out: Any, result: Any, name: str) -> Any:
     if isinstance(out, tuple | list):
         for target, value in zip(out, result, strict=True):
-            _write_out(target, value)
+            _write_out(target, value, name)
         return type(result)(*out) if hasattr(result, "_fields") else tuple(out)
     if not isinstance(out, Tensor):
         raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
     if _grad.enabled and (out._requires_grad or result._requires_grad):
-        raise RuntimeError("functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad."
+        )
     out._assign_out(result)
     return out

@@ -79,6 +79,18 @@ class Storage:
     def _shape(self) -> tuple[int, ...]:
         return self._value.shape
 
+    def data_ptr(self) -> int:
+        """A number that is this Storage's own, as an address would be."""
+        return id(self) << 40
+
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._value.size * self._value.dtype.itemsize
+
+    def size(self) -> int:
+        """Elements held."""
+        return self._value.size
+
     def __reduce__(self) -> Any:
         return (_load, (np.asarray(self._value),))
 

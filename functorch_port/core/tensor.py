@@ -18,6 +18,8 @@ from . import device as devices
 from . import dtypes, storage
 from .size import Size
 from .storage import Storage
+from .strides import contiguous
+from .view import PLAIN, View, is_dense, put_through, refusal
 
 __all__ = ["Tensor", "View", "wrap"]
 
@@ -27,6 +29,10 @@ LEAF_INPLACE = "a leaf Variable that requires grad is being used in an in-place 
 VIEW_OF_LEAF_INPLACE = "a view of a leaf Variable that requires grad is being used in an in-place operation."
 OVERLAP = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+    "Please clone() the tensor before performing the operation."
+)
+PARTIAL_OVERLAP = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
     "Please clone() the tensor before performing the operation."
 )
 DETACH_VIEW = (
@@ -40,113 +46,6 @@ _C_NAMES = {
     "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char", "complex64": "c10::complex<float>",
     "complex128": "c10::complex<double>",
 }  # fmt: skip
-
-
-class View:
-    """How a tensor looks into its Storage: a chain of view ops, each the plan of an op with its dynamic arguments.
-
-    The value last computed is kept together with the array it came from; arrays are immutable, so identity is freshness.
-    """
-
-    __slots__ = ("cache", "extra", "parent", "plan", "source")
-
-    def __init__(self, parent: View | None, plan: Any, extra: tuple[Any, ...], source: Any, cache: Any) -> None:
-        self.parent = parent
-        self.plan = plan
-        self.extra = extra
-        self.source = source
-        self.cache = cache
-
-    def chain(self) -> list[View]:
-        """The views from the Storage outwards."""
-        links: list[View] = []
-        view: View | None = self
-        while view is not None:
-            links.append(view)
-            view = view.parent
-        return links[::-1]
-
-    def get(self, cell: Storage) -> Any:
-        """The view's value."""
-        base = cell.value
-        if base is self.source:
-            return self.cache
-        inner = base if self.parent is None else self.parent.get(cell)
-        if storage.overlay is not None:
-            return self.plan.fn(inner, *self.extra)
-        with storage.x64():
-            value = self.plan.jit(inner, *self.extra)
-        self.source, self.cache = base, value
-        return value
-
-    def put(self, cell: Storage, value: Any) -> None:
-        """Write ``value`` through the view into the Storage."""
-        links = self.chain()
-        fn, jitted = _put_through(tuple(link.plan for link in links))
-        args = (cell.value, value, tuple(link.extra for link in links))
-        if storage.overlay is not None:
-            cell.value = fn(*args)
-            return
-        with storage.x64():
-            cell.value = jitted(*args)
-        self.source, self.cache = cell._value, value
-
-
-@functools.lru_cache(maxsize=None)
-def _put_through(plans: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """``put(base, value, extras) -> base`` with ``value`` written where the chain of view ops looks; and its jitted form."""
-    fns = [plan.fn for plan in plans]
-
-    def put(base: Any, value: Any, extras: Sequence[Sequence[Any]]) -> Any:
-        inner = [base]
-        for fn, extra in zip(fns, extras, strict=True):
-            inner.append(fn(inner[-1], *extra))
-        for fn, extra, source in zip(fns[::-1], extras[::-1], inner[-2::-1], strict=True):
-            value = _scatter(lambda x, fn=fn, extra=extra: fn(x, *extra), source, value)
-        return value
-
-    return put, jax.jit(put)
-
-
-def _scatter(view: Callable[[Any], Any], base: Any, value: Any) -> Any:
-    """``base`` with ``value`` where ``view`` looks. A view is a gather, so its transpose says where elements go."""
-    if not jax.numpy.issubdtype(base.dtype, np.inexact):  # JAX transposes floats only
-        positions = view(jax.numpy.arange(base.size).reshape(base.shape))
-        return base.reshape(-1).at[positions.reshape(-1)].set(value.reshape(-1)).reshape(base.shape)
-    (moved,) = jax.linear_transpose(view, base)(value)
-    if value.size == base.size:
-        return moved
-    (seen,) = jax.linear_transpose(view, base)(jax.numpy.ones_like(value))
-    return jax.numpy.where(seen != 0, moved, base)
-
-
-@functools.lru_cache(maxsize=4096)
-def _layout(shape: tuple[int, ...], links: tuple[tuple[Any, tuple[Any, ...]], ...]) -> tuple[tuple[int, ...], int]:
-    """Element strides and offset of a view, read off an array of positions."""
-    with storage.x64():
-        index = jax.numpy.arange(math.prod(shape)).reshape(shape)
-        for plan, extra in links:
-            index = plan.jit(index, *extra)
-        positions = np.asarray(index)
-    if positions.size == 0:
-        return contiguous_strides(positions.shape), 0
-    origin = int(positions.flat[0])
-    default = contiguous_strides(positions.shape)
-    strides = []
-    for dim, size in enumerate(positions.shape):
-        step = [0] * positions.ndim
-        step[dim] = 1
-        strides.append(int(positions[tuple(step)]) - origin if size > 1 else default[dim])
-    return tuple(strides), origin
-
-
-def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Element strides of a contiguous tensor."""
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
 
 
 _new = object.__new__
@@ -236,13 +135,15 @@ class Tensor(metaclass=_TensorMeta):
         """The shape, or the size of one dimension."""
         if dim is None:
             return self.shape
-        shape = self._value.shape
-        if not -max(len(shape), 1) <= dim < max(len(shape), 1):
-            n = max(len(shape), 1)
+        return self._value.shape[self._wrap_dim(dim)]
+
+    def _wrap_dim(self, dim: int) -> int:
+        n = len(self._value.shape)
+        if not n:
+            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+        if not -n <= dim < n:
             raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
-        if not shape:
-            raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-        return shape[dim]
+        return dim
 
     @property
     def ndim(self) -> int:
@@ -324,15 +225,8 @@ class Tensor(metaclass=_TensorMeta):
 
     def _layout(self) -> tuple[tuple[int, ...], int]:
         if self._view is None:
-            return contiguous_strides(self._value.shape), 0
-        links = []
-        for link in self._view.chain():
-            extra = tuple(int(e) if not isinstance(e, int) and not isinstance(e, jax.core.Tracer) else e for e in link.extra)
-            if any(isinstance(e, jax.core.Tracer) for e in extra):
-                extra = (0,) * len(extra)  # a traced position: strides do not depend on it
-            links.append((link.plan, extra))
-        with storage_suspended():
-            return _layout(self._storage._shape(), tuple(links))
+            return contiguous(self._value.shape), 0
+        return self._view.layout(self._storage)
 
     def _strides(self) -> tuple[int, ...]:
         return self._layout()[0]
@@ -340,7 +234,7 @@ class Tensor(metaclass=_TensorMeta):
     def stride(self, dim: int | None = None) -> Any:
         """Element strides, as PyTorch's layout of the same views would have them."""
         strides = self._strides()
-        return strides if dim is None else strides[dim]
+        return strides if dim is None else strides[self._wrap_dim(dim)]
 
     def storage_offset(self) -> int:
         """Position of the first element in the Storage."""
@@ -351,17 +245,21 @@ class Tensor(metaclass=_TensorMeta):
         if self._view is None:
             return True
         shape, strides = self._value.shape, self._strides()
-        wanted = contiguous_strides(shape)
+        wanted = contiguous(shape)
         return all(n == 1 or a == b for n, a, b in zip(shape, strides, wanted, strict=True)) or math.prod(shape) == 0
 
     def _overlaps(self) -> bool:
-        return self._view is not None and any(
+        return self._view is not None and self._view.may_overlap and any(
             s == 0 and n > 1 for s, n in zip(self._strides(), self._value.shape, strict=True)
         )
 
     def data_ptr(self) -> int:
         """An address-like number: equal for tensors that start at the same element of one Storage."""
-        return id(self._storage) + self.storage_offset() * self.itemsize
+        return self._storage.data_ptr() + self.storage_offset() * self.itemsize
+
+    def is_set_to(self, tensor: Tensor) -> bool:
+        """Whether both look at the same elements of one Storage in the same way."""
+        return self._storage is tensor._storage and self.shape == tensor.shape and self._layout() == tensor._layout()
 
     def untyped_storage(self) -> Storage:
         """The `Storage` that holds the value."""
@@ -391,10 +289,10 @@ class Tensor(metaclass=_TensorMeta):
 
         self._note_history()
         self._rebased = base._rebases
+        links = self._view.chain()  # type: ignore[union-attr]
+        plan = _view_again(tuple(link.plan for link in links), tuple(len(link.extra) for link in links))
         with grad_mode.enable_grad():
-            current = base
-            for link in self._view.chain():  # type: ignore[union-attr]
-                current = run(link.plan, [current, *link.extra])
+            current = run(plan, [base, *(e for link in links for e in link.extra)])
         self._requires_grad, self._grad_fn, self._output_nr = current._requires_grad, current._grad_fn, current._output_nr
 
     @property
@@ -522,6 +420,8 @@ class Tensor(metaclass=_TensorMeta):
         tensor._base = tensor._grad_fn = tensor._grad = tensor._accumulator = None
         tensor._requires_grad = False
         tensor._output_nr = 0
+        if storage.overlay is not None:
+            storage.overlay.note_made(tensor)
         return tensor
 
     def detach_(self) -> Tensor:
@@ -587,8 +487,8 @@ class Tensor(metaclass=_TensorMeta):
 
     # ------------------------------------------------------------- in place
 
-    def _check_inplace(self) -> None:
-        """PyTorch's refusals, before anything is computed."""
+    def _check_inplace(self, *others: Any) -> None:
+        """PyTorch's refusals, before anything is computed. ``others`` are the operation's other arguments."""
         if _grad.enabled:
             if self._base is None:
                 if self._requires_grad and self._grad_fn is None:
@@ -597,6 +497,24 @@ class Tensor(metaclass=_TensorMeta):
                 raise RuntimeError(VIEW_OF_LEAF_INPLACE)
         if self._view is not None and self._overlaps():
             raise RuntimeError(OVERLAP)
+        for other in others:
+            if isinstance(other, Tensor) and other._storage is self._storage and other is not self:
+                self._check_partial_overlap(other)
+
+    def _check_partial_overlap(self, other: Tensor) -> None:
+        """Refuse to write over what is being read: ``a[1:] = a[:-1]``, ``a.add_(a.t())``."""
+        if any(t._view is not None and t._view.is_traced() for t in (self, other)):
+            return
+        (mine, start), (theirs, begin) = self._layout(), other._layout()
+        shape, count = self._value.shape, self.numel()
+        if not (is_dense(shape, mine) and is_dense(other._value.shape, theirs)):
+            return
+        if start == begin and count == other.numel():
+            overlap = any(a != b and n > 1 for a, b, n in zip(mine, theirs, shape)) or self.ndim != other.ndim
+        else:
+            overlap = start < begin + other.numel() and begin < start + count
+        if overlap:
+            raise RuntimeError(PARTIAL_OVERLAP)
 
     def _take(self, out: Tensor) -> Tensor:
         """Become ``out``: the end of every in-place operation."""
@@ -615,9 +533,8 @@ class Tensor(metaclass=_TensorMeta):
         elif self._base is None:
             self._note_history()
             self._set_value(value)
-            self._requires_grad, self._grad_fn, self._output_nr = out._requires_grad, out._grad_fn, out._output_nr
+            self._become(out)
             self._rebases += 1
-            self._hooks = None
         else:
             self._take_through_base(out)
         return self
@@ -641,14 +558,26 @@ class Tensor(metaclass=_TensorMeta):
 
         base = self._base
         assert base is not None and self._view is not None
+        if self._view.origin is not PLAIN:
+            raise RuntimeError(refusal(self._view, self.grad_fn))
         base._note_history()
         self._note_history()
         links = self._view.chain()
-        new = run(_copy_slices(tuple(link.plan for link in links), tuple(link.extra for link in links)), [base, out])
+        plan = _copy_slices(tuple(link.plan for link in links), tuple(len(link.extra) for link in links))
+        new = run(plan, [base, out, *(e for link in links for e in link.extra)])
         base._storage.value = new._value
-        base._requires_grad, base._grad_fn, base._output_nr = new._requires_grad, new._grad_fn, new._output_nr
+        base._become(new)
         base._rebases += 1
         self._sync_view()
+
+    def _become(self, out: Tensor) -> None:
+        """Take over the history of ``out``; hooks stay with the history they were registered on, `retain_grad` moves."""
+        if self._retains_grad and self._grad_fn is not None and self._grad_fn.retained:
+            self._grad_fn.retained.pop(self._output_nr, None)
+        self._requires_grad, self._grad_fn, self._output_nr = out._requires_grad, out._grad_fn, out._output_nr
+        self._hooks = None
+        if self._retains_grad and self._requires_grad:
+            self.retain_grad()
 
     def _assign_out(self, result: Tensor) -> None:
         """Receive an ``out=`` result; resizes as PyTorch does."""
@@ -802,14 +731,14 @@ class Tensor(metaclass=_TensorMeta):
         new._storage, new._view = cell, self._view
         new._base = new._grad_fn = new._grad = new._accumulator = None
         new._requires_grad, new._output_nr = self._requires_grad, 0
-        new.__dict__.update({k: v for k, v in self.__dict__.items() if not k.startswith("_") or k == "_is_param"})
+        new.__dict__.update({k: v for k, v in self.__dict__.items() if not k.startswith("_") or k == "_is_buffer"})
         return new
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not self.is_leaf:
             raise RuntimeError("Tensors that are not graph leaves cannot be pickled; call detach() first")
         view = None if self._view is None else (tuple(self.shape), *self._layout())
-        extra = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
+        extra = {k: v for k, v in self.__dict__.items() if not k.startswith("_") or k == "_is_buffer"}
         return (_rebuild, (type(self), self._storage, view, self._requires_grad, extra))
 
 
@@ -829,12 +758,38 @@ def _rebuild(cls: type[Tensor], cell: Storage, view: Any, requires_grad: bool, e
     return tensor
 
 
-@functools.lru_cache(maxsize=4096)
-def _copy_slices(plans: tuple[Any, ...], extras: tuple[Any, ...]) -> Any:
+def _grouped(flat: Sequence[Any], counts: Sequence[int]) -> list[Sequence[Any]]:
+    groups, at = [], 0
+    for n in counts:
+        groups.append(flat[at : at + n])
+        at += n
+    return groups
+
+
+@functools.lru_cache(maxsize=None)
+def _copy_slices(plans: tuple[Any, ...], counts: tuple[int, ...]) -> Any:
+    """The plan that writes a value through a chain of views; the views' positions are dynamic arguments."""
     from .dispatch import Plan
 
-    put, _ = _put_through(plans)
-    return Plan(lambda base, value: put(base, value, extras), "copy_slices", "CopySlices")
+    put, _ = put_through(plans)
+    plan = Plan(lambda base, value, *extra: put(base, value, _grouped(extra, counts)), "copy_slices", "CopySlices")
+    plan.edge_order = ((0, False), (1, False))
+    return plan
+
+
+@functools.lru_cache(maxsize=None)
+def _view_again(plans: tuple[Any, ...], counts: tuple[int, ...]) -> Any:
+    """The plan that looks through a chain of views anew."""
+    from .dispatch import Plan
+
+    def look(base: Any, *extra: Any) -> Any:
+        for plan, own in zip(plans, _grouped(extra, counts), strict=True):
+            base = plan.fn(base, *own)
+        return base
+
+    plan = Plan(look, "view", "AsStridedBackward0")
+    plan.edge_order = ((0, False),)
+    return plan
 
 
 _DEVICES: dict[Any, devices.device] = {}

@@ -7,27 +7,35 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..core import storage
 from ..core import device as devices
-from ..core import dtypes
+from ..core import dtypes, storage
 from ..core.dispatch import Op
 from ..core.registry import Array, composite, op, ops
+from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
-from ._common import check_expand
+from ._common import broadcast_shapes
 
 __all__: list[str] = []
 
 
+def cast_array(x: Any, np_dtype: Any) -> Any:
+    """An array in another dtype, as C++ casts: complex drops the imaginary part, floats are cut off and integers wrap."""
+    if x.dtype == np_dtype:
+        return x
+    kind = np_dtype.kind
+    if x.dtype.kind == "c" and kind not in "cb":
+        x = x.real
+    if kind in "iu" and jnp.issubdtype(x.dtype, jnp.floating):
+        x = jnp.trunc(x)
+        if np_dtype.itemsize < 8:  # through int64: XLA would saturate
+            x = x.astype(jnp.int64)
+    return x.astype(np_dtype)
+
+
 @op("to_dtype", where="", node="ToCopyBackward0")
 def to_dtype(input: Array, dtype: dtypes.dtype) -> Any:
-    """``input`` in another dtype; complex to real drops the imaginary part."""
-    if jnp.iscomplexobj(input) and not dtype.is_complex and dtype is not dtypes.bool_:
-        input = input.real
-    if jnp.issubdtype(input.dtype, jnp.floating) and dtype.np.kind in "iu":
-        input = jnp.trunc(input)
-        if dtype.np.itemsize < 8:  # PyTorch goes through int64 and wraps; XLA would saturate
-            input = input.astype(jnp.int64)
-    return input.astype(dtype.np)
+    """``input`` in another dtype."""
+    return cast_array(input, dtype.np)
 
 
 @op("to_device", where="", node="ToCopyBackward0")
@@ -51,24 +59,49 @@ def alias(input: Array) -> Any:
 @op("copy", where="", node="CopyBackwards")
 def copy(input: Array, src: Array) -> Any:
     """``src`` in the shape and dtype of ``input``."""
-    if src.shape != input.shape:
-        check_expand(src.shape, input.shape)
-    if jnp.iscomplexobj(src) and not jnp.iscomplexobj(input):
-        src = src.real
-    return jnp.broadcast_to(src.astype(input.dtype), input.shape)
+    src = jnp.asarray(src)
+    if broadcast_shapes(input.shape, src.shape) != input.shape:
+        shape = broadcast_shapes(input.shape, src.shape)
+        raise RuntimeError(
+            f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(shape)}"
+        )
+    return jnp.broadcast_to(cast_array(src, input.dtype), input.shape)
 
 
 @op("fill", where="torch", node="FillBackward0")
 def fill(input: Array, value: Array) -> Any:
     """``value`` in the shape and dtype of ``input``."""
-    if getattr(value, "ndim", 0) != 0:
+    value = jnp.asarray(value)
+    if value.ndim != 0:
         raise RuntimeError(
             f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
         )
-    return jnp.full(input.shape, value, input.dtype)
+    if value.dtype.kind == "c" and input.dtype.kind not in "cb":
+        raise RuntimeError(f"value cannot be converted to type {overflow_name(input.dtype)} without overflow")
+    return jnp.broadcast_to(cast_array(value, input.dtype), input.shape)
 
 
-_to_dtype, _to_device, _clone, _copy, _fill = (Op(ops[n]) for n in ("to_dtype", "to_device", "clone", "copy", "fill"))
+@op("zero", where="", node="ZeroBackward0")
+def zero(input: Array) -> Any:
+    """Zeros in the shape and dtype of ``input``."""
+    return jnp.zeros_like(input)
+
+
+#: C++'s names, as PyTorch's overflow error has them
+_C_NAMES = {
+    "float32": "float", "float64": "double", "float16": "double", "bfloat16": "double", "int64": "int64_t",
+    "int32": "int32_t", "int16": "int16_t", "int8": "int8_t", "uint8": "uint8_t",
+}  # fmt: skip
+
+
+def overflow_name(np_dtype: Any) -> str:
+    """What PyTorch calls a dtype when a number does not fit."""
+    return _C_NAMES.get(np_dtype.name, np_dtype.name)
+
+
+_to_dtype, _to_device, _clone, _copy, _fill, _zero = (
+    Op(ops[n]) for n in ("to_dtype", "to_device", "clone", "copy", "fill", "zero")
+)
 
 
 def _same_place(tensor: Tensor, device: devices.device) -> bool:
@@ -105,7 +138,9 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """
     unknown = set(kwargs) - {"dtype", "device", "non_blocking", "copy", "memory_format", "other"}
     if unknown:
-        raise TypeError(f"to() received an invalid combination of arguments - got an unexpected keyword argument '{min(unknown)}'")
+        raise TypeError(
+            f"to() received an invalid combination of arguments - got an unexpected keyword argument '{min(unknown)}'"
+        )
     dtype, device, copy = kwargs.get("dtype"), kwargs.get("device"), kwargs.get("copy", False)
     rest = [*args, *([kwargs["other"]] if "other" in kwargs else [])]
     for position, arg in enumerate(rest):
@@ -160,13 +195,19 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
 @composite("copy_", where="method")
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Write ``src`` into this tensor, broadcast and cast to fit."""
-    self._check_inplace()
+    if not isinstance(src, Tensor | int | float | complex | jax.Array):
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+    self._check_inplace(src)
     return self._take(_copy(self, src))
 
 
 @composite("fill_", where="torch method")
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Write one number everywhere."""
+    if not isinstance(value, Tensor | int | float | complex | SymNumber | jax.Array):
+        raise TypeError(
+            f"fill_(): argument 'value' (position 1) must be Tensor or Number, not {type(value).__name__}"
+        )
     self._check_inplace()
     return self._take(_fill(self, value))
 
@@ -175,7 +216,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 def zero_(self: Tensor) -> Tensor:
     """Write zeros everywhere."""
     self._check_inplace()
-    return self._take(_fill(self, 0))
+    return self._take(_zero(self))
 
 
 @composite("resize_", where="method")
@@ -227,4 +268,3 @@ for _name, _dtype in {
     "double": dtypes.float64, "cfloat": dtypes.complex64, "cdouble": dtypes.complex128,
 }.items():  # fmt: skip
     _caster(_name, _dtype)
-

@@ -14,15 +14,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core import storage
+from ..autograd import grad_mode
+from ..core import dtypes, storage
 from ..core.creation import tensor
 from ..core.dispatch import Op
-from ..core.registry import Array, Arrays, op, ops
+from ..core.registry import Array, Arrays, composite, op, ops
 from ..core.symbolic import SymNumber
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import VIEW_OF_LEAF_INPLACE, Tensor, wrap
+from ..core.view import PLAIN
+from ._common import check_expand, type_name
+from .cast import cast_array, overflow_name
 
 __all__ = ["getitem", "setitem"]
 
+_grad = grad_mode.state
 _NODE_OF = {"i": "SelectBackward0", "s": "SliceBackward0", "n": "UnsqueezeBackward0", ":": "AliasBackward0"}
 
 
@@ -32,7 +37,9 @@ def _basic_node(static: dict[str, Any]) -> str:
     return _NODE_OF[acting[-1] if acting else ":"]
 
 
-def _starts(spec: tuple[Any, ...], starts: Any, shape: tuple[int, ...]) -> tuple[list[Any], list[int], list[int]]:
+def _starts(
+    spec: tuple[Any, ...], starts: Any, shape: tuple[int, ...]
+) -> tuple[list[Any], list[int], list[int]]:
     """Start, extent and step of the block that a basic index covers, per dimension of the input."""
     it, begin, extent, step = iter(starts), [], [], []
     dim = 0
@@ -90,12 +97,20 @@ def basic_index(input: Array, starts: Arrays, spec: tuple) -> Any:
     return _cut(input, *_starts(spec, starts, input.shape)).reshape(_basic_shape(spec, input.shape))
 
 
-@op("basic_put", where="", node="CopySlices")
+@op("basic_put", where="", node="CopySlices", edges=("input", "value"))
 def basic_put(input: Array, value: Array, starts: Arrays, spec: tuple) -> Any:
     """``input`` with ``value`` written into the block."""
     begin, extent, step = _starts(spec, starts, input.shape)
     target = _basic_shape(spec, input.shape)
-    value = _broadcast_value(jnp.asarray(value).astype(input.dtype), target)
+    value = _cast_value(value, input.dtype)
+    value = value.reshape(value.shape[_leading_ones(value.shape, len(target)) :])
+    if value.ndim > len(target):
+        raise RuntimeError(
+            f"expand(torch.{type_name(value)}Tensor{{{list(value.shape)}}}, size={list(target)}): the number of sizes provided ({len(target)}) "
+            f"must be greater or equal to the number of dimensions in the tensor ({value.ndim})"
+        )
+    check_expand(value.shape, target)
+    value = jnp.broadcast_to(value, target)
     kept = [(e - 1) // s + 1 if e else 0 for e, s in zip(extent, step, strict=True)]
     block = value.reshape(kept)
     if any(s > 1 for s in step):
@@ -104,17 +119,16 @@ def basic_put(input: Array, value: Array, starts: Arrays, spec: tuple) -> Any:
     return lax.dynamic_update_slice(input, block, _index_type(begin))
 
 
-def _broadcast_value(value: Any, target: tuple[int, ...]) -> Any:
-    while value.ndim > len(target) and value.shape[0] == 1:
-        value = value[0]
-    try:
-        return jnp.broadcast_to(value, target)
-    except ValueError:
-        raise RuntimeError(
-            f"The expanded size of the tensor ({target[-1] if target else 1}) must match the existing size "
-            f"({value.shape[-1] if value.ndim else 1}) at non-singleton dimension {max(len(target) - 1, 0)}.  "
-            f"Target sizes: {list(target)}.  Tensor sizes: {list(value.shape)}"
-        ) from None
+def _cast_value(value: Any, np_dtype: np.dtype[Any]) -> Any:
+    """An assigned value in the type of its place; complex numbers do not go into real tensors, complex tensors lose a part."""
+    value = jnp.asarray(value)
+    if value.dtype.kind == "c" and np_dtype.kind not in "cb":
+        if value.weak_type:
+            raise RuntimeError(
+                f"value cannot be converted to type {overflow_name(np_dtype)} without overflow"
+            )
+        value = value.real
+    return cast_array(value, np_dtype)
 
 
 def _wrapped(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
@@ -131,14 +145,21 @@ def _wrapped(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def _check_range(input: Any, indices: Any, **_: Any) -> None:
+    at = 0
     for dim, index in enumerate(indices):
-        if index is not None and not isinstance(index, jax.ShapeDtypeStruct) and index.size:
+        if index is None:
+            continue
+        if not isinstance(index, jax.ShapeDtypeStruct) and index.size:
+            size = input.shape[dim]
+            if not size:
+                raise IndexError("index is out of bounds for dimension with size 0")
             host = np.asarray(index)
             low, high = int(host.min()), int(host.max())
-            size = input.shape[dim]
-            if low < -size or high >= size:
-                bad = high if high >= size else low
-                raise IndexError(f"index {bad} is out of bounds for dimension {dim} with size {size}")
+            if low < -size or high >= size:  # PyTorch counts the dimensions that are indexed
+                raise IndexError(
+                    f"index {high if high >= size else low} is out of bounds for dimension {at} with size {size}"
+                )
+        at += 1
 
 
 def _broadcast_check(indices: Any) -> None:
@@ -147,11 +168,19 @@ def _broadcast_check(indices: Any) -> None:
         np.broadcast_shapes(*shapes)
     except ValueError:
         listed = ", ".join(str(list(s)) for s in shapes)
-        raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {listed}") from None
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {listed}"
+        ) from None
 
 
-@op("index", where="", node="IndexBackward0", check=lambda input, indices: _check_range(input, indices))
-def index(input: Array, indices: Arrays) -> Any:
+@op(
+    "_index",
+    where="",
+    node="IndexBackward0",
+    edges=("input",),
+    check=lambda input, indices: _check_range(input, indices),
+)
+def index_(input: Array, indices: Arrays) -> Any:
     """``input[indices]`` with index tensors, None for the dimensions without one."""
     _broadcast_check(indices)
     return input.at[_wrapped(indices, input.shape)].get(mode="promise_in_bounds")
@@ -161,26 +190,52 @@ def _check_put(input: Any, indices: Any, values: Any, accumulate: bool = False) 
     _check_range(input, indices)
 
 
-@op("index_put", inplace=True, node="IndexPutBackward0", check=_check_put)
-def index_put(input: Array, indices: Arrays, values: Array, accumulate: bool = False) -> Any:
+@op("_index_put", where="", node="IndexPutBackward0", edges=("input", "values"), check=_check_put)
+def index_put_(input: Array, indices: Arrays, values: Array, accumulate: bool = False) -> Any:
     """``input`` with ``values`` at the index tensors; added up where positions repeat if ``accumulate``."""
     _broadcast_check(indices)
+    values = jnp.asarray(values)
+    if values.dtype != input.dtype and not values.weak_type:
+        names = [dtypes.from_np(d).scalar_name for d in (input.dtype, values.dtype)]
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {names[0]} for the destination and {names[1]} for "
+            "the source."
+        )
+    values = _cast_value(values, input.dtype)
     where = _wrapped(indices, input.shape)
     target = jax.eval_shape(lambda x: x[where], input).shape
-    values = _broadcast_value(jnp.asarray(values).astype(input.dtype), target)
+    values = values.reshape(values.shape[_leading_ones(values.shape, len(target)) :])
+    try:
+        values = jnp.broadcast_to(values, target)
+    except ValueError:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of shape "
+            f"{list(target)}"
+        ) from None
     return input.at[where].add(values) if accumulate else input.at[where].set(values)
 
 
-@op("mask_put", where="", node="IndexPutBackward0")
+def _leading_ones(shape: Any, ndim: int) -> int:
+    """How many leading dimensions of size 1 may be dropped to get to ``ndim``."""
+    count = 0
+    while len(shape) - count > ndim and shape[count] == 1:
+        count += 1
+    return count
+
+
+@op("mask_put", where="", node="IndexPutBackward0", edges=("input", "value"))
 def mask_put(input: Array, mask: Array, value: Array) -> Any:
     """``input`` with the single ``value`` where ``mask`` (of the leading dimensions) is true."""
     mask = mask.reshape(mask.shape + (1,) * (input.ndim - mask.ndim))
-    return jnp.where(mask, jnp.asarray(value).astype(input.dtype), input)
+    return jnp.where(mask, _cast_value(value, input.dtype), input)
 
 
 _basic_index, _basic_put, _index, _index_put, _mask_put = (
-    Op(ops[name]) for name in ("basic_index", "basic_put", "index", "index_put", "mask_put")
+    Op(ops[name]) for name in ("basic_index", "basic_put", "_index", "_index_put", "mask_put")
 )
+
+
+# ------------------------------------------------------- reading an index
 
 
 def _is_int(item: Any) -> bool:
@@ -191,47 +246,57 @@ def _is_int(item: Any) -> bool:
     return isinstance(item, Tensor) and item.ndim == 0 and item._value.dtype.kind in "iu"
 
 
-def _as_index_tensor(item: Any) -> Any:
+def _as_index_tensor(item: Any) -> Tensor:
     if isinstance(item, Tensor):
-        kind = item._value.dtype
-        if kind.kind not in "iub":
+        if item._value.dtype.name not in ("int64", "int32", "uint8", "bool"):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         return item
+    if isinstance(item, str):
+        raise TypeError("new(): invalid data type 'str'")
     if isinstance(item, range):
         item = list(item)
     if isinstance(item, list | tuple | np.ndarray | jax.Array):
-        return _as_index_tensor(tensor(item)) if len(item) or not isinstance(item, list | tuple) else wrap(jnp.zeros((0,), jnp.int32))
-    if isinstance(item, str):
-        raise TypeError("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got str)")
-    raise TypeError(
-        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
-        f"(got {type(item).__name__})"
+        if len(item) or not isinstance(item, list | tuple):
+            return _as_index_tensor(tensor(item))
+        with storage.x64():
+            return wrap(jnp.zeros((0,), jnp.int64))
+    kind = type(item)
+    name = (
+        kind.__name__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__name__}"
     )
+    raise IndexError(
+        f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {name})"
+    )
+
+
+def _is_mask(item: Any) -> bool:
+    return isinstance(item, Tensor) and item._value.dtype.name in ("bool", "uint8")
 
 
 def _consumed(item: Any) -> int:
     """How many dimensions of the input an index item stands for."""
-    if item is None or item is Ellipsis or isinstance(item, bool | np.bool_):
+    if item is None or item is Ellipsis or isinstance(item, bool):
         return 0
-    if isinstance(item, Tensor) and item._value.dtype.kind in "b":
-        return item.ndim
-    return 1
+    return item.ndim if _is_mask(item) else 1
 
 
 def _items(index: Any) -> list[Any]:
+    """The parts of an index: a tuple, or a short list of other things than numbers, is several."""
+    parts = [index]
     if isinstance(index, tuple):
-        items = list(index)
-    elif isinstance(index, list) and any(isinstance(i, slice | Tensor | list | tuple) or i is None or i is Ellipsis for i in index) and len(index) < 32 and not all(isinstance(i, Tensor) and i.ndim == 0 for i in index):
-        items = list(index) if any(isinstance(i, slice) or i is None or i is Ellipsis for i in index) else [index]
-    else:
-        items = [index]
-    out = []
-    for item in items:
-        if item is None or item is Ellipsis or isinstance(item, slice | bool | np.bool_) or _is_int(item):
-            out.append(item)
-        else:
-            out.append(_as_index_tensor(item))
-    return out
+        parts = list(index)
+    elif isinstance(index, list) and len(index) < 32:
+        if any(
+            isinstance(i, Tensor | slice | list | tuple | str | range) or i is None or i is Ellipsis
+            for i in index
+        ):
+            parts = index
+    return [
+        item
+        if item is None or item is Ellipsis or isinstance(item, slice | bool) or _is_int(item)
+        else _as_index_tensor(item)
+        for item in parts
+    ]
 
 
 def _position(at: Any, dim: int, size: int) -> Any:
@@ -247,7 +312,10 @@ def _position(at: Any, dim: int, size: int) -> Any:
 
 
 def _slice(item: slice, size: int) -> tuple[int, int, int]:
-    parts = [operator.index(p) if p is not None else None for p in (item.start, item.stop, item.step)]
+    try:
+        parts = [operator.index(p) if p is not None else None for p in (item.start, item.stop, item.step)]
+    except TypeError:
+        raise TypeError("slice indices must be integers or None or have an __index__ method") from None
     step = 1 if parts[2] is None else parts[2]
     if step == 0:
         raise ValueError("slice step cannot be zero")
@@ -263,40 +331,35 @@ def _split(x: Tensor, raw: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
     shape = x._value.shape
     used = sum(_consumed(i) for i in items)
     if used > len(shape):
-        raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
-    if sum(i is Ellipsis for i in items) == 0:
+        raise IndexError(
+            f"too many indices for tensor of dimension {len(shape)}" if shape else _scalar_refusal(raw)
+        )
+    if Ellipsis not in [i for i in items if not isinstance(i, Tensor)]:
         items.append(Ellipsis)
     starts: list[Any] = []
     spec: list[Any] = []
     tensors: list[Any] = []
     dim = 0
-    seen_ellipsis = False
+    skipped = len(shape) - used
     for item in items:
         if item is Ellipsis:
-            if not seen_ellipsis:
-                skipped = len(shape) - used
-                spec += [(":",)] * skipped
-                tensors += [None] * skipped
-                dim += skipped
-                seen_ellipsis = True
+            spec += [(":",)] * skipped
+            tensors += [None] * skipped
+            dim += skipped
+            skipped = 0
         elif item is None:
             spec.append(("n",))
             tensors.append(None)
-        elif isinstance(item, bool | np.bool_):
+        elif isinstance(item, bool):
             spec.append(("n",))
-            tensors.append(tensor([bool(item)]))
+            tensors.append(_one_or_none(item))
         elif _is_int(item):
-            if not shape:
-                raise IndexError(
-                    "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert "
-                    "a 0-dim tensor to a number"
-                )
             starts.append(_position(item, dim, shape[dim]))
             spec.append(("i",))
             dim += 1
         elif isinstance(item, slice):
             start, count, step = _slice(item, shape[dim])
-            if count == shape[dim] and step == 1:
+            if count == shape[dim] and step == 1 and isinstance(raw, tuple):
                 spec.append((":",))
             else:
                 starts.append(start)
@@ -304,20 +367,37 @@ def _split(x: Tensor, raw: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
             tensors.append(None)
             dim += 1
         else:
+            wide = item.ndim if _is_mask(item) else 1
             _check_mask(item, shape, dim)
-            wide = item.ndim if item._value.dtype.kind == "b" else 1
-            spec += [(":",)] * wide
-            tensors.append(item)
+            spec += [(":",)] * wide if wide else [("n",)]
+            tensors.append(item if wide else item.reshape(1))  # type: ignore[attr-defined]
             tensors += [_TAKEN] * (wide - 1)
             dim += wide
     return starts, tuple(spec), tensors
+
+
+def _scalar_refusal(raw: Any) -> str:
+    if isinstance(raw, slice):
+        return "slice() cannot be applied to a 0-dim tensor."
+    if _is_int(raw):
+        return (
+            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim "
+            "tensor to a number"
+        )
+    return "too many indices for tensor of dimension 0"
+
+
+def _one_or_none(flag: bool) -> Tensor:
+    """The index of a new first dimension that keeps everything, or nothing."""
+    with storage.x64():
+        return wrap(jnp.zeros((int(flag),), jnp.int64))
 
 
 _TAKEN = object()  # a dimension that the mask before it covers
 
 
 def _check_mask(item: Tensor, shape: tuple[int, ...], dim: int) -> None:
-    if item._value.dtype.kind != "b":
+    if not _is_mask(item):
         return
     for k, n in enumerate(item.shape):
         if n != shape[dim + k]:
@@ -334,7 +414,7 @@ def _nonzero(mask: Tensor, what: str) -> list[Tensor]:
             "torch.where(mask, x, other), or multiply by the mask."
         )
     with storage.x64():
-        return [wrap(jnp.asarray(i)) for i in np.nonzero(np.asarray(mask._value))]
+        return [wrap(jnp.asarray(i)) for i in np.nonzero(np.atleast_1d(np.asarray(mask._value)))]
 
 
 def _index_tensors(tensors: list[Any], what: str) -> list[Any]:
@@ -343,15 +423,16 @@ def _index_tensors(tensors: list[Any], what: str) -> list[Any]:
     for item in tensors:
         if item is _TAKEN:
             continue
-        if item is not None and item._value.dtype.kind == "b":
+        if item is not None and _is_mask(item):
             out += _nonzero(item, what)
-        elif item is not None and item._value.dtype == np.uint8:
-            out += _nonzero(item != 0, what)
         else:
             out.append(item)
     while out and out[-1] is None:
         out.pop()
     return out
+
+
+# ----------------------------------------------------------- x[...], x[...] = v
 
 
 def getitem(x: Tensor, raw: Any) -> Tensor:
@@ -366,24 +447,72 @@ def getitem(x: Tensor, raw: Any) -> Tensor:
 
 def setitem(x: Tensor, raw: Any, value: Any) -> None:
     """``x[raw] = value``."""
-    x._check_inplace()
-    if not isinstance(value, Tensor | int | float | complex | SymNumber):
-        value = tensor(value, dtype=x.dtype)
+    if not isinstance(value, Tensor | int | float | complex | SymNumber | np.integer | jax.Array):
+        kind = type(value)
+        name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+        raise TypeError(f"can't assign a {name.replace('functorch_port.core.size', 'torch')} to a {x.type()}")  # type: ignore[attr-defined]
     starts, spec, tensors = _split(x, raw)
+    whole = all(part[0] == ":" for part in spec) or (isinstance(raw, slice) and raw == slice(None))
+    if _grad.enabled and x._requires_grad and not whole and x.is_leaf:
+        raise RuntimeError(VIEW_OF_LEAF_INPLACE)
     if all(t is None for t in tensors):
-        x._take(_basic_put(x, value, starts, spec))
+        _set_block(x, value, starts, spec)
         return
     masks = [t for t in tensors if t is not None and t is not _TAKEN]
     scalar = not isinstance(value, Tensor) or value.numel() == 1
-    if scalar and len(masks) == 1 and masks[0]._value.dtype.kind == "b" and tensors[0] is masks[0] and all(p[0] == ":" for p in spec):
-        value = value.reshape(()) if isinstance(value, Tensor) else value  # type: ignore[attr-defined]
-        x._take(_mask_put(x, masks[0], value))
+    if whole and scalar and len(masks) == 1 and _is_mask(masks[0]) and tensors[0] is masks[0]:
+        x._check_inplace(value)
+        value = value.reshape(()) if isinstance(value, Tensor) and value.ndim else value  # type: ignore[attr-defined]
+        x._take(_mask_put(x, masks[0] != 0 if masks[0].dtype is dtypes.uint8 else masks[0], value))
         return
-    target = x
-    if any(part[0] != ":" for part in spec):
-        target = _basic_index(x, starts, spec)
+    target = x if whole else _basic_index(x, starts, spec)
+    target._check_inplace(value)
     target._take(_index_put(target, _index_tensors(tensors, "x[mask] = values"), value))
+
+
+def _set_block(x: Tensor, value: Any, starts: list[Any], spec: tuple[Any, ...]) -> None:
+    """Assignment to a block: one operation in the simple case, else a copy into the view of the block."""
+    shared = isinstance(value, Tensor) and value._storage is x._storage
+    if not shared and (x._view is None or (x._view.origin is PLAIN and not x._overlaps())):
+        x._check_inplace()
+        x._take(_basic_put(x, value, starts, spec))
+        return
+    target = _basic_index(x, starts, spec)
+    if shared and target._view.same_as(value._view):
+        return  # x[i] += 1 ends here: it wrote through the view already
+    target._check_inplace(value)
+    target._take(_basic_put(target, value, [], ((":",),) * target.ndim))
+
+
+def _index_put_public(self: Tensor, indices: Any, values: Any, accumulate: bool) -> Tensor:
+    listed: list[Any] = []
+    for item in indices:
+        converted = item if item is None else _as_index_tensor(item)
+        _check_mask(converted, self.shape, len(listed)) if converted is not None else None
+        listed += (
+            [converted] if converted is None or not _is_mask(converted) else _nonzero(converted, "index_put")
+        )
+    return _index_put(self, listed, values, accumulate)
+
+
+@composite("index_put")
+def index_put(input: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+    """``input`` with ``values`` at the index tensors or masks; added up where positions repeat if ``accumulate``."""
+    return _index_put_public(input, indices, values, accumulate)
+
+
+@composite("index_put_")
+def index_put_inplace(input: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+    """In-place version of `index_put`."""
+    input._check_inplace(values)
+    return input._take(_index_put_public(input, indices, values, accumulate))
+
+
+def delitem(x: Tensor, raw: Any) -> None:
+    """Tensors do not shrink."""
+    raise TypeError("Tensor does not support deleting items")
 
 
 Tensor.__getitem__ = getitem  # type: ignore[attr-defined]
 Tensor.__setitem__ = setitem  # type: ignore[attr-defined]
+Tensor.__delitem__ = delitem  # type: ignore[attr-defined]

@@ -1,0 +1,265 @@
+"""Views: how a tensor looks into a Storage, how it writes back through the view, and PyTorch's strides of the same view.
+
+A view is a chain of view ops. All but the few that reinterpret elements (`real`, `view(dtype)`, ...) are gathers, so their
+transpose says where elements go.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from . import storage
+from .storage import Storage
+from .strides import REINTERPRET, RULES, Layout, contiguous
+
+__all__ = ["NO_GRAD", "PLAIN", "SPLIT", "View", "is_dense", "put_through", "refusal"]
+
+#: how a view came about, where that forbids recorded in-place operations on it
+PLAIN, NO_GRAD, SPLIT = 0, 1, 2
+_REPEATING = frozenset({"expand", "unfold", "_as_strided"})
+_SPLITS = frozenset({"_split_part", "_split_sizes_part", "_unbind_part"})
+
+
+class View:
+    """How a tensor looks into its Storage: a chain of view ops, each the plan of an op with its dynamic arguments.
+
+    The value last computed is kept together with the array it came from; arrays are immutable, so identity is freshness.
+
+    Attributes:
+        parent: the view that this one looks into, or None for the Storage itself.
+        plan: the plan of the view op.
+        extra: its dynamic arguments after the first.
+        may_overlap: whether an element may appear twice.
+        origin: `PLAIN`, or `NO_GRAD` (made with recording off), or `SPLIT` (one of several outputs of an op).
+    """
+
+    __slots__ = ("cache", "extra", "may_overlap", "origin", "parent", "plan", "source")
+
+    def __init__(
+        self,
+        parent: View | None,
+        plan: Any,
+        extra: tuple[Any, ...],
+        source: Any,
+        cache: Any,
+        recording: bool = True,
+    ) -> None:
+        self.parent = parent
+        self.plan = plan
+        self.extra = extra
+        self.source = source
+        self.cache = cache
+        self.origin = SPLIT if plan.name in _SPLITS else PLAIN if parent is None else parent.origin
+        self.may_overlap = plan.name in _REPEATING or (parent is not None and parent.may_overlap)
+        if not recording and self.origin is PLAIN:
+            self.origin = NO_GRAD
+
+    def chain(self) -> list[View]:
+        """The views from the Storage outwards."""
+        links: list[View] = []
+        view: View | None = self
+        while view is not None:
+            links.append(view)
+            view = view.parent
+        return links[::-1]
+
+    def same_as(self, other: View | None) -> bool:
+        """Whether both are made of the same views with the same positions."""
+        if self is other:
+            return True
+        if other is None or self.plan is not other.plan or self.extra != other.extra:
+            return False
+        return self.parent is other.parent or (self.parent is not None and self.parent.same_as(other.parent))
+
+    def get(self, cell: Storage) -> Any:
+        """The view's value."""
+        base = cell.value
+        if base is self.source:
+            return self.cache
+        inner = base if self.parent is None else self.parent.get(cell)
+        if storage.overlay is not None:
+            return self.plan.fn(inner, *self.extra)
+        if isinstance(inner, jax.ShapeDtypeStruct):
+            return jax.eval_shape(self.plan.fn, inner, *self.extra)
+        with storage.x64():
+            value = self.plan.jit(inner, *self.extra)
+        self.source, self.cache = base, value
+        return value
+
+    def put(self, cell: Storage, value: Any) -> None:
+        """Write ``value`` through the view into the Storage."""
+        base = cell.value
+        if isinstance(base, jax.ShapeDtypeStruct):
+            cell.value = base
+            return
+        links = self.chain()
+        fn, jitted = put_through(tuple(link.plan for link in links))
+        args = (base, value, tuple(link.extra for link in links))
+        if storage.overlay is not None:
+            cell.value = fn(*args)
+            return
+        with storage.x64():
+            cell.value = jitted(*args)
+        self.source, self.cache = cell._value, value
+
+    def layout(self, cell: Storage) -> tuple[tuple[int, ...], int]:
+        """Element strides and offset, as PyTorch's layout of the same views."""
+        shape, dtype = cell._shape(), np.dtype(cell._value.dtype)
+        links = []
+        for link in self.chain():
+            extra = tuple(
+                0 if isinstance(e, jax.core.Tracer) else int(e) for e in link.extra
+            )  # strides do not depend on it
+            links.append((link.plan, extra, tuple(link.cache.shape), np.dtype(link.cache.dtype)))
+        return _layout(shape, dtype, tuple(links))
+
+    def is_traced(self) -> bool:
+        """Whether a position in the view is known only when the compiled program runs."""
+        return any(isinstance(e, jax.core.Tracer) for link in self.chain() for e in link.extra)
+
+
+# ------------------------------------------------------------------- writing
+
+
+@functools.cache
+def put_through(plans: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """``put(base, value, extras) -> base`` with ``value`` written where the chain of view ops looks; and its jitted form."""
+
+    repeats = any(plan.name in _REPEATING for plan in plans)
+
+    def put(base: Any, value: Any, extras: Sequence[Sequence[Any]]) -> Any:
+        if repeats:
+            return _put_at_positions(plans, base, value, extras)
+        inner = [base]
+        for plan, extra in zip(plans, extras, strict=True):
+            inner.append(plan.fn(inner[-1], *extra))
+        for plan, extra, source in zip(plans[::-1], extras[::-1], inner[-2::-1], strict=True):
+            value = _put_one(plan, extra, source, value)
+        return value
+
+    return put, jax.jit(put)
+
+
+def _put_at_positions(plans: Sequence[Any], base: Any, value: Any, extras: Sequence[Sequence[Any]]) -> Any:
+    """Write where an array of positions comes out; elements that the views repeat are written once."""
+    positions = jnp.arange(base.size).reshape(base.shape)
+    for plan, extra in zip(plans, extras, strict=True):
+        positions = plan.fn(positions, *extra)
+    return base.reshape(-1).at[positions.reshape(-1)].set(value.reshape(-1)).reshape(base.shape)
+
+
+def _put_one(plan: Any, extra: Sequence[Any], source: Any, value: Any) -> Any:
+    """``source`` with ``value`` where one view op looks."""
+    if plan.name in _REINTERPRETED and source.dtype != value.dtype:
+        return _REINTERPRETED[plan.name](source, value)
+
+    def view(x: Any) -> Any:
+        return plan.fn(x, *extra)
+
+    if value.size == source.size and plan.name == "_view":
+        return value.reshape(source.shape)
+    if not jnp.issubdtype(source.dtype, np.inexact):  # JAX transposes floats only
+        positions = view(jnp.arange(source.size).reshape(source.shape))
+        return source.reshape(-1).at[positions.reshape(-1)].set(value.reshape(-1)).reshape(source.shape)
+    (moved,) = jax.linear_transpose(view, source)(value)
+    if value.size == source.size:
+        return moved
+    (seen,) = jax.linear_transpose(view, source)(jnp.ones_like(value))
+    return jnp.where(seen != 0, moved, source)
+
+
+def _put_dtype(source: Any, value: Any) -> Any:
+    """Back to the bytes of ``source``: the reverse of ``view(dtype)``."""
+    ratio = value.dtype.itemsize / source.dtype.itemsize
+    if ratio < 1:
+        value = value.reshape(*source.shape, -1)
+    return lax.bitcast_convert_type(value, source.dtype).reshape(source.shape)
+
+
+#: views that are no gathers: ``put(source, value)``
+_REINTERPRETED: dict[str, Callable[[Any, Any], Any]] = {
+    "real": lambda source, value: lax.complex(value, jnp.imag(source)),
+    "imag": lambda source, value: lax.complex(jnp.real(source), value),
+    "view_as_real": lambda source, value: lax.complex(value[..., 0], value[..., 1]),
+    "view_as_complex": lambda source, value: jnp.stack([jnp.real(value), jnp.imag(value)], axis=-1),
+    "_view_dtype": _put_dtype,
+}
+
+
+# -------------------------------------------------------------------- layout
+
+
+@functools.lru_cache(maxsize=4096)
+def _layout(
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    links: tuple[tuple[Any, tuple[int, ...], tuple[int, ...], np.dtype], ...],
+) -> tuple[tuple[int, ...], int]:
+    """Element strides and offset of a view: the rules of its ops, one after the other."""
+    at: Layout = (shape, contiguous(shape), 0)
+    for plan, extra, after, kind in links:
+        named = plan.named((None, *extra))
+        named.pop(next(iter(named)))
+        if plan.name in REINTERPRET and kind != dtype:
+            named["ratio"] = dtype.itemsize / kind.itemsize
+        strides, offset = RULES[plan.name](at, **named)
+        at = (after, strides, offset)
+        dtype = kind
+    return at[1], at[2]
+
+
+def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether the elements fill a block of memory, each place once, in some order of the dimensions."""
+    step = 1
+    for stride, size in sorted((s, n) for s, n in zip(strides, shape, strict=True) if n != 1):
+        if stride != step:
+            return False
+        step *= size
+    return True
+
+
+# ----------------------------------------------------------------- refusals
+
+_SPLIT_TEXT = (
+    "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
+    "modified inplace. You should replace the inplace operation by an out-of-place one."
+)
+_NO_GRAD_TEXT = (
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view "
+    "and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you "
+    "want the inplace to be tracked)."
+)
+
+
+def refusal(view: View, node: Any) -> str:
+    """Why a recorded in-place operation on this view is an error; ``node`` is the tensor's ``grad_fn``."""
+    reason = _SPLIT_TEXT if view.origin is SPLIT else _NO_GRAD_TEXT
+    if node is None:
+        return f"A view was created in no_grad mode and is being modified inplace with grad mode enabled. {reason}"
+    name = node.name().removesuffix("0").removesuffix("Backward")
+    if view.origin is SPLIT:
+        return f"Output {_ordinal(view)} of {name} is a view and is being modified inplace. {reason}"
+    return (
+        f"Output 0 of {name} is a view of a view which was created in no_grad mode and is being modified inplace with grad mode "
+        f"enabled. {reason}"
+    )
+
+
+def _ordinal(view: View) -> int:
+    """Which output of `unbind`, `split` or `chunk` a view is."""
+    start = view.extra[0] if view.plan.name in _SPLITS and view.extra else 0
+    if isinstance(start, jax.core.Tracer) or view.plan.name == "_unbind_part" or not start:
+        return 0 if isinstance(start, jax.core.Tracer) else int(start)
+    lengths = [n for n, source in zip(view.cache.shape, _inner_shape(view), strict=True) if n != source]
+    return -(-int(start) // max(lengths[0], 1)) if lengths else 0
+
+
+def _inner_shape(view: View) -> Sequence[int]:
+    return view.source.shape if view.parent is None else view.parent.cache.shape
