@@ -480,6 +480,8 @@ class Op:
             rest = args[at:]
             if len(rest) > 1 or (len(rest) == 1 and not isinstance(rest[0], list | tuple) and rest[0] is not None):
                 args = (*args[:at], tuple(rest))
+        if spec.legacy is not None and len(args) == len(params) + 1 and isinstance(args[1], int | float | SymNumber):
+            args, kwargs = (args[0], *args[2:]), {**kwargs, spec.legacy: args[1]}
         if len(args) > len(params):
             raise TypeError(f"{spec.name}() takes {len(params)} positional argument{'s' * (len(params) != 1)} but {len(args)} were given")
         bound.update(zip(params, args, strict=False))

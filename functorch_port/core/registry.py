@@ -58,6 +58,7 @@ class OpSpec:
     check: Callable[..., None] | None = None
     eager: bool = False
     edges: tuple[str, ...] | None = None
+    legacy: str | None = None
     plans: dict[Any, Any] = field(default_factory=dict)
 
 
@@ -92,6 +93,7 @@ def op(
     check: Callable[..., None] | None = None,
     eager: bool = False,
     edges: tuple[str, ...] | None = None,
+    legacy: str | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a pure function of arrays as an operation.
 
@@ -109,6 +111,7 @@ def op(
         check: called with the pure function's arguments before an eager run, to raise on bad values.
         eager: the output's shape depends on values: not jitted, an error inside ``compile``.
         edges: order of the autograd node's ``next_functions`` by parameter name; ``t(weight)`` puts a ``TBackward0`` between.
+        legacy: the keyword that a number in second place, one argument too many, is meant for: ``x.add_(2, y)``.
     """
 
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -140,6 +143,7 @@ def op(
             check=check,
             eager=eager,
             edges=edges,
+            legacy=legacy,
         )
         return fn
 

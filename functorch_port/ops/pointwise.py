@@ -61,14 +61,14 @@ def _check_alpha(alpha: Any, *args: Any) -> None:
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
 
 
-@op(inplace=True, dunder=("__add__",), rdunder=("__radd__",))
+@op(inplace=True, dunder=("__add__",), rdunder=("__radd__",), legacy="alpha")
 def add(input: Array, other: Array, *, alpha: Scalar = 1):
     """``input + alpha * other``."""
     _check_alpha(alpha, input, other)
     return elementwise(lambda a, b: a + _scaled(b, alpha), input, other)
 
 
-@op("sub", "subtract", inplace=True, dunder=("__sub__",), rdunder=("__rsub__",))
+@op("sub", "subtract", inplace=True, dunder=("__sub__",), rdunder=("__rsub__",), legacy="alpha")
 def sub(input: Array, other: Array, *, alpha: Scalar = 1):
     """``input - alpha * other``."""
     kinds = _category(input) + _category(other)
@@ -430,14 +430,14 @@ def _lerp(start: jax.Array, end: jax.Array, weight: jax.Array) -> jax.Array:
     )
 
 
-@op(inplace=True)
+@op(inplace=True, legacy="value")
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar = 1):
     """``input + value * tensor1 * tensor2``."""
     np_dtype = _result_with_value(value, input, tensor1, tensor2)
     return compute(lambda a, b, c: a + _scaled(b, value) * c, np_dtype, input, tensor1, tensor2)
 
 
-@op(inplace=True)
+@op(inplace=True, legacy="value")
 def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar = 1):
     """``input + value * tensor1 / tensor2``."""
     if not any(is_inexact(x.dtype) for x in (tensor1, tensor2)):

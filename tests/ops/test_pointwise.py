@@ -223,6 +223,12 @@ choosing = [
     case("torch.addcdiv", T([1]), T([2]), T([3])),
     case("torch.addcdiv", T([1]), T([2.0]), T([3]), _grad=False),
     case("Tensor.addcmul_", X, Y, Z, value=-1),
+    # the number-first spelling of old code
+    case("torch.add", X, 0.5, Y),
+    case("Tensor.add_", X, 2, Y),
+    case("Tensor.sub_", X, 2, Y),
+    case("Tensor.addcmul_", X, 0.5, Y, Z),
+    case("Tensor.addcdiv_", X, -1, Y, POS),
     case("torch.heaviside", EDGE, T([0.5])),
     case("torch.heaviside", EDGE, T([1])),
     case("torch.hypot", X, Y),
