@@ -85,7 +85,8 @@ def info() -> dict[str, dict[str, Any]]:
     import jax
 
     torch = importlib.import_module("functorch_port")
-    storage = importlib.import_module("functorch_port.core.storage")
+    from functorch_port.core import cache, storage
+
     versions = {
         name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "numpy", "optax", "ml_dtypes")
     }
@@ -107,7 +108,7 @@ def info() -> dict[str, dict[str, Any]]:
             "default dtype": str(torch.get_default_dtype()),
             "default device": str(torch.get_default_device()),
             "float32 matmul precision": torch.get_float32_matmul_precision(),
-            "compilation cache (JAX_COMPILATION_CACHE_DIR)": jax.config.jax_compilation_cache_dir or "off",
+            "compilation cache (FUNCTORCH_PORT_CACHE)": cache.directory() or "off",
             "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "not set"),
             "XLA_FLAGS": os.environ.get("XLA_FLAGS", "not set"),
         },

@@ -23,3 +23,8 @@ def test_extras_exist():
 
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(re.findall(r"\.\[([a-z]+)\]", README)) <= set(extras)
+
+
+def test_files_exist():
+    named = re.findall(r"`((?:tests|docs)/[\w./]*|[A-Z]+\.md)`", README)
+    assert len(named) > 5 and all((ROOT / name).exists() for name in named)
