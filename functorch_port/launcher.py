@@ -119,7 +119,9 @@ class _Explain:
 
 def _missing(module: ModuleType, name: str) -> str:
     shown = "torch" + module.__name__[len(_OURS) :]
-    close = difflib.get_close_matches(name, [n for n in dir(module) if not n.startswith("_")], n=3)
+    close = difflib.get_close_matches(
+        name, [n for n in dir(module) if not n.startswith("_") and n != name], n=3
+    )
     hints = [f"{shown}.{match}" for match in close]
     for alias, other in list(sys.modules.items()):
         if alias.startswith("torch.") and "._" not in alias and name in vars(other).get("__all__", ()):
