@@ -196,7 +196,7 @@ conv1d, conv2d, conv3d = _conv_op(1), _conv_op(2), _conv_op(3)
 
 
 def _matrix_product(x: Any, w: Any) -> jax.Array:
-    """``x @ w.T`` without the transposed copy."""
+    """``x @ w.T`` without a transposed copy."""
     rows, columns = numel(x.shape[:-1]), x.shape[-1]
     if columns != w.shape[1]:
         raise RuntimeError(
@@ -220,11 +220,12 @@ def _linear(input: Any, weight: Any, bias: Any) -> jax.Array:
     _check_dense(input, weight)
     if weight.ndim == 1:
         raise RuntimeError("mat2 must be a matrix, got 1-D tensor")
+    for what, value in (("self", bias), ("mat1", input)):
+        if value.dtype != weight.dtype:
+            raise RuntimeError(
+                f"{what} and mat2 must have the same dtype, but got {type_name(value)} and {type_name(weight)}"
+            )
     out = _matrix_product(input, weight)
-    if bias.dtype != out.dtype:
-        raise RuntimeError(
-            f"self and mat2 must have the same dtype, but got {type_name(bias)} and {type_name(weight)}"
-        )
     check_expand(bias.shape, out.shape)
     return out + bias
 

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 
 from ...core.bind import function
+from ...core.creation import zeros
 from ...core.tensor import Tensor, wrap
 from ...ops.random import dropout_mask
 from ._common import require_tensor, write
@@ -19,13 +20,16 @@ def _check_probability(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
+def _mask(input: Tensor, p: float, shape: Sequence[int]) -> Tensor:
+    """Ones, and zeros with probability `p`; nothing is drawn when all are to go."""
+    return zeros((), dtype=input.dtype) if p == 1 else wrap(dropout_mask(shape, p, input.dtype))
+
+
 def _drop(input: Tensor, p: float, training: bool, inplace: bool, shape: Sequence[int] | None = None) -> Tensor:
     """Drops with a mask of `shape`, which broadcasts against the input."""
     if not training or p == 0 or input.numel() == 0:
         return input
-    if inplace:
-        input._check_inplace()
-    mask = wrap(dropout_mask(input.shape if shape is None else shape, p, input.dtype))
+    mask = _mask(input, p, input.shape if shape is None else shape)
     out = _dropped(input, mask, float(p))
     return write(input, out) if inplace else out
 
@@ -122,7 +126,7 @@ def _alpha_drop(input: Tensor, p: float, training: bool, inplace: bool, shape: S
     _check_probability(p)
     if not training or p == 0 or input.numel() == 0:
         return input
-    mask = wrap(dropout_mask(shape, p, input.dtype))
+    mask = _mask(input, p, shape)
     if p == 1:
         out = _dropped(input, mask, 1.0)
     else:

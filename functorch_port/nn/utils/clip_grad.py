@@ -27,6 +27,7 @@ def _replace(tensors: list[Tensor], values: Any) -> None:
         old._set_value(new._value)
 
 
+@no_grad()
 def get_total_norm(
     tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
