@@ -1,0 +1,1 @@
+"""The core: dtypes, devices, the mutable cell, the op registry and dispatch, tensors, random numbers."""
