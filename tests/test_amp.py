@@ -8,13 +8,17 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from compare import sample, same, tensor_to_ours
+from compare import same, sample, tensor_to_ours
 from twins import distance, outcome, plain, same_outcome
 
 import functorch_port as ft
 from functorch_port.core import autocast as lists
 
-A, B, C = sample(4, 4, low=0.1, high=1.0), sample(4, 4, low=0.1, high=1.0, seed=1), sample(2, 4, 4, low=0.1, high=1.0)
+A, B, C = (
+    sample(4, 4, low=0.1, high=1.0),
+    sample(4, 4, low=0.1, high=1.0, seed=1),
+    sample(2, 4, 4, low=0.1, high=1.0),
+)
 V, IMAGE, KERNEL = sample(4, low=0.1, high=1.0), sample(1, 2, 8, 8), sample(3, 2, 3, 3)
 
 #: name -> program(T, cast): every operation's result type under autocast must be torch's
@@ -182,7 +186,9 @@ def test_scaling_skipping_and_growing(spoil):
 
 
 def test_odd_factors():
-    same_outcome(lambda T: _loop(T, (5,), init_scale=3.0, growth_interval=2, growth_factor=1.7, backoff_factor=0.3))
+    same_outcome(
+        lambda T: _loop(T, (5,), init_scale=3.0, growth_interval=2, growth_factor=1.7, backoff_factor=0.3)
+    )
 
 
 def test_a_scale_that_would_overflow_stays():
@@ -214,7 +220,9 @@ def test_disabled_scaler_passes_through():
 def test_scale_of_lists():
     def run(T):
         scaler = T.amp.GradScaler("cpu", init_scale=8.0)
-        return plain(scaler.scale([T.ones(2), (T.tensor(2.0), T.tensor(3.0))])), type(scaler.scale((T.ones(1),))).__name__
+        return plain(scaler.scale([T.ones(2), (T.tensor(2.0), T.tensor(3.0))])), type(
+            scaler.scale((T.ones(1),))
+        ).__name__
 
     same_outcome(run)
 
@@ -235,7 +243,10 @@ SEQUENCES = {
     "pickle in between": lambda o, s: (s.unscale_(o), pickle.dumps(s)),
     "new scale": lambda o, s: (s.step(o), s.update(new_scale=16.0)),
     "new scale of two": lambda o, s: (s.step(o), s.update(new_scale=o.param_groups[0]["params"][0].detach())),
-    "new scale tensor": lambda o, s: (s.step(o), s.update(new_scale=o.param_groups[0]["params"][0].detach()[0])),
+    "new scale tensor": lambda o, s: (
+        s.step(o),
+        s.update(new_scale=o.param_groups[0]["params"][0].detach()[0]),
+    ),
     "setters": lambda o, s: (s.set_growth_factor(3.0), s.set_backoff_factor(0.25), s.set_growth_interval(1)),
 }
 

@@ -1,4 +1,4 @@
-"""What scripts ask and set about the process: CUDA, backends, threads, determinism. Answers are torch's without a GPU."""
+"""What scripts ask and set about the process (CUDA, backends, threads, determinism), against torch without a GPU."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ import functorch_port as ft
 ON_GPU = jax.default_backend() == "gpu"
 
 ANSWERS = {
-    "cuda": lambda T: (T.cuda.is_available(), T.cuda.device_count(), T.cuda.is_initialized(), T.cuda.is_bf16_supported()),
+    "cuda": lambda T: (T.cuda.is_available(), T.cuda.device_count(), T.cuda.is_initialized()),
+    "bfloat16": lambda T: T.cuda.is_bf16_supported(),
     "usual line": lambda T: str(T.device("cuda" if T.cuda.is_available() else "cpu")),
     "idle commands": lambda T: (T.cuda.empty_cache(), T.cuda.manual_seed(1), T.cuda.manual_seed_all(1)),
     "memory": lambda T: (T.cuda.memory_allocated(), T.cuda.max_memory_allocated()),
-    "accelerator": lambda T: (T.accelerator.is_available(), T.accelerator.current_accelerator(), T.accelerator.device_count()),
+    "accelerator": lambda T: (T.accelerator.is_available(), T.accelerator.current_accelerator()),
+    "accelerators": lambda T: T.accelerator.device_count(),
     "no accelerator": lambda T: T.accelerator.current_device_index(),
     "other devices": lambda T: (T.xpu.is_available(), T.mps.is_available(), T.mps.device_count()),
     "cudnn": lambda T: (
@@ -83,7 +85,17 @@ def test_tf32_is_the_matmul_precision():
 
 
 @pytest.mark.parametrize(
-    "name", ["cuda.amp", "backends.cudnn", "backends.cuda", "backends.mps", "backends.mkldnn", "amp", "accelerator", "mps"]
+    "name",
+    [
+        "cuda.amp",
+        "backends.cudnn",
+        "backends.cuda",
+        "backends.mps",
+        "backends.mkldnn",
+        "amp",
+        "accelerator",
+        "mps",
+    ],
 )
 def test_modules_can_be_imported(name):
     theirs, ours = importlib.import_module(f"torch.{name}"), importlib.import_module(f"functorch_port.{name}")
@@ -95,8 +107,8 @@ def test_modules_can_be_imported(name):
     "command",
     [
         lambda: ft.cuda.current_device(), lambda: ft.cuda.set_device(0), lambda: ft.cuda.get_device_name(),
-        lambda: ft.cuda.Event(), lambda: ft.cuda.Stream(), lambda: ft.cuda.device(0).__enter__(), lambda: ft.cuda.synchronize(0),
-        lambda: ft.cuda.mem_get_info(),
+        lambda: ft.cuda.Event(), lambda: ft.cuda.Stream(), lambda: ft.cuda.device(0).__enter__(),
+        lambda: ft.cuda.synchronize(0), lambda: ft.cuda.mem_get_info(),
     ],
 )  # fmt: skip
 def test_commands_without_a_gpu_say_so(command):

@@ -100,7 +100,9 @@ def cast_inputs(
     if kind not in settings or not settings[kind][0]:
         return args, kwargs
     lower, float32, widest = _POLICY.get(kind, _ACCELERATOR)
-    name = name.removeprefix("_").removesuffix("_with_indices")  # as the ops inside a public function are called
+    name = name.removeprefix("_").removesuffix(
+        "_with_indices"
+    )  # as the ops inside a public function are called
     if name in lower:
         target = settings[kind][1]
     elif name in float32:

@@ -2,7 +2,9 @@
 
 from . import functional as functional
 from . import lr_scheduler as lr_scheduler
+from .adam import Adam as Adam
+from .adamw import AdamW as AdamW
 from .optimizer import Optimizer as Optimizer
 from .sgd import SGD as SGD
 
-__all__ = ["SGD", "Optimizer", "functional", "lr_scheduler"]
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "functional", "lr_scheduler"]

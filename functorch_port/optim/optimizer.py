@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..autograd import grad_mode
@@ -464,8 +465,11 @@ def take_premade(optimizer: Optimizer, param: Tensor) -> dict[str, Any]:
 def zero_state(param: Tensor) -> Tensor:
     """Zeros of the parameter's shape, dtype and place. Made on the host: nothing is compiled for it."""
     value = param._value
+    if storage.overlay is not None:
+        return Tensor._wrap(jnp.zeros_like(value))
     place = value.sharding if value.committed else None  # XLA would compile again if only this were committed
-    return Tensor._wrap(jax.device_put(np.zeros(value.shape, value.dtype), place))
+    with storage.x64():
+        return Tensor._wrap(jax.device_put(np.zeros(value.shape, value.dtype), place))
 
 
 def to_scalar(x: Any) -> Any:

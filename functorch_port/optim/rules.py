@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-from jax import lax
 
 from ..core.tensor import Tensor
 
-__all__ = ["axpy", "nonzero", "scaled"]
+__all__ = ["addcdiv", "addcmul", "axpy", "divided", "lerp", "nonzero", "plus", "scaled"]
 
 
 def axpy(x: Any, alpha: Any, y: Any) -> Any:
     """``x + alpha * y`` in the type of ``x``, as PyTorch's ``x.add(y, alpha=alpha)`` on the CPU.
 
-    Half types are computed in float32 and rounded once, with ``alpha`` in the half type. The product stands first:
-    then XLA makes one multiply-add of it, as PyTorch does.
+    Half types are computed in float32 and rounded once, with ``alpha`` in the half type. The product stands
+    first: then XLA makes one multiply-add of it, as PyTorch does.
     """
     wide = _wide(x.dtype)
     alpha = _factor(alpha, x.dtype).astype(jnp.finfo(wide).dtype)
@@ -27,6 +26,38 @@ def scaled(x: Any, factor: Any) -> Any:
     """``x * factor`` in the type of ``x``; half types are computed in float32 and rounded once."""
     wide = _wide(x.dtype)
     return _rounded(x.astype(wide) * _factor(factor, wide), x.dtype)
+
+
+def divided(x: Any, factor: Any) -> Any:
+    """``x / factor``, rounded as `scaled`."""
+    wide = _wide(x.dtype)
+    return _rounded(x.astype(wide) / _factor(factor, wide), x.dtype)
+
+
+def plus(x: Any, number: Any) -> Any:
+    """``x + number``, rounded as `scaled`."""
+    wide = _wide(x.dtype)
+    return _rounded(x.astype(wide) + _factor(number, wide), x.dtype)
+
+
+def lerp(x: Any, y: Any, weight: Any) -> Any:
+    """From ``x`` the part ``weight`` of the way to ``y``, reckoned from the nearer end as PyTorch does."""
+    wide = _wide(x.dtype)
+    a, b, w = x.astype(wide), y.astype(wide), _factor(weight, wide)
+    near = jnp.abs(w) < 0.5
+    return _rounded(jnp.where(near, w, w - 1) * (b - a) + jnp.where(near, a, b), x.dtype)
+
+
+def addcmul(x: Any, value: Any, y: Any, z: Any) -> Any:
+    """``x + value * y * z``, rounded once."""
+    wide = _wide(x.dtype)
+    return _rounded(_factor(value, wide) * y.astype(wide) * z.astype(wide) + x.astype(wide), x.dtype)
+
+
+def addcdiv(x: Any, value: Any, y: Any, z: Any) -> Any:
+    """``x + value * y / z``, rounded once."""
+    wide = _wide(x.dtype)
+    return _rounded(_factor(value, wide) * y.astype(wide) / z.astype(wide) + x.astype(wide), x.dtype)
 
 
 def nonzero(x: Any) -> bool:
@@ -45,7 +76,4 @@ def _factor(x: Any, wide: Any) -> Any:
 
 
 def _rounded(x: Any, dtype: Any) -> Any:
-    if x.dtype == dtype:
-        return x
-    info = jnp.finfo(dtype)  # XLA may drop a pair of conversions, but not this
-    return lax.reduce_precision(x, info.nexp, info.nmant).astype(dtype)
+    return x if x.dtype == dtype else x.astype(dtype)

@@ -21,7 +21,15 @@ from jax import lax
 from ..autograd import grad_mode
 from ..core.tensor import Tensor
 from .engine import Batch, update
-from .optimizer import Optimizer, ParamsT, check_fused, switch_grad, take_premade, to_scalar, zero_state
+from .optimizer import (
+    Optimizer,
+    ParamsT,
+    check_fused,
+    switch_grad,
+    take_premade,
+    to_scalar,
+    zero_state,
+)
 from .rules import axpy, nonzero, scaled
 
 __all__ = ["SGD", "sgd"]

@@ -52,9 +52,13 @@ SCHEDULES = {
         o, 0.3, epochs=4, steps_per_epoch=9, three_phase=True, anneal_strategy="linear"
     ),
     "sequential": lambda L, o: _warm_up(L, o, L.CosineAnnealingLR(o, T_max=25)),
-    "chained": lambda L, o: L.ChainedScheduler([L.ConstantLR(o, 0.2, 4), L.ExponentialLR(o, 0.9), L.StepLR(o, 7, 0.5)]),
+    "chained": lambda L, o: L.ChainedScheduler(
+        [L.ConstantLR(o, 0.2, 4), L.ExponentialLR(o, 0.9), L.StepLR(o, 7, 0.5)]
+    ),
     "plateau": lambda L, o: L.ReduceLROnPlateau(o, "min", factor=0.5, patience=2, cooldown=1),
-    "plateau max": lambda L, o: L.ReduceLROnPlateau(o, mode="max", patience=3, threshold=0.05, min_lr=[0.01, 0.02]),
+    "plateau max": lambda L, o: L.ReduceLROnPlateau(
+        o, mode="max", patience=3, threshold=0.05, min_lr=[0.01, 0.02]
+    ),
     "plateau abs": lambda L, o: L.ReduceLROnPlateau(o, patience=1, threshold_mode="abs", threshold=0.02),
 }
 
@@ -80,7 +84,9 @@ def _advance(optimizer, scheduler, i):
 def _visible(state):
     """Schedules inside others are dicts too; functions are compared by type."""
     if isinstance(state, dict):
-        return {k: _visible(v) for k, v in state.items() if k not in ("_get_lr_called_within_step", "_is_initial")}
+        return {
+            k: _visible(v) for k, v in state.items() if k not in ("_get_lr_called_within_step", "_is_initial")
+        }
     if isinstance(state, (list, tuple)):
         return [_visible(v) for v in state]
     return state if isinstance(state, (bool, int, float, str, type(None))) else type(state).__name__
@@ -109,12 +115,16 @@ def test_rates_and_state(name):
     same_outcome(run)
 
 
-@pytest.mark.parametrize("name", [n for n in SCHEDULES if n not in ("cyclic", "cyclic exp", "cyclic function")])
+@pytest.mark.parametrize(
+    "name", [n for n in SCHEDULES if n not in ("cyclic", "cyclic exp", "cyclic function")]
+)
 def test_a_tensor_rate_stays_the_same_tensor(name):
     def run(T):
         lrs = [T.tensor(0.1, dtype=T.float64), T.tensor(0.05, dtype=T.float64)]
         params = [T.nn.Parameter(T.ones(2)) for _ in lrs]
-        optimizer = T.optim.SGD([{"params": [p], "lr": lr} for p, lr in zip(params, lrs, strict=True)], momentum=0.9)
+        optimizer = T.optim.SGD(
+            [{"params": [p], "lr": lr} for p, lr in zip(params, lrs, strict=True)], momentum=0.9
+        )
         scheduler = SCHEDULES[name](T.optim.lr_scheduler, optimizer)
         rates = []
         for i in range(8):
@@ -211,7 +221,9 @@ def test_warnings_are_torchs(name):
     assert theirs == ours and len(ours[2]) == 1
 
 
-@pytest.mark.parametrize("name", ["step", "multistep", "constant", "linear", "exponential", "polynomial", "cosine"])
+@pytest.mark.parametrize(
+    "name", ["step", "multistep", "constant", "linear", "exponential", "polynomial", "cosine"]
+)
 def test_closed_form(name):
     def run(T):
         optimizer = _optimizer(T)

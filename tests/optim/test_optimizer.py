@@ -60,8 +60,12 @@ ERRORS = {
     "non-leaf": lambda T: T.optim.SGD([_param(T) * 2]),
     "parameter in two groups": _named_twice,
     "partly named": lambda T: T.optim.SGD([("a", _param(T)), _param(T)]),
-    "named beside unnamed group": lambda T: T.optim.SGD([{"params": [("a", _param(T))]}, {"params": _param(T)}]),
-    "unnamed beside named group": lambda T: T.optim.SGD([{"params": _param(T)}, {"params": [("a", _param(T))]}]),
+    "named beside unnamed group": lambda T: T.optim.SGD(
+        [{"params": [("a", _param(T))]}, {"params": _param(T)}]
+    ),
+    "unnamed beside named group": lambda T: T.optim.SGD(
+        [{"params": _param(T)}, {"params": [("a", _param(T))]}]
+    ),
     "group is no dict": lambda T: T.optim.SGD([_param(T)]).add_param_group([_param(T)]),
     "missing required option": lambda T: _subclass_with_required(T)([_param(T)]),
     "step of the base class": lambda T: T.optim.Optimizer([_param(T)], {}).step(),
@@ -80,7 +84,9 @@ ERRORS = {
     "unknown option": lambda T: T.optim.SGD([_param(T)], alpha=1),
     "too many positional": lambda T: T.optim.SGD([_param(T)], 0.1, 0.9, 0, 0, True, True),
     "no params": lambda T: T.optim.SGD(),
-    "load: fewer groups": lambda T: T.optim.SGD([_param(T)]).load_state_dict({"state": {}, "param_groups": []}),
+    "load: fewer groups": lambda T: T.optim.SGD([_param(T)]).load_state_dict(
+        {"state": {}, "param_groups": []}
+    ),
     "load: other group size": lambda T: T.optim.SGD([_param(T)]).load_state_dict(
         {"state": {}, "param_groups": [{"params": [0, 1]}]}
     ),
@@ -233,7 +239,12 @@ def test_state_is_empty_until_the_first_step():
         optimizer = T.optim.SGD([p], lr=0.1, momentum=0.9)
         before = plain(optimizer.state_dict())
         optimizer.step()
-        return before, plain(optimizer.state_dict()), list(optimizer.state[p]), [k is p for k in optimizer.state]
+        return (
+            before,
+            plain(optimizer.state_dict()),
+            list(optimizer.state[p]),
+            [k is p for k in optimizer.state],
+        )
 
     same_outcome(run)
 
@@ -383,7 +394,9 @@ def test_a_pre_hook_may_change_the_arguments():
 def test_a_pre_hook_that_returns_nonsense():
     optimizer = ft.optim.SGD([_with_grad(ft)])
     optimizer.register_step_pre_hook(lambda *a: 3)
-    with pytest.raises(RuntimeError, match=r"SGD.step .* must return None or a tuple of \(new_args, new_kwargs\), but got 3."):
+    with pytest.raises(
+        RuntimeError, match=r"SGD.step .* must return None or a tuple of \(new_args, new_kwargs\), but got 3."
+    ):
         optimizer.step()
 
 
@@ -436,7 +449,11 @@ def test_load_overwrites_hyperparameters_and_casts_state():
         p = T.nn.Parameter(T.ones(2, dtype=T.float64))
         target = T.optim.SGD([p], lr=9.0)
         target.load_state_dict(saved)
-        return plain(target.state_dict()), list(target.param_groups[0]), target.param_groups[0]["params"][0] is p
+        return (
+            plain(target.state_dict()),
+            list(target.param_groups[0]),
+            target.param_groups[0]["params"][0] is p,
+        )
 
     same_outcome(run)
 
@@ -523,7 +540,11 @@ def test_old_pickles_get_missing_options():
         fresh = T.optim.SGD.__new__(T.optim.SGD)
         fresh.__setstate__(state)
         fresh.step()
-        return fresh.param_groups[0]["nesterov"], fresh.param_groups[0]["foreach"], fresh.defaults["differentiable"]
+        return (
+            fresh.param_groups[0]["nesterov"],
+            fresh.param_groups[0]["foreach"],
+            fresh.defaults["differentiable"],
+        )
 
     same_outcome(run)
 
@@ -589,5 +610,8 @@ def test_state_made_ahead_gives_the_lazy_first_step():
             optimizer.step()
         results.append(plain([p, optimizer.state_dict()]))
     assert results[0] == results[1]
-    assert ft.optim.SGD([p], momentum=0.5, dampening=0.5)._init_state(p, {"momentum": 0.5, "dampening": 0.5}) is None
+    assert (
+        ft.optim.SGD([p], momentum=0.5, dampening=0.5)._init_state(p, {"momentum": 0.5, "dampening": 0.5})
+        is None
+    )
     assert ft.optim.SGD([p])._init_state(p, {"momentum": 0, "dampening": 0}) == {}

@@ -11,7 +11,7 @@ import numpy as np
 import optax
 import pytest
 import torch
-from compiler.counting import xla_compilations
+from counting import xla_compilations
 from twins import distance, outcome, plain, same_outcome, to_ours, to_torch
 
 import functorch_port as ft
@@ -23,7 +23,9 @@ STEPS = 20
 BOUND = {"float64": 5e-16, "float32": 2.5e-7}
 OPTIONS = [
     {"lr": lr, "momentum": m, "dampening": d, "weight_decay": wd, "nesterov": n, "maximize": up}
-    for lr, m, d, wd, n, up in itertools.product((0.1, 1), (0, 0.9), (0, 0.3), (0, 0.01), (False, True), (False, True))
+    for lr, m, d, wd, n, up in itertools.product(
+        (0.1, 1), (0, 0.9), (0, 0.3), (0, 0.01), (False, True), (False, True)
+    )
     if not (n and (m == 0 or d != 0))
 ]
 
@@ -220,7 +222,9 @@ def test_differentiable_step(first, nesterov):
         lr = T.tensor(0.1, dtype=T.float64, requires_grad=True)
         p, buf = start.clone(), T.tensor([3.0, 0.5], dtype=T.float64, requires_grad=True)
         grad = T.tensor([0.5, -1.0], dtype=T.float64, requires_grad=True)
-        optimizer = T.optim.SGD([p], lr=lr, momentum=0.9, weight_decay=0.1, nesterov=nesterov, differentiable=True)
+        optimizer = T.optim.SGD(
+            [p], lr=lr, momentum=0.9, weight_decay=0.1, nesterov=nesterov, differentiable=True
+        )
         p.grad = grad
         if not first:
             optimizer.state[p]["momentum_buffer"] = buf.clone()
@@ -320,7 +324,9 @@ def test_v01_style_loop():
 
 def test_a_step_is_one_program_and_hyperparameters_are_data():
     params = [ft.nn.Parameter(ft.ones(3, 2 + i)) for i in range(4)]
-    optimizer = ft.optim.SGD([{"params": params[:2]}, {"params": params[2:], "lr": 0.3}], lr=0.1, momentum=0.9)
+    optimizer = ft.optim.SGD(
+        [{"params": params[:2]}, {"params": params[2:], "lr": 0.3}], lr=0.1, momentum=0.9
+    )
     for p in params:
         p.grad = ft.ones_like(p.detach())
     with xla_compilations() as first:
@@ -387,7 +393,14 @@ def test_the_first_buffer_is_not_the_gradient():
 def test_functional_twin():
     from torch.optim.sgd import sgd as their_sgd
 
-    options = {"weight_decay": 0.01, "momentum": 0.9, "lr": 0.1, "dampening": 0.0, "nesterov": True, "maximize": False}
+    options = {
+        "weight_decay": 0.01,
+        "momentum": 0.9,
+        "lr": 0.1,
+        "dampening": 0.0,
+        "nesterov": True,
+        "maximize": False,
+    }
 
     def run(T, fn):
         rng = np.random.default_rng(0)
@@ -400,7 +413,9 @@ def test_functional_twin():
     assert distance(run(torch, their_sgd), run(ft, sgd)) < 1e-14
 
 
-@pytest.mark.parametrize("options", [o for o in OPTIONS if o["lr"] == 0.1], ids=lambda o: "-".join(map(str, o.values())))
+@pytest.mark.parametrize(
+    "options", [o for o in OPTIONS if o["lr"] == 0.1], ids=lambda o: "-".join(map(str, o.values()))
+)
 def test_optax_form(options):
     theirs, _ = _trajectory(torch, options)
     rng = np.random.default_rng(0)
@@ -422,7 +437,9 @@ def test_optax_form_in_a_chain_with_a_schedule():
     params = {"a": jnp.ones(2), "b": [jnp.zeros(3)]}
     state = optimizer.init(params)
     for _ in range(2):
-        updates, state = optimizer.update(jax.tree.map(lambda x: jnp.full_like(x, 7.0), params), state, params)
+        updates, state = optimizer.update(
+            jax.tree.map(lambda x: jnp.full_like(x, 7.0), params), state, params
+        )
         params = optax.apply_updates(params, updates)
     np.testing.assert_allclose(params["a"], [-0.5, -0.5])
     with pytest.raises(ValueError, match="needs params"):
