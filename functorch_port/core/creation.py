@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -12,15 +14,69 @@ import numpy as np
 
 from . import device as devices
 from . import dtypes, storage
+from .data import checked_numpy, value_of
 from .dtypes import dtype as DType
 from .layout import sparse_coo
 from .symbolic import SymNumber
 from .tensor import Tensor, wrap
 
 __all__ = [
-    "arange", "as_tensor", "asarray", "empty", "empty_like", "empty_strided", "eye", "from_dlpack", "from_jax", "from_numpy", "full",
-    "full_like", "linspace", "logspace", "ones", "ones_like", "range", "scalar_tensor", "tensor", "zeros", "zeros_like",
+    "arange", "as_tensor", "asarray", "empty", "empty_like", "empty_strided", "eye", "from_dlpack", "from_jax",
+    "from_numpy", "full", "full_like", "linspace", "logspace", "ones", "ones_like", "range", "scalar_tensor", "tensor",
+    "zeros", "zeros_like",
 ]  # fmt: skip
+
+_COMPLEX = type(1j)
+_SEQUENCES = (list, tuple, range, np.ndarray, jax.Array, str)  # here `range` is still the built-in one
+_ABSENT: Any = object()
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def _need(name: str, argument: str, value: Any) -> None:
+    if value is _ABSENT:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "{argument}"')
+
+
+def _dtype(value: Any, name: str) -> DType | None:
+    """The ``dtype=`` argument; Python's number types mean the widest type of their kind."""
+    return None if value is None else dtypes.as_dtype(dtypes.PYTHON.get(value, value), name)
+
+
+def _tensor_argument(value: Any, name: str) -> Any:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(value).__name__}")
+    return value._value
+
+
+def _shape(size: Sequence[Any], name: str = "") -> tuple[int, ...]:
+    """Sizes given one by one or as one sequence."""
+    sequence = len(size) == 1 and isinstance(size[0], list | tuple)
+    if sequence:
+        size = size[0]
+    elif len(size) > 1 and isinstance(size[0], list | tuple):
+        raise TypeError(f"{name}() takes 1 positional argument but {len(size)} were given")
+    shape = []
+    for i, n in enumerate(size):
+        if isinstance(n, Tensor | SymNumber | np.integer):
+            n = int(n)
+        if not isinstance(n, int) or isinstance(n, bool):
+            kind = type(n).__name__
+            found = f"found element of type {kind} at pos {i}" if sequence or i else ""
+            raise TypeError(
+                f"{name}(): argument 'size' (position 1) must be tuple of ints, {'but ' + found if found else 'not ' + kind}"
+            )
+        if n < 0:
+            raise RuntimeError(_negative_size(name, n, size))
+        shape.append(n)
+    return tuple(shape)
+
+
+def _negative_size(name: str, n: int, size: Sequence[Any]) -> str:
+    if name == "zeros":
+        return "zeros: Dimension size must be non-negative."
+    return f"Trying to create tensor with negative dimension {n}: {list(size)}"
 
 
 def place(value: Any, device: Any) -> Any:
@@ -46,6 +102,11 @@ def _requiring(tensor: Tensor) -> Tensor:
     return tensor
 
 
+def _into(out: Tensor, made: Tensor) -> Tensor:
+    out._assign_out(made)
+    return out
+
+
 def _is_meta(device: Any) -> bool:
     where = devices.current_device() if device is None else devices.as_device(device)
     return where is not None and where.type == "meta"
@@ -56,124 +117,11 @@ def _strided(layout: Any) -> None:
         raise NotImplementedError("sparse tensors cannot be made by this factory; make a dense one")
 
 
-def _shape(size: Sequence[Any], name: str = "") -> tuple[int, ...]:
-    """Sizes given one by one or as one sequence."""
-    nested = len(size) == 1 and isinstance(size[0], list | tuple)
-    if nested:
-        size = size[0]
-    shape = []
-    for i, n in enumerate(size):
-        if isinstance(n, Tensor | SymNumber | np.integer):
-            n = int(n)
-        if not isinstance(n, int) or isinstance(n, bool):
-            raise TypeError(f"{name}(): argument 'size' {_bad_size(i, n, nested)}")
-        if n < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(size)}")
-        shape.append(n)
-    return tuple(shape)
-
-
-def _bad_size(i: int, n: Any, nested: bool) -> str:
-    kind = type(n).__name__
-    if i > 0:
-        return f'failed to unpack the object at pos {i + 1} with error "type must be tuple of ints,but got {kind}"'
-    return "(position 1) must be tuple of ints, " + (
-        f"but found element of type {kind} at pos 0" if nested else f"not {kind}"
-    )
-
-
-def _infer(data: Any, dtype: DType | None) -> np.ndarray:
-    """Nested sequences of numbers as a numpy array; of the dtype PyTorch infers if ``dtype`` is None."""
-    flat_type = _element_type(data)
-    array = np.array(data)
-    if array.dtype == object:
-        raise _ragged(data)
-    if dtype is not None:
-        return array  # cast once, by the caller: not through the default dtype
-    if flat_type is float:
-        return array.astype(dtypes.get_default_dtype().np)
-    if flat_type is _COMPLEX:
-        return array.astype(dtypes.get_default_complex_dtype().np)
-    if array.size == 0 and array.dtype == np.float64:
-        return array.astype(dtypes.get_default_dtype().np)
-    return array
-
-
-_COMPLEX = complex
-
-
-def _element_type(data: Any) -> Any:
-    """The widest Python number type in nested sequences, or None if they hold arrays."""
-    order = (bool, int, float, _COMPLEX)
-    best = -1
-    stack = [data]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, list | tuple):
-            stack.extend(item)
-        elif type(item) in order:
-            best = max(best, order.index(type(item)))
-        else:
-            return None
-    return order[best] if best >= 0 else None
-
-
-def _ragged(data: Any, dim: int = 0) -> Exception:
-    if isinstance(data, list | tuple):
-        lengths = [len(d) if isinstance(d, list | tuple) else None for d in data]
-        for _i, n in enumerate(lengths):
-            if n != lengths[0] and n is not None and lengths[0] is not None:
-                return ValueError(f"expected sequence of length {lengths[0]} at dim {dim + 1} (got {n})")
-        for item in data:
-            if isinstance(item, list | tuple):
-                return _ragged(item, dim + 1)
-            if not isinstance(item, int | float | _COMPLEX):
-                return TypeError(f"must be real number, not {type(item).__name__}")
-    return TypeError(f"could not infer dtype of {type(data).__name__}")
-
-
-def _has_tensors(data: Any) -> bool:
-    if isinstance(data, list | tuple):
-        return any(_has_tensors(d) for d in data[:1])
-    return isinstance(data, Tensor | SymNumber)
-
-
-def _data_value(data: Any, dtype: DType | None) -> Any:
-    """Data as an array nobody else can write to."""
-    if isinstance(data, Tensor):
-        value = data._value
-        return value if dtype is None or value.dtype == dtype.np else value.astype(dtype.np)
-    if isinstance(data, SymNumber):
-        kind = dtype or (dtypes.get_default_dtype() if isinstance(data.value, float) else dtypes.int64)
-        return jnp.asarray(data.array, kind.np)
-    if isinstance(data, jax.Array):
-        return data if dtype is None or data.dtype == dtype.np else data.astype(dtype.np)
-    if _has_tensors(data):
-        parts = [_data_value(d, dtype) for d in data]
-        return jnp.stack([jnp.asarray(p) for p in parts])
-    if isinstance(data, (str | bytes | type(None), dict | set)):
-        if isinstance(data, str):
-            raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
-        raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
-    try:
-        array = data if isinstance(data, np.ndarray | np.generic) else _infer(data, dtype)
-    except ValueError:
-        raise _ragged(data) from None
-    array = np.asarray(array)
-    if array.dtype.kind in "OUSM":
-        raise TypeError(
-            f"can't convert np.ndarray of type {array.dtype}. The only supported types are: float64, float32, float16, "
-            "complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
-        )
-    target = dtype.np if dtype is not None else array.dtype.newbyteorder("=")
-    dtypes.from_np(target)
-    if array.dtype.kind == "c" and np.dtype(target).kind != "c":
-        array = array.real
-    return jnp.array(array.astype(target, copy=False))
+# ---------------------------------------------------------------- from data
 
 
 def tensor(
-    data: Any,
+    data: Any = _ABSENT,
     *,
     dtype: DType | None = None,
     device: Any = None,
@@ -188,6 +136,9 @@ def tensor(
         device: default: the default device.
         requires_grad: record operations on it.
 
+    Raises:
+        TypeError, ValueError: if the data is no number or evenly nested sequence of numbers.
+
     Example:
         >>> import functorch_port as torch
         >>> torch.tensor([[1, 2], [3, 4]])
@@ -196,11 +147,24 @@ def tensor(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.tensor.html
     """
-    if dtype is not None:
-        dtypes.as_dtype(dtype, "tensor")
+    _need("tensor", "data", data)
+    if isinstance(data, Tensor):
+        _warn_copy("torch.tensor")
+    return _from_data(data, _dtype(dtype, "tensor"), device, requires_grad)
+
+
+def _warn_copy(spelling: str) -> None:
+    warnings.warn(
+        "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+        f"sourceTensor.detach().clone().requires_grad_(True), rather than {spelling}(sourceTensor).",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
+def _from_data(data: Any, dtype: DType | None, device: Any = None, requires_grad: bool = False) -> Tensor:
     with storage.x64():
-        value = _data_value(data, dtype)
-    return finish(value, device, requires_grad)
+        return finish(value_of(data, dtype), device, requires_grad)
 
 
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
@@ -208,9 +172,10 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.as_tensor.html
     """
+    dtype = _dtype(dtype, "as_tensor")
     if isinstance(data, Tensor):
         return data.to(dtype=dtype or data.dtype, device=device)  # type: ignore[attr-defined]
-    return tensor(data, dtype=dtype, device=device)
+    return _from_data(data, dtype, device)
 
 
 def asarray(
@@ -222,10 +187,11 @@ def asarray(
     requires_grad: bool = False,
 ) -> Tensor:
     """As `as_tensor`, with a copy on request."""
-    if isinstance(obj, Tensor) and copy is not True:
-        out = as_tensor(obj, dtype, device)
+    if isinstance(obj, Tensor):
+        out = obj.to(dtype=_dtype(dtype, "asarray") or obj.dtype, device=device)  # type: ignore[attr-defined]
+        out = out.clone() if copy and out is obj else out  # type: ignore[attr-defined]
         return out.requires_grad_() if requires_grad else out
-    return tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
+    return _from_data(obj, _dtype(dtype, "asarray"), device, requires_grad)
 
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:
@@ -235,11 +201,17 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    return tensor(ndarray)
+    return _from_data(checked_numpy(ndarray), None)
 
 
 def from_jax(array: jax.Array) -> Tensor:
-    """A tensor around a `jax.Array`; nothing is copied."""
+    """A tensor around a `jax.Array`; nothing is copied.
+
+    Example:
+        >>> import functorch_port as torch, jax.numpy as jnp
+        >>> torch.from_jax(jnp.arange(3.))
+        tensor([0., 1., 2.])
+    """
     return wrap(array)
 
 
@@ -254,15 +226,57 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
         return wrap(jnp.from_dlpack(ext_tensor, copy=True))
 
 
-def legacy(args: tuple[Any, ...], device: Any = None) -> Tensor:
-    """What ``torch.Tensor(*args)`` makes."""
-    if len(args) == 1 and not isinstance(args[0], int):
-        if isinstance(args[0], Tensor):
-            return args[0].detach()
-        if isinstance(args[0], tuple) and type(args[0]).__name__ == "Size":
-            return zeros(args[0], device=device)
-        return tensor(args[0], dtype=dtypes.get_default_dtype(), device=device)
-    return zeros(*args, device=device) if args else zeros(0, device=device)
+def legacy(args: tuple[Any, ...], device: Any = None, dtype: DType | None = None) -> Tensor:
+    """What ``torch.Tensor(*args)`` makes, or ``torch.FloatTensor`` and its like with their ``dtype``."""
+    kind = dtype or dtypes.get_default_dtype()
+    if not args:
+        return zeros(0, dtype=kind, device=device)
+    first = args[0]
+    if len(args) == 1:
+        if isinstance(first, Tensor):
+            return _legacy_alias(first, dtype)
+        if type(first).__name__ == "Size":
+            return zeros(first, dtype=kind, device=device)
+        if isinstance(first, _SEQUENCES):
+            return _from_data(first, kind, device)
+        if isinstance(first, float | _COMPLEX | np.floating):
+            raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
+    for i, n in enumerate(args):
+        if not isinstance(n, int | np.integer | SymNumber):
+            raise TypeError(
+                f"new(): argument 'size' failed to unpack the object at pos {i + 1} with error \"type must be tuple of ints,"
+                f'but got {type(n).__name__}"'
+            )
+    return empty(*args, dtype=kind, device=device)
+
+
+def _legacy_alias(source: Tensor, dtype: DType | None) -> Tensor:
+    if dtype is not None and source.dtype is not dtype:
+        raise TypeError(f"expected a tensor of dtype {dtype} (got {source.dtype})")
+    from . import bind
+
+    return bind.function("alias")(source)
+
+
+# ------------------------------------------------------------------- filled
+
+
+def _sizes_first(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Let a factory ``fn(shape, ...)`` be called with sizes one by one, as a sequence, or as ``size=``."""
+    name = fn.__name__
+
+    @functools.wraps(fn)
+    def factory(*args: Any, size: Any = _ABSENT, **kwargs: Any) -> Tensor:
+        if size is not _ABSENT:
+            if args:
+                raise TypeError(f"{name}() got multiple values for argument 'size'")
+            if not isinstance(size, list | tuple):
+                raise TypeError(f"{name}(): argument 'size' must be tuple of ints, not {type(size).__name__}")
+            args = (size,)
+        _need(name, "size", args or _ABSENT)
+        return fn(_shape(args, name), **kwargs)
+
+    return factory
 
 
 def _fill(shape: tuple[int, ...], value: Any, np_dtype: np.dtype, device: Any) -> Any:
@@ -273,55 +287,67 @@ def _fill(shape: tuple[int, ...], value: Any, np_dtype: np.dtype, device: Any) -
 
 
 def _filled(
-    shape: tuple[int, ...], value: Any, dtype: DType | None, device: Any, requires_grad: bool, out: Any = None
+    shape: tuple[int, ...],
+    value: Any,
+    dtype: DType | None,
+    layout: Any,
+    device: Any,
+    requires_grad: bool,
+    out: Any = None,
+    name: str = "full",
 ) -> Tensor:
-    made = finish(
-        _fill(shape, value, (dtype or dtypes.get_default_dtype()).np, device), device, requires_grad
-    )
-    if out is None:
-        return made
-    out._assign_out(made)
-    return out
+    _strided(layout)
+    kind = _dtype(dtype, name) or (dtypes.get_default_dtype() if out is None else out.dtype)
+    made = finish(_fill(shape, value, kind.np, device), device, requires_grad)
+    return made if out is None else _into(out, made)
 
 
+@_sizes_first
 def zeros(
-    *size: Any,
+    size: Any,
+    *,
     out: Tensor | None = None,
     dtype: DType | None = None,
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
-    names: Any = None,
 ) -> Tensor:
     """A tensor of zeros.
 
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.zeros(2, 3)
+        tensor([[0., 0., 0.],
+                [0., 0., 0.]])
+
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.zeros.html
     """
-    _strided(layout)
-    return _filled(_shape(size, "zeros"), 0, dtype, device, requires_grad, out)
+    return _filled(size, 0, dtype, layout, device, requires_grad, out, "zeros")
 
 
+@_sizes_first
 def ones(
-    *size: Any,
+    size: Any,
+    *,
     out: Tensor | None = None,
     dtype: DType | None = None,
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
-    names: Any = None,
 ) -> Tensor:
     """A tensor of ones.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.ones.html
     """
-    _strided(layout)
-    return _filled(_shape(size, "ones"), 1, dtype, device, requires_grad, out)
+    return _filled(size, 1, dtype, layout, device, requires_grad, out, "ones")
 
 
+@_sizes_first
 def empty(
-    *size: Any,
+    size: Any,
+    *,
     out: Tensor | None = None,
     dtype: DType | None = None,
     layout: Any = None,
@@ -329,14 +355,12 @@ def empty(
     requires_grad: bool = False,
     pin_memory: bool = False,
     memory_format: Any = None,
-    names: Any = None,
 ) -> Tensor:
     """A tensor whose values do not matter (zeros here).
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.empty.html
     """
-    _strided(layout)
-    return _filled(_shape(size, "empty"), 0, dtype, device, requires_grad, out)
+    return _filled(size, 0, dtype, layout, device, requires_grad, out, "empty")
 
 
 def empty_strided(
@@ -349,13 +373,16 @@ def empty_strided(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """As `empty`; the strides are the compiler's choice."""
-    return empty(tuple(size), dtype=dtype, device=device, requires_grad=requires_grad)
+    """As `empty`; the strides are the compiler's choice.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.empty_strided.html
+    """
+    return empty(tuple(size), dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
 def full(
     size: Any,
-    fill_value: Any,
+    fill_value: Any = _ABSENT,
     *,
     out: Tensor | None = None,
     dtype: DType | None = None,
@@ -363,115 +390,128 @@ def full(
     device: Any = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
-    names: Any = None,
 ) -> Tensor:
     """A tensor filled with a number; the dtype is inferred from it.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.full.html
     """
-    _strided(layout)
-    if dtype is None:
-        plain = fill_value.value if isinstance(fill_value, SymNumber) else fill_value
-        if isinstance(plain, Tensor):
-            dtype = plain.dtype
-        elif isinstance(plain, bool):
-            dtype = dtypes.bool_
-        elif isinstance(plain, int):
-            dtype = dtypes.int64
-        elif isinstance(plain, _COMPLEX):
-            dtype = dtypes.get_default_complex_dtype()
-    return _filled(
-        _shape((size,) if isinstance(size, list | tuple) else (size,), "full"),
-        fill_value,
-        dtype,
-        device,
-        requires_grad,
-        out,
-    )
+    _need("full", "fill_value", fill_value)
+    if not isinstance(size, list | tuple):
+        raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
+    value = _fill_value(fill_value, "full")
+    kind = _dtype(dtype, "full") or (out.dtype if out is not None else _number_dtype(fill_value))
+    if isinstance(value, _COMPLEX) and not kind.is_complex:
+        raise RuntimeError("value cannot be converted to type float without overflow")
+    return _filled(_shape((size,), "full"), value, kind, layout, device, requires_grad, out)
 
 
-def _like(input: Tensor, value: Any, dtype: DType | None, device: Any, requires_grad: bool) -> Tensor:
-    own = input._value
-    np_dtype = own.dtype if dtype is None else dtype.np
-    if device is None and isinstance(own, jax.ShapeDtypeStruct):
-        return wrap(jax.ShapeDtypeStruct(own.shape, np_dtype))
-    if _is_meta(device):
+def _fill_value(value: Any, name: str) -> Any:
+    if isinstance(value, bool | int | float | _COMPLEX | Tensor | SymNumber | np.generic | jax.Array):
+        return value
+    raise TypeError(f"{name}(): argument 'fill_value' (position 2) must be Number, not {type(value).__name__}")
+
+
+def _number_dtype(value: Any) -> DType:
+    """The dtype PyTorch gives a tensor filled with this number."""
+    plain = value.value if isinstance(value, SymNumber) else value
+    if isinstance(plain, Tensor):
+        return plain.dtype
+    if isinstance(plain, bool | np.bool_):
+        return dtypes.bool_
+    if isinstance(plain, int | np.integer):
+        return dtypes.int64
+    return dtypes.get_default_complex_dtype() if isinstance(plain, _COMPLEX) else dtypes.get_default_dtype()
+
+
+def _like(input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool, name: str) -> Tensor:
+    own = _tensor_argument(input, name)
+    kind = _dtype(dtype, name)
+    np_dtype = own.dtype if kind is None else kind.np
+    if _is_meta(device) or (device is None and isinstance(own, jax.ShapeDtypeStruct)):
         return wrap(jax.ShapeDtypeStruct(own.shape, np_dtype))
     with storage.x64():
-        made = jnp.full_like(own, storage.as_array(value), dtype=np_dtype)
-    if (
-        device is None
-        and isinstance(made, jax.Array)
-        and isinstance(own, jax.Array)
-        and not isinstance(own, jax.core.Tracer)
-    ):
-        tensor = wrap(
-            made
-            if made.sharding == own.sharding or isinstance(made, jax.core.Tracer)
-            else jax.device_put(made, own.sharding)
-        )
+        made = jnp.full(own.shape, storage.as_array(value), np_dtype)
+    if device is None and not isinstance(own, jax.core.Tracer) and not isinstance(made, jax.core.Tracer):
+        tensor = wrap(made if made.sharding == own.sharding else jax.device_put(made, own.sharding))
     else:
         tensor = wrap(place(made, device))
     return _requiring(tensor) if requires_grad else tensor
 
 
 def zeros_like(
-    input: Tensor,
+    input: Tensor = _ABSENT,
     *,
     dtype: DType | None = None,
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
     """Zeros of the shape, dtype and device of ``input``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.zeros_like.html
     """
-    return _like(input, 0, dtype, device, requires_grad)
+    _need("zeros_like", "input", input)
+    return _like(input, 0, dtype, device, requires_grad, "zeros_like")
 
 
 def ones_like(
-    input: Tensor,
+    input: Tensor = _ABSENT,
     *,
     dtype: DType | None = None,
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
     """Ones of the shape, dtype and device of ``input``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.ones_like.html
     """
-    return _like(input, 1, dtype, device, requires_grad)
+    _need("ones_like", "input", input)
+    return _like(input, 1, dtype, device, requires_grad, "ones_like")
 
 
 def empty_like(
-    input: Tensor,
+    input: Tensor = _ABSENT,
     *,
     dtype: DType | None = None,
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """As `empty`, of the shape, dtype and device of ``input``."""
-    return _like(input, 0, dtype, device, requires_grad)
+    """As `empty`, of the shape, dtype and device of ``input``.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.empty_like.html
+    """
+    _need("empty_like", "input", input)
+    return _like(input, 0, dtype, device, requires_grad, "empty_like")
 
 
 def full_like(
     input: Tensor,
-    fill_value: Any,
+    fill_value: Any = _ABSENT,
     *,
     dtype: DType | None = None,
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """``fill_value`` in the shape, dtype and device of ``input``."""
-    return _like(input, fill_value, dtype, device, requires_grad)
+    """``fill_value`` in the shape, dtype and device of ``input``.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.full_like.html
+    """
+    _need("full_like", "fill_value", fill_value)
+    return _like(input, _fill_value(fill_value, "full_like"), dtype, device, requires_grad, "full_like")
+
+
+# ------------------------------------------------------------------- ranges
 
 
 def _number(x: Any) -> Any:
@@ -492,82 +532,120 @@ def arange(
 ) -> Tensor:
     """Numbers from ``start`` (0) up to but not including ``end`` in steps of ``step`` (1).
 
+    Raises:
+        RuntimeError: for a step of 0, or one that leads away from ``end``.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.arange(1, 7, 2)
+        tensor([1, 3, 5])
+
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.arange.html
     """
-    given = [_number(a) for a in args]
-    if len(given) == 1:
-        given = (
-            [0 if start is None else _number(start), given[0]] if end is None else [given[0], _number(end)]
-        )
-    elif not given:
-        given = [0 if start is None else _number(start), _number(end)]
-    elif len(given) > 3:
-        raise TypeError(f"arange() takes at most 3 positional arguments but {len(given)} were given")
-    by = _number(step) if step is not None else given[2] if len(given) > 2 else 1
-    first, last = given[0], given[1]
+    first, last, by = _arange_bounds([_number(a) for a in args], _number(start), _number(end), _number(step))
+    floating = any(isinstance(v, float) for v in (first, last, by))
+    kind = _dtype(dtype, "arange") or (
+        out.dtype if out is not None else dtypes.get_default_dtype() if floating else dtypes.int64
+    )
+    if kind is dtypes.bool_ or kind.is_complex:
+        name = "Bool" if kind is dtypes.bool_ else kind.scalar_name
+        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{name}'")
+    if not (math.isfinite(first) and math.isfinite(last)):
+        raise RuntimeError(f"unsupported range: {first} -> {last}")
     if by == 0:
         raise RuntimeError("step must be nonzero")
     if (last - first) / by < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    floating = any(isinstance(v, float) for v in (first, last, by))
-    kind = dtype or (dtypes.get_default_dtype() if floating else dtypes.int64)
+    if floating and not kind.is_floating_point:
+        if int(by) == 0:
+            raise ValueError("step must be nonzero")
+        first, last, by = int(first), int(last), int(by)
     count = math.ceil((last - first) / by)
     if _is_meta(device):
         return wrap(jax.ShapeDtypeStruct((count,), kind.np))
-    values = first + np.arange(count, dtype=np.float64 if floating else np.int64) * by
+    exact = kind.is_floating_point or floating
+    values = first + np.arange(count, dtype=np.float64 if exact else np.int64) * by
     with storage.x64():
         made = finish(jnp.asarray(values.astype(kind.np)), device, requires_grad)
     return made if out is None else _into(out, made)
 
 
-def _into(out: Tensor, made: Tensor) -> Tensor:
-    out._assign_out(made)
-    return out
+def _arange_bounds(given: list[Any], start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
+    bounds = list(given)
+    if start is not None and len(given) < 2:
+        bounds.insert(0, start)
+    if end is not None:
+        bounds.append(end)
+    if step is not None:
+        bounds = [0, *bounds] if len(bounds) == 1 and not given else bounds
+        bounds.append(step)
+    if len(bounds) == 1:
+        if not isinstance(bounds[0], int | float | _COMPLEX):
+            raise TypeError(f"arange(): argument 'end' (position 1) must be Number, not {type(bounds[0]).__name__}")
+        bounds = [0, bounds[0]]
+    if not 2 <= len(bounds) <= 3 or (step is not None and len(bounds) < 3):
+        raise _wrong_call("arange", given, {"start": start, "end": end, "step": step})
+    for bound in bounds:
+        if isinstance(bound, _COMPLEX):
+            raise RuntimeError("value cannot be converted to type double without overflow")
+        if not isinstance(bound, int | float):
+            raise _wrong_call("arange", given, {"start": start, "end": end, "step": step})
+    return bounds[0], bounds[1], bounds[2] if len(bounds) == 3 else 1
 
 
-def range(start: Any = 0, end: Any = None, step: Any = 1, **kwargs: Any) -> Tensor:
+def _wrong_call(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> TypeError:
+    given = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items() if v is not None]
+    return TypeError(f"{name}() received an invalid combination of arguments - got ({', '.join(given)})")
+
+
+def range(start: Any, end: Any = _ABSENT, step: Any = 1, **kwargs: Any) -> Tensor:  # noqa: A001
     """As `arange`, with ``end`` included and floats by default (deprecated in PyTorch)."""
-    if end is None:
-        start, end = 0, start
-    kwargs.setdefault("dtype", dtypes.get_default_dtype())
+    _need("range", "end", end)
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
+        UserWarning,
+        stacklevel=2,
+    )
+    if (end - start) / step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     count = int((end - start) / step + 1)
-    return tensor(np.float64(start) + np.arange(count) * step, **kwargs)
+    kind = kwargs.pop("dtype", None) or dtypes.get_default_dtype()
+    return _from_data(np.float64(start) + np.arange(count) * step, kind, **kwargs)
 
 
 def linspace(
     start: Any,
     end: Any,
-    steps: int,
+    steps: Any = _ABSENT,
     *,
     out: Tensor | None = None,
     dtype: DType | None = None,
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """``steps`` evenly spaced numbers from ``start`` to ``end``, both included.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.linspace.html
     """
+    first, last, steps = _number(start), _number(end), _number(steps)
+    if not isinstance(steps, int) or not all(isinstance(v, int | float | _COMPLEX) for v in (first, last)):
+        raise _wrong_call("linspace", [v for v in (start, end, steps) if v is not _ABSENT], {})
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    first, last = _number(start), _number(end)
-    kind = dtype or (
-        dtypes.get_default_complex_dtype()
-        if isinstance(first, _COMPLEX) or isinstance(last, _COMPLEX)
-        else dtypes.get_default_dtype()
+    is_complex = isinstance(first, _COMPLEX) or isinstance(last, _COMPLEX)
+    kind = _dtype(dtype, "linspace") or (
+        dtypes.get_default_complex_dtype() if is_complex else dtypes.get_default_dtype()
     )
-    work = (
-        kind.np
-        if kind.np.kind in "fc" and kind.np.itemsize >= 4
-        else np.dtype(np.float64 if kind.np.kind in "iu" else np.float32)
-    )
+    if kind.np.kind in "fc" and kind.np.itemsize >= 4:
+        work = kind.np
+    else:
+        work = np.dtype(np.float64 if kind.np.kind in "iu" else np.float32)
+    values = _linspace(work.type(first), work.type(last), steps)
     with storage.x64():
-        made = finish(
-            jnp.asarray(_linspace(work.type(first), work.type(last), steps).astype(kind.np)),
-            device,
-            requires_grad,
-        )
+        made = finish(jnp.asarray(values.astype(kind.np)), device, requires_grad)
     return made if out is None else _into(out, made)
 
 
@@ -592,12 +670,14 @@ def logspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``base`` to the powers `linspace` gives."""
-    kind = dtype or dtypes.get_default_dtype()
+    """``base`` to the powers `linspace` gives.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.logspace.html
+    """
+    kind = _dtype(dtype, "logspace") or dtypes.get_default_dtype()
     exponents = _linspace(np.float64(_number(start)), np.float64(_number(end)), steps)
-    made = tensor(
-        np.power(np.float64(base), exponents), dtype=kind, device=device, requires_grad=requires_grad
-    )
+    values = np.power(np.float64(base), exponents).astype(kind.np)
+    made = _from_data(values, kind, device, requires_grad)
     return made if out is None else _into(out, made)
 
 
@@ -610,15 +690,27 @@ def eye(
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """The identity matrix, ``n`` by ``m`` (default ``n``).
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.eye.html
     """
-    if n < 0 or (m is not None and m < 0):
-        raise RuntimeError(f"n must be greater or equal to 0, got {n}")
+    for name, value in (("n", n), ("m", m)):
+        if value is None and name == "m":
+            continue
+        if not isinstance(value, int | np.integer):
+            position = 1 if name == "n" else 2
+            raise TypeError(
+                f"eye(): argument '{name}' (position {position}) must be int, not {type(value).__name__}"
+            )
+        if value < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
+    kind = _dtype(dtype, "eye") or dtypes.get_default_dtype()
+    if _is_meta(device):
+        return wrap(jax.ShapeDtypeStruct((n, n if m is None else m), kind.np))
     with storage.x64():
-        made = finish(jnp.eye(n, m, dtype=(dtype or dtypes.get_default_dtype()).np), device, requires_grad)
+        made = finish(jnp.eye(n, m, dtype=kind.np), device, requires_grad)
     return made if out is None else _into(out, made)
 
 
@@ -632,10 +724,13 @@ def scalar_tensor(
     pin_memory: bool = False,
 ) -> Tensor:
     """A 0-dim tensor of the default dtype."""
-    return tensor(s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
+    return _from_data(s, _dtype(dtype, "scalar_tensor") or dtypes.get_default_dtype(), device, requires_grad)
 
 
-def new_method(factory: Any) -> Any:
+# ------------------------------------------------------------ Tensor.new_...
+
+
+def _new_method(name: str, factory: Any) -> Any:
     """``Tensor.new_zeros`` and its like: a factory with this tensor's dtype and device as defaults."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -646,7 +741,22 @@ def new_method(factory: Any) -> Any:
             kwargs["device"] = self.device if self.device != default else None
         return factory(*args, **kwargs)
 
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"As `{factory.__name__.lstrip('_')}`, of this tensor's dtype and on its device."
     return method
+
+
+def _new_from(
+    data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
+    if isinstance(data, Tensor):
+        _warn_copy("tensor.new_tensor")
+    return _from_data(data, _dtype(dtype, "new_tensor"), device, requires_grad)
+
+
+def _new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """The old spelling: an empty tensor of these sizes, or one with this data, of this tensor's dtype."""
+    return legacy(args, device, self.dtype)
 
 
 for _name, _factory in {
@@ -654,6 +764,7 @@ for _name, _factory in {
     "new_ones": ones,
     "new_empty": empty,
     "new_full": full,
-    "new_tensor": tensor,
+    "new_tensor": _new_from,
 }.items():
-    setattr(Tensor, _name, new_method(_factory))
+    setattr(Tensor, _name, _new_method(_name, _factory))
+Tensor.new = _new  # type: ignore[attr-defined]

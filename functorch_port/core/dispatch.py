@@ -564,7 +564,7 @@ def _static(value: Any) -> Any:
         return value.concrete()
     if isinstance(value, np.generic):
         return value.item()
-    return value
+    return dtypes.PYTHON.get(value, value) if isinstance(value, type) else value
 
 
 def _attach_view(result: Tensor, source: Tensor, plan: Plan, extra: Sequence[Any]) -> None:

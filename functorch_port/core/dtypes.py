@@ -176,6 +176,9 @@ def as_dtype(value: object, where: str, argument: str = "'dtype'") -> dtype:
     return value
 
 
+#: Python's number types, which PyTorch accepts as dtypes
+PYTHON = {float: float64, int: int64, bool: bool_, complex: complex128}
+
 _default: dtype = float32
 
 

@@ -16,6 +16,13 @@ class Size(tuple):
 
     __slots__ = ()
 
+    def __new__(cls, sizes: Any = ()) -> Size:
+        self = super().__new__(cls, sizes)
+        for i, n in enumerate(self):
+            if n.__class__ is not int and not hasattr(n, "__index__"):
+                raise TypeError(f"torch.Size() takes an iterable of 'int' (item {i} is '{type(n).__name__}')")
+        return self
+
     def numel(self) -> int:
         """Number of elements of a tensor of this size."""
         return math.prod(self)

@@ -61,11 +61,7 @@ def wrap(value: Any) -> Tensor:
     return tensor
 
 
-class _TensorMeta(type):
-    """Makes ``isinstance(x, torch.FloatTensor)``-like checks and the legacy constructor possible on one class."""
-
-
-class Tensor(metaclass=_TensorMeta):
+class Tensor:
     """A multi-dimensional array with PyTorch's semantics on JAX.
 
     Calling the class is the legacy constructor: ``Tensor(2, 3)`` is uninitialised (zeros here), ``Tensor([1, 2])`` holds
@@ -75,6 +71,7 @@ class Tensor(metaclass=_TensorMeta):
     """
 
     __slots__ = ("__dict__", "__weakref__", "_accumulator", "_base", "_grad", "_grad_fn", "_output_nr", "_requires_grad", "_storage", "_view")  # fmt: skip
+    __module__ = "functorch_port"
     __array_priority__ = 1000
 
     #: how often an in-place op on this tensor or a view of it changed its history; views compare it with `_rebased`
@@ -84,7 +81,6 @@ class Tensor(metaclass=_TensorMeta):
     _post_accumulate_hooks: Hooks | None = None
     _retains_grad = False
     is_sparse = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = False
-    names = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
         tensor = _new(cls)
@@ -96,7 +92,9 @@ class Tensor(metaclass=_TensorMeta):
     def __init__(self, *args: Any, device: Any = None) -> None:
         from . import creation
 
-        self._storage = creation.legacy(args, device)._storage
+        made = creation.legacy(args, device)
+        self._storage, self._view, self._base = made._storage, made._view, made._base
+        self._requires_grad, self._grad_fn, self._output_nr = made._requires_grad, made._grad_fn, made._output_nr
 
     @classmethod
     def _wrap(cls, value: Any) -> Tensor:
@@ -444,8 +442,10 @@ class Tensor(metaclass=_TensorMeta):
         if storage.overlay is not None and other.shape == self.shape and other.dtype == self.dtype:
             self._set_value(other._value)  # in a trace the write is what counts; the handle stays where it is
             return
+        if self._requires_grad and not (other.is_floating_point() or other.is_complex()):
+            raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         storage.bump_epoch()
-        self._storage, self._view = other._storage, other._view
+        self._storage, self._view, self._base = other._storage, other._view, None
 
     def retain_grad(self) -> None:
         """Have ``.grad`` filled by backward although this tensor is not a leaf."""
@@ -608,6 +608,8 @@ class Tensor(metaclass=_TensorMeta):
                 "at it outside, choose between tensors with torch.where, or branch with functorch_port.func.cond."
             )
         if isinstance(value, jax.ShapeDtypeStruct):
+            if what == "Tensor.tolist()":
+                raise NotImplementedError("Cannot copy out of meta tensor; no data!")
             raise RuntimeError(f"{what} cannot be called on meta tensors")
         return np.asarray(value)
 
@@ -630,7 +632,7 @@ class Tensor(metaclass=_TensorMeta):
         """
         if self.requires_grad and not force:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        if not self.is_cpu and not force and not self.is_meta and not isinstance(self._value, jax.core.Tracer):
+        if not self.is_cpu and not force and not isinstance(self._value, jax.core.Tracer):
             raise TypeError(
                 f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
                 "memory first."
@@ -643,6 +645,12 @@ class Tensor(metaclass=_TensorMeta):
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
 
+    def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
+        """What a numpy function of a Tensor gives: a Tensor again."""
+        from . import creation
+
+        return creation.from_numpy(np.asarray(array, np.uint8 if array.dtype == np.bool_ else None))
+
     def __dlpack__(self, **kwargs: Any) -> Any:
         return self._value.__dlpack__(**kwargs)
 
@@ -653,16 +661,26 @@ class Tensor(metaclass=_TensorMeta):
         n = self.numel()
         if n != 1:
             raise RuntimeError(f"Boolean value of Tensor with {'more than one value' if n else 'no values'} is ambiguous")
+        if self.is_meta:
+            raise RuntimeError("Tensor.item() cannot be called on meta tensors")
         return bool(self._host("bool(tensor)").reshape(()))
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._one("int64_t"))
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._one("double"))
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self._one())
+
+    def _one(self, real: str = "") -> Any:
+        if self.numel() != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        value = self.item()
+        if real and isinstance(value, complex):
+            raise RuntimeError(f"value cannot be converted to type {real} without overflow")
+        return value
 
     def __index__(self) -> int:
         if self.numel() != 1 or self.dtype.is_floating_point or self.dtype.is_complex:
@@ -735,11 +753,9 @@ class Tensor(metaclass=_TensorMeta):
         return new
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if not self.is_leaf:
-            raise RuntimeError("Tensors that are not graph leaves cannot be pickled; call detach() first")
         view = None if self._view is None else (tuple(self.shape), *self._layout())
         extra = {k: v for k, v in self.__dict__.items() if not k.startswith("_") or k == "_is_buffer"}
-        return (_rebuild, (type(self), self._storage, view, self._requires_grad, extra))
+        return (_rebuild, (type(self), self._storage, view, self.requires_grad, extra))
 
 
 def _rebuild(cls: type[Tensor], cell: Storage, view: Any, requires_grad: bool, extra: dict[str, Any]) -> Tensor:

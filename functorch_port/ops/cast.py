@@ -120,10 +120,7 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False) -> Tensor:
             out = Tensor._wrap(jax.ShapeDtypeStruct(value.shape, value.dtype))
         elif not _same_place(out, where):
             if out.is_meta:
-                raise NotImplementedError(
-                    "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
-                    "torch.nn.Module.to() when moving module from meta to a different device."
-                )
+                raise NotImplementedError("Cannot copy out of meta tensor; no data!")
             out = _to_device(out, where)
     return _clone(out) if copy and out is self else out
 
@@ -142,8 +139,11 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             f"to() received an invalid combination of arguments - got an unexpected keyword argument '{min(unknown)}'"
         )
     dtype, device, copy = kwargs.get("dtype"), kwargs.get("device"), kwargs.get("copy", False)
+    dtype = dtypes.PYTHON.get(dtype, dtype)
     rest = [*args, *([kwargs["other"]] if "other" in kwargs else [])]
     for position, arg in enumerate(rest):
+        if isinstance(arg, type):
+            arg = dtypes.PYTHON.get(arg, arg)
         if isinstance(arg, dtypes.dtype):
             dtype = arg
         elif isinstance(arg, Tensor):
