@@ -53,17 +53,11 @@ def test_jit_and_scan_give_the_eager_numbers():
     for _ in range(3):
         loss, state = jitted(state, X, Y)
         got.append(float(loss))
-    names = list(state)
-
-    def body(carry, _):
-        loss, new = pure(dict(zip(names, carry, strict=True)), X, Y)
-        return [jnp.asarray(new[n], c.dtype) for n, c in zip(names, carry, strict=True)], loss
-
-    carry, more = jax.lax.scan(body, [jnp.asarray(state[n]) for n in names], None, length=3)
+    state, more = jax.lax.scan(lambda s, _: pure(s, X, Y)[::-1], state, None, length=3)
     np.testing.assert_allclose(got + [float(v) for v in more], losses, rtol=1e-5)
     for k, v in net.state_dict().items():
         np.testing.assert_array_equal(v.numpy(), before[k])  # nothing outside was touched
-    pure.load(dict(zip(names, carry, strict=True)))
+    pure.load(state)
     for k, v in net.state_dict().items():
         np.testing.assert_allclose(v.numpy(), weights[k], rtol=1e-5, atol=1e-7)
     assert isinstance(opt.param_groups[0]["lr"], float)
