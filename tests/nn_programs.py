@@ -23,15 +23,21 @@ def _difference(theirs, ours, path="outcome"):
         found = (_difference(a, b, f"{path}[{i}]") for i, (a, b) in enumerate(zip(theirs, ours, strict=True)))
         return next((f for f in found if f), None)
     if isinstance(theirs, dict) and isinstance(ours, dict) and list(theirs) == list(ours):
-        return next((f for f in (_difference(theirs[k], ours[k], f"{path}[{k!r}]") for k in theirs) if f), None)
+        return next(
+            (f for f in (_difference(theirs[k], ours[k], f"{path}[{k!r}]") for k in theirs) if f), None
+        )
     return None if theirs == ours else f"{path}: torch {theirs!r}, ours {ours!r}"
 
 
 def _renamed(value):
     if isinstance(value, str):
         value = re.sub(r"functorch_port\.nn\.modules\.|torch\.nn\.modules\.", "nn.", value)
-        value = re.sub(r"functorch_port\.(core\.tensor|core\.size|nn\.parameter|nn\.module|nn)\.", "torch.", value)
-        return re.sub(r"torch\.(nn\.)?(parameter\.|modules\.module\.)?", "torch.", value).replace("torch.module.", "torch.")
+        value = re.sub(
+            r"functorch_port\.(core\.tensor|core\.size|nn\.parameter|nn\.module|nn)\.", "torch.", value
+        )
+        return re.sub(r"torch\.(nn\.)?(parameter\.|modules\.module\.)?", "torch.", value).replace(
+            "torch.module.", "torch."
+        )
     if isinstance(value, (list, tuple)):
         return [_renamed(v) for v in value]
     if isinstance(value, dict):

@@ -13,7 +13,8 @@ from ..core.tensor import Tensor
 _SIGNATURES = (
     " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, "
     "torch.memory_format memory_format = None)\n"
-    " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
+    " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, "
+    "torch.memory_format memory_format = None)\n"
     " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
 )
 
@@ -55,7 +56,7 @@ def parse_to(*args: Any, **kwargs: Any) -> tuple[Device | None, DType | None, bo
 def _types_fit(given: dict[str, Any]) -> bool:
     device, dtype = given.get("device"), given.get("dtype")
     return (
-        (device is None or isinstance(device, (str, int, Device)) and not isinstance(device, bool))
+        (device is None or (isinstance(device, (str, int, Device)) and not isinstance(device, bool)))
         and (dtype is None or isinstance(dtype, DType))
         and isinstance(given.get("non_blocking", False), bool)
         and isinstance(given.get("copy", False), bool)
@@ -63,7 +64,9 @@ def _types_fit(given: dict[str, Any]) -> bool:
 
 
 def _bad_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    got = "".join(f"{type(a).__name__}, " for a in args) + "".join(f"{k}={type(v).__name__}, " for k, v in kwargs.items())
+    got = "".join(f"{type(a).__name__}, " for a in args) + "".join(
+        f"{k}={type(v).__name__}, " for k, v in kwargs.items()
+    )
     return f"to() received an invalid combination of arguments - got ({got}), but expected one of:\n{_SIGNATURES}"
 
 

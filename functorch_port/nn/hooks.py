@@ -25,7 +25,9 @@ class ModuleHookHandle(RemovableHandle):
         storage.bump_epoch()
 
 
-def register(hooks: HookDict, hook: Callable, extra: Sequence[dict] = (), prepend: bool = False) -> ModuleHookHandle:
+def register(
+    hooks: HookDict, hook: Callable, extra: Sequence[dict] = (), prepend: bool = False
+) -> ModuleHookHandle:
     """Files `hook` in `hooks`, marks its id in every dict of `extra`, and returns the handle that undoes both."""
     handle = ModuleHookHandle(hooks, extra_dict=list(extra))
     hooks[handle.id] = hook

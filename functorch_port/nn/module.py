@@ -38,7 +38,7 @@ _HOOK_DICTS = (
 class Module:
     """Base class of all neural network modules: a tree of parameters, buffers and child modules with a `forward`.
 
-    Assigning a `Parameter`, a `Module` or a `Buffer` to an attribute files it; everything else is an ordinary attribute.
+    Assigning a `Parameter`, a `Module` or a `Buffer` to an attribute files it; anything else is an ordinary attribute.
 
     Attributes:
         training: whether the module is in training mode (dropout drops, batch norm uses batch statistics).
@@ -73,9 +73,13 @@ class Module:
         if not self.call_super_init:
             name = type(self).__name__
             if kwargs:
-                raise TypeError(f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'")
+                raise TypeError(
+                    f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
+                )
             if args:
-                raise TypeError(f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given")
+                raise TypeError(
+                    f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given"
+                )
         fields = self.__dict__  # straight into the dict: nothing is filed yet
         fields["training"] = True
         fields["_parameters"] = {}
@@ -92,7 +96,9 @@ class Module:
 
     def forward(self, *input: Any) -> Any:
         """What the module computes; every subclass defines it."""
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+        raise NotImplementedError(
+            f'Module [{type(self).__name__}] is missing the required "forward" function'
+        )
 
     # ---------------------------------------------------------------- attributes
 
@@ -189,7 +195,9 @@ class Module:
         """
         self._check_new_name("buffer", name, "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)")
+            raise TypeError(
+                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
+            )
         self._buffers[name] = hooks.on_registration(hooks.globals_.buffer_registration, self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -203,7 +211,9 @@ class Module:
         if param is not None:
             if not isinstance(param, Parameter):
                 expected = "torch.nn.Parameter or None"
-                raise TypeError(f"cannot assign '{typename(param)}' object to parameter '{name}' ({expected} required)")
+                raise TypeError(
+                    f"cannot assign '{typename(param)}' object to parameter '{name}' ({expected} required)"
+                )
             if param.grad_fn is not None:
                 raise ValueError(
                     f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
@@ -279,7 +289,7 @@ class Module:
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a dotted path."""
-        module, name, found = self._get_member(target)
+        _, name, found = self._get_member(target)
         if not isinstance(found, Parameter):
             raise AttributeError(f"`{name}` is not an nn.Parameter")
         return found
@@ -301,7 +311,11 @@ class Module:
     # ---------------------------------------------------------------- walking the tree
 
     def _named_members(
-        self, get_members: Callable[..., Any], prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+        self,
+        get_members: Callable[..., Any],
+        prefix: str = "",
+        recurse: bool = True,
+        remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
         if recurse:
@@ -363,7 +377,9 @@ class Module:
         yield prefix, self
         for name, module in self._modules.items():
             if module is not None:
-                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+                yield from module.named_modules(
+                    memo, f"{prefix}.{name}" if prefix else name, remove_duplicate
+                )
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """This module and all below, parents first."""
@@ -413,7 +429,7 @@ class Module:
             param.grad.zero_()
 
     def _apply(self: T, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> T:
-        """Replaces the data of every parameter, gradient and buffer by `fn` of it; a Parameter stays the same object."""
+        """Replaces the data of all parameters, gradients and buffers by `fn` of it; a Parameter keeps its identity."""
         if recurse:
             for module in self.children():
                 module._apply(fn)
@@ -439,7 +455,7 @@ class Module:
         Raises:
             TypeError: for a dtype that is neither floating point nor complex.
         """
-        device, dtype, non_blocking, memory_format = parse_to(*args, **kwargs)
+        device, dtype, non_blocking, _ = parse_to(*args, **kwargs)
         if dtype is not None:
             if not (dtype.is_floating_point or dtype.is_complex):
                 raise TypeError(
@@ -586,7 +602,11 @@ class Module:
         """(id, hook, takes kwargs, runs even after an error), process-wide ones first."""
         found = []
         for all_hooks, with_kwargs, always in (
-            (hooks.globals_.forward, hooks.globals_.forward_with_kwargs, hooks.globals_.forward_always_called),
+            (
+                hooks.globals_.forward,
+                hooks.globals_.forward_with_kwargs,
+                hooks.globals_.forward_always_called,
+            ),
             (self._forward_hooks, self._forward_hooks_with_kwargs, self._forward_hooks_always_called),
         ):
             found += [(i, hook, i in with_kwargs, i in always) for i, hook in all_hooks.items()]
@@ -646,7 +666,12 @@ class Module:
         return hooks.register(self._forward_pre_hooks, hook, marks, prepend)
 
     def register_forward_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
     ) -> RemovableHandle:
         """Calls ``hook(module, args, output)`` after `forward`; what it returns replaces the output.
 
@@ -660,8 +685,10 @@ class Module:
         marks += [self._forward_hooks_always_called] if always_call else []
         return hooks.register(self._forward_hooks, hook, marks, prepend)
 
-    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Calls ``hook(module, grad_output)`` before the inputs' gradients are computed; a returned tuple replaces it."""
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Calls ``hook(module, grad_output)`` before the inputs' gradients are computed; its result replaces it."""
         return hooks.register(self._backward_pre_hooks, hook, prepend=prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
@@ -701,11 +728,15 @@ class Module:
         return hooks.register(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls ``hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)`` before loading."""
+        """Calls ``hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors)`` first."""
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
-    def _register_load_state_dict_pre_hook(self, hook: Callable[..., Any], with_module: bool = False) -> RemovableHandle:
-        return hooks.register(self._load_state_dict_pre_hooks, WrappedHook(hook, self if with_module else None))
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
+        return hooks.register(
+            self._load_state_dict_pre_hooks, WrappedHook(hook, self if with_module else None)
+        )
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls ``hook(module, incompatible_keys)`` after loading; it may change the two lists in place."""
@@ -713,7 +744,9 @@ class Module:
 
     # ---------------------------------------------------------------- state dicts
 
-    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
+    def state_dict(
+        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> Any:
         """An ordered dict of all parameters and persistent buffers by dotted name.
 
         Args:
@@ -734,7 +767,9 @@ class Module:
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         _state_dict.save_own(self, destination, prefix, keep_vars)
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
         """Copies parameters and buffers from a state dict into this module and all below.
 
         Args:

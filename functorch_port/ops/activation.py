@@ -84,7 +84,9 @@ def _prelu_weight(input: Any, weight: Any) -> jax.Array:
             f"prelu: Type promoting not supported. Got {type_name(input)} and {type_name(weight)}"
         )
     if weight.ndim > 1:
-        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}"
+        )
     if weight.size == 1:
         return weight.reshape(())
     if input.ndim == 0:
@@ -205,7 +207,8 @@ def tanhshrink(input: Array):
     """``input - tanh(input)``."""
     if input.dtype == np.bool_:
         raise RuntimeError(
-            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use "
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are "
+            "trying to invert a mask, use "
             "the `~` or `logical_not()` operator instead."
         )
     return elementwise_float(lambda x: x - jnp.tanh(x), input)
@@ -218,7 +221,9 @@ def _inside(x: jax.Array, limit: float) -> jax.Array:
 @op(where="torch F")
 def hardshrink(input: Array, lambd: float = 0.5):
     """``input``, with 0 where ``|input| <= lambd``."""
-    return _floating("hardshrink_cpu", lambda x: jnp.where(_inside(x, lambd), jnp.zeros((), x.dtype), x), input)
+    return _floating(
+        "hardshrink_cpu", lambda x: jnp.where(_inside(x, lambd), jnp.zeros((), x.dtype), x), input
+    )
 
 
 @op(where="F")

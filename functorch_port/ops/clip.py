@@ -34,4 +34,6 @@ def scaled_to_norm(tensors: Arrays, total_norm: Array, max_norm: Scalar):
 @op("_limited", where="", differentiable=False)
 def limited(tensors: Arrays, limit: Scalar):
     """The tensors with every element in ``[-limit, limit]``."""
-    return tuple(jnp.clip(t, jnp.asarray(-limit).astype(t.dtype), jnp.asarray(limit).astype(t.dtype)) for t in tensors)
+    return tuple(
+        jnp.clip(t, jnp.asarray(-limit).astype(t.dtype), jnp.asarray(limit).astype(t.dtype)) for t in tensors
+    )

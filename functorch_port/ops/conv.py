@@ -25,7 +25,8 @@ def _per_dim(value: Ints, n: int, what: str) -> tuple[int, ...]:
         return values * n
     if len(values) != n:
         raise RuntimeError(
-            f"expected {what} to be a single integer value or a list of {n} values to match the convolution dimensions, "
+            f"expected {what} to be a single integer value or a list of {n} values to match the "
+            "convolution dimensions, "
             f"but got {what}={list(values)}"
         )
     return values
@@ -64,18 +65,22 @@ def _check_types(input: Any, weight: Any, bias: Any) -> None:
 
 def _type_word(x: Any) -> str:
     """The C++ name that PyTorch's message uses."""
-    return {"Half": "c10::Half", "BFloat16": "c10::BFloat16", "Long": "long long"}.get(type_name(x), type_name(x).lower())
+    return {"Half": "c10::Half", "BFloat16": "c10::BFloat16", "Long": "long long"}.get(
+        type_name(x), type_name(x).lower()
+    )
 
 
 def _check_shapes(name: str, input: Any, weight: Any, bias: Any, groups: int, n: int) -> None:
     if input.ndim not in (n + 1, n + 2):
         raise RuntimeError(
-            f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}"
+            f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input "
+            f"of size: {list(input.shape)}"
         )
     shape = list(weight.shape)
     if weight.ndim != n + 2:
         raise RuntimeError(
-            f"expected stride to be a single integer value or a list of {weight.ndim - 2} values to match the convolution "
+            f"expected stride to be a single integer value or a list of {weight.ndim - 2} values "
+            "to match the convolution "
             f"dimensions, but got stride={[1] * n}"
         )
     given = f"Given groups={groups}, "
@@ -85,7 +90,8 @@ def _check_shapes(name: str, input: Any, weight: Any, bias: Any, groups: int, n:
         )
     if shape[0] % groups:
         raise RuntimeError(
-            f"{given}expected weight to be divisible by {groups} at dimension 0, but got weight of size [{shape}] instead"
+            f"{given}expected weight to be divisible by {groups} at dimension 0, but got weight of "
+            f"size [{shape}] instead"
         )
     channels = input.shape[-n - 1]
     if channels != shape[1] * groups:
@@ -135,7 +141,15 @@ def _wants_one_more_row(x: Any, w: Any, pads: Any, stride: tuple[int, ...], grou
 
 
 def _convolve(
-    name: str, n: int, input: Any, weight: Any, bias: Any, stride: Ints, padding: Any, dilation: Ints, groups: int
+    name: str,
+    n: int,
+    input: Any,
+    weight: Any,
+    bias: Any,
+    stride: Ints,
+    padding: Any,
+    dilation: Ints,
+    groups: int,
 ) -> jax.Array:
     """The convolution over ``n`` spatial dimensions of a batch or of one example."""
     if groups <= 0:
@@ -161,7 +175,9 @@ def _convolve(
         return lax.conv_general_dilated(x, w, **how)
 
     if _wants_one_more_row(batched, weight, pads, strides, groups):
-        out = lax.platform_dependent(batched, weight, cpu=lambda x, w: _one_more_row(x, w, **how), default=plain)
+        out = lax.platform_dependent(
+            batched, weight, cpu=lambda x, w: _one_more_row(x, w, **how), default=plain
+        )
     else:
         out = plain(batched, weight)
     if bias is not None:
@@ -264,7 +280,9 @@ def linear_vector(input: Array, weight: Array):
     _check_dense(input, weight)
     rows, columns = numel(input.shape[:-1]), input.shape[-1]
     if columns != weight.shape[0]:
-        raise RuntimeError(f"size mismatch, got input ({rows}), mat ({rows}x{columns}), vec ({weight.shape[0]})")
+        raise RuntimeError(
+            f"size mismatch, got input ({rows}), mat ({rows}x{columns}), vec ({weight.shape[0]})"
+        )
     return lax.dot_general(input, weight, (((input.ndim - 1,), (0,)), ((), ())), precision=matmul_precision())
 
 
@@ -279,14 +297,19 @@ def bilinear(input1: Array, input2: Array, weight: Array, bias: Array | None = N
     for i, x in ((1, input1), (2, input2)):
         if x.shape[-1] != weight.shape[i]:
             raise RuntimeError(
-                f"bilinear(): input{i} size does not match weight size: got {x.shape[-1]} but expected {weight.shape[i]}"
+                f"bilinear(): input{i} size does not match weight size: got {x.shape[-1]} but expected "
+                f"{weight.shape[i]}"
             )
     if bias is not None and bias.shape[0] != weight.shape[0]:
         raise RuntimeError(
             f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected {weight.shape[0]}"
         )
     precision = matmul_precision()
-    half = lax.dot_general(input1, weight, (((input1.ndim - 1,), (1,)), ((), ())), precision=precision)  # (..., out, in2)
+    half = lax.dot_general(
+        input1, weight, (((input1.ndim - 1,), (1,)), ((), ())), precision=precision
+    )  # (..., out, in2)
     batch = tuple(range(input2.ndim - 1))
-    out = lax.dot_general(half, input2, (((half.ndim - 1,), (input2.ndim - 1,)), (batch, batch)), precision=precision)
+    out = lax.dot_general(
+        half, input2, (((half.ndim - 1,), (input2.ndim - 1,)), (batch, batch)), precision=precision
+    )
     return out if bias is None else out + bias

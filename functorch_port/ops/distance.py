@@ -40,7 +40,9 @@ def safe_norm(x: jax.Array, p: float, dim: Any, keepdims: bool = False) -> jax.A
     if p == 2:
         square = jnp.sum(x * x, dim, keepdims=keepdims)
         zero = square == 0
-        return jnp.where(zero, jnp.zeros((), x.dtype), jnp.sqrt(jnp.where(zero, jnp.ones((), x.dtype), square)))
+        return jnp.where(
+            zero, jnp.zeros((), x.dtype), jnp.sqrt(jnp.where(zero, jnp.ones((), x.dtype), square))
+        )
     if p == 1:
         return jnp.sum(size_of(x), dim, keepdims=keepdims)
     if p == float("inf"):

@@ -10,11 +10,11 @@ import numpy as np
 from jax import lax
 
 from functorch_port.core.registry import Array, op
-from functorch_port.ops._common import INT64, check_index_range, int32_if_small
+from functorch_port.ops._common import INT64, int32_if_small
 
 _TYPE_NAMES = {
-    "float32": "torch.FloatTensor", "float64": "torch.DoubleTensor", "float16": "torch.HalfTensor", "int16": "torch.ShortTensor",
-    "int8": "torch.CharTensor", "uint8": "torch.ByteTensor", "bool": "CPUBoolType", "bfloat16": "torch.BFloat16Tensor",
+    "float32": "torch.FloatTensor", "float64": "torch.DoubleTensor", "float16": "torch.HalfTensor",
+    "int16": "torch.ShortTensor", "int8": "torch.CharTensor", "uint8": "torch.ByteTensor", "bool": "CPUBoolType", "bfloat16": "torch.BFloat16Tensor",
 }  # fmt: skip
 
 

@@ -12,7 +12,14 @@ from jax import lax
 
 from functorch_port.core.promotion import promote
 from functorch_port.core.registry import Array, op
-from functorch_port.ops._common import broadcast_shapes, compute, int32_if_small, not_implemented, type_name, wide
+from functorch_port.ops._common import (
+    broadcast_shapes,
+    compute,
+    int32_if_small,
+    not_implemented,
+    type_name,
+    wide,
+)
 from functorch_port.ops.distance import cosine_of_loss, pairwise_distance, size_of
 
 
@@ -85,7 +92,9 @@ def _check_nll_shapes(input: Any, target: Any) -> None:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         if input.ndim == 2 and (target.ndim == 0 or input.shape[0] != target.shape[0]):
             found = target.shape[0] if target.ndim else 0
-            raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({found}).")
+            raise ValueError(
+                f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({found})."
+            )
         return
     if target.ndim and input.shape[0] != target.shape[0]:
         raise ValueError(
@@ -97,7 +106,9 @@ def _check_nll_shapes(input: Any, target: Any) -> None:
                 f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {target.ndim}"
             )
         if input.shape[2:] != target.shape[1:]:
-            raise RuntimeError(f"size mismatch (got input: {list(input.shape)} , target: {list(target.shape)}")
+            raise RuntimeError(
+                f"size mismatch (got input: {list(input.shape)} , target: {list(target.shape)}"
+            )
         return
     expected = [input.shape[0], *input.shape[2:]]
     if list(target.shape) != expected:
@@ -153,7 +164,11 @@ def _nll(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str
 
 @op("_nll_loss", where="", node="NllLossBackward0", edges=("input",), check=_check_targets)
 def nll_loss(
-    input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100, reduction: str = "mean"
+    input: Array,
+    target: Array,
+    weight: Array | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
 ):
     """Minus the input at the target's class, of log-probabilities of shape (N, C) or (C)."""
     return _nll(input, target, weight, ignore_index, reduction)
@@ -161,7 +176,11 @@ def nll_loss(
 
 @op("_nll_loss_nd", where="", node="NllLoss2DBackward0", edges=("input",), check=_check_targets)
 def nll_loss_nd(
-    input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100, reduction: str = "mean"
+    input: Array,
+    target: Array,
+    weight: Array | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
 ):
     """`nll_loss` for (N, C, d1, d2, ...)."""
     return _nll(input, target, weight, ignore_index, reduction)
@@ -169,7 +188,12 @@ def nll_loss_nd(
 
 @op("_nll_loss_smoothed", where="", node="AddBackward0", edges=("input",), check=_check_targets)
 def nll_loss_smoothed(
-    input: Array, target: Array, weight: Array | None, ignore_index: int, reduction: str, label_smoothing: float
+    input: Array,
+    target: Array,
+    weight: Array | None,
+    ignore_index: int,
+    reduction: str,
+    label_smoothing: float,
 ):
     """`nll_loss` mixed with the mean over all classes: cross entropy with smoothed labels, of log-probabilities."""
     sharp = _nll(input, target, weight, ignore_index, reduction)
@@ -197,7 +221,8 @@ def soft_cross_entropy(
     classes = input.shape[dim]
     if weight is not None and weight.shape != (classes,):
         raise RuntimeError(
-            f"cross_entropy: weight tensor should be defined either for all {classes} classes or no classes but got weight "
+            f"cross_entropy: weight tensor should be defined either for all {classes} classes or "
+            "no classes but got weight "
             f"tensor of shape: {list(weight.shape)}"
         )
     input, target = promote(input, target)
@@ -322,12 +347,18 @@ def binary_cross_entropy(input: Array, target: Array, weight: Array | None = Non
 
 @op("_binary_cross_entropy_with_logits", where="", node="BinaryCrossEntropyWithLogitsBackward0")
 def binary_cross_entropy_with_logits(
-    input: Array, target: Array, weight: Array | None = None, reduction: str = "mean", pos_weight: Array | None = None
+    input: Array,
+    target: Array,
+    weight: Array | None = None,
+    reduction: str = "mean",
+    pos_weight: Array | None = None,
 ):
     """`binary_cross_entropy` of ``sigmoid(input)``, without its loss of accuracy."""
     not_implemented("log_sigmoid_cpu", input, kinds="biuc")
     if target.dtype.kind in "biu":
-        raise RuntimeError(f"result type {type_name(input)} can't be cast to the desired output type {type_name(target)}")
+        raise RuntimeError(
+            f"result type {type_name(input)} can't be cast to the desired output type {type_name(target)}"
+        )
     input, target = promote(input, target)
     if pos_weight is not None:
         broadcast_shapes(pos_weight.shape, target.shape)
@@ -362,7 +393,9 @@ def soft_margin_loss(input: Array, target: Array, reduction: str = "mean"):
 
 
 @op("_multilabel_soft_margin_loss", where="", node="MeanBackward0")
-def multilabel_soft_margin_loss(input: Array, target: Array, weight: Array | None = None, reduction: str = "mean"):
+def multilabel_soft_margin_loss(
+    input: Array, target: Array, weight: Array | None = None, reduction: str = "mean"
+):
     """Binary cross entropy of logits, averaged over the classes (the last dimension)."""
     losses = target * jax.nn.softplus(-input) + (1 - target) * jax.nn.softplus(input)
     losses = losses if weight is None else losses * weight
@@ -384,7 +417,9 @@ def hinge_embedding_loss(input: Array, target: Array, margin: float = 1.0, reduc
 
 
 @op("_cosine_embedding_loss", where="", node="MeanBackward0")
-def cosine_embedding_loss(input1: Array, input2: Array, target: Array, margin: float = 0.0, reduction: str = "mean"):
+def cosine_embedding_loss(
+    input1: Array, input2: Array, target: Array, margin: float = 0.0, reduction: str = "mean"
+):
     """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
     if target.ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
@@ -396,12 +431,16 @@ def cosine_embedding_loss(input1: Array, input2: Array, target: Array, margin: f
         )
     cos = cosine_of_loss(input1, input2)
     zero = jnp.zeros((), cos.dtype)
-    losses = jnp.where(target == 1, 1 - cos, zero) + jnp.where(target == -1, _not_below_zero(cos - margin), zero)
+    losses = jnp.where(target == 1, 1 - cos, zero) + jnp.where(
+        target == -1, _not_below_zero(cos - margin), zero
+    )
     return _reduce(losses, reduction)
 
 
 @op("_margin_ranking_loss", where="", node="MeanBackward0")
-def margin_ranking_loss(input1: Array, input2: Array, target: Array, margin: float = 0.0, reduction: str = "mean"):
+def margin_ranking_loss(
+    input1: Array, input2: Array, target: Array, margin: float = 0.0, reduction: str = "mean"
+):
     """``max(0, -target * (input1 - input2) + margin)``."""
     broadcast_shapes(input1.shape, input2.shape, target.shape)
     input1, input2, target = promote(input1, input2, target)
@@ -437,9 +476,20 @@ def _check_multi_margin(input: Any, target: Any, **_: Any) -> None:
         raise RuntimeError("target out of range")
 
 
-@op("_multi_margin_loss", where="", node="MultiMarginLossBackward0", edges=("input",), check=_check_multi_margin)
+@op(
+    "_multi_margin_loss",
+    where="",
+    node="MultiMarginLossBackward0",
+    edges=("input",),
+    check=_check_multi_margin,
+)
 def multi_margin_loss(
-    input: Array, target: Array, p: int = 1, margin: float = 1.0, weight: Array | None = None, reduction: str = "mean"
+    input: Array,
+    target: Array,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Array | None = None,
+    reduction: str = "mean",
 ):
     """Mean over the other classes of ``max(0, margin - input[target] + input[other]) ** p``."""
     if p not in (1, 2):

@@ -101,7 +101,12 @@ def _moved(running: Any, batch: jax.Array, momentum: Any) -> jax.Array:
 
 @op("_batch_norm_eval", where="", node="NativeBatchNormBackward0", edges=("input", "weight", "bias"))
 def batch_norm_eval(
-    input: Array, running_mean: Array, running_var: Array, weight: Array | None, bias: Array | None, eps: float
+    input: Array,
+    running_mean: Array,
+    running_var: Array,
+    weight: Array | None,
+    bias: Array | None,
+    eps: float,
 ):
     """Normalized by the running statistics."""
     not_implemented("batch_norm", input, kinds="biu")
@@ -116,7 +121,9 @@ def batch_norm_eval(
 # layer norm and RMS norm: over the last dimensions
 
 
-def _check_normalized(name: str, input: Any, shape: tuple[int, ...], weight: Any, bias: Any = None) -> tuple[int, ...]:
+def _check_normalized(
+    name: str, input: Any, shape: tuple[int, ...], weight: Any, bias: Any = None
+) -> tuple[int, ...]:
     """The dimensions to normalize over."""
     listed = list(shape)
     if not shape:
@@ -166,7 +173,9 @@ def layer_norm(
 
 
 @op("rms_norm", where="torch F", node="MulBackward0")
-def rms_norm(input: Array, normalized_shape: tuple[int, ...], weight: Array | None = None, eps: float | None = None):
+def rms_norm(
+    input: Array, normalized_shape: tuple[int, ...], weight: Array | None = None, eps: float | None = None
+):
     """Divided by the root of the mean square over the last dimensions; ``eps`` defaults to that of the type."""
     dims = _check_normalized("rms_norm", input, tuple(normalized_shape), weight)
     not_implemented("rms_norm", input, kinds="biu")
@@ -201,7 +210,8 @@ def group_norm(
     for what, value in (("weight", weight), ("bias", bias)):
         if value is not None and value.shape != (shape[1],):
             raise RuntimeError(
-                f"Expected {what} to be a vector of size equal to the number of channels in input, but got {what} of shape "
+                f"Expected {what} to be a vector of size equal to the number of channels in input, but "
+                f"got {what} of shape "
                 f"{list(value.shape)} and input of shape {shape}"
             )
     not_implemented("GroupNormKernelImpl", input, kinds="biu")

@@ -18,7 +18,8 @@ def _by_dimension(name: str, ndim: int, pad: tuple[int, ...]) -> list[tuple[int,
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
     if len(pad) > 2 * ndim:
         raise RuntimeError(
-            f"Length of pad should be no more than twice the number of dimensions of the input. Pad length is {len(pad)} "
+            "Length of pad should be no more than twice the number of dimensions of the input. "
+            f"Pad length is {len(pad)} "
             f"while the input has {ndim} dimensions."
         )
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
@@ -33,7 +34,8 @@ def constant_pad_nd(input: Array, pad: tuple[int, ...], value: Scalar = 0):
         size = input.shape[dim] + low + high
         if size < 0:
             raise RuntimeError(
-                f"The input size {input.shape[dim]}, plus negative padding {low} and {high} resulted in a negative output "
+                f"The input size {input.shape[dim]}, plus negative padding {low} and {high} resulted "
+                "in a negative output "
                 f"size, which is invalid. Check dimension {dim} of your input."
             )
     return lax.pad(input, cast(value, input.dtype), [(low, high, 0) for low, high in pairs])
@@ -49,7 +51,8 @@ def _reflected(x: jax.Array, dim: int, low: int, high: int) -> jax.Array:
     size = x.shape[dim]
     if low >= size or high >= size:
         raise RuntimeError(
-            f"Argument #4: Padding size should be less than the corresponding input dimension, but got: padding ({low}, "
+            "Argument #4: Padding size should be less than the corresponding input dimension, but "
+            f"got: padding ({low}, "
             f"{high}) at dimension {dim} of input {list(x.shape)}"
         )
     x, low, high = _cut(x, dim, low, high)
@@ -60,7 +63,10 @@ def _reflected(x: jax.Array, dim: int, low: int, high: int) -> jax.Array:
 
 def _replicated(x: jax.Array, dim: int, low: int, high: int) -> jax.Array:
     x, low, high = _cut(x, dim, low, high)
-    first, last = lax.slice_in_dim(x, 0, 1, axis=dim), lax.slice_in_dim(x, x.shape[dim] - 1, x.shape[dim], axis=dim)
+    first, last = (
+        lax.slice_in_dim(x, 0, 1, axis=dim),
+        lax.slice_in_dim(x, x.shape[dim] - 1, x.shape[dim], axis=dim),
+    )
     return jnp.concatenate([jnp.repeat(first, low, dim), x, jnp.repeat(last, high, dim)], dim)
 
 
@@ -90,7 +96,8 @@ def _pad_op(mode: str, n: int, node: str) -> Any:
     def pad(input: Array, pad: tuple[int, ...]):
         if input.ndim not in (n + 1, n + 2):
             raise RuntimeError(
-                f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "
+                f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and "
+                "other non-zero dimensions "
                 f"for input, but got: {list(input.shape)}"
             )
         return _pad_with(mode, input, pad)

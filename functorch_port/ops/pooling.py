@@ -37,11 +37,15 @@ class Windows:
     @property
     def padded(self) -> tuple[tuple[int, int], ...]:
         """(low, high) padding that gives every window all of its taps; high is negative where the rest is unused."""
-        reach = [(o - 1) * s + (k - 1) * d + 1 for o, s, k, d in zip(self.out, self.stride, self.kernel, self.dilation, strict=True)]
+        reach = [
+            (o - 1) * s + (k - 1) * d + 1
+            for o, s, k, d in zip(self.out, self.stride, self.kernel, self.dilation, strict=True)
+        ]
         return tuple((p, r - p - n) for p, r, n in zip(self.padding, reach, self.sizes, strict=True))
 
     def taps(self, x: jax.Array, fill: Any) -> Iterator[tuple[tuple[int, ...], jax.Array]]:
-        """(offsets, that tap of every window) in row-major order; ``fill`` stands for what lies outside of the input."""
+        """(offsets, that tap of every window) in row-major order; ``fill`` stands for what "
+        "lies outside of the input."""
         n = len(self.kernel)
         config = [(0, 0, 0)] * (x.ndim - n) + [(low, high, 0) for low, high in self.padded]
         x = lax.pad(x, jnp.asarray(fill, x.dtype), config)
@@ -71,7 +75,14 @@ def _spread(name: str, what: str, value: Ints, n: int) -> tuple[int, ...]:
 
 
 def _windows(
-    name: str, x: Any, n: int, kernel: Ints, stride: Ints | None, padding: Ints, dilation: Ints, ceil_mode: bool
+    name: str,
+    x: Any,
+    n: int,
+    kernel: Ints,
+    stride: Ints | None,
+    padding: Ints,
+    dilation: Ints,
+    ceil_mode: bool,
 ) -> Windows:
     """Checks the arguments of a pooling and works out its windows."""
     _check_rank(name, x, n)
@@ -115,7 +126,11 @@ def _check_rank(name: str, x: Any, n: int) -> None:
 
 
 def _check_window(
-    name: str, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...], dilation: tuple[int, ...]
+    name: str,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
 ) -> None:
     if name == "max_pool1d":
         for what, values in (("kernel_size", kernel), ("stride", stride), ("dilation", dilation)):
@@ -158,7 +173,7 @@ def _lowest(dtype: Any) -> Any:
 
 def _beats(tap: jax.Array, best: jax.Array) -> jax.Array:
     """The first of equal values wins; nan wins over everything."""
-    return (tap > best) | (tap != tap)  # noqa: PLR0124
+    return (tap > best) | (tap != tap)
 
 
 def _max_of_taps(x: jax.Array, windows: Windows) -> jax.Array:
@@ -184,7 +199,11 @@ def _max_by_window(x: jax.Array, windows: Windows) -> jax.Array:
 
 
 def _max_pool(x: Any, windows: Windows) -> jax.Array:
-    if x.dtype.kind not in "fV" or any(d != 1 for d in windows.dilation) or any(high < 0 for _, high in windows.padded):
+    if (
+        x.dtype.kind not in "fV"
+        or any(d != 1 for d in windows.dilation)
+        or any(high < 0 for _, high in windows.padded)
+    ):
         return _max_of_taps(x, windows)
     return lax.platform_dependent(
         x, tpu=lambda x: _max_by_window(x, windows), default=lambda x: _max_of_taps(x, windows)
@@ -209,7 +228,11 @@ def _positions(windows: Windows, offsets: tuple[int, ...]) -> np.ndarray:
     """Flat input position of one tap of every window; -1 in the padding."""
     flat, inside = np.zeros((), np.int32), np.ones((), bool)
     for dim, offset in enumerate(offsets):
-        line = np.arange(windows.out[dim]) * windows.stride[dim] - windows.padding[dim] + offset * windows.dilation[dim]
+        line = (
+            np.arange(windows.out[dim]) * windows.stride[dim]
+            - windows.padding[dim]
+            + offset * windows.dilation[dim]
+        )
         shape = [1] * len(offsets)
         shape[dim] = -1
         line = line.reshape(shape)
@@ -246,7 +269,9 @@ def _max_pool_op(n: int) -> Any:
         not_implemented(name, input, kinds="bc")
         return _max_pool_with_indices(input, windows)
 
-    values.__doc__ = f"Maximum over windows of {n} spatial dimension{'s' * (n > 1)}; gradients go to the first maximum."
+    values.__doc__ = (
+        f"Maximum over windows of {n} spatial dimension{'s' * (n > 1)}; gradients go to the first maximum."
+    )
     with_indices.__doc__ = f"`{name}` and the positions of the maxima."
     values.__name__, with_indices.__name__ = name, f"{name}_with_indices"
     return (
@@ -321,7 +346,11 @@ def _avg_pool_op(n: int) -> Any:
     chosen = pool1d if n == 1 else pool
     chosen.__doc__ = f"Average over windows of {n} spatial dimension{'s' * (n > 1)}."
     chosen.__name__ = name
-    return op(name, where="torch F" if n == 1 else "F", node="SqueezeBackward1" if n == 1 else f"AvgPool{n}DBackward0")(chosen)
+    return op(
+        name,
+        where="torch F" if n == 1 else "F",
+        node="SqueezeBackward1" if n == 1 else f"AvgPool{n}DBackward0",
+    )(chosen)
 
 
 avg_pool1d, avg_pool2d, avg_pool3d = _avg_pool_op(1), _avg_pool_op(2), _avg_pool_op(3)
@@ -376,7 +405,9 @@ def _adaptive_avg(x: Any, sizes: tuple[int, ...]) -> jax.Array:
         if out and size % out == 0:
             x = x.reshape(*x.shape[:dim], out, size // out, *x.shape[dim + 1 :]).mean(dim + 1)
         else:
-            moved = jnp.tensordot(x, _averaging_matrix(size, out, x.dtype).T, (dim, 0), precision=lax.Precision.HIGHEST)
+            moved = jnp.tensordot(
+                x, _averaging_matrix(size, out, x.dtype).T, (dim, 0), precision=lax.Precision.HIGHEST
+            )
             x = jnp.moveaxis(moved, -1, dim)
     return x.astype(dtype)
 
@@ -395,7 +426,11 @@ def _adaptive_avg_op(n: int) -> Any:
     return op(name, where="torch F" if n == 1 else "F", node=node)(pool)
 
 
-adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = _adaptive_avg_op(1), _adaptive_avg_op(2), _adaptive_avg_op(3)
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (
+    _adaptive_avg_op(1),
+    _adaptive_avg_op(2),
+    _adaptive_avg_op(3),
+)
 
 
 def _adaptive_max(x: Any, sizes: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
@@ -410,7 +445,11 @@ def _adaptive_max(x: Any, sizes: tuple[int, ...]) -> tuple[jax.Array, jax.Array]
         lines = [start + np.minimum(o, length - 1) for (start, length), o in zip(bins, offsets, strict=True)]
         grid = np.ix_(*lines)
         tap = x[(..., *grid)]
-        flat = np.ravel_multi_index(np.broadcast_arrays(*grid), spatial).astype(np.int32) if all(sizes) else np.zeros(sizes, np.int32)
+        flat = (
+            np.ravel_multi_index(np.broadcast_arrays(*grid), spatial).astype(np.int32)
+            if all(sizes)
+            else np.zeros(sizes, np.int32)
+        )
         if best is None:
             best, index = tap, jnp.broadcast_to(flat, tap.shape)
         else:
@@ -427,10 +466,14 @@ def _adaptive_max_op(n: int) -> Any:
         not_implemented(name if n > 1 else "adaptive_max_pool2d", input, kinds="biuc")
         return _adaptive_max(input, sizes)
 
-    pool.__doc__ = f"Maxima over as many windows of {n} spatial dimension{'s' * (n > 1)} as asked for, and their positions."
+    pool.__doc__ = f"Maxima, and their positions, over as many {n}-dimensional windows as asked for."
     pool.__name__ = f"{name}_with_indices"
     node = "SqueezeBackward1" if n == 1 else f"AdaptiveMaxPool{n}DBackward0"
     return op(f"{name}_with_indices", where="F", node=node)(pool)
 
 
-adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = _adaptive_max_op(1), _adaptive_max_op(2), _adaptive_max_op(3)
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (
+    _adaptive_max_op(1),
+    _adaptive_max_op(2),
+    _adaptive_max_op(3),
+)

@@ -12,7 +12,14 @@ def test_sequential():
         nn = T.nn
         make = lambda: nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Tanh())  # noqa: E731
         m = make()
-        out = [repr(m), len(m), type(m[1]).__name__, type(m[-1]).__name__, repr(m[1:]), [type(c).__name__ for c in m]]
+        out = [
+            repr(m),
+            len(m),
+            type(m[1]).__name__,
+            type(m[-1]).__name__,
+            repr(m[1:]),
+            [type(c).__name__ for c in m],
+        ]
         m[1] = nn.Sigmoid()
         del m[0]
         out += [repr(m), list(m._modules)]
@@ -20,7 +27,12 @@ def test_sequential():
         del m[::2]
         out.append(repr(m))
         m = make()
-        out += [repr(m.append(nn.GELU())), repr(m.insert(1, nn.ELU())), repr(m.insert(-1, nn.SELU())), repr(m.extend([nn.Mish()]))]
+        out += [
+            repr(m.append(nn.GELU())),
+            repr(m.insert(1, nn.ELU())),
+            repr(m.insert(-1, nn.SELU())),
+            repr(m.extend([nn.Mish()])),
+        ]
         out += [repr(m.pop(0)), repr(m.pop(-1)), repr(m)]
         m = make()
         out += [repr(m + make()), repr(m * 2), repr(2 * m)]
@@ -28,7 +40,13 @@ def test_sequential():
         m *= 2
         out += [repr(m), list(m.state_dict())]
         named = nn.Sequential(OrderedDict([("a", nn.ReLU()), ("b", nn.Tanh())]))
-        out += [repr(named), repr(named[:1]), named.a is named[0], repr(named(T.tensor([-1.0, 0.0]))), repr(nn.Sequential())]
+        out += [
+            repr(named),
+            repr(named[:1]),
+            named.a is named[0],
+            repr(named(T.tensor([-1.0, 0.0]))),
+            repr(nn.Sequential()),
+        ]
         del named[0]
         out += [repr(named), "0" in dir(named), [n for n in dir(m) if n.isdigit()]]
         return out
@@ -63,7 +81,14 @@ def test_module_list():
         nn = T.nn
         make = lambda: nn.ModuleList([nn.Linear(2, 2), nn.ReLU(), nn.ReLU(), nn.ReLU(), nn.Tanh()])  # noqa: E731
         m = make()
-        out = [repr(m), len(m), repr(m[1:3]), repr(m[-1]), [type(c).__name__ for c in m], list(m.state_dict())]
+        out = [
+            repr(m),
+            len(m),
+            repr(m[1:3]),
+            repr(m[-1]),
+            [type(c).__name__ for c in m],
+            list(m.state_dict()),
+        ]
         m[0] = nn.Sigmoid()
         m.insert(1, nn.GELU())
         out.append(repr(m))
@@ -138,10 +163,23 @@ def test_parameter_list():
         m = nn.ParameterList([nn.Parameter(T.ones(2)), T.zeros(2, 3), "text", 5])
         m.append(T.ones(1, requires_grad=True) if False else T.ones(1))
         m += [nn.Parameter(T.ones(1, dtype=T.float64), requires_grad=False)]
-        out = [repr(m), len(m), type(m[1]).__name__, m[2], [type(v).__name__ for v in m], list(m.state_dict())]
+        out = [
+            repr(m),
+            len(m),
+            type(m[1]).__name__,
+            m[2],
+            [type(v).__name__ for v in m],
+            list(m.state_dict()),
+        ]
         m[0] = T.zeros(4)
         m[-1] = T.zeros(5)
-        out += [repr(m), repr(m[1:3]), [n for n, _ in m.named_parameters()], repr(nn.ParameterList()), [n for n in dir(m) if n.isdigit()]]
+        out += [
+            repr(m),
+            repr(m[1:3]),
+            [n for n, _ in m.named_parameters()],
+            repr(nn.ParameterList()),
+            [n for n in dir(m) if n.isdigit()],
+        ]
         return out
 
     same(program)
@@ -150,7 +188,9 @@ def test_parameter_list():
 def test_parameter_list_errors():
     def program(T):
         m = T.nn.ParameterList([T.ones(1)])
-        return tries(lambda: m[1], lambda: m[-2], lambda: m.extend(3), lambda: m.extend(T.ones(2)), lambda: m(1))
+        return tries(
+            lambda: m[1], lambda: m[-2], lambda: m.extend(3), lambda: m.extend(T.ones(2)), lambda: m(1)
+        )
 
     same(program)
 
@@ -159,7 +199,15 @@ def test_parameter_dict():
     def program(T):
         nn = T.nn
         m = nn.ParameterDict({"b": T.ones(2), "a": nn.Parameter(T.zeros(1, 2)), "c": 3})
-        out = [repr(m), list(m), len(m), "a" in m, list(m.keys()), [k for k, _ in m.items()], [type(v).__name__ for v in m.values()]]
+        out = [
+            repr(m),
+            list(m),
+            len(m),
+            "a" in m,
+            list(m.keys()),
+            [k for k, _ in m.items()],
+            [type(v).__name__ for v in m.values()],
+        ]
         m["d"] = T.ones(3)
         m.update(OrderedDict(z=T.ones(1), y=T.ones(1)))
         m.update([("q", T.ones(1)), ["r", T.ones(2)]])

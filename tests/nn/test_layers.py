@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from compare import sample, same, to_ours
+from compare import same, sample, to_ours
 from nn_programs import same as same_program
 from nn_programs import tries
 from twins import plain
@@ -71,7 +71,8 @@ LAYERS = {
     **{f"{n}()": (ROW,) for n in (
         "ReLU ReLU6 LeakyReLU PReLU ELU SELU CELU GELU SiLU Mish Sigmoid Tanh Softplus Softsign Hardtanh Hardswish "
         "LogSigmoid GLU Tanhshrink Hardshrink Softshrink").split()},
-    **{f"{n}(inplace=True)": (ROW,) for n in "ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish Hardtanh Hardswish Hardsigmoid".split()},
+    **{f"{n}(inplace=True)": (ROW,) for n in (
+        "ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish Hardtanh Hardswish Hardsigmoid").split()},
     "LeakyReLU(0.2)": (ROW,),
     "PReLU(4, 0.1)": (ROW,),
     "GELU('tanh')": (ROW,),
@@ -115,23 +116,57 @@ LAYERS = {
 }  # fmt: skip
 
 TEXTS = [
-    "Dropout()", "Dropout2d(0.2, inplace=True)", "Dropout1d()", "Dropout3d()", "AlphaDropout()", "FeatureAlphaDropout(0.1)",
-    "RReLU()", "RReLU(0.1, 0.2, True)", "Softmax()", "LogSoftmax()", "Softmin()", "Hardsigmoid()",
+    "Dropout()",
+    "Dropout2d(0.2, inplace=True)",
+    "Dropout1d()",
+    "Dropout3d()",
+    "AlphaDropout()",
+    "FeatureAlphaDropout(0.1)",
+    "RReLU()",
+    "RReLU(0.1, 0.2, True)",
+    "Softmax()",
+    "LogSoftmax()",
+    "Softmin()",
+    "Hardsigmoid()",
     "Embedding(3, 4, padding_idx=1, max_norm=1.0, norm_type=1, scale_grad_by_freq=True, sparse=True)",
-    "CrossEntropyLoss(weight=torch.ones(2))", "BCEWithLogitsLoss(pos_weight=torch.ones(2))", "BCELoss(torch.ones(2))",
+    "CrossEntropyLoss(weight=torch.ones(2))",
+    "BCEWithLogitsLoss(pos_weight=torch.ones(2))",
+    "BCELoss(torch.ones(2))",
     "TripletMarginWithDistanceLoss()",
-]  # fmt: skip
+]
 
 WRONG = [
-    "Conv2d(3, 4, 3, groups=2)", "Conv2d(4, 3, 3, groups=2)", "Conv2d(3, 4, 3, groups=0)", "Conv2d(3, 4, 3, padding='same', stride=2)",
-    "Dropout(2)", "Dropout(-0.1)", "Embedding(3, 4, padding_idx=3)", "Embedding(3, 4, padding_idx=-4)", "GroupNorm(3, 4)",
-    "BatchNorm2d(3)(torch.ones(2, 3))", "BatchNorm1d(3)(torch.ones(2, 3, 2, 2))", "BatchNorm3d(3)(torch.ones(2, 3, 2, 2))",
-    "Bilinear(0, 1, 1)", "Unflatten(1, 3)", "Unflatten(1, (3.0,))", "Hardtanh(1, 0)", "Linear(2, -1)",
-    "Embedding.from_pretrained(torch.ones(3))", "Embedding(3, 4, _weight=torch.ones(2, 4))", "TripletMarginLoss(margin=-1)",
-    "RReLU(0.5, 0.1)(torch.ones(2))", "MultiMarginLoss(p=3)", "MultiMarginLoss(weight=torch.ones(2, 2))",
-    "Softmax2d()(torch.ones(2))", "Linear(2, 3)(torch.ones(2, 4))", "Linear(2, 3)(1)", "Conv2d(3, 4, 3)(torch.ones(1, 2, 5, 5))",
-    "Embedding(3, 4)(torch.tensor([3]))", "Linear(2, 3, dtype=torch.float64)(torch.ones(2))", "Dropout2d()(torch.ones(2))",
-]  # fmt: skip
+    "Conv2d(3, 4, 3, groups=2)",
+    "Conv2d(4, 3, 3, groups=2)",
+    "Conv2d(3, 4, 3, groups=0)",
+    "Conv2d(3, 4, 3, padding='same', stride=2)",
+    "Dropout(2)",
+    "Dropout(-0.1)",
+    "Embedding(3, 4, padding_idx=3)",
+    "Embedding(3, 4, padding_idx=-4)",
+    "GroupNorm(3, 4)",
+    "BatchNorm2d(3)(torch.ones(2, 3))",
+    "BatchNorm1d(3)(torch.ones(2, 3, 2, 2))",
+    "BatchNorm3d(3)(torch.ones(2, 3, 2, 2))",
+    "Bilinear(0, 1, 1)",
+    "Unflatten(1, 3)",
+    "Unflatten(1, (3.0,))",
+    "Hardtanh(1, 0)",
+    "Linear(2, -1)",
+    "Embedding.from_pretrained(torch.ones(3))",
+    "Embedding(3, 4, _weight=torch.ones(2, 4))",
+    "TripletMarginLoss(margin=-1)",
+    "RReLU(0.5, 0.1)(torch.ones(2))",
+    "MultiMarginLoss(p=3)",
+    "MultiMarginLoss(weight=torch.ones(2, 2))",
+    "Softmax2d()(torch.ones(2))",
+    "Linear(2, 3)(torch.ones(2, 4))",
+    "Linear(2, 3)(1)",
+    "Conv2d(3, 4, 3)(torch.ones(1, 2, 5, 5))",
+    "Embedding(3, 4)(torch.tensor([3]))",
+    "Linear(2, 3, dtype=torch.float64)(torch.ones(2))",
+    "Dropout2d()(torch.ones(2))",
+]
 
 
 def build(T, text):
@@ -179,7 +214,9 @@ def test_forward_and_gradients(text, dtype):
     ours.load_state_dict(to_ours(dict(theirs.state_dict())))
     inputs = leaves(LAYERS[text], dtype)
     mine = to_ours(inputs)
-    tol = 2e-11 if dtype is torch.float64 else 1e-5  # float32: sums and functions are rounded in another order
+    tol = (
+        2e-11 if dtype is torch.float64 else 1e-5
+    )  # float32: sums and functions are rounded in another order
     if "ardsigmoid" in text:
         tol = max(tol, 1e-7)  # torch's own 1/6 is rounded to float32
     for _ in range(2 if "BatchNorm" in text else 1):
@@ -218,7 +255,9 @@ def test_messages_with_sets():
 
 
 @pytest.mark.parametrize("shape", [(6,), (3, 4), (2, 3, 4), (2, 3, 4, 2), (2, 3, 2, 2, 2)], ids=str)
-@pytest.mark.parametrize("name", ["dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"])
+@pytest.mark.parametrize(
+    "name", ["dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"]
+)
 def test_dropout_draws_as_torch(name, shape):
     def program(T):
         T.manual_seed(5)
@@ -243,14 +282,28 @@ def test_dropout_at_the_edges():
         T.manual_seed(0)
         base = T.ones(4)
         return [
-            rounded(F.dropout(x, 0.0)), F.dropout(x, 0.0) is x, rounded(F.dropout(x, 1.0)), F.dropout(x, 0.5, False) is x,
-            rounded(F.alpha_dropout(x, 1.0, True)), F.dropout(base, 0.5, inplace=True) is base, rounded(base), base._version,
-            tries(lambda: F.dropout(x, 2.0), lambda: F.dropout(x, -0.5), lambda: F.dropout(x, inplace=True),
-                  lambda: F.dropout([1.0]), lambda: F.alpha_dropout(x, 1.5, True)),
-            type(F.dropout(x * 1, 0.5, inplace=True).grad_fn).__name__, rounded(T.rand(1)),
-            [type(getattr(F, n)(T.ones(1, 2, 3, 1, requires_grad=True), training=True).grad_fn).__name__
-             for n in ("dropout", "dropout2d", "alpha_dropout", "feature_alpha_dropout")],
-        ]  # fmt: skip
+            rounded(F.dropout(x, 0.0)),
+            F.dropout(x, 0.0) is x,
+            rounded(F.dropout(x, 1.0)),
+            F.dropout(x, 0.5, False) is x,
+            rounded(F.alpha_dropout(x, 1.0, True)),
+            F.dropout(base, 0.5, inplace=True) is base,
+            rounded(base),
+            base._version,
+            tries(
+                lambda: F.dropout(x, 2.0),
+                lambda: F.dropout(x, -0.5),
+                lambda: F.dropout(x, inplace=True),
+                lambda: F.dropout([1.0]),
+                lambda: F.alpha_dropout(x, 1.5, True),
+            ),
+            type(F.dropout(x * 1, 0.5, inplace=True).grad_fn).__name__,
+            rounded(T.rand(1)),
+            [
+                type(getattr(F, n)(T.ones(1, 2, 3, 1, requires_grad=True), training=True).grad_fn).__name__
+                for n in ("dropout", "dropout2d", "alpha_dropout", "feature_alpha_dropout")
+            ],
+        ]
 
     same_program(program)
 
@@ -315,7 +368,14 @@ def test_embedding_renorm_and_padding():
         y = m(index)
         y.sum().backward()
         frozen = T.nn.Embedding.from_pretrained(T.arange(6.0).view(3, 2), padding_idx=0)
-        return rounded(m.weight), rounded(y), rounded(m.weight.grad), frozen.weight.requires_grad, repr(frozen), plain(frozen(T.tensor([2])))
+        return (
+            rounded(m.weight),
+            rounded(y),
+            rounded(m.weight.grad),
+            frozen.weight.requires_grad,
+            repr(frozen),
+            plain(frozen(T.tensor([2]))),
+        )
 
     same_program(program)
 
@@ -323,8 +383,14 @@ def test_embedding_renorm_and_padding():
 def test_factory_arguments():
     def program(T):
         nn = T.nn
-        made = [nn.Linear(2, 3, dtype=T.float64), nn.Conv2d(1, 2, 3, device="cpu", dtype=T.float64), nn.BatchNorm1d(2, dtype=T.float64),
-                nn.LayerNorm(2, dtype=T.float64), nn.Embedding(2, 2, dtype=T.float64), nn.PReLU(dtype=T.float64)]  # fmt: skip
+        made = [
+            nn.Linear(2, 3, dtype=T.float64),
+            nn.Conv2d(1, 2, 3, device="cpu", dtype=T.float64),
+            nn.BatchNorm1d(2, dtype=T.float64),
+            nn.LayerNorm(2, dtype=T.float64),
+            nn.Embedding(2, 2, dtype=T.float64),
+            nn.PReLU(dtype=T.float64),
+        ]
         return [[str(t.dtype) for t in m.state_dict().values()] for m in made]
 
     same_program(program)
@@ -350,11 +416,20 @@ def test_warnings():
         nn, F = T.nn, T.nn.functional
         a, b = T.ones(2, 3), T.ones(3)
         return [
-            float(F.mse_loss(a, b)), float(F.l1_loss(a, b)), float(F.smooth_l1_loss(a, b)), float(F.huber_loss(a, b)),
-            nn.MSELoss(size_average=False).reduction, nn.MSELoss(reduce=False).reduction, nn.CrossEntropyLoss(size_average=True).reduction,
-            float(F.nll_loss(a, T.tensor([0, 1]), size_average=False)), round(float(F.kl_div(a, a)), 4),
-            rounded(F.softmax(a)), rounded(nn.Softmax()(a)), rounded(nn.LogSoftmax()(b)), repr(nn.Hardtanh(min_value=-2, max_value=3)),
-        ]  # fmt: skip
+            float(F.mse_loss(a, b)),
+            float(F.l1_loss(a, b)),
+            float(F.smooth_l1_loss(a, b)),
+            float(F.huber_loss(a, b)),
+            nn.MSELoss(size_average=False).reduction,
+            nn.MSELoss(reduce=False).reduction,
+            nn.CrossEntropyLoss(size_average=True).reduction,
+            float(F.nll_loss(a, T.tensor([0, 1]), size_average=False)),
+            round(float(F.kl_div(a, a)), 4),
+            rounded(F.softmax(a)),
+            rounded(nn.Softmax()(a)),
+            rounded(nn.LogSoftmax()(b)),
+            repr(nn.Hardtanh(min_value=-2, max_value=3)),
+        ]
 
     same_program(program)
 

@@ -15,7 +15,6 @@ from twins import plain
 
 import functorch_port as ft
 
-
 # ---------------------------------------------------------------- structure
 
 
@@ -33,7 +32,12 @@ def test_walks_and_repr():
             "all modules": [n for n, _ in m.named_modules(remove_duplicate=False)],
             "prefixed": [n for n, _ in m.named_modules(prefix="x")],
             "children": [n for n, _ in m.named_children()],
-            "counts": (len(list(m.parameters())), len(list(m.modules())), len(list(m.children())), len(list(m.buffers()))),
+            "counts": (
+                len(list(m.parameters())),
+                len(list(m.modules())),
+                len(list(m.children())),
+                len(list(m.buffers())),
+            ),
             "keys": list(m.state_dict()),
             "meta": dict(m.state_dict()._metadata),
             "prefix": list(m.state_dict(prefix="a.")),
@@ -220,7 +224,9 @@ def test_forward_hooks_in_order():
         m = Scale()
         handles = [
             m.register_forward_pre_hook(_logging(log, "pre 1")),
-            m.register_forward_pre_hook(_logging(log, "pre kw", lambda a, k: (a, {"by": 3.0})), with_kwargs=True),
+            m.register_forward_pre_hook(
+                _logging(log, "pre kw", lambda a, k: (a, {"by": 3.0})), with_kwargs=True
+            ),
             m.register_forward_pre_hook(_logging(log, "pre first", lambda a: a[0] + 1), prepend=True),
             m.register_forward_hook(_logging(log, "post 1")),
             m.register_forward_hook(_logging(log, "post kw", lambda a, k, out: out + 1), with_kwargs=True),
@@ -239,7 +245,15 @@ def test_forward_hooks_in_order():
                 h.remove()
         log.append("bare")
         third = m(T.tensor([1.0])).tolist()
-        return log, first, second, third, len(m._forward_hooks), len(m._forward_pre_hooks), len(m._forward_hooks_with_kwargs)
+        return (
+            log,
+            first,
+            second,
+            third,
+            len(m._forward_hooks),
+            len(m._forward_pre_hooks),
+            len(m._forward_hooks_with_kwargs),
+        )
 
     same(program)
 
@@ -385,10 +399,16 @@ def test_registration_hooks():
         log = []
         glob = __import__(f"{T.__name__}.nn.modules.module", fromlist=["x"])
         handles = [
-            glob.register_module_parameter_registration_hook(lambda m, n, p: log.append(("param", type(m).__name__, n))),
-            glob.register_module_buffer_registration_hook(lambda m, n, b: log.append(("buffer", type(m).__name__, n))),
+            glob.register_module_parameter_registration_hook(
+                lambda m, n, p: log.append(("param", type(m).__name__, n))
+            ),
+            glob.register_module_buffer_registration_hook(
+                lambda m, n, b: log.append(("buffer", type(m).__name__, n))
+            ),
             glob.register_module_module_registration_hook(
-                lambda m, n, c: log.append(("module", type(m).__name__, n)) or (T.nn.Tanh() if n == "act" else None)
+                lambda m, n, c: (
+                    log.append(("module", type(m).__name__, n)) or (T.nn.Tanh() if n == "act" else None)
+                )
             ),
         ]
         try:
@@ -420,7 +440,11 @@ def test_state_dict_round_trip():
     def program(T):
         m = net(T)
         state = m.state_dict()
-        shares = state["w"].data_ptr() == m.w.data_ptr(), state["w"].requires_grad, m.state_dict(keep_vars=True)["w"] is m.w
+        shares = (
+            state["w"].data_ptr() == m.w.data_ptr(),
+            state["w"].requires_grad,
+            m.state_dict(keep_vars=True)["w"] is m.w,
+        )
         other = net(T)
         with T.no_grad():
             for p in other.parameters():
@@ -509,7 +533,9 @@ def test_old_batch_norm_state():
         del state["num_batches_tracked"]
         with_version = tries(lambda: str(m.load_state_dict(state)))
         state._metadata[""]["version"] = 1
-        return with_version, tries(lambda: str(m.load_state_dict(state)), lambda: str(m.load_state_dict(dict(state))))
+        return with_version, tries(
+            lambda: str(m.load_state_dict(state)), lambda: str(m.load_state_dict(dict(state)))
+        )
 
     same(program)
 
@@ -620,9 +646,17 @@ def test_conversions_keep_identity():
         out.append(all(dict(m.named_parameters())[n] is p for n, p in params.items()))
         out.append([dict(m.named_buffers())[n] is b for n, b in buffers.items()])
         out.append(str(m.first.lin.weight.grad.dtype))
-        for change in (lambda: m.half(), lambda: m.bfloat16(), lambda: m.float(), lambda: m.to(T.float64),
-                       lambda: m.to("cpu"), lambda: m.to(device="cpu", dtype=T.float32), lambda: m.to(T.ones(1).double()),
-                       lambda: m.type(T.float32), lambda: m.cpu()):  # fmt: skip
+        for change in (
+            lambda: m.half(),
+            lambda: m.bfloat16(),
+            lambda: m.float(),
+            lambda: m.to(T.float64),
+            lambda: m.to("cpu"),
+            lambda: m.to(device="cpu", dtype=T.float32),
+            lambda: m.to(T.ones(1).double()),
+            lambda: m.type(T.float32),
+            lambda: m.cpu(),
+        ):
             change()
             out.append((str(m.w.dtype), str(m.named["norm"].num_batches_tracked.dtype)))
         return out
@@ -680,7 +714,10 @@ def test_deepcopy_and_pickle():
     def program(T):
         m = net(T)
         out = []
-        for twin in (copy.deepcopy(m), pickle.loads(pickle.dumps(T.nn.Sequential(T.nn.Linear(2, 2), T.nn.BatchNorm1d(2))))):
+        for twin in (
+            copy.deepcopy(m),
+            pickle.loads(pickle.dumps(T.nn.Sequential(T.nn.Linear(2, 2), T.nn.BatchNorm1d(2)))),
+        ):
             out.append((repr(twin), list(twin.state_dict()), [p.requires_grad for p in twin.parameters()],
                         [type(p).__name__ for p in twin.parameters()]))  # fmt: skip
         twin = copy.deepcopy(m)
@@ -721,14 +758,28 @@ def test_parameter():
             repr(p),
             repr(Parameter(T.zeros(1), requires_grad=False)),
             repr(Parameter()),
-            isinstance(p, T.Tensor), isinstance(p, Parameter), p.is_leaf, p.requires_grad,
-            type(p * 2).__name__, type(p.detach()).__name__, type(p.data).__name__,
-            type(twin).__name__, twin.requires_grad, repr(back),
-            isinstance(b, Buffer), isinstance(b, Parameter), type(b).__name__, b.persistent, isinstance(T.ones(1), Buffer),
+            isinstance(p, T.Tensor),
+            isinstance(p, Parameter),
+            p.is_leaf,
+            p.requires_grad,
+            type(p * 2).__name__,
+            type(p.detach()).__name__,
+            type(p.data).__name__,
+            type(twin).__name__,
+            twin.requires_grad,
+            repr(back),
+            isinstance(b, Buffer),
+            isinstance(b, Parameter),
+            type(b).__name__,
+            b.persistent,
+            isinstance(T.ones(1), Buffer),
             isinstance(copy.deepcopy(b), Buffer),
-            tries(lambda: Parameter(T.ones(1, dtype=T.int64)), lambda: Parameter([1.0]),
-                  lambda: repr(Parameter(T.ones(1, dtype=T.int64), requires_grad=False))),
-        ]  # fmt: skip
+            tries(
+                lambda: Parameter(T.ones(1, dtype=T.int64)),
+                lambda: Parameter([1.0]),
+                lambda: repr(Parameter(T.ones(1, dtype=T.int64), requires_grad=False)),
+            ),
+        ]
 
     same(program)
 

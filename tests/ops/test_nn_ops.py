@@ -1,4 +1,4 @@
-"""Operations of `nn.functional` against torch: values, types, gradients at edges and ties, second derivatives, errors."""
+"""Operations of `nn.functional` against torch: values, types, gradients at ties, second derivatives, errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from compare import _fresh, _leaves, case, check_case, resolve, same, sample, to
 
 import functorch_port as ft
 
-f32, f64, f16, bf16, i64, i32 = torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32
+f32, f64, f16, bf16, i64, i32 = (
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.int64,
+    torch.int32,
+)
 T = torch.tensor
 nan, inf = math.nan, math.inf
 
@@ -41,8 +48,14 @@ TOL = {"hardsigmoid": 1e-7}
 
 activations = [
     *(F(n, x, _tol=TOL.get(n)) for n in PLAIN for x in (X, EDGE)),
-    *(F(n, sample(40, dtype=f32, low=-6, high=6), _tol=4e-6) for n in PLAIN),  # erf and tanh differ in the last bits
-    *(F(n, sample(40, dtype=d, low=-6, high=6), _grad=False, _tol=t) for n in PLAIN for d, t in ((bf16, 8e-3), (f16, 1e-3))),
+    *(
+        F(n, sample(40, dtype=f32, low=-6, high=6), _tol=4e-6) for n in PLAIN
+    ),  # erf and tanh differ in the last bits
+    *(
+        F(n, sample(40, dtype=d, low=-6, high=6), _grad=False, _tol=t)
+        for n in PLAIN
+        for d, t in ((bf16, 8e-3), (f16, 1e-3))
+    ),
     *(F(n, torch.ones(2, dtype=d), _grad=False) for n in PLAIN for d in (i64, torch.bool, torch.uint8)),
     *(F(n, T([nan, inf, -inf])) for n in "relu relu6 hardtanh leaky_relu hardshrink softshrink".split()),
     F("leaky_relu", EDGE, 0.2),
@@ -77,11 +90,23 @@ activations = [
     F("glu", X, 5),
     F("rrelu", EDGE),
     F("rrelu", X, 0.5, 0.1),
-    *(F(n, X, inplace=True, _grad=False) for n in "relu relu6 leaky_relu elu selu celu silu mish hardtanh hardswish".split()),
+    *(
+        F(n, X, inplace=True, _grad=False)
+        for n in "relu relu6 leaky_relu elu selu celu silu mish hardtanh hardswish".split()
+    ),
     F("hardsigmoid", X, inplace=True, _grad=False, _tol=1e-7),
     F("relu", [1.0]),
-    *(F(n, x, d) for n in ("softmax", "log_softmax", "softmin") for x in (X, sample(2, 3, 4, 5)) for d in (0, 1, -1)),
-    *(F(n, T(v), 0) for n in ("softmax", "log_softmax") for v in ([-inf, -inf], [inf, 1.0], [-inf, 1.0], [1e4, -1e4])),
+    *(
+        F(n, x, d)
+        for n in ("softmax", "log_softmax", "softmin")
+        for x in (X, sample(2, 3, 4, 5))
+        for d in (0, 1, -1)
+    ),
+    *(
+        F(n, T(v), 0)
+        for n in ("softmax", "log_softmax")
+        for v in ([-inf, -inf], [inf, 1.0], [-inf, 1.0], [1e4, -1e4])
+    ),
     *(F(n, X, 2) for n in ("softmax", "log_softmax")),
     *(F(n, T(3.0), 0) for n in ("softmax", "log_softmax")),
     *(F(n, torch.zeros(0, 2), 0) for n in ("softmax", "log_softmax")),
@@ -121,7 +146,13 @@ dense = [
     F("linear", sample(4), sample(4, seed=3)),
     F("linear", X, W, sample(1)),
     F("linear", X, W, sample(3, 5)),
-    F("linear", sample(64, 300, dtype=f32), sample(20, 300, dtype=f32, seed=1), sample(20, dtype=f32), _tol=1e-5),  # sums of 300
+    F(
+        "linear",
+        sample(64, 300, dtype=f32),
+        sample(20, 300, dtype=f32, seed=1),
+        sample(20, dtype=f32),
+        _tol=1e-5,
+    ),  # sums of 300
     F("linear", sample(2, 3), W),
     F("linear", sample(2, 3), W, B),
     F("linear", sample(2, 2, 3), W, B),
@@ -144,7 +175,11 @@ dense = [
 
 IMG, KER = sample(2, 3, 7, 6), sample(4, 3, 3, 2, seed=1)
 convolutions = [
-    *(conv(2, IMG, KER, b, s, p, d) for b in (None, sample(4)) for s, p, d in ((1, 0, 1), (2, 1, 1), ((1, 2), (2, 0), (2, 1)))),
+    *(
+        conv(2, IMG, KER, b, s, p, d)
+        for b in (None, sample(4))
+        for s, p, d in ((1, 0, 1), (2, 1, 1), ((1, 2), (2, 0), (2, 1)))
+    ),
     conv(2, IMG, KER, None, 1, "same"),
     conv(2, IMG, sample(4, 3, 3, 3), None, 1, "same", 2),
     conv(2, IMG, KER, None, 1, "valid"),
@@ -192,7 +227,10 @@ padding = [
     *(F("pad", sample(2, 3, 4), (2, 1), mode) for mode in ("reflect", "replicate", "circular")),
     *(F("pad", sample(3, 4), (2, 1), mode) for mode in ("reflect", "replicate", "circular")),
     *(F("pad", IMG, (1, 2, 2, 0), mode) for mode in ("reflect", "replicate", "circular")),
-    *(F("pad", sample(2, 2, 3, 4, 5), (1, 2, 2, 0, 1, 1), mode) for mode in ("reflect", "replicate", "circular")),
+    *(
+        F("pad", sample(2, 2, 3, 4, 5), (1, 2, 2, 0, 1, 1), mode)
+        for mode in ("reflect", "replicate", "circular")
+    ),
     *(F("pad", sample(2, 3, 4), (-1, 2), mode) for mode in ("replicate", "circular")),
     F("pad", sample(2), (1,)),
     F("pad", sample(2), (1, 1, 1, 1)),
@@ -247,7 +285,12 @@ pooling = [
     F("adaptive_avg_pool2d", IMG[0], 3),
     F("adaptive_avg_pool1d", sample(2, 3, 7), 3),
     F("adaptive_avg_pool3d", sample(2, 2, 4, 5, 6), (2, 3, 1)),
-    *(F("adaptive_max_pool2d", x, s, r) for x in (IMG, TIES) for s in (1, 2, (3, 4), (7, 6)) for r in (False, True)),
+    *(
+        F("adaptive_max_pool2d", x, s, r)
+        for x in (IMG, TIES)
+        for s in (1, 2, (3, 4), (7, 6))
+        for r in (False, True)
+    ),
     F("adaptive_max_pool1d", sample(2, 3, 7), 3, True),
     F("adaptive_max_pool3d", sample(2, 4, 5, 6), (2, None, 1), True),
     # errors
@@ -288,7 +331,15 @@ norms = [
     F("batch_norm", IMG, sample(3).float().double(), V3.abs(), V3, sample(3, seed=4), _grad=False),
     F("batch_norm", sample(4, 3, dtype=f32), None, None, training=True),
     F("batch_norm", sample(4, 3, 5, dtype=bf16), None, None, training=True, _grad=False),
-    F("batch_norm", sample(4, 3, 5, dtype=f16), torch.zeros(3), torch.ones(3), torch.ones(3), torch.zeros(3), _grad=False),
+    F(
+        "batch_norm",
+        sample(4, 3, 5, dtype=f16),
+        torch.zeros(3),
+        torch.ones(3),
+        torch.ones(3),
+        torch.zeros(3),
+        _grad=False,
+    ),
     F("layer_norm", X, (4,)),
     F("layer_norm", sample(2, 3, 4), [3, 4], sample(3, 4, seed=1), sample(3, 4, seed=2), 1e-3),
     F("layer_norm", sample(2, 3, 4), (4,), sample(4, seed=1)),
@@ -307,9 +358,24 @@ norms = [
     F("batch_norm", sample(2, 3, dtype=f32), torch.ones(2), torch.ones(2), training=True, _grad=False),
     F("batch_norm", sample(2, 3, dtype=f32), torch.ones(3), torch.ones(2), training=True, _grad=False),
     F("batch_norm", sample(2, 3, dtype=f32), torch.ones(3), torch.ones(3), torch.ones(2), _grad=False),
-    F("batch_norm", sample(2, 3, dtype=f32), torch.ones(3), torch.ones(3), torch.ones(3), torch.ones(2), _grad=False),
+    F(
+        "batch_norm",
+        sample(2, 3, dtype=f32),
+        torch.ones(3),
+        torch.ones(3),
+        torch.ones(3),
+        torch.ones(2),
+        _grad=False,
+    ),
     F("batch_norm", sample(2, 3, dtype=i64), torch.ones(3), torch.ones(3), _grad=False),
-    F("batch_norm", sample(2, 3, dtype=f32), torch.ones(3), torch.ones(3), torch.ones(3, dtype=f64), _grad=False),
+    F(
+        "batch_norm",
+        sample(2, 3, dtype=f32),
+        torch.ones(3),
+        torch.ones(3),
+        torch.ones(3, dtype=f64),
+        _grad=False,
+    ),
     F("layer_norm", sample(2, 3), (2,)),
     F("layer_norm", sample(2, 3), (3,), sample(2)),
     F("layer_norm", sample(2, 3), (3,), sample(3), sample(2)),
@@ -322,7 +388,9 @@ norms = [
     F("group_norm", sample(1, 3), 3),
     F("group_norm", sample(3), 3),
     F("group_norm", sample(2, 3, 4), 3, sample(2)),
-    F("group_norm", sample(2, 3, 4), 3, sample(3), sample(2), _text="start"),  # torch's text shows the weight's shape
+    F(
+        "group_norm", sample(2, 3, 4), 3, sample(3), sample(2), _text="start"
+    ),  # torch's text shows the weight's shape
     F("rms_norm", sample(2, 3), (2,)),
     F("rms_norm", sample(2, 3), (3,), sample(2)),
 ]
@@ -371,8 +439,13 @@ P, Q = sample(3, 4, low=0.05, high=0.95), sample(3, 4, low=0, high=1, seed=1)
 SIGNS = T([1.0, -1.0, 1.0], dtype=f64)
 
 classification = [
-    *(F(n, SCORES, CLASSES, w, ignore_index=i, reduction=r)
-      for n in ("nll_loss", "cross_entropy") for w in (None, WEIGHT) for i in (-100, 3) for r in REDUCTIONS),
+    *(
+        F(n, SCORES, CLASSES, w, ignore_index=i, reduction=r)
+        for n in ("nll_loss", "cross_entropy")
+        for w in (None, WEIGHT)
+        for i in (-100, 3)
+        for r in REDUCTIONS
+    ),
     *(F(n, MAPS, LABELS, WEIGHT, reduction=r) for n in ("nll_loss", "cross_entropy") for r in REDUCTIONS),
     *(F(n, sample(2, 4, 3, 2), torch.ones(2, 3, 2, dtype=i64)) for n in ("nll_loss", "cross_entropy")),
     *(F(n, sample(2, 4, 1, 3, 2), torch.ones(2, 1, 3, 2, dtype=i64)) for n in ("nll_loss", "cross_entropy")),
@@ -381,18 +454,30 @@ classification = [
     *(F(n, sample(0, 4), T([], dtype=i64)) for n in ("nll_loss", "cross_entropy")),
     *(F(n, SCORES, CLASSES.to(torch.uint8)) for n in ("nll_loss", "cross_entropy")),
     F("nll_loss", sample(4), T([1]), _grad=False),
-    *(F("cross_entropy", SCORES, CLASSES, w, ignore_index=i, label_smoothing=0.1, reduction=r)
-      for w in (None, WEIGHT) for i in (-100, 3) for r in REDUCTIONS),
+    *(
+        F("cross_entropy", SCORES, CLASSES, w, ignore_index=i, label_smoothing=0.1, reduction=r)
+        for w in (None, WEIGHT)
+        for i in (-100, 3)
+        for r in REDUCTIONS
+    ),
     *(F("cross_entropy", MAPS, LABELS, WEIGHT, label_smoothing=0.1, reduction=r) for r in REDUCTIONS),
-    *(F("cross_entropy", A, Q, w, label_smoothing=s, reduction=r)
-      for w in (None, WEIGHT) for s in (0.0, 0.2) for r in REDUCTIONS),
+    *(
+        F("cross_entropy", A, Q, w, label_smoothing=s, reduction=r)
+        for w in (None, WEIGHT)
+        for s in (0.0, 0.2)
+        for r in REDUCTIONS
+    ),
     F("cross_entropy", MAPS, sample(2, 4, 3, low=0, high=1), WEIGHT),
     F("cross_entropy", sample(4), sample(4, low=0, high=1)),
     F("cross_entropy", A.float(), Q, _tol=1e-6),
     F("cross_entropy", sample(40, 50, dtype=f32), torch.arange(40), _tol=3e-6),
     F("cross_entropy", sample(40, 50, dtype=bf16), torch.arange(40), _grad=False),
     # errors
-    *(F(n, sample(2, 3), T(t)) for n in ("nll_loss", "cross_entropy") for t in ([0, 3], [0, -1], [0], [0.0, 1.0])),
+    *(
+        F(n, sample(2, 3), T(t))
+        for n in ("nll_loss", "cross_entropy")
+        for t in ([0, 3], [0, -1], [0], [0.0, 1.0])
+    ),
     *(F(n, sample(2, 3), T([0, 1]), sample(2)) for n in ("nll_loss", "cross_entropy")),
     *(F(n, sample(2, 3), T([0, 1]), reduction="foo") for n in ("nll_loss", "cross_entropy")),
     *(F(n, sample(2, 3), T([0, 1], dtype=i32)) for n in ("nll_loss", "cross_entropy")),
@@ -417,14 +502,20 @@ classification = [
 PAIRS = "mse_loss l1_loss smooth_l1_loss huber_loss soft_margin_loss poisson_nll_loss".split()
 losses = [
     *(F(n, A, Z, reduction=r) for n in PAIRS for r in REDUCTIONS),
-    *(F(n, T([1.0, 2.0, 0.0]), T([1.0, 3.0, 0.5])) for n in PAIRS),  # equal values and errors of 1 and 0.5: edges
+    *(
+        F(n, T([1.0, 2.0, 0.0]), T([1.0, 3.0, 0.5])) for n in PAIRS
+    ),  # equal values and errors of 1 and 0.5: edges
     *(F(n, sample(100, dtype=f32), sample(100, dtype=f32, seed=1), _tol=3e-6) for n in PAIRS),
     *(F(n, A, sample(4)) for n in PAIRS[:4]),
     *(F(n, A.float(), Z, _grad=False) for n in PAIRS[:3]),
     *(F(n, A, T([[1, 2, 3, 4]])) for n in PAIRS[:2]),
     *(F(n, sample(2, 3), sample(2)) for n in PAIRS[:4]),
     *(F(n, A, Z, reduction="x") for n in PAIRS),
-    *(F(n, A, Z, weight=Q, reduction=r) for n in ("mse_loss", "l1_loss", "huber_loss") for r in (*REDUCTIONS, "x")),
+    *(
+        F(n, A, Z, weight=Q, reduction=r)
+        for n in ("mse_loss", "l1_loss", "huber_loss")
+        for r in (*REDUCTIONS, "x")
+    ),
     *(F(n, A, Z, weight=WEIGHT) for n in ("mse_loss", "l1_loss", "huber_loss")),
     F("mse_loss", T([1, 2]), T([3, 4])),
     F("l1_loss", T([1, 2]), T([3, 4])),
@@ -445,7 +536,11 @@ losses = [
     F("gaussian_nll_loss", A, Z, -P),
     F("gaussian_nll_loss", A, Z, sample(4, low=0.1)),
     F("gaussian_nll_loss", A, Z, -1.0),
-    *(F("binary_cross_entropy", P, Q, w, reduction=r) for w in (None, P, sample(4, low=0.1)) for r in REDUCTIONS),
+    *(
+        F("binary_cross_entropy", P, Q, w, reduction=r)
+        for w in (None, P, sample(4, low=0.1))
+        for r in REDUCTIONS
+    ),
     F("binary_cross_entropy", T([0.0, 1.0, 0.0, 1.0]), T([0.0, 1.0, 1.0, 0.0]), _grad=False),
     F("binary_cross_entropy", A, Q),
     F("binary_cross_entropy", P, Z),
@@ -475,13 +570,25 @@ losses = [
     F("triplet_margin_loss", A, Z, sample(4)),
     F("triplet_margin_loss", A, Z, Z, margin=-1),
     F("triplet_margin_with_distance_loss", A, Z, sample(3, 4, seed=2), swap=True),
-    *(F("multi_margin_loss", SCORES, CLASSES, p, weight=w, reduction=r) for p in (1, 2) for w in (None, WEIGHT) for r in REDUCTIONS),
+    *(
+        F("multi_margin_loss", SCORES, CLASSES, p, weight=w, reduction=r)
+        for p in (1, 2)
+        for w in (None, WEIGHT)
+        for r in REDUCTIONS
+    ),
     F("multi_margin_loss", sample(4), T(2)),
     F("multi_margin_loss", sample(2, 3), T([0, 4])),
     F("multi_margin_loss", sample(2, 3), T([0, 1]), p=3),
-    *(F("multilabel_margin_loss", A, T([[3, 0, -1, 1], [-1, 0, 0, 0], [0, 1, 2, 3]]), reduction=r) for r in REDUCTIONS),
+    *(
+        F("multilabel_margin_loss", A, T([[3, 0, -1, 1], [-1, 0, 0, 0], [0, 1, 2, 3]]), reduction=r)
+        for r in REDUCTIONS
+    ),
     F("multilabel_margin_loss", sample(4), T([3, 0, -1, 1])),
-    *(F("multilabel_soft_margin_loss", A, Q.round(), w, reduction=r) for w in (None, WEIGHT) for r in REDUCTIONS),
+    *(
+        F("multilabel_soft_margin_loss", A, Q.round(), w, reduction=r)
+        for w in (None, WEIGHT)
+        for r in REDUCTIONS
+    ),
 ]
 
 TABLES = {
@@ -497,7 +604,9 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("c", [pytest.param(c, id=f"{t}-{i}-{c}") for t, cs in TABLES.items() for i, c in enumerate(cs)])
+@pytest.mark.parametrize(
+    "c", [pytest.param(c, id=f"{t}-{i}-{c}") for t, cs in TABLES.items() for i, c in enumerate(cs)]
+)
 def test_matches_torch(c):
     check_case(c)
 
@@ -545,7 +654,9 @@ def _second(library, c, args, kwargs, weight):
     tensor = torch.Tensor if library is torch else ft.Tensor
     inputs = [x for x in _leaves([*args, *kwargs.values()], tensor) if x.requires_grad]
     out = resolve(library, c.name)(*args, **kwargs)
-    first = library.autograd.grad((out.sin() * weight(out)).sum(), inputs, create_graph=True, allow_unused=True)
+    first = library.autograd.grad(
+        (out.sin() * weight(out)).sum(), inputs, create_graph=True, allow_unused=True
+    )
     total = sum((g * g).sum() for g in first if g is not None)
     return library.autograd.grad(total, inputs, allow_unused=True)
 
@@ -608,6 +719,8 @@ def test_nodes(c):
 
     def children(n):
         names = [type(f).__name__ for f, _ in n.next_functions if f is not None]
-        return ["AccumulateGrad" if name in ("ViewBackward0", "UnsqueezeBackward0") else name for name in names]
+        return [
+            "AccumulateGrad" if name in ("ViewBackward0", "UnsqueezeBackward0") else name for name in names
+        ]
 
     assert children(ours) == children(node)

@@ -11,13 +11,23 @@ from ._common import require_tensor, write
 
 _relu, _relu6, _hardtanh = function("relu"), function("relu6"), function("hardtanh")
 _leaky_relu, _elu, _selu, _celu = function("leaky_relu"), function("elu"), function("selu"), function("celu")
-_silu, _mish, _hardswish, _hardsigmoid = function("silu"), function("mish"), function("hardswish"), function("hardsigmoid")
+_silu, _mish, _hardswish, _hardsigmoid = (
+    function("silu"),
+    function("mish"),
+    function("hardswish"),
+    function("hardsigmoid"),
+)
 _threshold, _rrelu = function("threshold"), function("rrelu_with_noise")
 _softmax, _log_softmax = function("softmax"), function("log_softmax")
 
 relu_, elu_, selu_, celu_ = function("relu_"), function("elu_"), function("selu_"), function("celu_")
 leaky_relu_, hardtanh_, threshold_ = function("leaky_relu_"), function("hardtanh_"), function("threshold_")
-gelu, softplus, softsign, logsigmoid = function("gelu"), function("softplus"), function("softsign"), function("logsigmoid")
+gelu, softplus, softsign, logsigmoid = (
+    function("gelu"),
+    function("softplus"),
+    function("softsign"),
+    function("logsigmoid"),
+)
 tanhshrink, hardshrink, softshrink = function("tanhshrink"), function("hardshrink"), function("softshrink")
 prelu, glu, sigmoid, tanh = function("prelu"), function("glu"), function("sigmoid"), function("tanh")
 
@@ -125,7 +135,11 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
 
 def rrelu(
-    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    inplace: bool = False,
 ) -> Tensor:
     """`leaky_relu` whose slope is drawn from ``[lower, upper]`` per element in training, and their mean otherwise.
 
@@ -189,7 +203,9 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     return _softmax(-input, dim, dtype)
 
 
-def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
     """A sample from the relaxed (or, with ``hard``, straight-through) categorical distribution.
 
     Args:

@@ -9,7 +9,9 @@ cosine_similarity, pairwise_distance = function("cosine_similarity"), function("
 _unit_vectors = function("_unit_vectors")
 
 
-def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
     """``input`` divided by its p-norm along ``dim``.
 
     Args:

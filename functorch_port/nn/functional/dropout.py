@@ -25,7 +25,9 @@ def _mask(input: Tensor, p: float, shape: Sequence[int]) -> Tensor:
     return zeros((), dtype=input.dtype) if p == 1 else wrap(dropout_mask(shape, p, input.dtype))
 
 
-def _drop(input: Tensor, p: float, training: bool, inplace: bool, shape: Sequence[int] | None = None) -> Tensor:
+def _drop(
+    input: Tensor, p: float, training: bool, inplace: bool, shape: Sequence[int] | None = None
+) -> Tensor:
     """Drops with a mask of `shape`, which broadcasts against the input."""
     if not training or p == 0 or input.numel() == 0:
         return input
@@ -67,8 +69,9 @@ def _drop_channels(input: Tensor, p: float, training: bool, inplace: bool, batch
 
 def _expects(name: str, ranks: str, n: int, got: str) -> str:
     spatial = "1 spatial dimension" if n == 1 else f"{n} spatial dimensions"
-    return f"{name}: {got} Note that {name} exists to provide channel-wise dropout on inputs with {spatial}, " + (
-        f"a channel dimension, and an optional batch dimension (i.e. {ranks} inputs)."
+    return (
+        f"{name}: {got} Note that {name} exists to provide channel-wise dropout on inputs with {spatial}, "
+        + (f"a channel dimension, and an optional batch dimension (i.e. {ranks} inputs).")
     )
 
 
@@ -102,8 +105,10 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         _warn_rank("dropout2d", "3D or 4D", 2, input.ndim)
     if input.ndim == 3:
         warnings.warn(
-            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - "
-            "input is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future "
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D "
+            "dropout behavior is desired - "
+            "input is interpreted as shape (N, C, L), where C is the channel dim. This behavior "
+            "will change in a future "
             "release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D "
             "channel-wise dropout behavior, please switch to using dropout1d instead.",
             stacklevel=2,
@@ -144,7 +149,9 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     return _alpha_drop(input, p, training, inplace, input.shape)
 
 
-def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+def feature_alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
     """`alpha_dropout` of whole channels.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.feature_alpha_dropout.html

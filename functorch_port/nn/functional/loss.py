@@ -12,11 +12,24 @@ from ...core.tensor import Tensor
 from .distance import pairwise_distance
 
 _log_softmax, _maximum, _minimum = function("log_softmax"), function("clamp_min"), function("minimum")
-_nll_loss, _nll_loss_nd, _nll_loss_smoothed = function("_nll_loss"), function("_nll_loss_nd"), function("_nll_loss_smoothed")
+_nll_loss, _nll_loss_nd, _nll_loss_smoothed = (
+    function("_nll_loss"),
+    function("_nll_loss_nd"),
+    function("_nll_loss_smoothed"),
+)
 _soft_cross_entropy = function("_soft_cross_entropy")
-_mse, _l1, _smooth_l1, _huber = function("_mse_loss"), function("_l1_loss"), function("_smooth_l1_loss"), function("_huber_loss")
+_mse, _l1, _smooth_l1, _huber = (
+    function("_mse_loss"),
+    function("_l1_loss"),
+    function("_smooth_l1_loss"),
+    function("_huber_loss"),
+)
 _bce, _bce_with_logits = function("_binary_cross_entropy"), function("_binary_cross_entropy_with_logits")
-_kl_div, _poisson_nll, _gaussian_nll = function("_kl_div"), function("_poisson_nll_loss"), function("_gaussian_nll_loss")
+_kl_div, _poisson_nll, _gaussian_nll = (
+    function("_kl_div"),
+    function("_poisson_nll_loss"),
+    function("_gaussian_nll_loss"),
+)
 _hinge, _cosine, _ranking = (
     function("_hinge_embedding_loss"),
     function("_cosine_embedding_loss"),
@@ -27,7 +40,9 @@ _multi_margin, _multilabel_margin = function("_multi_margin_loss"), function("_m
 _multilabel_soft_margin = function("_multilabel_soft_margin_loss")
 
 
-def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str, stacklevel: int = 3) -> str:
+def legacy_reduction(
+    size_average: bool | None, reduce: bool | None, reduction: str, stacklevel: int = 3
+) -> str:
     """The reduction that the old arguments `size_average` and `reduce` mean, with PyTorch's warning."""
     if size_average is None and reduce is None:
         return reduction
@@ -54,7 +69,9 @@ def _warn_sizes(input: Tensor, target: Tensor) -> None:
         )
 
 
-def _weighted(losses: Tensor, input: Tensor, weight: Tensor, reduction: str, by_weight: bool = True) -> Tensor:
+def _weighted(
+    losses: Tensor, input: Tensor, weight: Tensor, reduction: str, by_weight: bool = True
+) -> Tensor:
     """Elementwise losses times weights, reduced; the mean is over the sum of the weights."""
     if weight.size() != input.size():
         raise ValueError("Weights and input must have the same size.")
@@ -153,7 +170,9 @@ def cross_entropy(
     if soft:
         return _soft_cross_entropy(log_probabilities, target, weight, reduction, float(label_smoothing))
     if label_smoothing > 0:
-        return _nll_loss_smoothed(log_probabilities, target, weight, ignore_index, reduction, float(label_smoothing))
+        return _nll_loss_smoothed(
+            log_probabilities, target, weight, ignore_index, reduction, float(label_smoothing)
+        )
     chosen = _nll_loss if ndim <= 2 else _nll_loss_nd
     return chosen(log_probabilities, target, weight, ignore_index, reduction)
 
@@ -180,7 +199,8 @@ def binary_cross_entropy(
     _check_reduction(reduction)
     if target.size() != input.size():
         raise ValueError(
-            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is deprecated. "
+            f"Using a target size ({target.size()}) that is different to the input size "
+            f"({input.size()}) is deprecated. "
             "Please ensure they have the same size."
         )
     if weight is not None:
@@ -322,7 +342,9 @@ def huber_loss(
     """
     _warn_sizes(input, target)
     if weight is not None:
-        return _weighted(_huber(input, target, "none", float(delta)), input, weight, reduction, by_weight=False)
+        return _weighted(
+            _huber(input, target, "none", float(delta)), input, weight, reduction, by_weight=False
+        )
     return _huber(input, target, reduction, float(delta))
 
 

@@ -9,7 +9,11 @@ from ...core.bind import function
 from ...core.tensor import Tensor
 from ._common import require_tensor
 
-_train, _train_and_track, _evaluate = function("_batch_norm"), function("_batch_norm_tracked"), function("_batch_norm_eval")
+_train, _train_and_track, _evaluate = (
+    function("_batch_norm"),
+    function("_batch_norm_tracked"),
+    function("_batch_norm_eval"),
+)
 _layer_norm, _group_norm, _rms_norm = function("layer_norm"), function("group_norm"), function("rms_norm")
 
 
@@ -89,7 +93,11 @@ def _shape(name: str, normalized_shape: Any) -> tuple[int, ...]:
 
 
 def group_norm(
-    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
 ) -> Tensor:
     """Mean 0 and variance 1 per example and group of channels, then scaled and shifted per channel.
 

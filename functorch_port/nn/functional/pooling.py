@@ -30,7 +30,12 @@ def _max_pool(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
     ) -> tuple[Tensor, Tensor]:
         """Maximum over windows, and where in the input (its spatial dimensions flattened) every maximum was."""
         return both(
-            input, _hashable(kernel_size), _hashable(stride), _hashable(padding), _hashable(dilation), ceil_mode
+            input,
+            _hashable(kernel_size),
+            _hashable(stride),
+            _hashable(padding),
+            _hashable(dilation),
+            ceil_mode,
         )
 
     def pool(
@@ -44,7 +49,12 @@ def _max_pool(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
     ) -> Any:
         chosen = both if return_indices else values
         return chosen(
-            input, _hashable(kernel_size), _hashable(stride), _hashable(padding), _hashable(dilation), ceil_mode
+            input,
+            _hashable(kernel_size),
+            _hashable(stride),
+            _hashable(padding),
+            _hashable(dilation),
+            ceil_mode,
         )
 
     pool.__doc__ = f"""Maximum over windows of {n} spatial dimension{"s" * (n > 1)}.

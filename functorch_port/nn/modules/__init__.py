@@ -3,128 +3,308 @@
 from ..module import Module as Module
 from .activation import (
     CELU as CELU,
+)
+from .activation import (
     ELU as ELU,
+)
+from .activation import (
     GELU as GELU,
+)
+from .activation import (
     GLU as GLU,
-    Hardshrink as Hardshrink,
-    Hardsigmoid as Hardsigmoid,
-    Hardswish as Hardswish,
-    Hardtanh as Hardtanh,
-    LeakyReLU as LeakyReLU,
-    LogSigmoid as LogSigmoid,
-    LogSoftmax as LogSoftmax,
-    Mish as Mish,
-    PReLU as PReLU,
-    RReLU as RReLU,
-    ReLU as ReLU,
-    ReLU6 as ReLU6,
+)
+from .activation import (
     SELU as SELU,
-    SiLU as SiLU,
+)
+from .activation import (
+    Hardshrink as Hardshrink,
+)
+from .activation import (
+    Hardsigmoid as Hardsigmoid,
+)
+from .activation import (
+    Hardswish as Hardswish,
+)
+from .activation import (
+    Hardtanh as Hardtanh,
+)
+from .activation import (
+    LeakyReLU as LeakyReLU,
+)
+from .activation import (
+    LogSigmoid as LogSigmoid,
+)
+from .activation import (
+    LogSoftmax as LogSoftmax,
+)
+from .activation import (
+    Mish as Mish,
+)
+from .activation import (
+    PReLU as PReLU,
+)
+from .activation import (
+    ReLU as ReLU,
+)
+from .activation import (
+    ReLU6 as ReLU6,
+)
+from .activation import (
+    RReLU as RReLU,
+)
+from .activation import (
     Sigmoid as Sigmoid,
+)
+from .activation import (
+    SiLU as SiLU,
+)
+from .activation import (
     Softmax as Softmax,
+)
+from .activation import (
     Softmax2d as Softmax2d,
+)
+from .activation import (
     Softmin as Softmin,
+)
+from .activation import (
     Softplus as Softplus,
+)
+from .activation import (
     Softshrink as Softshrink,
+)
+from .activation import (
     Softsign as Softsign,
+)
+from .activation import (
     Tanh as Tanh,
+)
+from .activation import (
     Tanhshrink as Tanhshrink,
+)
+from .activation import (
     Threshold as Threshold,
 )
 from .batchnorm import (
     BatchNorm1d as BatchNorm1d,
+)
+from .batchnorm import (
     BatchNorm2d as BatchNorm2d,
+)
+from .batchnorm import (
     BatchNorm3d as BatchNorm3d,
 )
 from .container import (
     ModuleDict as ModuleDict,
+)
+from .container import (
     ModuleList as ModuleList,
+)
+from .container import (
     ParameterDict as ParameterDict,
+)
+from .container import (
     ParameterList as ParameterList,
+)
+from .container import (
     Sequential as Sequential,
 )
 from .conv import (
     Conv1d as Conv1d,
+)
+from .conv import (
     Conv2d as Conv2d,
+)
+from .conv import (
     Conv3d as Conv3d,
 )
 from .distance import (
     CosineSimilarity as CosineSimilarity,
+)
+from .distance import (
     PairwiseDistance as PairwiseDistance,
 )
 from .dropout import (
     AlphaDropout as AlphaDropout,
+)
+from .dropout import (
     Dropout as Dropout,
+)
+from .dropout import (
     Dropout1d as Dropout1d,
+)
+from .dropout import (
     Dropout2d as Dropout2d,
+)
+from .dropout import (
     Dropout3d as Dropout3d,
+)
+from .dropout import (
     FeatureAlphaDropout as FeatureAlphaDropout,
 )
 from .flatten import (
     Flatten as Flatten,
+)
+from .flatten import (
     Unflatten as Unflatten,
 )
 from .linear import (
     Bilinear as Bilinear,
+)
+from .linear import (
     Identity as Identity,
+)
+from .linear import (
     Linear as Linear,
 )
 from .loss import (
     BCELoss as BCELoss,
+)
+from .loss import (
     BCEWithLogitsLoss as BCEWithLogitsLoss,
+)
+from .loss import (
     CosineEmbeddingLoss as CosineEmbeddingLoss,
+)
+from .loss import (
     CrossEntropyLoss as CrossEntropyLoss,
+)
+from .loss import (
     GaussianNLLLoss as GaussianNLLLoss,
+)
+from .loss import (
     HingeEmbeddingLoss as HingeEmbeddingLoss,
+)
+from .loss import (
     HuberLoss as HuberLoss,
+)
+from .loss import (
     KLDivLoss as KLDivLoss,
+)
+from .loss import (
     L1Loss as L1Loss,
-    MSELoss as MSELoss,
+)
+from .loss import (
     MarginRankingLoss as MarginRankingLoss,
+)
+from .loss import (
+    MSELoss as MSELoss,
+)
+from .loss import (
     MultiLabelMarginLoss as MultiLabelMarginLoss,
+)
+from .loss import (
     MultiLabelSoftMarginLoss as MultiLabelSoftMarginLoss,
+)
+from .loss import (
     MultiMarginLoss as MultiMarginLoss,
+)
+from .loss import (
     NLLLoss as NLLLoss,
+)
+from .loss import (
     PoissonNLLLoss as PoissonNLLLoss,
+)
+from .loss import (
     SmoothL1Loss as SmoothL1Loss,
+)
+from .loss import (
     SoftMarginLoss as SoftMarginLoss,
+)
+from .loss import (
     TripletMarginLoss as TripletMarginLoss,
+)
+from .loss import (
     TripletMarginWithDistanceLoss as TripletMarginWithDistanceLoss,
 )
 from .normalization import (
     GroupNorm as GroupNorm,
+)
+from .normalization import (
     LayerNorm as LayerNorm,
+)
+from .normalization import (
     RMSNorm as RMSNorm,
 )
 from .padding import (
     CircularPad1d as CircularPad1d,
+)
+from .padding import (
     CircularPad2d as CircularPad2d,
+)
+from .padding import (
     CircularPad3d as CircularPad3d,
+)
+from .padding import (
     ConstantPad1d as ConstantPad1d,
+)
+from .padding import (
     ConstantPad2d as ConstantPad2d,
+)
+from .padding import (
     ConstantPad3d as ConstantPad3d,
+)
+from .padding import (
     ReflectionPad1d as ReflectionPad1d,
+)
+from .padding import (
     ReflectionPad2d as ReflectionPad2d,
+)
+from .padding import (
     ReflectionPad3d as ReflectionPad3d,
+)
+from .padding import (
     ReplicationPad1d as ReplicationPad1d,
+)
+from .padding import (
     ReplicationPad2d as ReplicationPad2d,
+)
+from .padding import (
     ReplicationPad3d as ReplicationPad3d,
+)
+from .padding import (
     ZeroPad1d as ZeroPad1d,
+)
+from .padding import (
     ZeroPad2d as ZeroPad2d,
+)
+from .padding import (
     ZeroPad3d as ZeroPad3d,
 )
 from .pooling import (
     AdaptiveAvgPool1d as AdaptiveAvgPool1d,
+)
+from .pooling import (
     AdaptiveAvgPool2d as AdaptiveAvgPool2d,
+)
+from .pooling import (
     AdaptiveAvgPool3d as AdaptiveAvgPool3d,
+)
+from .pooling import (
     AdaptiveMaxPool1d as AdaptiveMaxPool1d,
+)
+from .pooling import (
     AdaptiveMaxPool2d as AdaptiveMaxPool2d,
+)
+from .pooling import (
     AdaptiveMaxPool3d as AdaptiveMaxPool3d,
+)
+from .pooling import (
     AvgPool1d as AvgPool1d,
+)
+from .pooling import (
     AvgPool2d as AvgPool2d,
+)
+from .pooling import (
     AvgPool3d as AvgPool3d,
+)
+from .pooling import (
     MaxPool1d as MaxPool1d,
+)
+from .pooling import (
     MaxPool2d as MaxPool2d,
+)
+from .pooling import (
     MaxPool3d as MaxPool3d,
 )
 from .sparse import (

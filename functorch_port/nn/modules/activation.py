@@ -84,7 +84,6 @@ class ReLU(_InplaceActivation):
         return F.relu(input, self.inplace)
 
 
-
 class Hardtanh(_InplaceActivation):
     """``x`` limited to ``[min_val, max_val]``.
 
@@ -123,7 +122,6 @@ class Hardtanh(_InplaceActivation):
         return self._with_inplace(f"min_val={self.min_val}, max_val={self.max_val}")
 
 
-
 class ReLU6(Hardtanh):
     """``min(max(x, 0), 6)``.
 
@@ -139,7 +137,6 @@ class ReLU6(Hardtanh):
 
     def extra_repr(self) -> str:
         return "inplace=True" if self.inplace else ""
-
 
 
 class LeakyReLU(_InplaceActivation):
@@ -166,7 +163,6 @@ class LeakyReLU(_InplaceActivation):
         return self._with_inplace(f"negative_slope={self.negative_slope}")
 
 
-
 class ELU(_InplaceActivation):
     """``x`` where positive, else ``alpha * (exp(x) - 1)``.
 
@@ -189,7 +185,6 @@ class ELU(_InplaceActivation):
 
     def extra_repr(self) -> str:
         return self._with_inplace(f"alpha={self.alpha}")
-
 
 
 class CELU(_InplaceActivation):
@@ -216,7 +211,6 @@ class CELU(_InplaceActivation):
         return self._with_inplace(f"alpha={self.alpha}")
 
 
-
 class SELU(_InplaceActivation):
     """`ELU` with the constants that keep mean 0 and variance 1.
 
@@ -229,7 +223,6 @@ class SELU(_InplaceActivation):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
-
 
 
 class SiLU(_InplaceActivation):
@@ -246,7 +239,6 @@ class SiLU(_InplaceActivation):
         return F.silu(input, self.inplace)
 
 
-
 class Mish(_InplaceActivation):
     """``x * tanh(softplus(x))``.
 
@@ -259,7 +251,6 @@ class Mish(_InplaceActivation):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, self.inplace)
-
 
 
 class Hardswish(_InplaceActivation):
@@ -279,7 +270,6 @@ class Hardswish(_InplaceActivation):
         return ""
 
 
-
 class Hardsigmoid(_InplaceActivation):
     """``relu6(x + 3) / 6``.
 
@@ -295,7 +285,6 @@ class Hardsigmoid(_InplaceActivation):
 
     def extra_repr(self) -> str:
         return ""
-
 
 
 class Threshold(_InplaceActivation):
@@ -324,7 +313,6 @@ class Threshold(_InplaceActivation):
         return self._with_inplace(f"threshold={self.threshold}, value={self.value}")
 
 
-
 class RReLU(_InplaceActivation):
     """`LeakyReLU` with a slope drawn per element in training, and the mean slope otherwise.
 
@@ -350,7 +338,6 @@ class RReLU(_InplaceActivation):
         return self._with_inplace(f"lower={self.lower}, upper={self.upper}")
 
 
-
 class PReLU(Module):
     """``x`` where positive, else ``weight * x`` with a learned weight.
 
@@ -365,7 +352,9 @@ class PReLU(Module):
 
     __constants__ = ["num_parameters"]
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init
@@ -383,7 +372,6 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
-
 class Sigmoid(Module):
     """``1 / (1 + exp(-x))``.
 
@@ -393,7 +381,6 @@ class Sigmoid(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.sigmoid(input)
-
 
 
 class Tanh(Module):
@@ -407,7 +394,6 @@ class Tanh(Module):
         return F.tanh(input)
 
 
-
 class Softsign(Module):
     """``x / (1 + |x|)``.
 
@@ -417,7 +403,6 @@ class Softsign(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
-
 
 
 class Tanhshrink(Module):
@@ -431,7 +416,6 @@ class Tanhshrink(Module):
         return F.tanhshrink(input)
 
 
-
 class LogSigmoid(Module):
     """``log(sigmoid(x))``.
 
@@ -441,7 +425,6 @@ class LogSigmoid(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
-
 
 
 class GELU(Module):
@@ -465,7 +448,6 @@ class GELU(Module):
 
     def extra_repr(self) -> str:
         return f"approximate={self.approximate!r}"
-
 
 
 class Softplus(Module):
@@ -493,7 +475,6 @@ class Softplus(Module):
         return f"beta={self.beta}, threshold={self.threshold}"
 
 
-
 class Hardshrink(Module):
     """``x``, with 0 where ``|x| <= lambd``.
 
@@ -515,7 +496,6 @@ class Hardshrink(Module):
 
     def extra_repr(self) -> str:
         return f"{self.lambd}"
-
 
 
 class Softshrink(Module):
@@ -541,7 +521,6 @@ class Softshrink(Module):
         return str(self.lambd)
 
 
-
 class GLU(Module):
     """The first half along ``dim`` times the sigmoid of the second half.
 
@@ -563,7 +542,6 @@ class GLU(Module):
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"
-
 
 
 class Softmax(Module):
@@ -589,7 +567,6 @@ class Softmax(Module):
         return f"dim={self.dim}"
 
 
-
 class LogSoftmax(Module):
     """The logarithm of `Softmax`.
 
@@ -611,7 +588,6 @@ class LogSoftmax(Module):
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"
-
 
 
 class Softmin(Module):
@@ -637,7 +613,6 @@ class Softmin(Module):
         return f"dim={self.dim}"
 
 
-
 class Softmax2d(Module):
     """`Softmax` over the channels of (N, C, H, W) or (C, H, W).
 
@@ -649,4 +624,3 @@ class Softmax2d(Module):
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
         return F.softmax(input, -3, _stacklevel=5)
-

@@ -55,7 +55,9 @@ class _BatchNorm(Module):
         for name, wanted in (("weight", affine), ("bias", affine and bias)):
             value = Parameter(empty(num_features, device=device, dtype=dtype)) if wanted else None
             self.register_parameter(name, value)
-        buffers: dict[str, Tensor | None] = dict.fromkeys(("running_mean", "running_var", "num_batches_tracked"))
+        buffers: dict[str, Tensor | None] = dict.fromkeys(
+            ("running_mean", "running_var", "num_batches_tracked")
+        )
         if track_running_stats:
             buffers["running_mean"] = zeros(num_features, device=device, dtype=dtype)
             buffers["running_var"] = ones(num_features, device=device, dtype=dtype)
@@ -86,7 +88,9 @@ class _BatchNorm(Module):
         """The weight this batch gets in the running statistics."""
         if self.momentum is not None:
             return self.momentum
-        return 1.0 / (self.num_batches_tracked + 1).double() if counting else 0.0  # a tensor, so that it can be traced
+        return (
+            1.0 / (self.num_batches_tracked + 1).double() if counting else 0.0
+        )  # a tensor, so that it can be traced
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
@@ -112,7 +116,9 @@ class _BatchNorm(Module):
             # state dicts from before the counter existed
             own = self.num_batches_tracked
             known = own is not None and not own.is_meta
-            state_dict.setdefault(f"{prefix}num_batches_tracked", own if known else tensor(0, dtype=dtypes.int64))
+            state_dict.setdefault(
+                f"{prefix}num_batches_tracked", own if known else tensor(0, dtype=dtypes.int64)
+            )
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
 

@@ -86,7 +86,11 @@ class Sequential(_Numbered):
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
-        named = args[0] if len(args) == 1 and isinstance(args[0], OrderedDict) else {str(i): m for i, m in enumerate(args)}
+        named = (
+            args[0]
+            if len(args) == 1 and isinstance(args[0], OrderedDict)
+            else {str(i): m for i, m in enumerate(args)}
+        )
         for name, module in named.items():
             self.add_module(name, module)
 
@@ -111,7 +115,9 @@ class Sequential(_Numbered):
     @staticmethod
     def _check_sequential(other: Any) -> None:
         if not isinstance(other, Sequential):
-            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+            raise ValueError(
+                f"add operator supports only objects of Sequential class, but {type(other)} is given."
+            )
 
     def _check_factor(self, factor: Any) -> None:
         if not isinstance(factor, int):
@@ -187,7 +193,9 @@ class ModuleList(_Numbered):
     def extend(self, modules: Iterable[Module]) -> Self:
         """Adds the modules of an iterable at the end."""
         if not isinstance(modules, Iterable):
-            raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
+            raise TypeError(
+                f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}"
+            )
         for module in list(modules):
             self.append(module)
         return self
@@ -277,7 +285,8 @@ class ModuleDict(Module):
         """Adds or replaces modules from a mapping or an iterable of (name, module) pairs."""
         if not isinstance(modules, Iterable):
             raise TypeError(
-                f"ModuleDict.update should be called with an iterable of key/value pairs, but got {type(modules).__name__}"
+                "ModuleDict.update should be called with an iterable of key/value pairs, but got "
+                f"{type(modules).__name__}"
             )
         if isinstance(modules, (ModuleDict, Mapping)):
             pairs: Iterable = modules.items()
@@ -290,9 +299,13 @@ class ModuleDict(Module):
 def _checked_pairs(container: str, items: Iterable) -> Iterator[Any]:
     for i, item in enumerate(items):
         if not isinstance(item, Iterable):
-            raise TypeError(f"{container} update sequence element #{i} should be Iterable; is{type(item).__name__}")
+            raise TypeError(
+                f"{container} update sequence element #{i} should be Iterable; is{type(item).__name__}"
+            )
         if len(item) != 2:
-            raise ValueError(f"{container} update sequence element #{i} has length {len(item)}; 2 is required")
+            raise ValueError(
+                f"{container} update sequence element #{i} has length {len(item)}; 2 is required"
+            )
         yield item
 
 
@@ -363,7 +376,9 @@ class ParameterList(Module):
     def extend(self, values: Iterable[Any]) -> Self:
         """Adds the values of an iterable at the end."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
+            raise TypeError(
+                f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
+            )
         for value in list(values):
             self.append(value)
         return self
@@ -461,7 +476,7 @@ class ParameterDict(Module):
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value at `key`, or `default`."""
-        return self[key] if key in self else default
+        return self[key] if key in self._keys else default
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
         """A new ParameterDict with the given keys."""

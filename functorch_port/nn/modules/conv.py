@@ -26,7 +26,7 @@ class _ConvNd(Module):
         in_channels, out_channels: channels of the input and the output.
         kernel_size: size of the kernel, a number or one per dimension.
         stride: step of the kernel.
-        padding: zeros (or what `padding_mode` says) on both sides; or "valid" (none) or "same" (as many as keep the size).
+        padding: zeros (or what `padding_mode` says) on both sides; "valid" for none, "same" to keep the size.
         dilation: distance between the kernel's elements.
         groups: number of independent groups of channels.
         bias: whether to add a bias.
@@ -34,7 +34,16 @@ class _ConvNd(Module):
         device, dtype: of the parameters.
     """
 
-    __constants__ = ["stride", "padding", "dilation", "groups", "padding_mode", "in_channels", "out_channels", "kernel_size"]
+    __constants__ = [
+        "stride",
+        "padding",
+        "dilation",
+        "groups",
+        "padding_mode",
+        "in_channels",
+        "out_channels",
+        "kernel_size",
+    ]
     _dimensions: int
 
     def __init__(
@@ -67,7 +76,9 @@ class _ConvNd(Module):
         self.groups = groups
         self.padding_mode = padding_mode
         self._reversed_padding_repeated_twice = self._padding_for_pad()
-        self.weight = Parameter(empty((out_channels, in_channels // groups, *self.kernel_size), device=device, dtype=dtype))
+        self.weight = Parameter(
+            empty((out_channels, in_channels // groups, *self.kernel_size), device=device, dtype=dtype)
+        )
         if bias:
             self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
         else:
@@ -104,7 +115,9 @@ class _ConvNd(Module):
         return conv(input, weight, bias, self.stride, 0, self.dilation, self.groups)
 
     def extra_repr(self) -> str:
-        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        text = (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        )
         if self.padding != (0,) * len(self.padding):
             text += f", padding={self.padding}"
         if self.dilation != (1,) * len(self.dilation):
@@ -137,7 +150,9 @@ def _check_padding(padding: Any, stride: tuple[int, ...], padding_mode: str) -> 
         if padding == "same" and any(s != 1 for s in stride):
             raise ValueError("padding='same' is not supported for strided convolutions")
     if padding_mode not in _PADDING_MODES:
-        raise ValueError(f"padding_mode must be one of {set(_PADDING_MODES)}, but got padding_mode='{padding_mode}'")
+        raise ValueError(
+            f"padding_mode must be one of {set(_PADDING_MODES)}, but got padding_mode='{padding_mode}'"
+        )
 
 
 class Conv1d(_ConvNd):

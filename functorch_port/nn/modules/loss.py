@@ -46,7 +46,9 @@ class _Loss(Module):
     __constants__ = ["reduction"]
     reduction: str
 
-    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
         super().__init__()
         self.reduction = legacy_reduction(size_average, reduce, reduction, stacklevel=4)
 
@@ -323,7 +325,12 @@ class PoissonNLLLoss(_Loss):
 
     def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
         return F.poisson_nll_loss(
-            log_input, target, log_input=self.log_input, full=self.full, eps=self.eps, reduction=self.reduction
+            log_input,
+            target,
+            log_input=self.log_input,
+            full=self.full,
+            eps=self.eps,
+            reduction=self.reduction,
         )
 
 

@@ -106,7 +106,11 @@ class RMSNorm(Module):
         self.normalized_shape = _shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        weight = Parameter(empty(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
+        weight = (
+            Parameter(empty(self.normalized_shape, device=device, dtype=dtype))
+            if elementwise_affine
+            else None
+        )
         self.register_parameter("weight", weight)
         self.reset_parameters()
 

@@ -9,7 +9,11 @@ from .. import functional as F
 from .._conversion import ntuple
 from ..module import Module
 
-__all__ = [f"{_kind}Pad{_n}d" for _kind in ("Zero", "Constant", "Reflection", "Replication", "Circular") for _n in (1, 2, 3)]
+__all__ = [
+    f"{_kind}Pad{_n}d"
+    for _kind in ("Zero", "Constant", "Reflection", "Replication", "Circular")
+    for _n in (1, 2, 3)
+]
 
 
 class _PadNd(Module):
@@ -76,10 +80,16 @@ def _layer(name: str, base: type[_PadNd], mode: str, n: int) -> type[_PadNd]:
     return type(name, (base,), fields)
 
 
-ConstantPad1d, ConstantPad2d, ConstantPad3d = (_layer(f"ConstantPad{n}d", _ConstantPadNd, "constant", n) for n in (1, 2, 3))
+ConstantPad1d, ConstantPad2d, ConstantPad3d = (
+    _layer(f"ConstantPad{n}d", _ConstantPadNd, "constant", n) for n in (1, 2, 3)
+)
 ZeroPad1d, ZeroPad2d, ZeroPad3d = (_layer(f"ZeroPad{n}d", _ZeroPadNd, "constant", n) for n in (1, 2, 3))
-ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = (_layer(f"ReflectionPad{n}d", _PadNd, "reflect", n) for n in (1, 2, 3))
+ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = (
+    _layer(f"ReflectionPad{n}d", _PadNd, "reflect", n) for n in (1, 2, 3)
+)
 ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = (
     _layer(f"ReplicationPad{n}d", _PadNd, "replicate", n) for n in (1, 2, 3)
 )
-CircularPad1d, CircularPad2d, CircularPad3d = (_layer(f"CircularPad{n}d", _PadNd, "circular", n) for n in (1, 2, 3))
+CircularPad1d, CircularPad2d, CircularPad3d = (
+    _layer(f"CircularPad{n}d", _PadNd, "circular", n) for n in (1, 2, 3)
+)

@@ -43,7 +43,15 @@ class Embedding(Module):
         https://docs.pytorch.org/docs/stable/generated/torch.nn.Embedding.html
     """
 
-    __constants__ = ["num_embeddings", "embedding_dim", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse"]
+    __constants__ = [
+        "num_embeddings",
+        "embedding_dim",
+        "padding_idx",
+        "max_norm",
+        "norm_type",
+        "scale_grad_by_freq",
+        "sparse",
+    ]
 
     def __init__(
         self,
@@ -92,7 +100,9 @@ class Embedding(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         renorm = (self.max_norm, self.norm_type)
-        return F.embedding(input, self.weight, self.padding_idx, *renorm, self.scale_grad_by_freq, self.sparse)
+        return F.embedding(
+            input, self.weight, self.padding_idx, *renorm, self.scale_grad_by_freq, self.sparse
+        )
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"

@@ -50,7 +50,8 @@ def get_total_norm(
     norm = _total_norm(tuple(tensors), float(norm_type))
     if error_if_nonfinite and not bool(norm.isfinite()):
         raise RuntimeError(
-            f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, so it cannot be "
+            f"The total norm of order {float(norm_type)} for gradients from `parameters` is "
+            "non-finite, so it cannot be "
             "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
             "`error_if_nonfinite=False`"
         )
@@ -58,7 +59,9 @@ def get_total_norm(
 
 
 @no_grad()
-def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
+def clip_grads_with_norm_(
+    parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
     """Scales gradients down in place so that a total norm above ``max_norm`` becomes it.
 
     Args:
