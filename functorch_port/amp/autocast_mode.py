@@ -85,9 +85,8 @@ class autocast:
         lists.switch(self.device, self._enabled, self.fast_dtype)
         return self
 
-    def __exit__(self, *exc: object) -> bool:
+    def __exit__(self, *exc: object) -> None:
         lists.switch(self.device, *self._before.pop())
-        return False
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(func):

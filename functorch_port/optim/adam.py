@@ -213,9 +213,9 @@ class Adam(Optimizer):
             raise ValueError(f"Invalid weight_decay value: {weight_decay}")
         if not any(isinstance(betas[0], kind) and isinstance(betas[1], kind) for kind in (float, Tensor)):
             raise ValueError("betas must be either both floats or both Tensors")
-        for i in (0, 1):
-            if isinstance(betas[i], Tensor):
-                _check_tensor(f"betas[{i}]", betas[i], foreach, capturable)
+        for i, beta in enumerate(betas):
+            if isinstance(beta, Tensor):
+                _check_tensor(f"betas[{i}]", beta, foreach, capturable)
         defaults = {
             "lr": lr, "betas": tuple(map(to_scalar, betas)), "eps": eps, "weight_decay": weight_decay,
             "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach, "capturable": capturable,

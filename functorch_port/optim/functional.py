@@ -27,7 +27,7 @@ class SGDState(NamedTuple):
         momentum_buffer: like the parameters, or None without momentum.
     """
 
-    count: jax.Array
+    count: jax.Array  # type: ignore[assignment]
     momentum_buffer: Any
 
 
