@@ -137,7 +137,7 @@ def op(
             rdunder=rdunder,
             view=view,
             differentiable=differentiable,
-            returns=_return_type(return_type or own[0], returns) if returns else None,
+            returns=return_type_of(return_type or own[0], returns) if returns else None,
             varargs=varargs,
             node=node or _node_name(own[0]),
             check=check,
@@ -154,7 +154,7 @@ def op(
 return_types: dict[str, type] = {}
 
 
-def _return_type(name: str, fields: tuple[str, ...]) -> type:
+def return_type_of(name: str, fields: tuple[str, ...]) -> type:
     base = namedtuple(name, fields)  # type: ignore[misc]
 
     def __repr__(self: Any) -> str:

@@ -15,7 +15,7 @@ from jax import lax
 
 from ..core import bind, config, dtypes
 from ..core.promotion import cast, promote
-from ..core.registry import Array, Arrays, Scalar, composite, op
+from ..core.registry import Array, Arrays, Scalar, composite, op, return_type_of
 from ..core.tensor import Tensor
 from ._common import (
     Dims,
@@ -683,15 +683,23 @@ def _inv(A: Array):
     return jnp.linalg.inv(A)
 
 
-def _inverse(A: Tensor) -> Tensor:
+def _inverse(A: Tensor, name: str = "linalg.inv") -> Tensor:
     """The inverse of (a batch of) square matrices."""
     out = bind.function("_inv")(A)
-    _raise_if_singular("linalg.inv", A, out)
+    _raise_if_singular(name, A, out)
     return out
 
 
-composite("inverse")(_inverse)
-composite("inv", where="linalg")(_inverse)
+@composite("inverse")
+def inverse(input: Tensor) -> Tensor:
+    """The inverse of (a batch of) square matrices."""
+    return _inverse(input)
+
+
+@composite("inv", where="linalg")
+def inv(A: Tensor) -> Tensor:
+    """The inverse of (a batch of) square matrices."""
+    return _inverse(A)
 
 
 @op("_solve", where="", node="LinalgSolveExBackward0")
@@ -971,6 +979,162 @@ def lstsq(A: Array, B: Array, rcond: float | None = None, *, driver: str | None 
     rank = jnp.zeros((0,), np.int64) if driver == "gels" else matrix_rank(A)
     values = jnp.linalg.svd(A, compute_uv=False) if driver in ("gelsd", "gelss") else empty
     return solution[..., 0] if vector else solution, residuals, rank, values
+
+
+@op(
+    "lu_factor",
+    where="linalg",
+    return_type="linalg_lu_factor",
+    returns=("LU", "pivots"),
+    node="LinalgLuFactorExBackward0",
+)
+def lu_factor(A: Array, *, pivot: bool = True):
+    """The LU decomposition in one matrix, and the row exchanges (counted from 1)."""
+    _check_linalg("torch.linalg.lu_factor", A)
+    if not pivot:
+        raise NotImplementedError("linalg.lu_factor without pivoting is not supported: leave pivot=True")
+    factors, pivots, _ = lax.linalg.lu(A)
+    return factors, (pivots + 1).astype(np.int32)
+
+
+@op("lu", where="linalg", return_type="linalg_lu", returns=("P", "L", "U"), node="LinalgLuBackward0")
+def lu(A: Array, *, pivot: bool = True):
+    """The LU decomposition with row exchanges: ``A = P L U``."""
+    _check_linalg("torch.linalg.lu", A)
+    if not pivot:
+        raise NotImplementedError("linalg.lu without pivoting is not supported: leave pivot=True")
+    p, l, u = jax.scipy.linalg.lu(A)
+    return p, l, u
+
+
+@op("lu_solve", where="linalg", node="LinalgLuSolveBackward0")
+def lu_solve(LU: Array, pivots: Array, B: Array, *, left: bool = True, adjoint: bool = False):
+    """The solution X of ``A X = B``, given A's `lu_factor`."""
+    if not left:
+        raise NotImplementedError("linalg.lu_solve with left=False is not supported: transpose the system")
+    batch = broadcast_shapes(LU.shape[:-2], B.shape[:-2])
+    factors, right = (jnp.broadcast_to(x, batch + x.shape[-2:]) for x in (LU, B))
+    order = lax.linalg.lu_pivots_to_permutation(pivots - 1, LU.shape[-1])
+    order = jnp.broadcast_to(order, (*batch, LU.shape[-1]))[..., None]
+    solve = functools.partial(lax.linalg.triangular_solve, factors, left_side=True)
+    if adjoint:
+        half = solve(right, lower=False, transpose_a=True, conjugate_a=True)
+        full = solve(half, lower=True, unit_diagonal=True, transpose_a=True, conjugate_a=True)
+        return jnp.take_along_axis(full, jnp.argsort(order, axis=-2), axis=-2)
+    exchanged = jnp.take_along_axis(right, order, axis=-2)
+    return solve(solve(exchanged, lower=True, unit_diagonal=True), lower=False)
+
+
+@op("cholesky_inverse")
+def cholesky_inverse(input: Array, upper: bool = False):
+    """The inverse of A, given its Cholesky factor."""
+    identity = jnp.broadcast_to(jnp.eye(input.shape[-1], dtype=input.dtype), input.shape)
+    return cholesky_solve(identity, input, upper)
+
+
+def _info(matrices: np.ndarray, result: np.ndarray, probe: Any) -> np.ndarray:
+    """LAPACK's ``info`` of every matrix of a batch: 0, or where the decomposition failed."""
+    batch = matrices.shape[:-2]
+    finite = np.isfinite(result).reshape(*batch, -1).all(-1)
+    flat = matrices.reshape(-1, *matrices.shape[-2:])
+    found = [0 if ok else probe(m) for m, ok in zip(flat, finite.reshape(-1), strict=True)]
+    return np.asarray(found, np.int32).reshape(batch)
+
+
+def _with_info(
+    name: str, first: str, out: Tensor, A: Tensor, probe: Any, check_errors: bool, strict: Any
+) -> Any:
+    if check_errors:
+        strict()
+    result, matrices = _concrete(out), _concrete(A)
+    if result is None or matrices is None:
+        raise RuntimeError(
+            f"linalg.{name} looks at values: inside a compiled function use linalg.{name[:-3]}"
+        )
+    info = A.new_tensor(_info(matrices, result, probe), dtype=dtypes.int32)  # type: ignore[attr-defined]
+    return return_type_of(f"linalg_{name}", (first, "info"))(out, info)
+
+
+@composite("inv_ex", where="linalg")
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
+    """The inverse, and whether there is one, without an error."""
+    out = bind.function("_inv")(A)
+    return _with_info(
+        "inv_ex", "inverse", out, A, _zero_pivot, check_errors, lambda: _inverse(A, "linalg.inv_ex")
+    )
+
+
+@composite("cholesky_ex", where="linalg")
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+    """The Cholesky factor (nan if there is none), and whether there is one, without an error."""
+    out = bind.function("_cholesky")(A, upper)
+    return _with_info(
+        "cholesky_ex", "L", out, A, _bad_minor, check_errors, lambda: _checked_cholesky(A, upper)
+    )
+
+
+@composite("solve_ex", where="linalg")
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+    """The solution of ``A X = B``, and whether A is regular, without an error."""
+    out = bind.function("_solve")(A, B, left)
+    return _with_info("solve_ex", "result", out, A, _zero_pivot, check_errors, lambda: solve(A, B, left=left))
+
+
+@op("vecdot", where="linalg", node="SumBackward1")
+def vecdot(x: Array, y: Array, *, dim: int = -1):
+    """Inner products of vectors along ``dim``, the first ones conjugated."""
+    broadcast_shapes(x.shape, y.shape)
+    return jnp.sum(jnp.conj(x) * y, axis=dim)
+
+
+@op("cond", where="linalg", node="DivBackward0")
+def linalg_cond(A: Array, p: Any = None):
+    """The condition number: the norm of A times that of its inverse; the quotient of singular values by default."""
+    if p in (None, 2, -2):
+        _check_linalg("linalg.cond", A)
+        values = jnp.linalg.svd(A, compute_uv=False)
+        high, low = values[..., 0], values[..., -1]
+        return low / high if p == -2 else high / low
+    _check_square("linalg.cond", A)
+    return _matrix_norm(A, p, (-2, -1), False) * _matrix_norm(jnp.linalg.inv(A), p, (-2, -1), False)
+
+
+@op("tensorinv", where="linalg", node="ViewBackward0")
+def tensorinv(A: Array, ind: int = 2):
+    """The inverse of a tensor as a map from its last dimensions to its first ``ind``."""
+    rows, columns = math.prod(A.shape[:ind]), math.prod(A.shape[ind:])
+    if rows != columns:
+        raise RuntimeError(
+            f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
+            f"{columns} != {rows}"
+        )
+    return jnp.linalg.inv(A.reshape(rows, columns)).reshape(A.shape[ind:] + A.shape[:ind])
+
+
+@op("tensorsolve", where="linalg", node="ViewBackward0")
+def tensorsolve(A: Array, B: Array, dims: tuple[int, ...] | None = None):
+    """The solution X of ``tensordot(A, X, X.ndim) = B``."""
+    moved = A if dims is None else jnp.moveaxis(A, dims, range(A.ndim - len(dims), A.ndim))
+    shape = moved.shape[B.ndim :]
+    return jnp.linalg.solve(moved.reshape(B.size, -1), B.reshape(-1)).reshape(shape)
+
+
+@composite("diagonal", where="linalg")
+def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """A diagonal of the matrices in two dimensions, as the last dimension."""
+    return bind.function("diagonal")(A, offset, dim1, dim2)
+
+
+@composite("nuclear_norm", where="torch")
+def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """The sum of the singular values."""
+    return bind.function("matrix_norm")(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
+
+
+@composite("frobenius_norm", where="torch")
+def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+    """The square root of the sum of the squares."""
+    return bind.function("vector_norm")(input, 2, dim, keepdim)
 
 
 # statistics

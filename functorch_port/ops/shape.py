@@ -1072,3 +1072,63 @@ def diagonal_scatter(input: Array, src: Array, offset: int = 0, dim1: int = 0, d
         jnp.ones(src.shape, np.int8)
     )
     return jnp.where(seen != 0, moved, input)
+
+
+@op("as_strided_scatter")
+def as_strided_scatter(
+    input: Array,
+    src: Array,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    storage_offset: int | None = None,
+):
+    """A copy with ``src`` at the elements that these strides reach."""
+    take = functools.partial(_as_strided, size=size, stride=stride, storage_offset=storage_offset or 0)
+    _check_part(src, size)
+    position = take(jnp.arange(input.size).reshape(input.shape))
+    return (
+        input.reshape(-1)
+        .at[position.reshape(-1)]
+        .set(src.reshape(-1).astype(input.dtype))
+        .reshape(input.shape)
+    )
+
+
+@composite("narrow_copy")
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """A copy of `narrow`."""
+    return bind.function("narrow")(input, dim, start, length).clone()
+
+
+@op("_unravel_index", where="", differentiable=False)
+def _unravel_index(indices: Array, shape: tuple[int, ...]):
+    """The coordinates of flat positions."""
+    return tuple(i.astype(INT64) for i in jnp.unravel_index(indices, shape))
+
+
+@composite("unravel_index", where="torch")
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """The coordinates, one tensor per dimension, of positions in a flattened tensor of ``shape``."""
+    return bind.function("_unravel_index")(indices, (shape,) if isinstance(shape, int) else tuple(shape))
+
+
+@op("_vander", where="", node="CatBackward0")
+def _vander(x: Array, columns: int, increasing: bool):
+    """Powers of a vector as columns."""
+    exponents = jnp.arange(columns, dtype=x.dtype)
+    powers = jnp.where(exponents == 0, jnp.ones((), x.dtype), x[..., None] ** exponents)
+    return powers if increasing else powers[..., ::-1]
+
+
+@composite("vander", where="torch")
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """The Vandermonde matrix of a vector, highest powers first."""
+    if x.ndim != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    return bind.function("_vander")(x, x.shape[0] if N is None else N, increasing)
+
+
+@composite("vander", where="linalg")
+def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
+    """Vandermonde matrices, lowest powers first."""
+    return bind.function("_vander")(x, x.shape[-1] if N is None else N, True)
