@@ -954,7 +954,8 @@ def _with_replacement(weights: Any, count: int, generator: Generator | None) -> 
         generator, "uniform", (*weights.shape[:-1], count), dtypes.float64 if in_double else dtypes.float32
     )
     kind = np.float64 if weights.dtype == np.float64 else np.float32
-    rows, samples = weights.reshape(-1, weights.shape[-1]).astype(kind), u.reshape(-1, count)
+    with storage.x64():
+        rows, samples = weights.reshape(-1, weights.shape[-1]).astype(kind), u.reshape(-1, count)
     if traced or isinstance(u, jax.core.Tracer):
         with storage.x64():
             found = jax.vmap(lambda w, x: _positions(jnp, jnp.cumsum(w), x))(rows, samples)
