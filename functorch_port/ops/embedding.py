@@ -13,9 +13,15 @@ from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import INT64, int32_if_small
 
 _TYPE_NAMES = {
-    "float32": "torch.FloatTensor", "float64": "torch.DoubleTensor", "float16": "torch.HalfTensor",
-    "int16": "torch.ShortTensor", "int8": "torch.CharTensor", "uint8": "torch.ByteTensor", "bool": "CPUBoolType", "bfloat16": "torch.BFloat16Tensor",
-}  # fmt: skip
+    "float32": "torch.FloatTensor",
+    "float64": "torch.DoubleTensor",
+    "float16": "torch.HalfTensor",
+    "bfloat16": "torch.BFloat16Tensor",
+    "int16": "torch.ShortTensor",
+    "int8": "torch.CharTensor",
+    "uint8": "torch.ByteTensor",
+    "bool": "CPUBoolType",
+}
 
 
 def _check_rows(input: Any, weight: Any, padding_idx: int = -1) -> None:

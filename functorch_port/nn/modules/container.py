@@ -28,7 +28,7 @@ def _position(index: Any, length: int) -> int:
 class _Numbered(Module):
     """What `Sequential` and `ModuleList` share: children in order, and the keys '0', '1', ... after a change."""
 
-    def _set_children(self, modules: Iterable[Module]) -> None:
+    def _set_children(self, modules: Iterable[Any]) -> None:
         self._modules.clear()
         self._modules.update((str(i), module) for i, module in enumerate(modules))
         storage.bump_epoch()
@@ -168,7 +168,7 @@ class ModuleList(_Numbered):
         https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleList.html
     """
 
-    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+    def __init__(self, modules: Iterable[Any] | None = None) -> None:
         super().__init__()
         if modules is not None:
             self += modules
@@ -296,16 +296,15 @@ class ModuleDict(Module):
             self[name] = module
 
 
-def _checked_pairs(container: str, items: Iterable) -> Iterator[Any]:
+def _checked_pairs(container: str, items: Iterable[Any]) -> Iterator[Any]:
     for i, item in enumerate(items):
         if not isinstance(item, Iterable):
             raise TypeError(
                 f"{container} update sequence element #{i} should be Iterable; is{type(item).__name__}"
             )
-        if len(item) != 2:
-            raise ValueError(
-                f"{container} update sequence element #{i} has length {len(item)}; 2 is required"
-            )
+        length = len(tuple(item))
+        if length != 2:
+            raise ValueError(f"{container} update sequence element #{i} has length {length}; 2 is required")
         yield item
 
 
