@@ -203,6 +203,33 @@ def test_clipping_between_unscale_and_step():
     same_outcome(lambda T: _loop(T, before_step=clip, init_scale=64.0))
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_inside_a_compiled_step(name):
+    """A step with an infinite gradient is undone in the program; nothing is read back in between."""
+
+    def run(T, compile, spoil=(0, 4, 5)):
+        w = T.nn.Parameter(T.tensor([1.0, -2.0, 3.0]))
+        options = {"momentum": 0.5} if name == "SGD" else {}
+        optimizer = getattr(T.optim, name)([w], lr=0.1, **options)
+        scaler = T.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=3)
+
+        def step(factor):
+            optimizer.zero_grad()
+            loss = (w**2).sum() * factor
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            return loss
+
+        step, out = compile(step), []
+        for i in range(12):
+            step(T.tensor(float("inf") if i in spoil else 1.0))
+            out += [w.detach().numpy().copy(), np.array(scaler.get_scale())]
+        return out
+
+    assert distance(run(torch, lambda f: f), run(ft, ft.compile)) < 1e-6
+
+
 def test_disabled_scaler_passes_through():
     same_outcome(lambda T: _loop(T, enabled=False))
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from ..accelerator import jax_devices
 from ..core import dtypes, storage
 from ..core.tensor import Tensor
+from ..optim.optimizer import take_premade
 
 __all__ = ["GradScaler", "OptState"]
 
@@ -170,8 +171,11 @@ class GradScaler:
             self.unscale_(optimizer)
         if not progress[1]:
             raise AssertionError("No inf checks were recorded for this optimizer.")
-        found_inf = any(flag.item() for flag in progress[1].values())
-        out = None if found_inf else optimizer.step(*args, **kwargs)
+        if storage.overlay is not None:
+            out = _step_unless(progress[1].values(), optimizer, args, kwargs)
+        else:
+            found_inf = any(flag.item() for flag in progress[1].values())
+            out = None if found_inf else optimizer.step(*args, **kwargs)
         progress[0] = OptState.STEPPED
         return out
 
@@ -297,6 +301,26 @@ class GradScaler:
             state.update(_init_scale=self.get_scale(), _init_growth_tracker=self._get_growth_tracker())
             state.update(_scale=None, _growth_tracker=None)
         return state
+
+
+def _step_unless(flags: Iterable[Tensor], optimizer: Any, args: Any, kwargs: Any) -> Any:
+    """In a trace: take the step, then put back what was there wherever a flag is set."""
+    found_inf = jnp.stack([flag._value for flag in flags]).sum() > 0
+    for p in list(optimizer._premade):
+        take_premade(optimizer, p)
+    before = {id(t): t._value for t in _tensors(optimizer)}
+    out = optimizer.step(*args, **kwargs)
+    for t in _tensors(optimizer):
+        value = t._value
+        t._set_value(jnp.where(found_inf, before.get(id(t), jnp.zeros_like(value)), value))
+    return out
+
+
+def _tensors(optimizer: Any) -> list[Tensor]:
+    """The parameters and the tensors of their state."""
+    params = [p for group in optimizer.param_groups for p in group["params"]]
+    states = [v for state in optimizer.state.values() if isinstance(state, dict) for v in state.values()]
+    return params + [v for v in states if isinstance(v, Tensor)]
 
 
 def _unscale(grads: Sequence[Any], scale: Any) -> tuple[list[Any], Any]:
