@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from . import ops as _ops  # noqa: F401  registers the operations
+from . import ops as _ops
 from .autograd.grad_mode import enable_grad as enable_grad
 from .autograd.grad_mode import inference_mode as inference_mode
 from .autograd.grad_mode import is_grad_enabled as is_grad_enabled
@@ -47,10 +47,32 @@ for _table in (
     globals().update(_table)
 
 #: submodules, and names that live in them; loaded when first asked for
-_SUBMODULES = (
-    "accelerator amp autograd backends compiler cuda distributed fft func jit linalg mps multiprocessing nn optim random return_types serialization "
-    "special testing types utils version xpu"
-).split()
+_SUBMODULES = [
+    "accelerator",
+    "amp",
+    "autograd",
+    "backends",
+    "compiler",
+    "cuda",
+    "distributed",
+    "fft",
+    "func",
+    "jit",
+    "linalg",
+    "mps",
+    "multiprocessing",
+    "nn",
+    "optim",
+    "random",
+    "return_types",
+    "serialization",
+    "special",
+    "testing",
+    "types",
+    "utils",
+    "version",
+    "xpu",
+]
 _LAZY = {
     "Generator": "core.generator",
     "default_generator": "core.generator",
@@ -69,15 +91,32 @@ _LAZY = {
     "set_rng_state": "random",
     "vmap": "func",
     **dict.fromkeys(
-        "clear_autocast_cache get_autocast_dtype is_autocast_cache_enabled is_autocast_enabled "
-        "set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled".split(),
+        [
+            "clear_autocast_cache",
+            "get_autocast_dtype",
+            "is_autocast_cache_enabled",
+            "is_autocast_enabled",
+            "set_autocast_cache_enabled",
+            "set_autocast_dtype",
+            "set_autocast_enabled",
+        ],
         "amp.autocast_mode",
     ),
     **dict.fromkeys(
-        "are_deterministic_algorithms_enabled get_deterministic_debug_mode get_num_interop_threads get_num_threads "
-        "is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled set_deterministic_debug_mode "
-        "set_flush_denormal set_num_interop_threads set_num_threads set_warn_always "
-        "use_deterministic_algorithms".split(),
+        [
+            "are_deterministic_algorithms_enabled",
+            "get_deterministic_debug_mode",
+            "get_num_interop_threads",
+            "get_num_threads",
+            "is_deterministic_algorithms_warn_only_enabled",
+            "is_warn_always_enabled",
+            "set_deterministic_debug_mode",
+            "set_flush_denormal",
+            "set_num_interop_threads",
+            "set_num_threads",
+            "set_warn_always",
+            "use_deterministic_algorithms",
+        ],
         "stubs",
     ),
 }

@@ -257,12 +257,16 @@ def parameter_of_wrong_type(T):
 
 
 SAME_TEXT = [
-    shape_mismatch_add, shape_mismatch_add_inplace, shape_mismatch_matmul, shape_mismatch_linear, shape_mismatch_conv, shape_mismatch_view,
+    shape_mismatch_add, shape_mismatch_add_inplace, shape_mismatch_matmul, shape_mismatch_linear,
+    shape_mismatch_conv, shape_mismatch_view,
     shape_mismatch_batch_norm, dtype_mismatch_inplace, dtype_mismatch_matmul, dtype_requires_grad, wrong_type_of_module,
-    wrong_type_of_parameters, negative_learning_rate, freed_graph, non_scalar_backward, backward_without_history, gradient_of_wrong_shape,
+    wrong_type_of_parameters, negative_learning_rate, freed_graph, non_scalar_backward,
+    backward_without_history, gradient_of_wrong_shape,
     inplace_on_leaf, inplace_on_view_of_leaf, inplace_on_expanded, numpy_of_leaf, unused_input, index_out_of_range,
-    index_tensor_out_of_range, too_many_indices, mask_of_wrong_shape, negative_step, embedding_out_of_range, label_out_of_range,
-    dim_out_of_range, bool_of_many, item_of_many, len_of_scalar, iterating_a_scalar, ragged_data, state_dict_missing_key,
+    index_tensor_out_of_range, too_many_indices, mask_of_wrong_shape, negative_step, embedding_out_of_range,
+    label_out_of_range,
+    dim_out_of_range, bool_of_many, item_of_many, len_of_scalar, iterating_a_scalar, ragged_data,
+    state_dict_missing_key,
     state_dict_wrong_shape, optimizer_state_dict_of_other_size, non_leaf_parameter, same_parameter_in_two_groups,
     parameter_of_wrong_type, dtype_of_labels, grad_of_wrong_shape,
 ]  # fmt: skip

@@ -76,7 +76,9 @@ def test_size_and_initial_weights(reference):
         np.testing.assert_allclose(value, reference[0][name], atol=1e-6, rtol=0, err_msg=name)
 
 
-@pytest.mark.parametrize("compile", [lambda fn: fn, lambda fn: ft.compile(fn, rng="torch")], ids=["eager", "compiled"])
+@pytest.mark.parametrize(
+    "compile", [lambda fn: fn, lambda fn: ft.compile(fn, rng="torch")], ids=["eager", "compiled"]
+)
 def test_first_20_losses(reference, compile):
     # float32: convolutions add in another order, which 20 steps amplify to some 1e-5
     np.testing.assert_allclose(losses(ft, compile)[1], reference[1], rtol=1e-4)

@@ -1,6 +1,7 @@
 """Training programs, each written once for any library with PyTorch's names.
 
-A case is a function ``case(T, compile)`` that makes its model and data from ``T`` after ``manual_seed(0)``, wraps its step with
+A case is a function ``case(T, compile)`` that makes its model and data from ``T`` after ``manual_seed(0)``,
+wraps its step with
 ``compile`` and returns the values to compare: a list of numpy arrays, one or more per step.
 """
 
@@ -32,7 +33,8 @@ def _mlp(T: Any) -> Any:
 def batchnorm_dropout(T: Any, compile: Any) -> list[np.ndarray]:
     nn = T.nn
     net = nn.Sequential(
-        nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.3), nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3)
+        nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.3), nn.Flatten(),
+        nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3),
     ).double()  # fmt: skip
     opt = T.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
     x, y = _data(T, 12, 2, 6, 6), _labels(T, 12, 3)
@@ -92,7 +94,10 @@ def frozen_and_unfrozen(T: Any, compile: Any) -> list[np.ndarray]:
 def lr_schedule_by_hand(T: Any, compile: Any) -> list[np.ndarray]:
     net = _mlp(T)
     opt = T.optim.SGD(
-        [{"params": net[0].parameters(), "lr": 0.2}, {"params": net[2].parameters()}], lr=0.1, momentum=0.9, nesterov=True
+        [{"params": net[0].parameters(), "lr": 0.2}, {"params": net[2].parameters()}],
+        lr=0.1,
+        momentum=0.9,
+        nesterov=True,
     )
     x, y = _data(T, 16, 6), _labels(T, 16, 3)
 

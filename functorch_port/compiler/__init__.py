@@ -1,4 +1,6 @@
-"""Whole-program compilation: find the state a function touches, and run it as one XLA program (also ``torch.compiler``)."""
+"""Whole-program compilation: find the state a function touches, and run it as one XLA program (also
+``torch.compiler``).
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
         NotImplementedError: always; call the part outside the compiled function.
     """
     raise NotImplementedError(
-        "compiler.disable: a compiled function is one XLA program, so no part of it can stay eager. Call that part outside, "
+        "compiler.disable: a compiled function is one XLA program, so no part of it can stay eager. Call "
+        "that part outside, "
         "or compile the parts around it separately"
     )
 

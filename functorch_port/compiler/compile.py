@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 
 from ..autograd import grad_mode
 from ..core import autocast, config, dtypes, storage
 from ..core.tensor import Tensor
-from .program import Program, Stale, flatten, trace
+from .program import Program, Stale, by_identity, flatten, trace
 from .slots import Slot, find, tensors_of
 
 __all__ = ["Compiled", "compile"]
@@ -59,7 +59,7 @@ class Compiled:
         for program in programs:
             env = program.numbers(leaves)
             why = env if isinstance(env, str) else program.matches()
-            if not why:
+            if not why and isinstance(env, dict):
                 if program is not programs[0]:
                     programs.remove(program)
                     programs.insert(0, program)
@@ -76,7 +76,7 @@ class Compiled:
         self.traces += 1
         self.reasons.append(why)
         try:
-            result = program.run(leaves, program.numbers(leaves), first=True)
+            result = program.run(leaves, cast(Any, program.numbers(leaves)), first=True)
         except BaseException:
             overlay.undo()
             raise
@@ -113,8 +113,8 @@ def _signature(leaf: Any) -> Any:
     """What of an argument the program depends on."""
     if isinstance(leaf, Tensor):
         value = leaf._value
-        if getattr(leaf, "_is_param", False):
-            return (id(leaf), value.shape, value.dtype)
+        if by_identity(leaf):
+            return (id(leaf), value.shape, value.dtype, leaf.requires_grad)
         return (value.shape, value.dtype, leaf.requires_grad)
     if isinstance(leaf, jax.Array):
         return (leaf.shape, leaf.dtype, None)
@@ -126,13 +126,14 @@ def _signature(leaf: Any) -> Any:
         hash(leaf)
     except TypeError:
         raise TypeError(
-            f"a compiled function got an argument of type {type(leaf).__name__}, which can neither be traced nor compared; pass a "
+            f"a compiled function got an argument of type {type(leaf).__name__}, which can neither be "
+            f"traced nor compared; pass a "
             "Tensor, a number, a string, or a container of them"
         ) from None
     return (type(leaf), leaf)
 
 
-def compile(  # noqa: A001
+def compile(
     model: Any = None,
     *,
     fullgraph: bool = True,
@@ -146,7 +147,8 @@ def compile(  # noqa: A001
     """Compile a function (or module) with everything it mutates into one XLA program.
 
     The function may be a whole training step: ``zero_grad``, forward, ``backward`` and ``step``. Parameters, buffers,
-    gradients, optimizer state, random state and any other tensor it reads or writes are found by themselves. Python code
+    gradients, optimizer state, random state and any other tensor it reads or writes are found by themselves.
+    Python code
     runs only while tracing; a change of shapes, modes, flags or structure traces again, a change of ``lr`` does not.
 
     Args:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 from ..core import storage
 from .names import name_cells
 from .program import Program

@@ -33,13 +33,16 @@ class Functionalized:
             args, kwargs: example arguments: Tensors, arrays, or `jax.ShapeDtypeStruct`.
 
         Returns:
-            ``{name: jax.Array or number}``: parameters, buffers, gradients that are read, optimizer state, random keys, and
+            ``{name: jax.Array or number}``: parameters, buffers, gradients that are read, optimizer state,
+            random keys, and
             the optimizers' hyperparameters as numbers.
         """
         return self._pure(args, kwargs).read()
 
     def __call__(self, state: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """Run on ``state``; nothing outside is read or changed. Outputs are `jax.Array`s where the function gives Tensors."""
+        """Run on ``state``; nothing outside is read or changed. Outputs are `jax.Array`s where the function
+        gives Tensors.
+        """
         return self._pure(args, kwargs)(state, args, kwargs)
 
     def load(self, state: dict[str, Any], *args: Any, **kwargs: Any) -> None:
@@ -101,7 +104,8 @@ class _Pure:
         if program.kept:
             overlay.undo()
             raise NotImplementedError(
-                f"functionalize: {program.why_once}; a pure function cannot do that. Return it, or call the function once "
+                f"functionalize: {program.why_once}; a pure function cannot do that. Return it, or call the "
+                f"function once "
                 "eagerly first if it only makes its state then"
             )
         overlay.undo(structure=False)
@@ -135,7 +139,8 @@ class _Pure:
         missing = [n for n in (*self.names, *self.grads.values()) if n not in state]
         if missing:
             raise KeyError(
-                f"the state has no {missing[0]!r}; it must be what `state(...)` returned, changed at will in its values only"
+                f"the state has no {missing[0]!r}; it must be what `state(...)` returned, changed at will "
+                f"in its values only"
             )
         leaves, _ = flatten((args, kwargs))
         env = {name: state[self.numbers[name]] for name in self.numbers}
@@ -224,8 +229,10 @@ def _owner(program: Program, table: dict[Any, Any]) -> str:
 def functionalize(fn: Callable[..., Any], *, rng: str = "jax") -> Functionalized:
     """Turn a function that mutates state into ``pure(state, *args) -> (outputs, new_state)``.
 
-    The state it reads and writes is found by tracing it once: parameters, buffers, optimizer state, random keys, tensors in
-    closures and globals, and the optimizers' numbers. The result is plain JAX: it may be given to `jax.jit`, `jax.vmap`,
+    The state it reads and writes is found by tracing it once: parameters, buffers, optimizer state, random
+    keys, tensors in
+    closures and globals, and the optimizers' numbers. The result is plain JAX: it may be given to `jax.jit`,
+    `jax.vmap`,
     `jax.lax.scan`, `jax.export`, or lowered for another device.
 
     Args:

@@ -1,8 +1,10 @@
 """What a trace sees of the program's state, and how to undo what the traced Python code did to it.
 
-While a function is traced, `storage.overlay` is an `Overlay`. Storages that existed before keep their real values: reads
+While a function is traced, `storage.overlay` is an `Overlay`. Storages that existed before keep their real
+values: reads
 give the tracer that stands for them, writes go to a table. Storages made during the trace simply hold tracers. Python
-structure that the function may change (gradients, optimizer dicts, module dicts, flags) is remembered when first touched,
+structure that the function may change (gradients, optimizer dicts, module dicts, flags) is remembered when
+first touched,
 so that a failed trace can be undone and a finished one replayed.
 """
 
@@ -185,14 +187,17 @@ class Overlay:
 
     def data_dependent(self, name: str) -> str:
         return (
-            f"{name}() has an output whose shape depends on values, which a compiled function cannot have. Call it outside, "
+            f"{name}() has an output whose shape depends on values, which a compiled function cannot have. "
+            f"Call it outside, "
             "or use a form of fixed shape such as torch.where or a mask."
         )
 
     # ---------------------------------------------------------------- undo
 
     def undo(self, structure: bool = True) -> None:
-        """Put everything back as it was before the trace (without ``structure``: but for state that was made up front)."""
+        """Put everything back as it was before the trace (without ``structure``: but for state that was made
+        up front).
+        """
         for slot in self.watched:
             slot.restore()
         for cell, version in self.written.items():

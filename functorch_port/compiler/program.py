@@ -355,7 +355,7 @@ class ProgramNode(Node):
         return [ordered[i] for i in where]
 
     def release(self) -> None:
-        self.pull = self.values = None
+        self.pull = self.values = None  # type: ignore[assignment]
 
 
 # --------------------------------------------------------------------- tracing
@@ -391,7 +391,9 @@ def trace(
 
 
 def _prepare(leaves: list[Any]) -> list[Any]:
-    """Arguments as the traced function sees them: a view becomes a tensor of its own, as its position must not be burned in."""
+    """Arguments as the traced function sees them: a view becomes a tensor of its own, as its position must
+    not be burned in.
+    """
     out = []
     for leaf in leaves:
         if isinstance(leaf, Tensor) and leaf._view is not None:
@@ -523,7 +525,8 @@ def _collect_result(
             program.outputs.append(_Output("array", outs.add(leaf)))
         else:
             program.outputs.append(_Output("same", value=leaf))
-    program.boundary = _boundary(roots, start, overlay, arg_ids)
+    by_position = {id(t): i for i, t in enumerate(leaves) if isinstance(t, Tensor) and not by_identity(t)}
+    program.boundary = _boundary(roots, start, overlay, by_position)
 
 
 def _collect_gradients(program: Program, overlay: Overlay, leaves: list[Any], outs: _Outs) -> None:
@@ -557,7 +560,9 @@ def _collect_slots(program: Program, overlay: Overlay, outs: _Outs) -> None:
 
 
 def _kept_cells(overlay: Overlay, result: Any, out_leaves: list[Any]) -> set[Storage]:
-    """Storages made in the trace whose tensors something outside still holds, other than the result, ``.grad`` and slots."""
+    """Storages made in the trace whose tensors something outside still holds, other than the result,
+    ``.grad`` and slots.
+    """
     gc.collect()
     grads = [g for g in overlay.grads.values() if g is not None]
     slots = [slot for slot in overlay.watched if slot.replaced()]
@@ -640,7 +645,8 @@ def _settle(
     program: Program, overlay: Overlay, slots: dict[Any, Any], modes: dict[Any, bool], leaves: list[Any]
 ) -> None:
     """Plain numbers back in place, and the guards."""
-    arg_ids = {id(t) for t in leaves if isinstance(t, Tensor)}
+    given = [t for t in leaves if isinstance(t, Tensor) and not by_identity(t)]
+    arg_ids = {id(t) for t in given}
     program.number_guards = {}
     program.flag_guards, program.slot_guards, program.optimizer_guards = [], [], []
     for optimizer, snapshot in overlay.optimizers.items():
@@ -676,7 +682,7 @@ def _settle(
         for t, flag in overlay.tensors.items()
         if id(t) not in arg_ids and t._storage not in overlay.inside
     ]
-    arg_cells = {t._storage for t in leaves if isinstance(t, Tensor)}
+    arg_cells = {t._storage for t in given}
     program.tensor_guards = [g for g in program.tensor_guards if g[2] not in arg_cells]
     program.flag_writes = [
         (t, t._requires_grad) for t, old in overlay.flags.items() if t._requires_grad is not old
@@ -684,8 +690,8 @@ def _settle(
     program.module_guards = []
     for module in overlay.modules:
         d = module.__dict__
-        tables = tuple(dict(d[k]) for k in ("_parameters", "_buffers", "_modules"))
-        program.module_guards.append((module, modes.get(module, module.training), tables))
+        members = tuple(dict(d[k]) for k in ("_parameters", "_buffers", "_modules"))
+        program.module_guards.append((module, modes.get(module, module.training), members))
     program.mode_writes = [(m, m.training) for m, mode in modes.items() if m.training is not mode]
 
 
@@ -708,7 +714,7 @@ def _assemble(
 ) -> None:
     """Keep the inputs that matter, sort them by where they come from, and make the jitted function."""
     closed, live = _prune(closed)
-    by_cell = {t._storage: i for i, t in enumerate(leaves) if isinstance(t, Tensor) and not _by_identity(t)}
+    by_cell = {t._storage: i for i, t in enumerate(leaves) if isinstance(t, Tensor) and not by_identity(t)}
     grad_of = {g._storage: t for t, g in overlay.grad_reads.items() if g is not None and g._view is None}
     slot_of = {t._storage: (slot, i) for slot, _, _ in program.slot_writes for i, t in enumerate(slot.old)}
     written = {cell for cell, _, _ in program.cell_writes}
@@ -772,7 +778,8 @@ def _assemble(
         _differentiable(program)
 
 
-def _by_identity(tensor: Tensor) -> bool:
+def by_identity(tensor: Tensor) -> bool:
+    """Whether an argument is this very tensor, a parameter, and not whatever tensor stands in its place."""
     return type(tensor).__name__ == "Parameter" or getattr(tensor, "_is_param", False)
 
 

@@ -91,7 +91,7 @@ def tensors_of(cells: Iterable[Storage]) -> list[Tensor]:
     ]
 
 
-def find(tensors: list[Tensor], ours: set[int] = frozenset()) -> list[Slot]:
+def find(tensors: list[Tensor], ours: Iterable[int] = ()) -> list[Slot]:
     """The places outside that hold these tensors; ``ours`` are the ids of containers that do not count."""
     found: dict[Slot, None] = {}
     hidden = {*ours, id(tensors)}

@@ -73,7 +73,11 @@ def _operand(other: Any) -> Any:
 
     if type(other).__module__ == "numpy" and hasattr(other, "dtype"):
         return other.item() if getattr(other, "ndim", 1) == 0 else tensor(other)
-    return tensor(other) if hasattr(other, "__jax_array__") or type(other).__module__.startswith("jax") else NotImplemented
+    return (
+        tensor(other)
+        if hasattr(other, "__jax_array__") or type(other).__module__.startswith("jax")
+        else NotImplemented
+    )
 
 
 def _inplace_dunder(dunder: str) -> str:

@@ -1,6 +1,7 @@
 """How one operation runs: eagerly as a cached `jax.jit`, recorded on the tape, or as plain JAX inside a trace.
 
-A call is reduced to a signature (which arguments are tensors, which are numbers, the static values). For every signature
+A call is reduced to a signature (which arguments are tensors, which are numbers, the static values). For
+every signature
 there is one `Plan`: the pure function with the static arguments bound, its jitted form, and the plan of its backward.
 """
 
@@ -40,7 +41,21 @@ class Plan:
         node: the class of its autograd node.
     """
 
-    __slots__ = ("_backward", "_reads", "check", "differentiable", "eager", "edge_order", "fn", "jit", "name", "named", "node", "returns", "tensors")
+    __slots__ = (
+        "_backward",
+        "_reads",
+        "check",
+        "differentiable",
+        "eager",
+        "edge_order",
+        "fn",
+        "jit",
+        "name",
+        "named",
+        "node",
+        "returns",
+        "tensors",
+    )
 
     def __init__(self, fn: Callable[..., Any], name: str, node: str, spec: OpSpec | None = None) -> None:
         self.fn = fn
@@ -68,7 +83,9 @@ class Plan:
         plan = self._backward.get(key)
         if plan is None:
             fn = functools.partial(_pullback, self.fn, mask, holes)
-            plan = self._backward[key] = Plan(fn, f"{self.name}_backward", f"{self.node.__name__[:-1]}Backward0")
+            plan = self._backward[key] = Plan(
+                fn, f"{self.name}_backward", f"{self.node.__name__[:-1]}Backward0"
+            )
         return plan
 
     def reads(self, mask: tuple[bool, ...], holes: tuple[bool, ...], args: Sequence[Any]) -> list[bool]:
@@ -100,7 +117,9 @@ def _pullback(fn: Callable[..., Any], mask: Sequence[bool], holes: Sequence[bool
     values, grads = args[: len(mask)], iter(args[len(mask) :])
     out, pull = jax.vjp(_of_masked(fn, mask, values), *[v for v, m in zip(values, mask, strict=True) if m])
     outs = out if isinstance(out, tuple) else (out,)
-    cotangents = tuple(_cotangent(o, None if hole else next(grads)) for o, hole in zip(outs, holes, strict=True))
+    cotangents = tuple(
+        _cotangent(o, None if hole else next(grads)) for o, hole in zip(outs, holes, strict=True)
+    )
     return tuple(_conj(g) for g in pull(cotangents if isinstance(out, tuple) else cotangents[0]))
 
 
@@ -132,7 +151,9 @@ class OpNode(Node):
 
     __slots__ = ("_avals", "dyn_edges", "mask", "plan", "pull", "values")
 
-    def __init__(self, plan: Plan, mask: tuple[bool, ...], edges: tuple[Edge, ...], values: Any, outputs: int) -> None:
+    def __init__(
+        self, plan: Plan, mask: tuple[bool, ...], edges: tuple[Edge, ...], values: Any, outputs: int
+    ) -> None:
         super().__init__(edges, outputs)
         self.plan = plan
         self.mask = mask
@@ -177,7 +198,9 @@ class OpNode(Node):
         inputs = []
         for value, edge, read in zip(self.values, self.edges, reads, strict=True):
             history = edge is not None and read  # what is not read has no second derivative
-            inputs.append(_with_history(value, edge) if history else wrap(value) if hasattr(value, "dtype") else value)
+            inputs.append(
+                _with_history(value, edge) if history else wrap(value) if hasattr(value, "dtype") else value
+            )
         return self._spread(run(plan, [*inputs, *given]))
 
     def _spread(self, grads: Sequence[Any]) -> list[Any]:
@@ -201,7 +224,10 @@ class OpNode(Node):
         avals = [jax.ShapeDtypeStruct(*v) if type(v) is tuple else v for v in self._avals]
         reads = self.plan.reads(self.mask, holes, [*avals, *(_array(g) for g in grads if g is not None)])
         kept = self.plan.tensors
-        if any(r and (type(v) is tuple or kept is None or i in kept) for i, (r, v) in enumerate(zip(reads, self._avals, strict=True))):
+        if any(
+            r and (type(v) is tuple or kept is None or i in kept)
+            for i, (r, v) in enumerate(zip(reads, self._avals, strict=True))
+        ):
             raise RuntimeError(FREED)
         with storage.x64():
             self.values = tuple(jax.numpy.zeros(*v) if type(v) is tuple else v for v in self._avals)
@@ -213,7 +239,9 @@ class OpNode(Node):
         order = self.plan.edge_order
         if order is None:
             return results
-        return [results[i].T if transposed and results[i] is not None else results[i] for i, transposed in order]
+        return [
+            results[i].T if transposed and results[i] is not None else results[i] for i, transposed in order
+        ]
 
     def from_hook(self, changed: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
         order = self.plan.edge_order
@@ -316,7 +344,9 @@ def _run_elsewhere(plan: Plan, values: Sequence[Any], error: Exception) -> Any:
     if "incompatible devices" in str(error):
         places = list(dict.fromkeys(str(wrap(v).device) for v in values if isinstance(v, jax.Array)))
         found = f"{places[0]} and {places[-1]}"
-        raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {found}!") from None
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {found}!"
+        ) from None
     raise error
 
 
@@ -364,7 +394,9 @@ def _run_traced(plan: Plan, dyn: Sequence[Any]) -> Any:
     edges = tuple([edge_of(a) if isinstance(a, Tensor) else None for a in dyn])
     storage.overlay.note_edges(dyn, edges)
     mask = tuple(e is not None for e in edges)
-    out, pull = jax.vjp(_of_masked(plan.fn, mask, values), *[v for v, m in zip(values, mask, strict=True) if m])
+    out, pull = jax.vjp(
+        _of_masked(plan.fn, mask, values), *[v for v, m in zip(values, mask, strict=True) if m]
+    )
     many = isinstance(out, tuple)
     node = plan.node(plan, mask, edges, tuple(values), len(out) if many else 1)
     node.pull = (pull, out if many else (out,), many)
@@ -392,7 +424,7 @@ class Op:
         try:
             if len(args) > len(self.kinds):
                 raise TypeError
-            for a, kind in zip(args, self.kinds):  # noqa: B905
+            for a, kind in zip(args, self.kinds):
                 if kind is not STATIC and isinstance(a, Tensor):  # what `_scan` does, without the call
                     sig.append(_T)
                     dyn.append(a)
@@ -478,12 +510,21 @@ class Op:
         if spec.varargs is not None:
             at = params.index(spec.varargs)
             rest = args[at:]
-            if len(rest) > 1 or (len(rest) == 1 and not isinstance(rest[0], list | tuple) and rest[0] is not None):
+            if len(rest) > 1 or (
+                len(rest) == 1 and not isinstance(rest[0], list | tuple) and rest[0] is not None
+            ):
                 args = (*args[:at], tuple(rest))
-        if spec.legacy is not None and len(args) == len(params) + 1 and isinstance(args[1], int | float | SymNumber):
+        if (
+            spec.legacy is not None
+            and len(args) == len(params) + 1
+            and isinstance(args[1], int | float | SymNumber)
+        ):
             args, kwargs = (args[0], *args[2:]), {**kwargs, spec.legacy: args[1]}
         if len(args) > len(params):
-            raise TypeError(f"{spec.name}() takes {len(params)} positional argument{'s' * (len(params) != 1)} but {len(args)} were given")
+            raise TypeError(
+                f"{spec.name}() takes {len(params)} positional argument{'s' * (len(params) != 1)} but "
+                f"{len(args)} were given"
+            )
         bound.update(zip(params, args, strict=False))
         for name, value in kwargs.items():
             target = name if name in self.kind_of else _ALIASES.get(name, name)
@@ -495,7 +536,10 @@ class Op:
         missing = [n for n in spec.params if n not in bound and n not in spec.defaults]
         if missing:
             listed = ", ".join(f'"{n}"' for n in missing)
-            raise TypeError(f"{spec.name}() missing {len(missing)} required positional argument{'s' * (len(missing) != 1)}: {listed}")
+            raise TypeError(
+                f"{spec.name}() missing {len(missing)} required positional argument"
+                f"{'s' * (len(missing) != 1)}: {listed}"
+            )
         return {n: bound[n] for n in spec.params if n in bound}
 
     def _wrong_type(self, name: str, value: Any) -> str:
@@ -587,7 +631,8 @@ def _write_out(out: Any, result: Any, name: str) -> Any:
         raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
     if _grad.enabled and (out._requires_grad or result._requires_grad):
         raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one "
+            f"of the arguments "
             "requires grad."
         )
     out._assign_out(result)

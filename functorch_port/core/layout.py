@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format", "preserve_format", "sparse_coo", "strided"]
+__all__ = [
+    "channels_last",
+    "channels_last_3d",
+    "contiguous_format",
+    "layout",
+    "memory_format",
+    "preserve_format",
+    "sparse_coo",
+    "strided",
+]
 
 
 class layout:

@@ -12,7 +12,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-__all__ = ["ARRAY", "ARRAYS", "SCALAR", "STATIC", "Array", "Arrays", "Scalar", "composite", "composites", "op", "ops"]
+__all__ = [
+    "ARRAY",
+    "ARRAYS",
+    "SCALAR",
+    "STATIC",
+    "Array",
+    "Arrays",
+    "Scalar",
+    "composite",
+    "composites",
+    "op",
+    "ops",
+]
 
 
 if TYPE_CHECKING:  # a type checker sees what the pure functions get
@@ -110,7 +122,8 @@ def op(
         node: the autograd node's name (default ``CamelCaseBackward0``), or a function of the static arguments.
         check: called with the pure function's arguments before an eager run, to raise on bad values.
         eager: the output's shape depends on values: not jitted, an error inside ``compile``.
-        edges: order of the autograd node's ``next_functions`` by parameter name; ``t(weight)`` puts a ``TBackward0`` between.
+        edges: order of the autograd node's ``next_functions`` by parameter name; ``t(weight)`` puts a
+            ``TBackward0`` between.
         legacy: the keyword that a number in second place, one argument too many, is meant for: ``x.add_(2, y)``.
     """
 
@@ -166,7 +179,9 @@ def return_type_of(name: str, fields: tuple[str, ...]) -> type:
 
 
 def composite(*names: str, where: str = "torch method") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Publish a plain Python function of Tensors under ``names``: it is made of other ops and needs no node of its own."""
+    """Publish a plain Python function of Tensors under ``names``: it is made of other ops and needs no node
+    of its own.
+    """
 
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
         for name in names or (fn.__name__.removesuffix("_"),):

@@ -36,7 +36,8 @@ class Overlay(Protocol):
 #: The trace in progress, or None. Set only by `compile` and `func`.
 overlay: Any = None
 
-#: Counts changes of program structure: modules, optimizer groups, modes. Compiled functions recheck their guards when it moves.
+#: Counts changes of program structure: modules, optimizer groups, modes. Compiled functions recheck their
+#: guards when it moves.
 epoch = 0
 
 

@@ -66,19 +66,25 @@ def _binary(fn: Callable[[Any, Any], Any], swap: bool = False) -> Callable[[SymN
             value, array, sources, rule = other.value, other.array, self.sources | other.sources, other.rule
         elif isinstance(other, int | float | complex):
             value, array, sources = other, other, self.sources
-            rule = lambda env: other  # noqa: E731
+            rule = lambda env: other
         else:
             return NotImplemented
         mine = self.rule
         if swap:
-            return SymNumber(fn(value, self.value), fn(array, self.array), sources, lambda env: fn(rule(env), mine(env)))
-        return SymNumber(fn(self.value, value), fn(self.array, array), sources, lambda env: fn(mine(env), rule(env)))
+            return SymNumber(
+                fn(value, self.value), fn(array, self.array), sources, lambda env: fn(rule(env), mine(env))
+            )
+        return SymNumber(
+            fn(self.value, value), fn(self.array, array), sources, lambda env: fn(mine(env), rule(env))
+        )
 
     return method
 
 
 def _unary(fn: Callable[[Any], Any]) -> Callable[[SymNumber], Any]:
-    return lambda self: SymNumber(fn(self.value), fn(self.array), self.sources, lambda env: fn(self.rule(env)))
+    return lambda self: SymNumber(
+        fn(self.value), fn(self.array), self.sources, lambda env: fn(self.rule(env))
+    )
 
 
 def _compare(fn: Callable[[Any, Any], Any]) -> Callable[[SymNumber, Any], Any]:
@@ -117,6 +123,13 @@ for _name in ("neg", "pos", "abs"):
     setattr(SymNumber, f"__{_name}__", _unary(getattr(operator, _name)))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(SymNumber, f"__{_name}__", _compare(getattr(operator, _name)))
-for _name, _fn in {"float": float, "int": int, "complex": complex, "index": operator.index, "hash": hash}.items():
+_PLAIN: dict[str, Callable[[Any], Any]] = {
+    "float": float,
+    "int": int,
+    "complex": complex,
+    "index": operator.index,
+    "hash": hash,
+}
+for _name, _fn in _PLAIN.items():
     setattr(SymNumber, f"__{_name}__", _plain(_fn))
 SymNumber.__bool__ = _truth  # type: ignore[method-assign]

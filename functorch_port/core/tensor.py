@@ -32,18 +32,23 @@ OVERLAP = (
     "Please clone() the tensor before performing the operation."
 )
 PARTIAL_OVERLAP = (
-    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+    "memory location. "
     "Please clone() the tensor before performing the operation."
 )
 DETACH_VIEW = (
-    "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and "
-    "gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these "
-    "gradients. To fix this error, please refer to the Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
+    "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
+    "training, and "
+    "gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot "
+    "be called on these "
+    "gradients. To fix this error, please refer to the Optimizer.zero_grad() function in "
+    "torch/optim/optimizer.py as the solution."
 )
 #: what C++ calls the types, where an error text says so
 _C_NAMES = {
     "float64": "double", "float32": "float", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
-    "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char", "complex64": "c10::complex<float>",
+    "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char", "complex64":
+    "c10::complex<float>",
     "complex128": "c10::complex<double>",
 }  # fmt: skip
 
@@ -64,13 +69,17 @@ def wrap(value: Any) -> Tensor:
 class Tensor:
     """A multi-dimensional array with PyTorch's semantics on JAX.
 
-    Calling the class is the legacy constructor: ``Tensor(2, 3)`` is uninitialised (zeros here), ``Tensor([1, 2])`` holds
+    Calling the class is the legacy constructor: ``Tensor(2, 3)`` is uninitialised (zeros here), ``Tensor([1,
+    2])`` holds
     the data in the default dtype. Use :func:`functorch_port.tensor` instead.
 
     Reference: https://docs.pytorch.org/docs/stable/tensors.html
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_accumulator", "_base", "_grad", "_grad_fn", "_output_nr", "_requires_grad", "_storage", "_view")  # fmt: skip
+    __slots__ = (
+        "__dict__", "__weakref__", "_accumulator", "_base", "_grad", "_grad_fn", "_output_nr", "_requires_grad",
+        "_storage", "_view",
+    )  # fmt: skip
     __module__ = "functorch_port"
     __array_priority__ = 1000
 
@@ -94,7 +103,11 @@ class Tensor:
 
         made = creation.legacy(args, device)
         self._storage, self._view, self._base = made._storage, made._view, made._base
-        self._requires_grad, self._grad_fn, self._output_nr = made._requires_grad, made._grad_fn, made._output_nr
+        self._requires_grad, self._grad_fn, self._output_nr = (
+            made._requires_grad,
+            made._grad_fn,
+            made._output_nr,
+        )
 
     @classmethod
     def _wrap(cls, value: Any) -> Tensor:
@@ -140,7 +153,9 @@ class Tensor:
         if not n:
             raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
         if not -n <= dim < n:
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
+            )
         return dim
 
     @property
@@ -244,11 +259,16 @@ class Tensor:
             return True
         shape, strides = self._value.shape, self._strides()
         wanted = contiguous(shape)
-        return all(n == 1 or a == b for n, a, b in zip(shape, strides, wanted, strict=True)) or math.prod(shape) == 0
+        return (
+            all(n == 1 or a == b for n, a, b in zip(shape, strides, wanted, strict=True))
+            or math.prod(shape) == 0
+        )
 
     def _overlaps(self) -> bool:
-        return self._view is not None and self._view.may_overlap and any(
-            s == 0 and n > 1 for s, n in zip(self._strides(), self._value.shape, strict=True)
+        return (
+            self._view is not None
+            and self._view.may_overlap
+            and any(s == 0 and n > 1 for s, n in zip(self._strides(), self._value.shape, strict=True))
         )
 
     def data_ptr(self) -> int:
@@ -257,7 +277,11 @@ class Tensor:
 
     def is_set_to(self, tensor: Tensor) -> bool:
         """Whether both look at the same elements of one Storage in the same way."""
-        return self._storage is tensor._storage and self.shape == tensor.shape and self._layout() == tensor._layout()
+        return (
+            self._storage is tensor._storage
+            and self.shape == tensor.shape
+            and self._layout() == tensor._layout()
+        )
 
     def untyped_storage(self) -> Storage:
         """The `Storage` that holds the value."""
@@ -291,7 +315,11 @@ class Tensor:
         plan = _view_again(tuple(link.plan for link in links), tuple(len(link.extra) for link in links))
         with grad_mode.enable_grad():
             current = run(plan, [base, *(e for link in links for e in link.extra)])
-        self._requires_grad, self._grad_fn, self._output_nr = current._requires_grad, current._grad_fn, current._output_nr
+        self._requires_grad, self._grad_fn, self._output_nr = (
+            current._requires_grad,
+            current._grad_fn,
+            current._output_nr,
+        )
 
     @property
     def requires_grad(self) -> bool:
@@ -302,9 +330,14 @@ class Tensor:
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if self.grad_fn is not None:
-            more = "" if value else (
-                " If you want to use a computed variable in a subgraph that doesn't require differentiation use var_no_grad = "
-                "var.detach()."
+            more = (
+                ""
+                if value
+                else (
+                    " If you want to use a computed variable in a subgraph that doesn't require "
+                    "differentiation use var_no_grad = "
+                    "var.detach()."
+                )
             )
             raise RuntimeError(f"you can only change requires_grad flags of leaf variables.{more}")
         if value and not (self.is_floating_point() or self.is_complex()):
@@ -343,14 +376,49 @@ class Tensor:
         """The accumulated gradient, a Tensor of this tensor's shape, or None."""
         if self._grad_fn is not None and not self._retains_grad and self._grad is None:
             warnings.warn(
-                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
-                "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
-                "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure "
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
+                "attribute won't be "
+                "populated during autograd.backward(). If you indeed want the .grad field to be populated "
+                "for a non-leaf "
+                "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by "
+                "mistake, make sure "
                 "you access the leaf Tensor instead.",
                 UserWarning,
                 stacklevel=2,
             )
         return self._get_grad()
+
+    @grad.setter
+    def grad(self, grad: Tensor | None) -> None:
+        if grad is not None:
+            if not isinstance(grad, Tensor):
+                raise TypeError(
+                    f"assigned grad expected to be a Tensor or None but got grad of type {type(grad).__name__}"
+                )
+            if grad is self:
+                raise RuntimeError("can't assign Variable as its own grad")
+            if grad.shape != self.shape:
+                raise RuntimeError(
+                    f"attempting to assign a gradient of size '{list(grad.shape)}' to a tensor of size "
+                    f"'{list(self.shape)}'. "
+                    "Please ensure that the gradient and the tensor are the same size"
+                )
+            if grad.dtype != self.dtype:
+                raise RuntimeError(
+                    f"attempting to assign a gradient with dtype '"
+                    f"{_C_NAMES.get(grad.dtype.name, grad.dtype.name)}' to a tensor with grad_dtype "
+                    f"'{self.dtype.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults "
+                    f"to the tensor's dtype). "
+                    "You can set the tensor's grad_dtype attribute with a specific dtype, or None to allow "
+                    "any dtype. Set grad_dtype "
+                    "with caution. Diverging the dtypes of a tensor and its gradient may break downstream "
+                    "systems that assume they match."
+                )
+        self._set_grad(grad)
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._set_grad(None)
 
     def _get_grad(self) -> Tensor | None:
         if storage.overlay is not None:
@@ -363,32 +431,13 @@ class Tensor:
         else:
             self._grad = grad
 
-    @grad.setter
-    def grad(self, grad: Tensor | None) -> None:
-        if grad is not None:
-            if not isinstance(grad, Tensor):
-                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(grad).__name__}")
-            if grad is self:
-                raise RuntimeError("can't assign Variable as its own grad")
-            if grad.shape != self.shape:
-                raise RuntimeError(
-                    f"attempting to assign a gradient of size '{list(grad.shape)}' to a tensor of size '{list(self.shape)}'. "
-                    "Please ensure that the gradient and the tensor are the same size"
-                )
-            if grad.dtype != self.dtype:
-                raise RuntimeError(
-                    f"attempting to assign a gradient with dtype '{_C_NAMES.get(grad.dtype.name, grad.dtype.name)}' to a tensor with grad_dtype "
-                    f"'{self.dtype.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). "
-                    "You can set the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype. Set grad_dtype "
-                    "with caution. Diverging the dtypes of a tensor and its gradient may break downstream systems that assume they match."
-                )
-        self._set_grad(grad)
-
-    @grad.deleter
-    def grad(self) -> None:
-        self._set_grad(None)
-
-    def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None) -> None:
+    def backward(
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
         """Compute the gradients of this tensor with respect to the graph's leaves and add them to their ``.grad``.
 
         Args:
@@ -443,7 +492,9 @@ class Tensor:
             self._set_value(other._value)  # in a trace the write is what counts; the handle stays where it is
             return
         if self._requires_grad and not (other.is_floating_point() or other.is_complex()):
-            raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+            raise RuntimeError(
+                "data set to a tensor that requires gradients must be floating point or complex dtype"
+            )
         storage.bump_epoch()
         self._storage, self._view, self._base = other._storage, other._view, None
 
@@ -527,7 +578,11 @@ class Tensor:
         if value.dtype != own.dtype:
             out = self._cast_result(out)
             value = out._value
-        history = out._requires_grad or self._requires_grad or (self._base is not None and self._base._requires_grad)
+        history = (
+            out._requires_grad
+            or self._requires_grad
+            or (self._base is not None and self._base._requires_grad)
+        )
         if not (history and _grad.enabled):
             self._set_value(value)
         elif self._base is None:
@@ -571,7 +626,9 @@ class Tensor:
         self._sync_view()
 
     def _become(self, out: Tensor) -> None:
-        """Take over the history of ``out``; hooks stay with the history they were registered on, `retain_grad` moves."""
+        """Take over the history of ``out``; hooks stay with the history they were registered on,
+        `retain_grad` moves.
+        """
         if self._retains_grad and self._grad_fn is not None and self._grad_fn.retained:
             self._grad_fn.retained.pop(self._output_nr, None)
         self._requires_grad, self._grad_fn, self._output_nr = out._requires_grad, out._grad_fn, out._output_nr
@@ -588,9 +645,12 @@ class Tensor:
             return
         if self.numel() != 0:
             warnings.warn(
-                f"An output with one or more elements was resized since it had shape {list(self.shape)}, which does not "
-                f"match the required output shape {list(result.shape)}. This behavior is deprecated, and in a future PyTorch "
-                "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out tensor t "
+                f"An output with one or more elements was resized since it had shape {list(self.shape)}, "
+                f"which does not "
+                f"match the required output shape {list(result.shape)}. This behavior is deprecated, and in "
+                f"a future PyTorch "
+                "release outputs will not be resized unless they have zero elements. You can explicitly "
+                "reuse an out tensor t "
                 "by resizing it, inplace, to zero elements with t.resize_(0).",
                 UserWarning,
                 stacklevel=4,
@@ -604,7 +664,8 @@ class Tensor:
         value = self._value
         if isinstance(value, jax.core.Tracer):
             raise RuntimeError(
-                f"{what} needs a value that is not known while the function is being compiled. Return the tensor and look "
+                f"{what} needs a value that is not known while the function is being compiled. Return the "
+                f"tensor and look "
                 "at it outside, choose between tensors with torch.where, or branch with functorch_port.func.cond."
             )
         if isinstance(value, jax.ShapeDtypeStruct):
@@ -631,7 +692,9 @@ class Tensor:
         Reference: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.numpy.html
         """
         if self.requires_grad and not force:
-            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
         if not self.is_cpu and not force and not isinstance(self._value, jax.core.Tracer):
             raise TypeError(
                 f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
@@ -660,7 +723,9 @@ class Tensor:
     def __bool__(self) -> bool:
         n = self.numel()
         if n != 1:
-            raise RuntimeError(f"Boolean value of Tensor with {'more than one value' if n else 'no values'} is ambiguous")
+            raise RuntimeError(
+                f"Boolean value of Tensor with {'more than one value' if n else 'no values'} is ambiguous"
+            )
         if self.is_meta:
             raise RuntimeError("Tensor.item() cannot be called on meta tensors")
         return bool(self._host("bool(tensor)").reshape(()))
@@ -730,13 +795,17 @@ class Tensor:
             return memo[id(self)]
         if not self.is_leaf:
             raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
-                "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
+                "at the moment.  "
+                "If you were attempting to deepcopy a module, this may be because of a "
+                "torch.nn.utils.weight_norm usage, see "
                 "https://github.com/pytorch/pytorch/pull/103001"
             )
         cell = memo.get(id(self._storage))
         if cell is None:
-            cell = memo[id(self._storage)] = Storage(self._storage.value)  # arrays are immutable: nothing to copy
+            cell = memo[id(self._storage)] = Storage(
+                self._storage.value
+            )  # arrays are immutable: nothing to copy
         new = self._like(cell)
         memo[id(self)] = new
         grad = self._get_grad()
@@ -749,7 +818,9 @@ class Tensor:
         new._storage, new._view = cell, self._view
         new._base = new._grad_fn = new._grad = new._accumulator = None
         new._requires_grad, new._output_nr = self._requires_grad, 0
-        new.__dict__.update({k: v for k, v in self.__dict__.items() if not k.startswith("_") or k == "_is_buffer"})
+        new.__dict__.update(
+            {k: v for k, v in self.__dict__.items() if not k.startswith("_") or k == "_is_buffer"}
+        )
         return new
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -758,7 +829,9 @@ class Tensor:
         return (_rebuild, (type(self), self._storage, view, self.requires_grad, extra))
 
 
-def _rebuild(cls: type[Tensor], cell: Storage, view: Any, requires_grad: bool, extra: dict[str, Any]) -> Tensor:
+def _rebuild(
+    cls: type[Tensor], cell: Storage, view: Any, requires_grad: bool, extra: dict[str, Any]
+) -> Tensor:
     """Unpickle a tensor; tensors that shared a Storage share it again."""
     tensor = _new(cls)
     tensor._storage = cell
@@ -782,18 +855,20 @@ def _grouped(flat: Sequence[Any], counts: Sequence[int]) -> list[Sequence[Any]]:
     return groups
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _copy_slices(plans: tuple[Any, ...], counts: tuple[int, ...]) -> Any:
     """The plan that writes a value through a chain of views; the views' positions are dynamic arguments."""
     from .dispatch import Plan
 
     put, _ = put_through(plans)
-    plan = Plan(lambda base, value, *extra: put(base, value, _grouped(extra, counts)), "copy_slices", "CopySlices")
+    plan = Plan(
+        lambda base, value, *extra: put(base, value, _grouped(extra, counts)), "copy_slices", "CopySlices"
+    )
     plan.edge_order = ((0, False), (1, False))
     return plan
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _view_again(plans: tuple[Any, ...], counts: tuple[int, ...]) -> Any:
     """The plan that looks through a chain of views anew."""
     from .dispatch import Plan

@@ -1,6 +1,8 @@
-"""Views: how a tensor looks into a Storage, how it writes back through the view, and PyTorch's strides of the same view.
+"""Views: how a tensor looks into a Storage, how it writes back through the view, and PyTorch's strides of
+the same view.
 
-A view is a chain of view ops. All but the few that reinterpret elements (`real`, `view(dtype)`, ...) are gathers, so their
+A view is a chain of view ops. All but the few that reinterpret elements (`real`, `view(dtype)`, ...) are
+gathers, so their
 transpose says where elements go.
 """
 
@@ -30,7 +32,8 @@ _SPLITS = frozenset({"_split_part", "_split_sizes_part", "_unbind_part"})
 class View:
     """How a tensor looks into its Storage: a chain of view ops, each the plan of an op with its dynamic arguments.
 
-    The value last computed is kept together with the array it came from; arrays are immutable, so identity is freshness.
+    The value last computed is kept together with the array it came from; arrays are immutable, so identity
+    is freshness.
 
     Attributes:
         parent: the view that this one looks into, or None for the Storage itself.
@@ -130,7 +133,9 @@ class View:
 
 @functools.cache
 def put_through(plans: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """``put(base, value, extras) -> base`` with ``value`` written where the chain of view ops looks; and its jitted form."""
+    """``put(base, value, extras) -> base`` with ``value`` written where the chain of view ops looks; and its
+    jitted form.
+    """
 
     repeats = any(plan.name in _REPEATING for plan in plans)
 
@@ -228,12 +233,15 @@ def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
 # ----------------------------------------------------------------- refusals
 
 _SPLIT_TEXT = (
-    "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
+    "This view is the output of a function that returns multiple views. Such functions do not allow the "
+    "output views to be "
     "modified inplace. You should replace the inplace operation by an out-of-place one."
 )
 _NO_GRAD_TEXT = (
-    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view "
-    "and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you "
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by "
+    "moving both the view "
+    "and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or "
+    "both outside (if you "
     "want the inplace to be tracked)."
 )
 
@@ -247,7 +255,8 @@ def refusal(view: View, node: Any) -> str:
     if view.origin is SPLIT:
         return f"Output {_ordinal(view)} of {name} is a view and is being modified inplace. {reason}"
     return (
-        f"Output 0 of {name} is a view of a view which was created in no_grad mode and is being modified inplace with grad mode "
+        f"Output 0 of {name} is a view of a view which was created in no_grad mode and is being modified "
+        f"inplace with grad mode "
         f"enabled. {reason}"
     )
 

@@ -35,7 +35,9 @@ X = ft.tensor([1.0, 2.0])
 
 def test_state_made_inside_comes_out_as_arrays_not_tracers():
     w = _parameter()
-    opt = ft.optim.SGD([w], lr=0.1, momentum=0.9, dampening=0.5)  # no zero buffer can stand for the first step
+    opt = ft.optim.SGD(
+        [w], lr=0.1, momentum=0.9, dampening=0.5
+    )  # no zero buffer can stand for the first step
     kept, attribute = [], type("Box", (), {})()
     module_like = {}
 
@@ -228,7 +230,11 @@ def test_shapes_dtypes_and_static_arguments_retrace():
     assert scale(ft.ones(3), 3).tolist() == [3, 3, 3]
     assert scale(ft.ones(2, dtype=ft.int64), 3).dtype is ft.int64
     assert scale(ft.ones(2), 4).tolist() == [4, 4] and scale.traces == 4
-    assert [scale(ft.ones(2), k).tolist()[0] for k in (0.5, 1.5, 2.5)] == [0.5, 1.5, 2.5] and scale.traces == 5  # floats are traced
+    assert [scale(ft.ones(2), k).tolist()[0] for k in (0.5, 1.5, 2.5)] == [
+        0.5,
+        1.5,
+        2.5,
+    ] and scale.traces == 5  # floats are traced
 
 
 def test_a_branch_on_a_float_argument_is_guarded_by_its_outcome():
@@ -283,7 +289,14 @@ def test_reasons_say_why_it_was_traced():
     run(X)
     assert run.reasons == ["the first call", "'nesterov' changed from False to True"]
     report = run.explain()
-    for part in ("traced 2 time(s)", "w: float32[2]", "momentum_buffer", "numbers that may change: lr, momentum", "FLOPs", "temporary"):
+    for part in (
+        "traced 2 time(s)",
+        "w: float32[2]",
+        "momentum_buffer",
+        "numbers that may change: lr, momentum",
+        "FLOPs",
+        "temporary",
+    ):
         assert part in report, report
 
 
@@ -313,7 +326,11 @@ def test_a_failed_trace_leaves_everything_as_it_was():
     with pytest.raises(RuntimeError, match="on purpose"):
         step(X, True)
     assert w.tolist() == [1, 2] and w.grad is grad and w._version == version and count.item() == 0
-    assert opt.state_dict()["state"] == {} and opt.param_groups[0]["lr"] == 0.1 and "note" not in opt.param_groups[0]
+    assert (
+        opt.state_dict()["state"] == {}
+        and opt.param_groups[0]["lr"] == 0.1
+        and "note" not in opt.param_groups[0]
+    )
     assert not kept.requires_grad and w.is_leaf
     step(X, False)
     np.testing.assert_allclose(w.detach().numpy(), [0.9, 1.8], rtol=1e-6)
@@ -373,7 +390,9 @@ def test_donation_spares_what_someone_else_can_see():
     for _ in range(3):
         run(X)
     for name, value in seen.items():
-        np.testing.assert_array_equal(np.asarray(value.detach() if isinstance(value, ft.Tensor) else value), before[name], err_msg=name)
+        np.testing.assert_array_equal(
+            np.asarray(value.detach() if isinstance(value, ft.Tensor) else value), before[name], err_msg=name
+        )
     np.testing.assert_array_equal(alias.numpy(), w.detach().numpy())  # an alias follows, as in PyTorch
 
 

@@ -11,7 +11,9 @@ import functorch_port as ft
 def _train(T, compiled):
     T.manual_seed(0)
     nn = T.nn
-    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(32, 3)).double()
+    net = nn.Sequential(
+        nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(32, 3)
+    ).double()
     model = ft.compile(net) if compiled else net
     opt = T.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     x = T.tensor(np.random.default_rng(0).standard_normal((6, 1, 6, 6)))
@@ -41,7 +43,9 @@ def test_it_is_the_module_to_everything_else():
     model = ft.compile(net)
     theirs = torch.compile(torch.nn.Linear(2, 2), backend="eager")
     assert list(model.state_dict()) == list(theirs.state_dict())
-    assert model.weight is net.weight and [*model.parameters()] == [*net.parameters()] and model._orig_mod is net
+    assert (
+        model.weight is net.weight and [*model.parameters()] == [*net.parameters()] and model._orig_mod is net
+    )
     model.eval()
     assert not net.training
     net.compile()

@@ -1,0 +1,96 @@
+"""Compiles training steps for a TPU that is not there, ours and hand-written, and prints what they cost as JSON.
+
+A process of its own: the TPU compiler wants its environment set before JAX starts. `test_tpu.py` runs it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import topologies
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+import handwritten
+import networks
+
+import functorch_port as torch
+
+SIZES = (784, 512, 512, 10)
+LIBRARY = networks.library("functorch_port")
+
+
+def sharding() -> NamedSharding:
+    """One device of a TPU v5e board."""
+    topology = topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x2")
+    return NamedSharding(Mesh(np.array(topology.devices[:1]), ("device",)), PartitionSpec())
+
+
+def costs(lowered: Any) -> dict[str, Any]:
+    """What the compiled program costs, and its 64-bit arrays that are not scalars."""
+    compiled = lowered.compile()
+    memory = compiled.memory_analysis()
+    held = memory.argument_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
+    return {
+        "flops": compiled.cost_analysis()["flops"],
+        "bytes accessed": compiled.cost_analysis()["bytes accessed"],
+        "peak": held + memory.temp_size_in_bytes,
+        "arguments": memory.argument_size_in_bytes,
+        "temporary": memory.temp_size_in_bytes,
+        "wide": sorted(set(re.findall(r"\b(?:f64|s64|u64|c128)\[[\d,]+\]", compiled.as_text()))),
+    }
+
+
+def ours(model: Any, loss: Any, shape: tuple[int, ...], place: NamedSharding) -> dict[str, Any]:
+    """The program that `compile` makes of a whole training step."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=handwritten.LR)
+
+    @torch.compile
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        out = loss(model(x), y)
+        out.backward()
+        optimizer.step()
+        return out
+
+    images, labels = networks.data(shape, 10)
+    step(torch.from_numpy(images), torch.from_numpy(labels))
+    (program,) = step.programs()
+    jitted = jax.jit(program.pure, donate_argnums=0, in_shardings=place, out_shardings=place)
+    with jax.enable_x64(True):
+        return costs(jitted.lower(*program.avals()))
+
+
+def by_hand(program: handwritten.Program, shape: tuple[int, ...], place: NamedSharding) -> dict[str, Any]:
+    """The same step written in plain JAX."""
+    state = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), program.state)
+    x, y = jax.ShapeDtypeStruct(shape, np.float32), jax.ShapeDtypeStruct(shape[:1], np.int32)
+    jitted = jax.jit(program.step, donate_argnums=0, in_shardings=place, out_shardings=place)
+    return costs(jitted.lower(state, x, y))
+
+
+def main() -> None:
+    place, F = sharding(), LIBRARY.F
+    mlp, cnn = networks.mlp(LIBRARY, SIZES), networks.cnn(LIBRARY)
+    found = {
+        "mlp": {
+            "ours": ours(mlp, F.cross_entropy, (64, 784), place),
+            "by hand": by_hand(handwritten.mlp(SIZES), (64, 784), place),
+        },
+        "cnn": {
+            "ours": ours(cnn, F.nll_loss, (64, 1, 28, 28), place),
+            "by hand": by_hand(handwritten.cnn(), (64, 28, 28, 1), place),
+        },
+    }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
