@@ -187,3 +187,22 @@ def absolute(x: jax.Array) -> jax.Array:
 def _absolute_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (dx,) = primals, tangents
     return absolute(x), jnp.where(x == x, jnp.sign(x), 0).astype(x.dtype) * dx
+
+
+def index_dtype(size: int) -> np.dtype[Any]:
+    """The type to count positions in: int32, which accelerators are fast at, unless there are too many."""
+    return np.dtype(np.int32) if size < 2**31 else INT64
+
+
+def positions(x: jax.Array, axis: int) -> jax.Array:
+    """For every element its position along a dimension."""
+    return lax.broadcasted_iota(index_dtype(x.shape[axis]), x.shape, axis)
+
+
+def stable_order(x: jax.Array, axis: int, descending: bool = False) -> jax.Array:
+    """The positions that sort along a dimension; nan counts as the largest value; ties keep their order."""
+    keys, places = lax.stop_gradient(x), positions(x, axis)
+    if descending:  # sorted backwards twice, so that ties keep their order
+        keys, places = jnp.flip(keys, axis), jnp.flip(places, axis)
+    order = lax.sort((keys, places), dimension=axis, is_stable=True, num_keys=1)[1]
+    return jnp.flip(order, axis) if descending else order

@@ -467,8 +467,8 @@ def masked_fill(input: Array, mask: Array, value: Array):
 
 
 def _check_enough(input: Any, mask: Any, source: Any) -> None:
-    if input.dtype != source.dtype or mask.dtype != BOOL:
-        return  # an error of its own
+    if input.dtype != source.dtype or mask.dtype != BOOL or isinstance(mask, jax.ShapeDtypeStruct):
+        return  # an error of its own, or no values to look at
     if np.broadcast_to(np.asarray(mask), broadcast_shapes(input.shape, mask.shape)).sum() > source.size:
         raise RuntimeError("Number of elements of source < number of ones in mask")
 

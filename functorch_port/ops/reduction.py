@@ -25,7 +25,10 @@ from ._common import (
     check_broadcast,
     elementwise,
     float_dtype,
+    index_dtype,
     is_inexact,
+    positions,
+    stable_order,
     type_name,
     wide,
     wrap_dim,
@@ -251,7 +254,9 @@ def _pick(name: str, arg: Any, input: jax.Array, dim: int, keepdim: bool) -> tup
     _check_not_empty(name, input, dim)
     index = _arg(arg, lax.stop_gradient(input), dim, True)
     values = take_along(input, index, wrap_dim(dim, input.ndim))
-    return (values, index) if keepdim or not input.ndim else (values.squeeze(dim), index.squeeze(dim))
+    if not keepdim and input.ndim:
+        values, index = values.squeeze(dim), index.squeeze(dim)
+    return values, index.astype(INT64)
 
 
 def take_along(input: jax.Array, index: jax.Array, dim: int) -> jax.Array:
@@ -264,13 +269,13 @@ def take_along(input: jax.Array, index: jax.Array, dim: int) -> jax.Array:
 @op("_max_dim", where="", node="MaxBackward0", return_type="max", returns=("values", "indices"))
 def max_dim(input: Array, dim: int, keepdim: bool = False):
     """The largest values along ``dim`` and where they are."""
-    return _pick("max", jnp.argmax, input, dim, keepdim)
+    return _pick("max", lax.argmax, input, dim, keepdim)
 
 
 @op("_min_dim", where="", node="MinBackward0", return_type="min", returns=("values", "indices"))
 def min_dim(input: Array, dim: int, keepdim: bool = False):
     """The smallest values along ``dim`` and where they are."""
-    return _pick("min", jnp.argmin, input, dim, keepdim)
+    return _pick("min", lax.argmin, input, dim, keepdim)
 
 
 def _extremum(name: str, elementwise_name: str) -> Any:
@@ -325,25 +330,26 @@ def aminmax(input: Array, *, dim: int | None = None, keepdim: bool = False):
 
 
 def _arg(fn: Any, input: jax.Array, dim: int | None, keepdim: bool) -> jax.Array:
+    x = at_least_1d(input) if dim is not None else input.reshape(-1)
+    axis = 0 if dim is None else wrap_dim(dim, input.ndim)
+    index = fn(x, axis, index_dtype(x.shape[axis]))
     if dim is None:
-        index = fn(input.reshape(-1))
-        return index.reshape((1,) * input.ndim).astype(INT64) if keepdim else index.astype(INT64)
-    dim = wrap_dim(dim, input.ndim)
-    return fn(input, axis=dim, keepdims=keepdim).astype(INT64) if input.ndim else jnp.zeros((), INT64)
+        return index.reshape((1,) * input.ndim) if keepdim else index
+    return jnp.expand_dims(index, axis) if keepdim and input.ndim else index
 
 
 @op(differentiable=False)
 def argmax(input: Array, dim: int | None = None, keepdim: bool = False):
     """Where the largest value is, the first one at ties."""
     _check_arg("argmax", input, dim)
-    return _arg(jnp.argmax, input, dim, keepdim)
+    return _arg(lax.argmax, input, dim, keepdim).astype(INT64)
 
 
 @op(differentiable=False)
 def argmin(input: Array, dim: int | None = None, keepdim: bool = False):
     """Where the smallest value is, the first one at ties."""
     _check_arg("argmin", input, dim)
-    return _arg(jnp.argmin, input, dim, keepdim)
+    return _arg(lax.argmin, input, dim, keepdim).astype(INT64)
 
 
 def _check_arg(name: str, input: jax.Array, dim: int | None) -> None:
@@ -378,7 +384,7 @@ def _rank_with_nan(x: jax.Array, axis: int, skip_nan: bool) -> jax.Array:
 
 
 def _median_index(x: jax.Array, axis: int, skip_nan: bool) -> jax.Array:
-    order = jnp.argsort(x, axis=axis, stable=True)
+    order = stable_order(x, axis)
     rank = _rank_with_nan(x, axis, skip_nan)
     return jnp.take_along_axis(order, rank, axis=axis, mode="promise_in_bounds").astype(INT64)
 
@@ -471,9 +477,9 @@ def mode(input: Array, dim: int = -1, keepdim: bool = False):
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
     fixed = lax.stop_gradient(x)
-    order = jnp.argsort(fixed, axis=axis, stable=True)
+    order = stable_order(fixed, axis)
     ordered = take_along(fixed, order, axis)
-    position = lax.broadcasted_iota(INT64, x.shape, axis)
+    position = positions(x, axis)
     first = jnp.concatenate(
         [
             jnp.ones_like(lax.slice_in_dim(ordered, 0, 1, axis=axis), dtype=BOOL),
@@ -529,7 +535,7 @@ def _at_rank(ordered: jax.Array, rank: jax.Array, interpolation: str) -> jax.Arr
     low = {"higher": jnp.ceil, "nearest": jnp.round}.get(interpolation, jnp.floor)(rank)
 
     def at(position: jax.Array) -> jax.Array:
-        return take_along(ordered, position.astype(INT64), 0)
+        return take_along(ordered, position.astype(index_dtype(ordered.shape[0])), 0)
 
     if interpolation not in ("linear", "midpoint"):
         return at(low)
@@ -539,6 +545,8 @@ def _at_rank(ordered: jax.Array, rank: jax.Array, interpolation: str) -> jax.Arr
 
 
 def _check_q(input: Any, q: Any, **_: Any) -> None:
+    if isinstance(q, jax.ShapeDtypeStruct):
+        return
     values = np.asarray(q)
     if not ((values >= 0) & (values <= 1)).all():
         raise RuntimeError("quantile() q values must be in the range [0, 1]")
@@ -689,8 +697,8 @@ def _running(better: Any, input: jax.Array, dim: int) -> tuple[jax.Array, jax.Ar
         take_b = (value_b != value_b) | ((value_a == value_a) & better(value_b, value_a))
         return jnp.where(take_b, value_b, value_a), jnp.where(take_b, index_b, index_a)
 
-    _, index = lax.associative_scan(later, (fixed, lax.broadcasted_iota(INT64, x.shape, axis)), axis=axis)
-    return take_along(x, index, axis).reshape(input.shape), index.reshape(input.shape)
+    _, index = lax.associative_scan(later, (fixed, positions(x, axis)), axis=axis)
+    return take_along(x, index, axis).reshape(input.shape), index.astype(INT64).reshape(input.shape)
 
 
 @op(returns=("values", "indices"))

@@ -19,7 +19,17 @@ from ..core import bind, dtypes
 from ..core.promotion import cast, promote
 from ..core.registry import Array, Arrays, Scalar, composite, op
 from ..core.tensor import Tensor
-from ._common import INT64, at_least_1d, broadcast_shapes, check_expand, numel, type_name, wrap_dim, wrap_dims
+from ._common import (
+    INT64,
+    at_least_1d,
+    broadcast_shapes,
+    check_expand,
+    index_dtype,
+    numel,
+    type_name,
+    wrap_dim,
+    wrap_dims,
+)
 
 # reshaping
 
@@ -478,7 +488,13 @@ def _axis_of(name: str, input: Tensor, dim: int) -> int:
     return wrap_dim(dim, input.ndim)
 
 
-@composite("split", "unsafe_split", where="torch method")
+@composite("split", "unsafe_split", where="method")
+def _split_method(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Parts of ``split_size`` elements along ``dim`` (the last may be smaller), or of the sizes in a list."""
+    return split(self, split_size, dim)
+
+
+@composite("split", "unsafe_split", where="torch")
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of ``split_size`` elements along ``dim`` (the last may be smaller), or of the sizes in a list."""
     if isinstance(split_size_or_sections, list | tuple):
@@ -609,7 +625,8 @@ def unfold(input: Array, dimension: int, size: int, step: int):
     if input.ndim == 0:
         return x[:size]
     count = (x.shape[axis] - size) // step + 1
-    index = jnp.arange(count)[:, None] * step + jnp.arange(size)  # (count, size)
+    kind = index_dtype(x.shape[axis])
+    index = jnp.arange(count, dtype=kind)[:, None] * step + jnp.arange(size, dtype=kind)  # (count, size)
     return jnp.moveaxis(jnp.take(x, index, axis=axis, mode="clip"), axis + 1, -1)
 
 
@@ -627,9 +644,9 @@ def _as_strided(input: Array, size: tuple[int, ...], stride: tuple[int, ...], st
             f"{input.dtype.itemsize} requiring a storage size of {needed * input.dtype.itemsize} are out of bounds for "
             f"storage of size {input.size * input.dtype.itemsize}"
         )
-    index = jnp.full((), storage_offset, INT64)
+    index = jnp.full((), storage_offset, index_dtype(input.size))
     for n, s in zip(size, stride, strict=True):
-        index = index[..., None] + jnp.arange(n) * s
+        index = index[..., None] + jnp.arange(n, dtype=index.dtype) * s
     return jnp.take(input.reshape(-1), index, mode="clip")
 
 
@@ -827,7 +844,7 @@ def rot90(input: Array, k: int = 1, dims: tuple[int, ...] = (0, 1)):
         raise RuntimeError(
             f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
         )
-    return jnp.rot90(input, k, tuple(wrap_dim(d, input.ndim) for d in dims))
+    return jnp.rot90(input, k, (wrap_dim(dims[0], input.ndim), wrap_dim(dims[1], input.ndim)))
 
 
 def _repeat(input: jax.Array, repeats: tuple[int, ...]) -> jax.Array:

@@ -13,15 +13,10 @@ from ..core import bind, dtypes
 from ..core.promotion import promote
 from ..core.registry import Array, composite, op
 from ..core.tensor import Tensor
-from ._common import INT64, at_least_1d, is_inexact, not_implemented, type_name, wrap_dim
+from ._common import INT64, at_least_1d, is_inexact, not_implemented, stable_order, type_name, wrap_dim
 from .reduction import take_along
 
 # order
-
-
-def _order(input: jax.Array, axis: int, descending: bool) -> jax.Array:
-    """The stable order along a dimension; nan counts as the largest value."""
-    return jnp.argsort(lax.stop_gradient(input), axis=axis, stable=True, descending=descending)
 
 
 def _picked(input: jax.Array, x: jax.Array, index: jax.Array, axis: int) -> tuple[jax.Array, jax.Array]:
@@ -37,14 +32,14 @@ def sort(input: Array, dim: int = -1, descending: bool = False, stable: bool = F
     """Sorted values along ``dim`` and where they were. Always stable."""
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
-    return _picked(input, x, _order(x, axis, descending), axis)
+    return _picked(input, x, stable_order(x, axis, descending), axis)
 
 
 @op(differentiable=False)
 def argsort(input: Array, dim: int = -1, descending: bool = False, stable: bool = False):
     """The order that sorts along ``dim``. Always stable."""
     axis = wrap_dim(dim, input.ndim)
-    return _order(at_least_1d(input), axis, descending).astype(INT64).reshape(input.shape)
+    return stable_order(at_least_1d(input), axis, descending).astype(INT64).reshape(input.shape)
 
 
 @op(node="SortBackward0")
@@ -61,7 +56,7 @@ def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool
     if not 0 <= k <= x.shape[axis]:
         raise RuntimeError("selected index k out of range")
     if x.dtype.kind in "bc" or k == 0:
-        return _picked(input, x, lax.slice_in_dim(_order(x, axis, largest), 0, k, axis=axis), axis)
+        return _picked(input, x, lax.slice_in_dim(stable_order(x, axis, largest), 0, k, axis=axis), axis)
     keys = lax.stop_gradient(jnp.moveaxis(x, axis, -1))
     keys = _nan_last(keys) if largest else -_nan_last(keys) if is_inexact(x.dtype) else ~keys
     _, index = lax.top_k(keys, k)
@@ -82,7 +77,7 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False):
     x = at_least_1d(input)
     if not 1 <= k <= x.shape[axis]:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
-    index = lax.slice_in_dim(_order(x, axis, False), k - 1, k, axis=axis)
+    index = lax.slice_in_dim(stable_order(x, axis, False), k - 1, k, axis=axis)
     values, index = _picked(input, x, index, axis)
     return (values, index) if keepdim or not input.ndim else (values.squeeze(axis), index.squeeze(axis))
 
