@@ -308,6 +308,23 @@ def test_dropout_at_the_edges():
     same_program(program)
 
 
+def test_sampled_activations_draw_as_torch():
+    def program(T):
+        F = T.nn.functional
+        T.manual_seed(2)
+        x = T.tensor([[-1.0, 2.0, -3.0], [-4.0, 0.0, 5.0]], requires_grad=True)
+        out = [
+            F.rrelu(x, 0.1, 0.4, True),
+            T.nn.RReLU()(x),
+            F.gumbel_softmax(x, tau=0.5),
+            F.gumbel_softmax(x, hard=True, dim=0),
+        ]
+        sum((o * o).sum() for o in out).backward()
+        return [rounded(o) for o in out], rounded(x.grad), rounded(T.rand(1))
+
+    same_program(program)
+
+
 def test_dropout_layers_follow_the_mode():
     def program(T):
         m = T.nn.Sequential(T.nn.Dropout(0.5), T.nn.Dropout2d(0.5))

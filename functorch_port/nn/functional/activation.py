@@ -5,8 +5,13 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
+
+from ...core import dtypes, storage
 from ...core.bind import function
-from ...core.tensor import Tensor
+from ...core.creation import empty_like, tensor, zeros_like
+from ...core.generator import draw
+from ...core.tensor import Tensor, wrap
 from ._common import require_tensor, write
 
 _relu, _relu6, _hardtanh = function("relu"), function("relu6"), function("hardtanh")
@@ -150,9 +155,18 @@ def rrelu(
     if not training:
         out = _leaky_relu(input, (lower + upper) / 2)
     else:
-        noise = function("empty_like")(input).detach().uniform_(lower, upper)
-        out = _rrelu(input, noise)
+        out = _rrelu(input, _slopes(input, lower, upper))
     return write(input, out) if inplace else out
+
+
+def _slopes(input: Tensor, lower: float, upper: float) -> Tensor:
+    """A slope per element. PyTorch draws one only where the input is not positive, so eagerly that is done here too."""
+    if storage.overlay is not None:
+        return wrap(draw(None, "uniform", tuple(input.shape), input.dtype, low=lower, high=upper))
+    below = np.asarray(input._value) <= 0
+    slopes = np.ones(below.shape)
+    slopes[below] = draw(None, "uniform", (int(below.sum()),), dtypes.float64, low=lower, high=upper)
+    return tensor(slopes, dtype=input.dtype)
 
 
 def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
@@ -218,10 +232,10 @@ def gumbel_softmax(
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    gumbels = -function("empty_like")(logits).detach().exponential_().log()
+    gumbels = -empty_like(logits).exponential_().log()
     soft = _softmax((logits + gumbels) / tau, dim, None)
     if not hard:
         return soft
     index = soft.max(dim, keepdim=True)[1]
-    sharp = function("zeros_like")(logits).scatter_(dim, index, 1.0)
+    sharp = zeros_like(logits).scatter_(dim, index, 1.0)
     return sharp - soft.detach() + soft

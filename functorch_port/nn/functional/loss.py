@@ -8,6 +8,7 @@ from typing import Any
 
 from ...core import autocast
 from ...core.bind import function
+from ...core.creation import full_like
 from ...core.tensor import Tensor
 from .distance import pairwise_distance
 
@@ -380,7 +381,7 @@ def gaussian_nll_loss(
     if not isinstance(var, Tensor):
         if var < 0:
             raise ValueError("var has negative entry/entries")
-        var = var * function("ones_like")(input)
+        var = full_like(input, var)
     size = input.size()
     if var.size() != size:
         if size[:-1] == var.size():
