@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ..core import storage
 from ..core.tensor import Tensor
 from .optimizer import Optimizer, to_scalar
 
@@ -80,6 +81,16 @@ def _assign(group: dict[str, Any], key: str, value: Any) -> None:
 def _check_optimizer(optimizer: Any) -> None:
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+
+
+def _refuse_in_trace() -> None:
+    """A schedule counts epochs in Python, which a compiled function would do at its trace only."""
+    if storage.overlay is not None:
+        raise NotImplementedError(
+            "lr_scheduler.step() inside a compiled function: call it outside, after the compiled step. The "
+            "new rate takes "
+            "effect there without another trace"
+        )
 
 
 class LRScheduler:
@@ -172,6 +183,7 @@ class LRScheduler:
         Args:
             epoch: deprecated: go to this epoch instead.
         """
+        _refuse_in_trace()
         if self._step_count == 1:
             if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
                 warnings.warn(_OVERRIDDEN_WARNING, UserWarning, stacklevel=2)
@@ -605,6 +617,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch: float | None = None) -> None:
         """Go to the next epoch, or to ``epoch``, which may lie between two."""
+        _refuse_in_trace()
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -989,6 +1002,7 @@ class SequentialLR(_Composed):
 
     def step(self) -> None:  # type: ignore[override]
         """Go to the next epoch."""
+        _refuse_in_trace()
         self.last_epoch += 1
         now = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[now]
@@ -1127,6 +1141,7 @@ class ReduceLROnPlateau(LRScheduler):
             metrics: a number or a one-element tensor.
             epoch: deprecated.
         """
+        _refuse_in_trace()
         current = float(metrics)
         if epoch is not None:
             warnings.warn(_EPOCH_WARNING, UserWarning, stacklevel=2)

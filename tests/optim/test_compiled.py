@@ -61,3 +61,26 @@ def test_compiled_equals_torch_with_one_trace(name, eager_steps):
     assert distance(theirs, ours, 1e-3) < 1e-10
     lazy_state_cannot_be_made_ahead = "dampening" in name and eager_steps == 0
     assert traces == (2 if lazy_state_cannot_be_made_ahead else 1)
+
+
+def test_a_schedule_steps_outside():
+    w = ft.tensor([1.0, 2.0], requires_grad=True)
+    opt = ft.optim.SGD([w], lr=1.0)
+    schedule = ft.optim.lr_scheduler.StepLR(opt, 1, gamma=0.5)
+
+    def step(inside):
+        opt.zero_grad()
+        (w * 1.0).sum().backward()
+        opt.step()
+        if inside:
+            schedule.step()
+
+    run = ft.compile(step)
+    with pytest.raises(NotImplementedError, match="outside"):
+        run(True)
+    assert (w.tolist(), schedule.last_epoch) == ([1.0, 2.0], 0)
+    for expected in (0.0, -0.5, -0.75):
+        run(False)
+        schedule.step()
+        assert w[0].item() == expected
+    assert run.traces == 1
