@@ -385,7 +385,7 @@ def copysign(input: Array, other: Array):
 
 
 def _plus_minus(x: jax.Array) -> jax.Array:
-    return jnp.where(jnp.signbit(x), -1, 1).astype(x.dtype)
+    return jnp.where(jnp.signbit(x), jnp.asarray(-1, x.dtype), jnp.asarray(1, x.dtype))
 
 
 @op(inplace=True)
@@ -1087,9 +1087,8 @@ def digamma(input: Array):
 
 
 def _digamma(x: jax.Array) -> jax.Array:
-    return jnp.where(
-        x == 0, jnp.where(jnp.signbit(x), jnp.inf, -jnp.inf), lax.digamma(jnp.where(x == 0, 1, x))
-    )
+    pole = -jnp.copysign(jnp.asarray(jnp.inf, x.dtype), x)
+    return jnp.where(x == 0, pole, lax.digamma(jnp.where(x == 0, 1, x)))
 
 
 @op(where="torch special")
@@ -1140,9 +1139,12 @@ def angle(input: Array):
     """The angle of a complex number; pi for negative real numbers."""
     if input.dtype.kind == "c":
         return jnp.angle(input)
-    return elementwise_float(
-        lambda x: lax.stop_gradient(jnp.where(x != x, x, jnp.where(x < 0, math.pi, 0))).astype(x.dtype), input
-    )
+    return elementwise_float(_real_angle, input)
+
+
+def _real_angle(x: jax.Array) -> jax.Array:
+    side = jnp.where(x < 0, jnp.asarray(math.pi, x.dtype), jnp.zeros((), x.dtype))
+    return lax.stop_gradient(jnp.where(x != x, x, side))
 
 
 @op("conj_physical", "conj", "resolve_conj", inplace=True)

@@ -101,7 +101,9 @@ def nanmean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dty
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {type_name(input)}"
         )
-    count = jnp.sum(input == input, axis=wrap_dims(dim, input.ndim), keepdims=keepdim)
+    count = jnp.sum(
+        input == input, axis=wrap_dims(dim, input.ndim), keepdims=keepdim, dtype=index_dtype(input.size)
+    )
     total = nansum(input, dim, keepdim, dtype=dtype)
     return elementwise(lambda a, b: a / b, total, count.astype(wide(total.dtype)).astype(total.dtype))
 
@@ -378,7 +380,7 @@ def any_(input: Array, dim: Dims = None, keepdim: bool = False):
 def _rank_with_nan(x: jax.Array, axis: int, skip_nan: bool) -> jax.Array:
     """The rank of the lower median among sorted values, in which nan come last."""
     size = x.shape[axis]
-    numbers = jnp.sum(x == x, axis=axis, keepdims=True)
+    numbers = jnp.sum(x == x, axis=axis, keepdims=True, dtype=index_dtype(size))
     rank = jnp.maximum(numbers - 1, 0) // 2
     return rank if skip_nan else jnp.where(numbers < size, numbers, rank)
 
@@ -503,7 +505,7 @@ def _quantile(
     axis = 0 if dim is None else wrap_dim(dim, input.ndim)
     x = input.reshape(-1) if dim is None else at_least_1d(input)
     ordered = jnp.moveaxis(jnp.sort(x, axis=axis), axis, 0)
-    numbers = jnp.sum(ordered == ordered, axis=0)
+    numbers = jnp.sum(ordered == ordered, axis=0, dtype=index_dtype(x.shape[axis]))
     last = jnp.maximum(numbers - 1, 0) if skip_nan else jnp.full_like(numbers, x.shape[axis] - 1)
     quantiles = jnp.asarray(q, x.dtype)
     rank = quantiles.reshape(-1, *[1] * last.ndim) * last.astype(x.dtype)  # (Q, rest)

@@ -997,22 +997,25 @@ _atleast(3, lambda shape: (*((1, 1) if not shape else (1,) if len(shape) == 1 el
 # triangles and diagonals
 
 
-def _triangle(name: str, fn: Any, input: jax.Array, diagonal: int) -> jax.Array:
+def _triangle(name: str, input: jax.Array, keep: Any) -> jax.Array:
+    """The elements whose column minus row ``keep`` accepts, zeros elsewhere."""
     if input.ndim < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
-    return fn(input, diagonal)
+    shape = input.shape[-2:]
+    rows, columns = (lax.broadcasted_iota(np.dtype(np.int32), shape, d) for d in (0, 1))
+    return jnp.where(keep(columns - rows), input, jnp.zeros((), input.dtype))
 
 
 @op(inplace=True)
 def tril(input: Array, diagonal: int = 0):
     """The lower triangle, zeros above."""
-    return _triangle("tril", jnp.tril, input, diagonal)
+    return _triangle("tril", input, lambda offset: offset <= diagonal)
 
 
 @op(inplace=True)
 def triu(input: Array, diagonal: int = 0):
     """The upper triangle, zeros below."""
-    return _triangle("triu", jnp.triu, input, diagonal)
+    return _triangle("triu", input, lambda offset: offset >= diagonal)
 
 
 @op()
@@ -1024,7 +1027,7 @@ def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1):
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     length = input.shape[-1]
     size = length + abs(offset)
-    position = jnp.arange(length)
+    position = jnp.arange(length, dtype=index_dtype(size))
     out = jnp.zeros((*input.shape[:-1], size, size), input.dtype)
     out = out.at[..., position + max(-offset, 0), position + max(offset, 0)].set(input, unique_indices=True)
     return jnp.moveaxis(out, (-2, -1), (a, b))
