@@ -117,7 +117,11 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bo
                 )
 
     before = list(_snapshot(module))
-    load_tree(module, state_dict, "")
+    try:
+        load_tree(module, state_dict, "")
+    except BaseException:
+        _restore(before)
+        raise
     if strict:
         for keys, what in ((unexpected, "Unexpected"), (missing, "Missing")):
             if keys:

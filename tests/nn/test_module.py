@@ -498,6 +498,14 @@ def test_a_failed_load_changes_nothing():
             m.load_state_dict(state, assign=assign)
         assert plain(dict(m.state_dict())) == before and m.w is kept
 
+    def broken(module, keys):
+        raise ValueError("hook")
+
+    m.register_load_state_dict_post_hook(broken)
+    with pytest.raises(ValueError, match="hook"):
+        m.load_state_dict(OrderedDict((k, v + 1) for k, v in m.state_dict().items()))
+    assert plain(dict(m.state_dict())) == before
+
 
 def test_load_with_assign():
     def program(T):
