@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import jax
@@ -40,7 +40,7 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if storage.overlay is not None:  # inside another compiled function: part of that one
             return self._fn(*args, **kwargs)
-        leaves, tree = flatten((args, kwargs))
+        leaves, tree, signature = _arguments(args, kwargs)
         key = (
             tree,
             _grad.enabled,
@@ -48,14 +48,12 @@ class Compiled:
             dtypes._default,
             config.key,
             autocast.enabled and autocast.key(),
-            *map(_signature, leaves),
+            *signature,
         )
-        programs = self._programs.setdefault(key, [])
-        why = (
-            "the first call"
-            if not self._programs or not any(self._programs.values())
-            else "arguments of new shapes, dtypes or values"
-        )
+        programs = self._programs.get(key)
+        if programs is None:
+            programs = self._programs[key] = []
+        why = ""
         for program in programs:
             env = program.numbers(leaves)
             why = env if isinstance(env, str) else program.matches()
@@ -69,7 +67,11 @@ class Compiled:
                     why = "a tensor changed its shape or dtype"
                     programs.remove(program)
                     break
-        return self._trace(programs, leaves, tree, why)
+        return self._trace(programs, leaves, tree, why or self._new())
+
+    def _new(self) -> str:
+        """Why there is no program to try."""
+        return "arguments of new shapes, dtypes or values" if any(self._programs.values()) else "the first call"
 
     def _trace(self, programs: list[Program], leaves: list[Any], tree: Any, why: str) -> Any:
         program, overlay = trace(self._fn, leaves, tree, self._rng, self._watched)
@@ -107,6 +109,26 @@ class Compiled:
 
 
 _KEEP = 64
+
+
+def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, Sequence[Any]]:
+    """The leaves of the arguments, their structure, and what of each the program depends on."""
+    if not kwargs:  # plain Tensors need no general treatment, which takes several times as long
+        signature = []
+        for a in args:
+            if type(a) is not Tensor or a._view is not None:
+                break
+            value = a._storage._value
+            signature.append((value.shape, value.dtype, a._requires_grad))
+        else:
+            return list(args), _flat_tree(len(args)), signature
+    leaves, tree = flatten((args, kwargs))
+    return leaves, tree, [*map(_signature, leaves)]
+
+
+@functools.cache
+def _flat_tree(count: int) -> Any:
+    return jax.tree_util.tree_structure(((0,) * count, {}))
 
 
 def _signature(leaf: Any) -> Any:

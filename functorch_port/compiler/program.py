@@ -82,6 +82,9 @@ def _loaded(module: str, name: str) -> type:
     return getattr(sys.modules.get(module), name, _Never)
 
 
+_LEAF = jax.tree_util.tree_structure(0)
+
+
 def _is_leaf(x: Any) -> bool:
     return isinstance(x, Tensor | SymNumber)
 
@@ -115,6 +118,7 @@ class Program:
         self.arg_inputs: list[int] = []
         self.grad_inputs: list[Any] = []
         self.number_inputs: list[tuple[Any, Any, Any]] = []
+        self.held_numbers: dict[int, tuple[Any, Any]] = {}
         self.draws: list[Callable[[], Any]] = []
         self.draw_inputs: list[int] = []
         self.cell_writes: list[tuple[Storage, int, int]] = []
@@ -214,12 +218,24 @@ class Program:
         kept += [leaves[i]._value if isinstance(leaves[i], Tensor) else leaves[i] for i in self.arg_inputs]
         kept += [tensor._grad._value for tensor in self.grad_inputs]
         kept += [(slot.old if first else slot.tensors())[i]._value for slot, i in self.slot_inputs]
-        kept += [env[name] for name in self.number_inputs]
+        kept += [self._number(k, env[name]) for k, name in enumerate(self.number_inputs)]
         if self.draws:
             with storage.x64():
                 drawn = [draw() for draw in self.draws]  # all of them, in order: each moves the stream on
                 kept += [jnp.asarray(drawn[i]).reshape(drawn[i].shape or (1,)) for i in self.draw_inputs]
         return donated, kept
+
+    def _number(self, position: int, value: Any) -> Any:
+        """A number input. One that stays becomes an array, which a jitted call takes several times as fast."""
+        seen, array = self.held_numbers.get(position, (None, None))
+        if seen is not value:
+            self.held_numbers[position] = value, None
+            return value
+        if array is None:
+            with storage.x64():
+                array = jnp.asarray(value)
+            self.held_numbers[position] = value, array
+        return array
 
     def avals(self) -> tuple[list[Any], list[Any]]:
         """Shapes and dtypes of what ``pure(donated, kept)`` and ``jit`` take."""
@@ -274,9 +290,8 @@ class Program:
             tensor._requires_grad = flag
         for module, mode in self.mode_writes:
             module.__dict__["training"] = mode
-        return jax.tree_util.tree_unflatten(
-            self.out_tree, [self._leaf(o, outs, leaves, env, node) for o in self.outputs]
-        )
+        results = [self._leaf(o, outs, leaves, env, node) for o in self.outputs]
+        return results[0] if self.out_tree == _LEAF else jax.tree_util.tree_unflatten(self.out_tree, results)
 
     def _leaf(
         self, out: _Output, outs: Sequence[Any], leaves: Sequence[Any], env: dict[Any, Any], node: Any
