@@ -182,6 +182,7 @@ def backward(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.backward.html
     """
+    _refuse_in_transform()
     if grad_variables is not None:
         warnings.warn(
             "`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2
@@ -215,6 +216,14 @@ def backward(
         targets,
         catch=False,
     )
+
+
+def _refuse_in_transform() -> None:
+    if storage.overlay is not None and storage.overlay.transforms:
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp "
+            "instead or call backward() outside of functorch transforms."
+        )
 
 
 _warned_cycle = False
@@ -268,6 +277,7 @@ def grad(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad.html
     """
+    _refuse_in_transform()
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."

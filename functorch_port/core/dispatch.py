@@ -373,6 +373,8 @@ def _outputs(plan: Plan, node: Node, out: Any, many: bool) -> Any:
 
 def _run_traced(plan: Plan, dyn: Sequence[Any]) -> Any:
     """Inside a trace: plain JAX; a recorded op takes its `jax.vjp` at once, so that nothing is computed twice."""
+    if storage.overlay.transforms:
+        return storage.overlay.run_op(plan, dyn)
     if plan.eager:
         raise RuntimeError(storage.overlay.data_dependent(plan.name))
     values, recorded = [], False
@@ -455,6 +457,8 @@ class Op:
             sig.append(name)
             if kind is STATIC:
                 value = bound[name] = _static(value)
+            if name in self.spec.strict or name in self.spec.types:
+                self._check_type(name, value, len(args))
             start = len(dyn)
             _scan(value, kind, sig, dyn, self._wrong_type(name, value))
             if kind is ARRAYS:
@@ -537,14 +541,31 @@ class Op:
         if missing:
             listed = ", ".join(f'"{n}"' for n in missing)
             raise TypeError(
-                f"{spec.name}() missing {len(missing)} required positional argument"
-                f"{'s' * (len(missing) != 1)}: {listed}"
+                f"{spec.name}() missing {len(missing)} required positional arguments: {listed}"
             )
         return {n: bound[n] for n in spec.params if n in bound}
 
-    def _wrong_type(self, name: str, value: Any) -> str:
-        position = self.spec.params.index(name) + 1
-        return f"{self.spec.name}(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}"
+    def _wrong_type(self, name: str, value: Any, wanted: str = "Tensor", positional: bool = True) -> str:
+        place = f" (position {self.spec.params.index(name) + 1})" if positional else ""
+        return f"{self.spec.name}(): argument '{name}'{place} must be {wanted}, not {type(value).__name__}"
+
+    def _check_type(self, name: str, value: Any, positional: int) -> None:
+        """PyTorch's refusal of an argument of the wrong type; seen once per new signature."""
+        index = self.spec.params.index(name)
+        if name in self.spec.types:
+            types, wanted = self.spec.types[name]
+            inside = value if isinstance(value, tuple) and tuple in types else ()
+            if not isinstance(value, types) or not all(isinstance(v, int) for v in inside):
+                raise TypeError(self._wrong_type(name, value, wanted, index < positional))
+        elif self.kind_of[name] is ARRAYS:
+            if not isinstance(value, list | tuple):
+                raise TypeError(self._wrong_type(name, value, "tuple of Tensors"))
+            for i, item in enumerate(value):
+                if not isinstance(item, Tensor | jax.Array):
+                    kind = type(item).__name__
+                    raise TypeError(f"expected Tensor as element {i} in argument {index}, but got {kind}")
+        elif not isinstance(value, Tensor | jax.Array) and (value is not None or name not in self.spec.defaults):
+            raise TypeError(self._wrong_type(name, value))
 
 
 def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any], wrong: str = "") -> None:

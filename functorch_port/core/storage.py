@@ -27,6 +27,8 @@ class Overlay(Protocol):
     """What a trace provides: values of Storages during the trace, kept apart from their real values."""
 
     rng: str
+    #: whether this is a transform of `func`, which has no tape and runs operations itself
+    transforms: bool
 
     def read(self, storage: Storage) -> Any: ...
     def write(self, storage: Storage, value: Any) -> None: ...

@@ -463,7 +463,7 @@ class Tensor:
         """A tensor that shares this one's Storage and is cut off from its history."""
         tensor = _new(Tensor)
         tensor._storage = self._storage
-        tensor._view = self._view
+        tensor._view = self._view if storage.overlay is None or not storage.overlay.transforms else _stopped(self)
         tensor._base = tensor._grad_fn = tensor._grad = tensor._accumulator = None
         tensor._requires_grad = False
         tensor._output_nr = 0
@@ -663,6 +663,8 @@ class Tensor:
         """The value on the host."""
         value = self._value
         if isinstance(value, jax.core.Tracer):
+            if storage.overlay is not None and storage.overlay.transforms:
+                return storage.overlay.concrete(value, what)
             raise RuntimeError(
                 f"{what} needs a value that is not known while the function is being compiled. Return the "
                 f"tensor and look "
@@ -845,6 +847,18 @@ def _rebuild(
         tensor._view = strided._view
     tensor.__dict__.update(extra)
     return tensor
+
+
+def _stopped(tensor: Tensor) -> View:
+    """What `detach` is inside a transform of `func`, where no tape says what is differentiated."""
+    return View(tensor._view, _stop_plan(), (), None, tensor._value)
+
+
+@functools.cache
+def _stop_plan() -> Any:
+    from .dispatch import Plan
+
+    return Plan(jax.lax.stop_gradient, "alias", "AliasBackward0")
 
 
 def _grouped(flat: Sequence[Any], counts: Sequence[int]) -> list[Sequence[Any]]:

@@ -168,7 +168,7 @@ def _put_one(plan: Any, extra: Sequence[Any], source: Any, value: Any) -> Any:
     def view(x: Any) -> Any:
         return plan.fn(x, *extra)
 
-    if value.size == source.size and plan.name == "_view":
+    if value.size == source.size and plan.name in ("_view", "alias"):
         return value.reshape(source.shape)
     if not jnp.issubdtype(source.dtype, np.inexact):  # JAX transposes floats only
         positions = view(jnp.arange(source.size).reshape(source.shape))
@@ -210,8 +210,8 @@ def _layout(
     """Element strides and offset of a view: the rules of its ops, one after the other."""
     at: Layout = (shape, contiguous(shape), 0)
     for plan, extra, after, kind in links:
-        named = plan.named((None, *extra))
-        named.pop(next(iter(named)))
+        named = plan.named((None, *extra)) if plan.named is not None else {}
+        named.pop(next(iter(named), None), None)
         if plan.name in REINTERPRET and kind != dtype:
             named["ratio"] = dtype.itemsize / kind.itemsize
         strides, offset = RULES[plan.name](at, **named)

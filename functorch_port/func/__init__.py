@@ -1,0 +1,35 @@
+"""`torch.func`: JAX's function transforms with Tensors at the border, and structured control flow."""
+
+from .control import cond as cond
+from .control import scan as scan
+from .control import while_loop as while_loop
+from .functional_call import functional_call as functional_call
+from .functional_call import stack_module_state as stack_module_state
+from .transforms import grad as grad
+from .transforms import grad_and_value as grad_and_value
+from .transforms import hessian as hessian
+from .transforms import jacfwd as jacfwd
+from .transforms import jacrev as jacrev
+from .transforms import jvp as jvp
+from .transforms import linearize as linearize
+from .transforms import value_and_grad as value_and_grad
+from .transforms import vjp as vjp
+from .vmap import vmap as vmap
+
+__all__ = [
+    "cond",
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "scan",
+    "stack_module_state",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+    "while_loop",
+]

@@ -1,0 +1,188 @@
+"""Control flow that a compiled function can take: `cond`, `while_loop`, `scan`.
+
+Where the values are known (eagerly) they are Python's own ``if``, ``while`` and ``for``; in a trace they become the
+structured operations of `jax.lax`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ..core import bind
+from ..core.tensor import Tensor
+from .level import flatten, inside, through, unflatten
+
+__all__ = ["cond", "scan", "while_loop"]
+
+
+def _is_traced(x: Any) -> bool:
+    return isinstance(x, Tensor) and isinstance(x._value, jax.core.Tracer)
+
+
+def _tensor_leaves(tree: Any, where: str) -> tuple[list[Tensor], Any]:
+    leaves, structure = flatten(tree)
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(f"{where}: expected Tensors only, got {type(leaf)}")
+    return leaves, structure
+
+
+def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:
+    """``true_fn(*operands)`` if ``pred`` else ``false_fn(*operands)``, also where ``pred`` is not known yet.
+
+    Args:
+        pred: a bool, or a one-element bool Tensor.
+        true_fn: a function without side effects.
+        false_fn: the same, returning Tensors of the same shapes and dtypes.
+        operands: tuple of pytrees of Tensors.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.func.cond(torch.tensor(True), torch.sin, torch.cos, (torch.tensor(0.),))
+        tensor(0.)
+
+    Reference: https://docs.pytorch.org/docs/stable/cond.html
+    """
+    if not (callable(true_fn) and callable(false_fn)):
+        raise RuntimeError("Expect both branches to be callable.")
+    if not isinstance(operands, tuple | list):
+        raise RuntimeError(
+            "Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor leaves, but got "
+            f"{operands}."
+        )
+    if not isinstance(pred, bool | Tensor):
+        raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
+    if isinstance(pred, Tensor) and pred.numel() != 1:
+        raise RuntimeError(f"Expected pred to be bool or single-element tensor, but got {pred}.")
+    if not _is_traced(pred):
+        return (true_fn if bool(pred) else false_fn)(*operands)
+    leaves, tree = _tensor_leaves(tuple(operands), "cond")
+    structures: list[Any] = []
+
+    def branch(fn: Callable[..., Any]) -> Callable[..., list[Any]]:
+        def run(values: list[Any]) -> list[Any]:
+            def call(tensors: list[Tensor]) -> list[Any]:
+                outs, structure = _tensor_leaves(fn(*unflatten(tree, tensors)), "cond")
+                structures.append(structure)
+                return [o._value for o in outs]
+
+            return inside(call, values, recording=None)
+
+        return run
+
+    def compute(values: list[Any]) -> list[Any]:
+        chosen = values[0].reshape(()).astype(bool)
+        return list(lax.cond(chosen, branch(true_fn), branch(false_fn), values[1:]))
+
+    try:
+        outs = through("cond", compute, [pred, *leaves])
+    except TypeError as error:
+        raise RuntimeError(f"cond: both branches must return Tensors of the same shapes and dtypes. {error}") from None
+    return unflatten(structures[-1], outs)
+
+
+def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any) -> Any:
+    """Repeat ``carried = body_fn(*carried)`` while ``cond_fn(*carried)`` is true.
+
+    Args:
+        cond_fn: returns a one-element bool Tensor.
+        body_fn: returns a tuple of Tensors of the shapes and dtypes it got.
+        carried_inputs: tuple of Tensors.
+
+    Returns:
+        The tuple carried last. In a trace it has no gradient: the number of rounds is not known when memory is laid
+        out; use `scan`.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.func.while_loop(lambda n, x: n < 3, lambda n, x: (n + 1, x * 2), (torch.tensor(0), torch.tensor(1.)))
+        (tensor(3), tensor(8.))
+    """
+    carried = tuple(carried_inputs)
+    leaves, tree = _tensor_leaves(carried, "while_loop")
+    if not any(_is_traced(leaf) for leaf in leaves):
+        while bool(cond_fn(*carried)):
+            carried = tuple(body_fn(*carried))
+        return carried
+
+    def compute(values: list[Any]) -> list[Any]:
+        def going(state: list[Any]) -> Any:
+            return inside(lambda ts: cond_fn(*unflatten(tree, ts))._value.reshape(()), state, recording=None)
+
+        def body(state: list[Any]) -> list[Any]:
+            def call(tensors: list[Tensor]) -> list[Any]:
+                outs, _ = _tensor_leaves(tuple(body_fn(*unflatten(tree, tensors))), "while_loop")
+                return [o._value.astype(v.dtype) for o, v in zip(outs, values)]
+
+            return inside(call, state, recording=None)
+
+        return list(lax.while_loop(going, body, values))
+
+    return unflatten(tree, through("while_loop", compute, leaves))
+
+
+def scan(
+    combine_fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, *, dim: int = 0, reverse: bool = False
+) -> tuple[Any, Any]:
+    """Carry a state along a dimension: ``carry, y = combine_fn(carry, x)`` for every ``x``; differentiable.
+
+    Args:
+        combine_fn: takes and returns pytrees of Tensors; the carry keeps its shapes and dtypes.
+        init: the first carry.
+        xs: pytree of Tensors, sliced along ``dim``.
+        dim: the dimension to go along.
+        reverse: go from the end.
+
+    Returns:
+        The last carry, and the outputs stacked along a first dimension.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.func.scan(lambda c, x: (c + x, c * x), torch.tensor(0.), torch.tensor([1., 2., 3.]))
+        (tensor(6.), tensor([0., 2., 9.]))
+    """
+    carry_leaves, carry_tree = _tensor_leaves(init, "scan")
+    x_leaves, x_tree = _tensor_leaves(xs, "scan")
+    if not x_leaves:
+        raise RuntimeError("scan() operator requires xs leaves")
+    if not any(_is_traced(leaf) for leaf in (*carry_leaves, *x_leaves)):
+        return _loop(combine_fn, init, x_leaves, x_tree, dim, reverse)
+    structures: list[Any] = []
+    count = len(carry_leaves)
+
+    def compute(values: list[Any]) -> list[Any]:
+        def step(carry: list[Any], x: list[Any]) -> tuple[list[Any], list[Any]]:
+            def call(tensors: list[Tensor]) -> tuple[list[Any], list[Any]]:
+                state, slices = unflatten(carry_tree, tensors[:count]), unflatten(x_tree, tensors[count:])
+                new, y = combine_fn(state, slices)
+                ys, structure = _tensor_leaves(y, "scan")
+                structures.append(structure)
+                kept = [t._value for t in _tensor_leaves(new, "scan")[0]]
+                return kept, [t._value for t in ys]
+
+            return inside(call, [*carry, *x], recording=None)
+
+        slices = [jnp.moveaxis(v, dim, 0) for v in values[count:]]
+        carry, ys = lax.scan(step, values[:count], slices, reverse=reverse)
+        return [*carry, *ys]
+
+    outs = through("scan", compute, [*carry_leaves, *x_leaves])
+    return unflatten(carry_tree, outs[:count]), unflatten(structures[-1], outs[count:])
+
+
+def _loop(combine_fn: Any, carry: Any, leaves: Sequence[Tensor], tree: Any, dim: int, reverse: bool) -> tuple[Any, Any]:
+    order = range(leaves[0].shape[dim])
+    collected = []
+    for i in reversed(order) if reverse else order:
+        carry, y = combine_fn(carry, unflatten(tree, [leaf.select(dim, i) for leaf in leaves]))
+        collected.append(flatten(y))
+    if reverse:
+        collected.reverse()
+    stack = bind.function("stack")
+    parts = zip(*(ys for ys, _ in collected))
+    return carry, unflatten(collected[0][1], [stack(list(part)) for part in parts])

@@ -1,0 +1,355 @@
+"""What a function sees while a transform runs it: a `Level`, and the border between Tensors and arrays.
+
+Inside a transform there is no tape: operations run as plain JAX on the transform's tracers. Tensors made inside are free;
+Tensors from outside may be read, not written. A transform as a whole is one operation on the outer tape: if one of its
+arguments, or a tensor that the function captured, requires grad, it is run once more as a pure function of all of them.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..autograd import grad_mode
+from ..core import keyed, storage
+from ..core.dispatch import Plan, edge_of, node_class, run
+from ..core.dispatch import _conj as conj
+from ..core.dispatch import _of_masked as of_masked
+from ..core.dispatch import _outputs as outputs_of
+from ..core.storage import Storage
+from ..core.symbolic import SymNumber
+from ..core.tensor import Tensor, wrap
+
+__all__ = ["Level", "conj", "flatten", "inside", "through", "unflatten"]
+
+_grad = grad_mode.state
+Arrays = Sequence[Any]
+
+CAPTURED = (
+    "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation that would "
+    "mutate a captured Tensor. This is not supported; please rewrite the function being transformed to explicitly accept the "
+    "mutated Tensor(s) as inputs."
+)
+ITEM = (
+    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, please "
+    "try to rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch internals, please "
+    "file a bug report."
+)
+BRANCH = (
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet, "
+    "please file an issue at https://github.com/pytorch/pytorch/issues ."
+)
+RANDOM = (
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness "
+    "flags on vmap or perform the randomness operation out of vmap"
+)
+REQUIRES_GRAD = (
+    "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside of a "
+    "function being transformed by a functorch transform. This is unsupported, please attempt to use the functorch transforms "
+    "(e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being transformed instead."
+)
+BACKWARD = (
+    "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp instead "
+    "or call backward() outside of functorch transforms."
+)
+
+
+class Session:
+    """What all levels of one outermost transform share.
+
+    Attributes:
+        captured: tensors from outside that require grad and were read, in order; bases stand for their views.
+        substitutes: Storages of those tensors -> the array that stands for them in the second run.
+        draws: the random arrays of the first run, which the second run gets again.
+    """
+
+    def __init__(self) -> None:
+        self.captured: dict[Tensor, None] = {}
+        self.substitutes: dict[Storage, Any] = {}
+        self.draws: list[Any] = []
+        self.position = 0
+
+    def again(self, captured: Sequence[Tensor], arrays: Arrays) -> None:
+        """Start the second run."""
+        self.substitutes = {t._storage: a for t, a in zip(captured, arrays)}
+        self.position = 0
+
+    def random(self, draw: Callable[[], Any]) -> Any:
+        if self.position == len(self.draws):
+            self.draws.append(draw())
+        self.position += 1
+        return self.draws[self.position - 1]
+
+
+class Level:
+    """One transform in progress (see `storage.overlay`). Reads and notes go on to the overlay around it.
+
+    Attributes:
+        outer: the overlay around this one: another level, a trace of `compile`, or None.
+        mapped: for `vmap` (number of examples, index of the example, randomness).
+    """
+
+    rng = "torch"  # random arrays are asked for through `host_draw`
+    transforms = True
+
+    def __init__(self, mapped: tuple[int, Any, str] | None = None) -> None:
+        self.outer = storage.overlay
+        self.mapped = mapped
+        self.session = self.outer.session if isinstance(self.outer, Level) else _session
+        self.own: weakref.WeakSet[Storage] = weakref.WeakSet()
+
+    # ------------------------------------------------------- Storage's hooks
+
+    def read(self, cell: Storage) -> Any:
+        if cell in self.own:
+            return cell._value
+        found = self.session.substitutes.get(cell)
+        if found is not None:
+            return found
+        return cell._value if self.outer is None else self.outer.read(cell)
+
+    def write(self, cell: Storage, value: Any) -> None:
+        if cell not in self.own:
+            cell.version -= 1
+            raise RuntimeError(CAPTURED)
+        cell._value = value
+
+    def created(self, cell: Storage) -> None:
+        self.own.add(cell)
+
+    def is_outside(self, tensor: Tensor) -> bool:
+        if tensor._storage in self.own:
+            return False
+        return self.outer is None or self.outer.is_outside(tensor)
+
+    # -------------------------------------------------------- Tensor's hooks
+
+    def get_grad(self, tensor: Tensor) -> Tensor | None:
+        return tensor._grad if self.outer is None else self.outer.get_grad(tensor)
+
+    def set_grad(self, tensor: Tensor, grad: Tensor | None) -> None:
+        if tensor._storage not in self.own:
+            raise RuntimeError(CAPTURED)
+        tensor._grad = grad
+
+    def note_flag(self, tensor: Tensor, old: bool) -> None:
+        raise RuntimeError(REQUIRES_GRAD)
+
+    def note_inputs(self, dyn: Sequence[Any]) -> None:
+        for a in dyn:
+            if isinstance(a, Tensor) and a._requires_grad and a._storage not in self.own:
+                self.session.captured.setdefault(a if a._base is None else a._base)
+        if self.outer is not None:
+            self.outer.note_inputs(dyn)
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the business of the trace around, if there is one."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if self.outer is not None:
+            return getattr(self.outer, name)
+        if name.startswith(("note_", "guard_")):
+            return lambda *args, **kwargs: None
+        raise AttributeError(name)
+
+    def data_dependent(self, name: str) -> str:
+        return (
+            f"{name}() has an output whose shape depends on values, which a transformed function cannot have. Call it outside, "
+            "or use a form of fixed shape such as torch.where or a mask."
+        )
+
+    def concrete(self, value: Any, what: str) -> Any:
+        """A tracer's value on the host, where the transform knows it (`grad` does, `vmap` does not)."""
+        try:
+            return np.asarray(lax.stop_gradient(value))
+        except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
+            raise RuntimeError(BRANCH if what == "bool(tensor)" else ITEM) from None
+
+    # ------------------------------------------------------------- operations
+
+    def run_op(self, plan: Plan, dyn: Sequence[Any]) -> Any:
+        """One operation: plain JAX. Under `no_grad` inside the function its result is a constant."""
+        values = [self._value_of(a) for a in dyn]
+        traced = any(isinstance(v, jax.core.Tracer) for v in values)
+        if plan.eager and traced:
+            raise RuntimeError(self.data_dependent(plan.name))
+        self.note_inputs(dyn)
+        if plan.check is not None and not traced:
+            plan.check(*values)
+        with storage.x64():
+            out = (plan.fn if self._in_compile() else plan.jit)(*values)
+            if not _grad.enabled:
+                out = jax.tree.map(lax.stop_gradient, out)
+        if type(out) is tuple or type(out) is list:
+            outs = [wrap(o) for o in out]
+            return plan.returns(*outs) if plan.returns is not None else tuple(outs)
+        return wrap(out)
+
+    def _value_of(self, a: Any) -> Any:
+        if not isinstance(a, Tensor):
+            return a.array if isinstance(a, SymNumber) else a
+        value = a._value
+        if a._requires_grad is False and a._storage in self.session.substitutes and a._storage not in self.own:
+            return lax.stop_gradient(value)  # `detach()` of a captured tensor, made outside
+        return value
+
+    def _in_compile(self) -> bool:
+        outer = self.outer
+        while isinstance(outer, Level):
+            outer = outer.outer
+        return outer is not None
+
+    # ------------------------------------------------------------- randomness
+
+    def host_draw(self, draw: Any) -> Any:
+        """Random numbers: the same for every example, or a slice of numbers drawn for all of them."""
+        level: Any = self
+        sizes: list[tuple[int, Any]] = []
+        while isinstance(level, Level):
+            if level.mapped is not None:
+                size, index, randomness = level.mapped
+                if randomness == "error":
+                    raise RuntimeError(RANDOM)
+                if randomness == "different":
+                    sizes.insert(0, (size, index))
+            level = level.outer
+        drawn = type(draw)(
+            draw.generator, draw.kind, (*(n for n, _ in sizes), *draw.shape), draw.dtype, draw.params
+        )
+        array = self.session.random(lambda: _draw(drawn, level))
+        for _, index in sizes:
+            array = lax.dynamic_index_in_dim(array, index, 0, keepdims=False)
+        return array
+
+
+def _draw(draw: Any, around: Any) -> Any:
+    """Draw outside all levels: from the host's stream, or as the trace of `compile` around them does."""
+    with storage.x64():
+        if around is None:
+            return jnp.asarray(draw())
+        with entered(around):
+            if around.rng == "torch":
+                return around.host_draw(draw)
+            return keyed.draw(draw.kind, draw.generator.split_key(), draw.shape, draw.dtype, **draw.params)
+
+
+@contextmanager
+def entered(overlay: Any) -> Iterator[Any]:
+    """Make ``overlay`` the current one."""
+    previous, storage.overlay = storage.overlay, overlay
+    try:
+        yield overlay
+    finally:
+        storage.overlay = previous
+
+
+#: the session of the outermost transform that is running
+_session = Session()
+
+
+@contextmanager
+def _in_session(session: Session) -> Iterator[None]:
+    global _session
+    previous, _session = _session, session
+    try:
+        yield
+    finally:
+        _session = previous
+
+
+# ------------------------------------------------------------------ the border
+
+
+def is_tensor(x: Any) -> bool:
+    return isinstance(x, Tensor)
+
+
+def flatten(tree: Any) -> tuple[list[Any], Any]:
+    """Leaves and structure; Tensors are leaves."""
+    return jax.tree.flatten(tree, is_leaf=is_tensor)
+
+
+unflatten = jax.tree.unflatten
+
+
+def inside(
+    call: Callable[[list[Tensor]], Any],
+    arrays: Arrays,
+    mapped: tuple[int, Any, str] | None = None,
+    recording: bool | None = True,
+) -> Any:
+    """``call`` with Tensors around ``arrays``, one level deeper; ``recording`` sets the grad mode (None: as it is)."""
+    with entered(Level(mapped)):
+        tensors = [wrap(a) for a in arrays]
+        if recording is None:
+            return call(tensors)
+        with grad_mode.set_grad_enabled(recording):
+            return call(tensors)
+
+
+def through(name: str, compute: Callable[[list[Any]], list[Any]], tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Run a transform, given as a function of arrays, on Tensors, as one operation on the outer tape."""
+    if isinstance(storage.overlay, Level):
+        return [wrap(o) for o in compute([t._value for t in tensors])]
+    session = Session()
+    with _in_session(session), storage.x64():
+        values = [t._value for t in tensors]
+        if storage.overlay is None:
+            outs = compute(values)
+        else:  # only to see what the function captures: nothing of it reaches the program
+            outs = _dry(compute, values, storage.overlay)
+        captured = [t for t in session.captured if all(t is not u for u in tensors)]
+        recorded = _grad.enabled and (bool(captured) or any(t.requires_grad for t in tensors))
+        if not recorded and storage.overlay is None:
+            return [wrap(o) for o in outs]
+        if not recorded:
+            return [wrap(o) for o in compute(values)]
+        return _record(name, compute, tensors, captured, session)
+
+
+def _dry(compute: Callable[[list[Any]], list[Any]], values: list[Any], overlay: Any) -> None:
+    start = len(getattr(overlay, "draws", ()))
+    try:
+        jax.eval_shape(compute, values)
+    finally:
+        if hasattr(overlay, "draws"):
+            del overlay.draws[start:]
+
+
+def _record(
+    name: str,
+    compute: Callable[[list[Any]], list[Any]],
+    tensors: Sequence[Tensor],
+    captured: Sequence[Tensor],
+    session: Session,
+) -> list[Tensor]:
+    """The second run, as a pure function of arguments and captured tensors, on the tape."""
+    count = len(tensors)
+
+    def pure(*flat: Any) -> tuple[Any, ...]:
+        with _in_session(session):
+            session.again(captured, flat[count:])
+            try:
+                return tuple(compute(list(flat[:count])))
+            finally:
+                session.substitutes = {}
+
+    plan = Plan(pure, name, f"{name.title().replace('_', '')}Backward0")
+    dyn = [*tensors, *captured]
+    if storage.overlay is not None:
+        session.draws.clear()
+        return list(run(plan, dyn))
+    edges = tuple(edge_of(t) for t in dyn)
+    mask = tuple(e is not None for e in edges)
+    values = [t._value for t in dyn]
+    out, pull = jax.vjp(of_masked(pure, mask, values), *[v for v, m in zip(values, mask) if m])
+    node = node_class(plan.node.__name__)(plan, mask, edges, tuple(values), len(out))
+    node.pull = (pull, out, True)
+    return list(outputs_of(plan, node, out, True))

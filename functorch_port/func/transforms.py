@@ -1,0 +1,523 @@
+"""Derivatives of functions: `grad`, `vjp`, `jvp`, `jacrev`, `jacfwd`, `hessian`, `linearize`."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..core.tensor import Tensor, wrap
+from .level import Level, conj, flatten, inside, through, unflatten
+from .vmap import vmap_arrays
+
+__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "value_and_grad", "vjp"]
+
+ArgNums = int | tuple[int, ...]
+
+
+class Call:
+    """A call of the user's function, taken apart: which Tensor leaves are differentiated, and how to put it together.
+
+    Attributes:
+        tensors: all Tensor leaves of the arguments, those to differentiate first.
+        count: how many of them are differentiated.
+        trees: structure of each differentiated argument.
+        single: whether ``argnums`` was one number.
+    """
+
+    def __init__(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], argnums: ArgNums) -> None:
+        self.func = func
+        self.single = isinstance(argnums, int)
+        self.places = _places(argnums, len(args))
+        self.args, self.kwargs = args, kwargs
+        split = [flatten(args[p]) for p in self.places]
+        for leaves, _ in split:
+            for leaf in leaves:
+                if not isinstance(leaf, Tensor):
+                    raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
+                if not (leaf.is_floating_point() or leaf.is_complex()):
+                    raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        self.trees = [tree for _, tree in split]
+        diff = [leaf for leaves, _ in split for leaf in leaves]
+        rest = [a for i, a in enumerate(args) if i not in self.places]
+        self.leaves, self.rest_tree = flatten((rest, kwargs))
+        self.count = len(diff)
+        self.tensors: list[Tensor] = [*diff, *(leaf for leaf in self.leaves if isinstance(leaf, Tensor))]
+
+    def __call__(self, tensors: Sequence[Tensor]) -> Any:
+        """The user's function with ``tensors`` in place of `self.tensors`."""
+        it = iter(tensors)
+        chosen = [unflatten(tree, [next(it) for _ in range(tree.num_leaves)]) for tree in self.trees]
+        rest, kwargs = unflatten(self.rest_tree, [next(it) if isinstance(x, Tensor) else x for x in self.leaves])
+        by_place, others = dict(zip(self.places, chosen)), iter(rest)
+        args = [by_place[i] if i in by_place else next(others) for i in range(len(self.args))]
+        return self.func(*args, **kwargs)
+
+    def gather(self, leaves: Sequence[Any]) -> Any:
+        """One value per differentiated leaf, in the structure of the differentiated arguments."""
+        it = iter(leaves)
+        parts = [unflatten(tree, [next(it) for _ in range(tree.num_leaves)]) for tree in self.trees]
+        return parts[0] if self.single else tuple(parts)
+
+
+def _places(argnums: ArgNums, count: int) -> list[int]:
+    if isinstance(argnums, bool) or not isinstance(argnums, int | tuple):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    if argnums == ():
+        raise RuntimeError("argnums must be non-empty")
+    places = []
+    for n in (argnums,) if isinstance(argnums, int) else argnums:
+        if not isinstance(n, int):
+            raise RuntimeError(f"argnums elements must be int, got {type(n)}")
+        if not -count <= n < count:
+            raise RuntimeError(f"Got argnum={n}, but only {count} positional inputs")
+        places.append(n % count)
+    if len(set(places)) != len(places):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    return places
+
+
+class Outputs:
+    """The structure of what the function returned, known after it ran."""
+
+    tree: Any = None
+    aux_tree: Any = None
+    count = 0
+
+    def split(self, result: Any, where: str, has_aux: bool) -> tuple[list[Any], list[Any]]:
+        """Arrays of the outputs and of the auxiliary outputs."""
+        aux: Any = ()
+        if has_aux:
+            if not (isinstance(result, tuple) and len(result) == 2):
+                raise RuntimeError(
+                    f"{where}: output of function f should be a tuple: (output, aux) if has_aux is True"
+                )
+            result, aux = result
+        leaves, self.tree = flatten(result)
+        for leaf in leaves:
+            if not isinstance(leaf, Tensor):
+                raise RuntimeError(
+                    f"{where}: expected f(*{'primals' if 'primals' in where else 'args'}) to return only tensors, got "
+                    f"unsupported type {type(leaf)}"
+                )
+        self.count = len(leaves)
+        return [leaf._value for leaf in leaves], self.take_aux(aux)
+
+    def take_aux(self, aux: Any) -> list[Any]:
+        leaves, self.aux_tree = flatten(aux)
+        for leaf in leaves:
+            if not isinstance(leaf, Tensor):
+                raise RuntimeError(f"Expected tensors, got unsupported type {type(leaf)}")
+        return [leaf._value for leaf in leaves]
+
+    def join(self, tensors: Sequence[Any]) -> Any:
+        return unflatten(self.tree, list(tensors))
+
+    def join_aux(self, tensors: Sequence[Any]) -> Any:
+        return unflatten(self.aux_tree, list(tensors))
+
+
+# ------------------------------------------------------------------------ grad
+
+
+def grad_and_value(func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns the gradient of ``func`` and its value: ``(grad, value)``, or ``(grad, (value, aux))``.
+
+    Args:
+        func: a function that returns a scalar Tensor, or ``(scalar, aux)`` with ``has_aux``.
+        argnums: which arguments to differentiate; each may be a pytree of Tensors.
+        has_aux: ``func`` also returns something that is passed on.
+
+    Raises:
+        RuntimeError: if ``func`` does not return a scalar Tensor.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.grad_and_value.html
+    """
+    where = "grad_and_value(f)(*args)"
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        call, made = Call(func, args, kwargs, argnums), Outputs()
+
+        def compute(values: list[Any]) -> list[Any]:
+            def loss(*diff: Any) -> tuple[Any, Any]:
+                result = inside(lambda ts: _scalar(call(ts), made, where, has_aux), [*diff, *values[call.count :]])
+                return result[0], result[1]
+
+            value, pull, aux = jax.vjp(loss, *values[: call.count], has_aux=True)
+            return [*(conj(g) for g in pull(jnp.ones_like(value))), value, *aux]
+
+        outs = through("grad", compute, call.tensors)
+        value = outs[call.count]
+        if has_aux:
+            value = (value, made.join_aux(outs[call.count + 1 :]))
+        return call.gather(outs[: call.count]), value
+
+    return wrapper
+
+
+def _scalar(result: Any, made: Outputs, where: str, has_aux: bool) -> tuple[Any, list[Any]]:
+    """The array of a scalar result, and those of the auxiliary results."""
+    aux: Any = ()
+    if has_aux:
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise RuntimeError(f"{where}: output of function f should be a tuple: (output, aux) if has_aux is True")
+        result, aux = result
+    if not isinstance(result, Tensor):
+        raise RuntimeError(f"{where}: Expected f(*args) to return a Tensor, got {type(result)}")
+    if result.ndim != 0:
+        raise RuntimeError(
+            f"{where}: Expected f(*args) to return a scalar Tensor, got tensor with {result.ndim} dims. Maybe you wanted to use "
+            "the vjp or jacrev APIs instead?"
+        )
+    if not result.is_floating_point():
+        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {result.dtype}")
+    return result._value, made.take_aux(aux)
+
+
+def grad(func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns the gradient of ``func``: ``grad``, or ``(grad, aux)`` with ``has_aux``.
+
+    Args:
+        func: a function that returns a scalar Tensor.
+        argnums: which arguments to differentiate; each may be a pytree of Tensors.
+        has_aux: ``func`` returns ``(scalar, aux)``.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.func.grad(lambda x: (x ** 3).sum())(torch.tensor([1., 2.]))
+        tensor([ 3., 12.])
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.grad.html
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        gradient, value = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return wrapper
+
+
+def value_and_grad(func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """`grad_and_value` in JAX's order: ``(value, grad)``."""
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        gradient, value = both(*args, **kwargs)
+        return value, gradient
+
+    return wrapper
+
+
+# ------------------------------------------------------------------ vjp and jvp
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The output of ``func`` and the function that multiplies with its transposed Jacobian.
+
+    Args:
+        func: returns a pytree of Tensors.
+        primals: pytrees of Tensors.
+        has_aux: ``func`` returns ``(output, aux)``.
+
+    Returns:
+        ``(output, vjp_fn)``, or ``(output, vjp_fn, aux)``; ``vjp_fn(cotangents)`` gives one gradient per primal.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> y, pull = torch.func.vjp(torch.sin, torch.tensor([0.]))
+        >>> pull(torch.tensor([2.]))
+        (tensor([2.]),)
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.vjp.html
+    """
+    if not primals:
+        func()  # PyTorch's error is that of the call
+    call, made = Call(func, primals, {}, tuple(range(len(primals)))), Outputs()
+    kept: list[Any] = []
+
+    def forward(*diff: Any) -> tuple[list[Any], list[Any]]:
+        return inside(lambda ts: made.split(call(ts), "vjp(f, *primals)", has_aux), diff)
+
+    def compute(values: list[Any]) -> list[Any]:
+        outs, pull, aux = jax.vjp(forward, *values, has_aux=True)
+        kept[:] = [outs, pull]
+        return [*outs, *aux]
+
+    tensors = through("vjp", compute, call.tensors)
+    outs = kept[0]
+    recorded = any(t._grad_fn is not None for t in tensors)
+
+    def vjp_fn(cotangents: Any) -> Any:
+        given = _cotangents(cotangents, made, outs)
+        if recorded:  # differentiable itself: as a function of the primals too
+            return call.gather(through("vjp", from_scratch, [*call.tensors, *given]))
+
+        def apply(values: list[Any]) -> list[Any]:
+            return [conj(g) for g in kept[1]([conj(v) for v in values])]
+
+        return call.gather(through("vjp", apply, given))
+
+    def from_scratch(values: list[Any]) -> list[Any]:
+        _, pull, _ = jax.vjp(forward, *values[: call.count], has_aux=True)
+        return [conj(g) for g in pull([conj(v) for v in values[call.count :]])]
+
+    output = made.join(tensors[: made.count])
+    return (output, vjp_fn, made.join_aux(tensors[made.count :])) if has_aux else (output, vjp_fn)
+
+
+def _cotangents(cotangents: Any, made: Outputs, outs: Sequence[Any]) -> list[Tensor]:
+    leaves, tree = flatten(cotangents)
+    if tree != made.tree:
+        raise RuntimeError(
+            "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
+            f"cotangents: {_spec(tree)}, primal output: {_spec(made.tree)}"
+        )
+    for i, (leaf, out) in enumerate(zip(leaves, outs)):
+        if not isinstance(leaf, Tensor):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(leaf).__name__}")
+        if tuple(leaf.shape) != tuple(out.shape):
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output[{i}] has a shape of {leaf.shape} and output[{i}] has a shape of "
+                f"{wrap(out).shape}."
+            )
+    return [leaf if leaf._value.dtype == out.dtype else leaf.to(wrap(out).dtype) for leaf, out in zip(leaves, outs)]
+
+
+def _spec(tree: Any) -> str:
+    return str(unflatten(tree, ["*"] * tree.num_leaves)).replace("'*'", "*")
+
+
+def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+    """The output of ``func`` and its derivative in the direction of ``tangents``.
+
+    Args:
+        func: returns a pytree of Tensors.
+        primals: tuple of arguments.
+        tangents: tuple of the same structure.
+        has_aux: ``func`` returns ``(output, aux)``.
+
+    Returns:
+        ``(output, tangent)``, or ``(output, tangent, aux)``.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.func.jvp(torch.sin, (torch.tensor(0.),), (torch.tensor(2.),))
+        (tensor(0.), tensor(2.))
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.jvp.html
+    """
+    where = "jvp(f, primals, tangents)"
+    if not isinstance(primals, tuple):
+        raise RuntimeError(f"{where}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+    leaves, tree = flatten(primals)
+    given, given_tree = flatten(tangents)
+    if tree != given_tree:
+        raise RuntimeError(
+            f"{where}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 "
+            f"tensors, tangents also must be. Got primals with structure {_spec(tree)} and tangents with structure "
+            f"{_spec(given_tree)}"
+        )
+    if not leaves:
+        raise RuntimeError(f"{where}: Expected primals to contain at least one Tensor.")
+    for name, items in (("primals", leaves), ("tangents", given)):
+        for item in items:
+            if not isinstance(item, Tensor):
+                raise RuntimeError(f"{where}: Expected {name} to only contain Tensors, got {type(item)}")
+    for p, t in zip(leaves, given):
+        if p.shape != t.shape:
+            raise RuntimeError(
+                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+                f"supported. Tensor is of size {list(p.shape)} while the given forward gradient is of size {list(t.shape)}."
+            )
+    call, made = Call(func, primals, {}, tuple(range(len(primals)))), Outputs()
+
+    def compute(values: list[Any]) -> list[Any]:
+        directions = [v.astype(p.dtype) for v, p in zip(values[call.count :], values)]
+        outs, tangent_outs, aux = jax.jvp(
+            lambda *diff: inside(lambda ts: made.split(call(ts), where, has_aux), diff),
+            values[: call.count],
+            directions,
+            has_aux=True,
+        )
+        return [*outs, *(_dense(t, o) for t, o in zip(tangent_outs, outs)), *aux]
+
+    tensors = through("jvp", compute, [*call.tensors, *given])
+    n = made.count
+    output, tangent = made.join(tensors[:n]), made.join(tensors[n : 2 * n])
+    return (output, tangent, made.join_aux(tensors[2 * n :])) if has_aux else (output, tangent)
+
+
+def _dense(tangent: Any, out: Any) -> Any:
+    """A tangent as an array: integers have none, which JAX writes as float0."""
+    return jnp.zeros(out.shape, out.dtype) if tangent.dtype == jax.dtypes.float0 else tangent
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> Any:
+    """The output of ``func`` at ``primals`` and the linear function that `jvp` is there.
+
+    Returns:
+        ``(output, jvp_fn)`` with ``jvp_fn(*tangents)``.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.linearize.html
+    """
+    call, made = Call(func, primals, {}, tuple(range(len(primals)))), Outputs()
+    kept: list[Any] = []
+
+    def compute(values: list[Any]) -> list[Any]:
+        outs, push = jax.linearize(
+            lambda *diff: inside(lambda ts: made.split(call(ts), "jvp(f, primals, tangents)", False)[0], diff), *values
+        )
+        kept[:] = [push]
+        return list(outs)
+
+    output = made.join(through("linearize", compute, call.tensors))
+
+    def jvp_fn(*tangents: Any) -> Any:
+        given, tree = flatten(tangents)
+        if tree != flatten(primals)[1]:
+            raise RuntimeError("Expected the tangents to have the same python structure as the primals.")
+        return made.join(through("linearize", lambda values: list(kept[0](*values)), given))
+
+    return output, jvp_fn
+
+
+# -------------------------------------------------------------------- Jacobians
+
+
+def _basis(x: Any) -> Any:
+    """The unit vectors of the space of ``x``, stacked."""
+    n = math.prod(x.shape)
+    return jnp.eye(n, dtype=x.dtype).reshape(n, *x.shape)
+
+
+def _one_at_a_time(arrays: Sequence[Any], k: int) -> list[Any]:
+    """Unit vectors for array ``k``, zeros for the others."""
+    n = math.prod(arrays[k].shape)
+    return [_basis(a) if i == k else jnp.zeros((n, *a.shape), a.dtype) for i, a in enumerate(arrays)]
+
+
+def jacrev(
+    func: Callable[..., Any],
+    argnums: ArgNums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable[..., Any]:
+    """A function that returns the Jacobian of ``func``, computed row by row (reverse mode).
+
+    Args:
+        func: returns a pytree of Tensors.
+        argnums: which arguments to differentiate.
+        has_aux: ``func`` returns ``(output, aux)``.
+        chunk_size: how many rows at a time; None is all of them.
+
+    Returns:
+        For every output the Jacobian with respect to the arguments, of shape ``output.shape + input.shape``.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.func.jacrev(lambda x: x * x)(torch.tensor([1., 2.]))
+        tensor([[2., 0.],
+                [0., 4.]])
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.jacrev.html
+    """
+    _check_chunk(chunk_size, "jacrev")
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        call, made = Call(func, args, kwargs, argnums), Outputs()
+
+        def compute(values: list[Any]) -> list[Any]:
+            def forward(*diff: Any) -> Any:
+                given = [*diff, *values[call.count :]]
+                return inside(lambda ts: made.split(call(ts), "vjp(f, *primals)", has_aux), given)
+
+            outs, pull, aux = jax.vjp(forward, *values[: call.count], has_aux=True)
+            blocks = []
+            for k, out in enumerate(outs):
+                rows = vmap_arrays(lambda *ct: list(pull(list(ct))), _one_at_a_time(outs, k), chunk_size)
+                blocks += [conj(r).reshape(out.shape + r.shape[1:]) for r in rows]
+            return [*blocks, *aux]
+
+        return _nested(through("jacrev", compute, call.tensors), call, made, has_aux)
+
+    return wrapper
+
+
+def jacfwd(
+    func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> Callable[..., Any]:
+    """A function that returns the Jacobian of ``func``, computed column by column (forward mode).
+
+    Args:
+        func: returns a pytree of Tensors.
+        argnums: which arguments to differentiate.
+        has_aux: ``func`` returns ``(output, aux)``.
+        randomness: accepted; the function runs once, so every column sees the same random numbers.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.jacfwd.html
+    """
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        call, made = Call(func, args, kwargs, argnums), Outputs()
+        where = "jvp(f, primals, tangents)"
+
+        def compute(values: list[Any]) -> list[Any]:
+            def forward(*diff: Any) -> Any:
+                return inside(lambda ts: made.split(call(ts), where, has_aux), [*diff, *values[call.count :]])
+
+            diff = values[: call.count]
+            outs, push, aux = jax.linearize(forward, *diff, has_aux=True)
+            columns = [vmap_arrays(lambda *t: list(push(*t)), _one_at_a_time(diff, k)) for k in range(call.count)]
+            blocks = []
+            for i, out in enumerate(outs):
+                for k, x in enumerate(diff):
+                    column = _dense_columns(columns[k][i], out, x)
+                    blocks.append(jnp.moveaxis(column, 0, -1).reshape(out.shape + x.shape))
+            return [*blocks, *aux]
+
+        return _nested(through("jacfwd", compute, call.tensors), call, made, has_aux)
+
+    return wrapper
+
+
+def _dense_columns(column: Any, out: Any, x: Any) -> Any:
+    return jnp.zeros((x.size, *out.shape), out.dtype) if column.dtype == jax.dtypes.float0 else column
+
+
+def _nested(tensors: Sequence[Any], call: Call, made: Outputs, has_aux: bool) -> Any:
+    """Blocks in the structure of the outputs, each in the structure of the arguments."""
+    n, count = made.count, call.count
+    jacobian = made.join([call.gather(tensors[i * count : (i + 1) * count]) for i in range(n)])
+    return (jacobian, made.join_aux(tensors[n * count :])) if has_aux else jacobian
+
+
+def _check_chunk(chunk_size: int | None, name: str) -> None:
+    if not (chunk_size is None or chunk_size > 0):
+        raise ValueError(f"{name}: `chunk_size` should be greater than 0.")
+
+
+def hessian(func: Callable[..., Any], argnums: ArgNums = 0) -> Callable[..., Any]:
+    """A function that returns the matrix of second derivatives of ``func`` (forward over reverse mode).
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.func.hessian(lambda x: (x ** 3).sum())(torch.tensor([1., 2.]))
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.hessian.html
+    """
+    return jacfwd(jacrev(func, argnums), argnums)

@@ -1,0 +1,263 @@
+"""`vmap`: a function of one example made into a function of a batch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..core.tensor import Tensor
+from .level import flatten, inside, through, unflatten
+
+__all__ = ["vmap", "vmap_arrays"]
+
+
+def vmap_arrays(fn: Callable[..., list[Any]], arrays: Sequence[Any], chunk_size: int | None = None) -> list[Any]:
+    """``fn`` of arrays over their first dimension, in chunks if asked."""
+    size = arrays[0].shape[0] if arrays else 0
+    if not chunk_size or chunk_size >= size:
+        return jax.vmap(fn)(*arrays)
+    parts = [jax.vmap(fn)(*(a[i : i + chunk_size] for a in arrays)) for i in range(0, size, chunk_size)]
+    return [jnp.concatenate(part) for part in zip(*parts)]
+
+
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """Map ``func`` over a dimension of its inputs.
+
+    Args:
+        func: takes and returns pytrees of Tensors, without the mapped dimension.
+        in_dims: the dimension to map, per input or for all of them; None for inputs that all examples share.
+        out_dims: where the mapped dimension goes in the outputs; None for outputs that are the same for all.
+        randomness: ``"error"`` refuses random operations, ``"same"`` gives every example the same numbers,
+            ``"different"`` gives each its own.
+        chunk_size: how many examples at a time; None is all of them.
+
+    Raises:
+        ValueError: for dimensions that do not fit the inputs or outputs.
+        RuntimeError: where the function needs the value of a mapped tensor (``item``, ``if``).
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.func.vmap(torch.dot)(torch.ones(2, 3), torch.arange(6.).reshape(2, 3))
+        tensor([ 3., 12.])
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.vmap.html
+    """
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+    if not (chunk_size is None or chunk_size > 0):
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+    name = getattr(func, "__name__", repr(func))
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        mapping = _Mapping(name, func, in_dims, out_dims, args, kwargs)
+        if chunk_size is None or chunk_size >= mapping.size:
+            return mapping.run(randomness)
+        return mapping.run_in_chunks(randomness, chunk_size)
+
+    return wrapped
+
+
+class _Mapping:
+    """One call of a mapped function."""
+
+    def __init__(
+        self, name: str, func: Any, in_dims: Any, out_dims: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self.name, self.func, self.out_dims = name, func, out_dims
+        self.leaves, self.tree = flatten(args)
+        self.dims = _input_dims(name, in_dims, args, self.leaves, self.tree)
+        self.size = _batch_size(self.leaves, self.dims)
+        self.kw_leaves, self.kw_tree = flatten(kwargs)
+        self.out_tree: Any = None
+        self.statics: list[Any] = []
+        self.out_axes: list[Any] = []
+
+    def run(self, randomness: str) -> Any:
+        mapped = [leaf for leaf, dim in zip(self.leaves, self.dims) if dim is not None]
+        dims = [dim for dim in self.dims if dim is not None]
+        shared = [x for x, d in zip(self.leaves, self.dims) if d is None and isinstance(x, Tensor)]
+        shared += [x for x in self.kw_leaves if isinstance(x, Tensor)]
+
+        def compute(values: list[Any]) -> list[Any]:
+            return self._map(values[: len(mapped)], dims, values[len(mapped) :], randomness)
+
+        tensors = iter(through("vmap", compute, [*mapped, *shared]))
+        return unflatten(self.out_tree, [next(tensors) if s is _MADE else s for s in self.statics])
+
+    def run_in_chunks(self, randomness: str, chunk_size: int) -> Any:
+        from ..core import bind
+
+        results = []
+        for start in range(0, self.size, chunk_size):
+            length = min(chunk_size, self.size - start)
+            part = [
+                leaf if dim is None else leaf.narrow(dim, start, length) for leaf, dim in zip(self.leaves, self.dims)
+            ]
+            dims = unflatten(self.tree, [_Shared() if d is None else d for d in self.dims])
+            kwargs = unflatten(self.kw_tree, self.kw_leaves)
+            piece = _Mapping(self.name, self.func, dims, self.out_dims, unflatten(self.tree, part), kwargs)
+            results.append((piece, flatten(piece.run(randomness))[0]))
+        last = results[-1][0]
+        joined = []
+        for k, axis in enumerate(last.out_axes):
+            parts = [leaves[k] for _, leaves in results]
+            joined.append(parts[0] if axis is None else bind.function("cat")(parts, axis))
+        return unflatten(last.out_tree, joined)
+
+    def _map(self, mapped: list[Any], dims: list[int], shared: list[Any], randomness: str) -> list[Any]:
+        def example(index: Any, *values: Any) -> tuple[list[Any], list[Any]]:
+            given = [*values, *shared]
+            return inside(lambda ts: self._call(ts, len(values)), given, (self.size, index, randomness), None)
+
+        try:
+            same = self.out_dims is None
+            mapping = jax.vmap(example, in_axes=(0, *dims), out_axes=(None if same else 0, 0), axis_size=self.size)
+            outs, changed = mapping(jnp.arange(self.size, dtype=jnp.int32), *mapped)
+        except ValueError as error:
+            if "out_axes" not in str(error) and "unbatched" not in str(error):
+                raise
+            raise ValueError(
+                f"vmap({self.name}, ...): `{self.name}` can not return a BatchedTensor when out_dim is None"
+            ) from None
+        del changed
+        placed = iter(outs)
+        return [
+            next(placed) if a is None else jnp.moveaxis(next(placed), 0, _checked_dim(a, o.ndim))
+            for a, o in zip([a for a, s in zip(self.out_axes, self.statics) if s is _MADE], outs)
+        ]
+
+    def _call(self, tensors: Sequence[Tensor], mapped: int) -> tuple[list[Any], list[Any]]:
+        """Run the user's function on one example."""
+        own, shared = iter(tensors[:mapped]), iter(tensors[mapped:])
+        leaves = [
+            next(own) if dim is not None else next(shared) if isinstance(leaf, Tensor) else leaf
+            for leaf, dim in zip(self.leaves, self.dims)
+        ]
+        kwargs = unflatten(self.kw_tree, [next(shared) if isinstance(x, Tensor) else x for x in self.kw_leaves])
+        result = self.func(*unflatten(self.tree, leaves), **kwargs)
+        outs, self.out_tree = flatten(result)
+        self.out_axes = _output_dims(self.name, self.out_dims, result, self.out_tree)
+        self.statics = []
+        arrays = []
+        for out, axis in zip(outs, self.out_axes):
+            if isinstance(out, Tensor):
+                arrays.append(out._value)
+                self.statics.append(_MADE)
+            elif axis is None:
+                self.statics.append(out)
+            else:
+                raise ValueError(
+                    f"vmap({self.name}, ...): `{self.name}` must only return Tensors, got type {type(out)}. Did you mean to set "
+                    "out_dims= to None for output?"
+                )
+        for tensor in tensors:
+            if tensor._storage.version:
+                raise NotImplementedError(
+                    f"vmap({self.name}, ...): the function changes one of its inputs in place; change a clone() of it"
+                )
+        return arrays, []
+
+
+_MADE = object()
+
+
+class _Shared:
+    """Stands for None in a tree of dimensions, where JAX takes None for an empty tree."""
+
+
+def _is_dim(x: Any) -> bool:
+    return x is None or isinstance(x, _Shared)
+
+
+def _spread(dims: Any, tree: Any, leaves: Sequence[Any]) -> list[Any] | None:
+    """One dimension per leaf; None if the structures do not fit."""
+    marked = jax.tree.map(lambda d: _Shared() if _is_dim(d) else d, dims, is_leaf=_is_dim)
+    try:
+        spread = jax.tree.broadcast(marked, unflatten(tree, list(range(len(leaves)))))
+    except ValueError:
+        return None
+    return [None if isinstance(d, _Shared) else d for d in jax.tree.leaves(spread)]
+
+
+def _input_dims(name: str, in_dims: Any, args: tuple[Any, ...], leaves: list[Any], tree: Any) -> list[int | None]:
+    where = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
+    if not isinstance(in_dims, int | tuple):
+        raise ValueError(
+            f"{where}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got: "
+            f"{type(in_dims)}."
+        )
+    if not args:
+        raise ValueError(
+            f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function "
+            "with no inputs. The latter is unsupported."
+        )
+    dims = _spread(in_dims, tree, leaves)
+    if dims is None:
+        raise ValueError(
+            f"{where}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
+            f"{flatten(in_dims)[1]} but inputs has structure {tree}."
+        )
+    return [_checked_input(where, leaf, dim) for leaf, dim in zip(leaves, dims)]
+
+
+def _checked_input(where: str, leaf: Any, dim: Any) -> int | None:
+    if dim is None:
+        return None
+    if not isinstance(dim, int):
+        raise ValueError(f"{where}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None.")
+    if not isinstance(leaf, Tensor):
+        raise ValueError(
+            f"{where}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over non-Tensor "
+            "arguments, please use None as the respective in_dim"
+        )
+    if not -leaf.ndim <= dim < leaf.ndim:
+        raise ValueError(
+            f"{where}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {leaf.ndim} so expected "
+            f"in_dim to satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}."
+        )
+    return dim % leaf.ndim
+
+
+def _batch_size(leaves: list[Any], dims: list[int | None]) -> int:
+    sizes = [leaf.shape[dim] for leaf, dim in zip(leaves, dims) if dim is not None]
+    if not sizes:
+        raise ValueError("vmap: Expected at least one Tensor to vmap over")
+    if any(n != sizes[0] for n in sizes):
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped "
+            "dimension"
+        )
+    return sizes[0]
+
+
+def _output_dims(name: str, out_dims: Any, result: Any, tree: Any) -> list[int | None]:
+    leaves, _ = flatten(result)
+    if out_dims is None or isinstance(out_dims, int):
+        return [out_dims] * len(leaves)
+    if isinstance(result, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
+        return [out_dims[0]]
+    dims = _spread(out_dims, tree, leaves)
+    if dims is None:
+        raise ValueError(
+            f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`. "
+            f"out_dims has structure {flatten(out_dims)[1]} but outputs has structure {tree}."
+        )
+    return dims
+
+
+def _checked_dim(dim: int, ndim: int) -> int:
+    if not -ndim <= dim < ndim:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})")
+    return dim
