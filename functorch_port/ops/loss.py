@@ -132,6 +132,11 @@ def _pick_jvp(primals: Any, tangents: Any) -> Any:
     return _pick(x, index), jnp.sum(jnp.where(hit, tangents[0], 0), dim)
 
 
+def _narrow(target: Any, ignore_index: int) -> Any:
+    """Targets as int32, which accelerators compute with."""
+    return target.astype(np.int32) if -(2**31) <= ignore_index < 2**31 else target
+
+
 def _one_target_each(input: Any, target: Any) -> Any:
     """PyTorch takes a one-element target for a single unbatched example."""
     return target.reshape(()) if input.ndim == 1 and target.ndim == 1 else target
@@ -150,11 +155,9 @@ def _class_weights(input: Any, target: Any, weight: Any, ignore_index: int) -> t
 def _nll(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> jax.Array:
     _check_nll_shapes(input, target)
     _check_nll_types(input, target, weight)
-    target = _one_target_each(input, target) if reduction != "none" or target.ndim == 0 else target
+    target = _one_target_each(input, _narrow(target, ignore_index))
     dtype = input.dtype
     x = input.astype(wide(dtype))
-    if input.ndim == 1 and target.ndim == 1:
-        return _nll(input[None], target, weight, ignore_index, reduction)
     safe, weights = _class_weights(x, target, weight, ignore_index)
     losses = jnp.where(weights != 0, -_pick(x, safe) * weights, 0)
     if reduction == "mean":
@@ -197,7 +200,7 @@ def nll_loss_smoothed(
 ):
     """`nll_loss` mixed with the mean over all classes: cross entropy with smoothed labels, of log-probabilities."""
     sharp = _nll(input, target, weight, ignore_index, reduction)
-    target = _one_target_each(input, target)
+    target = _one_target_each(input, _narrow(target, ignore_index))
     dim = _class_dim(input)
     spread = -input.astype(wide(input.dtype))
     if weight is not None:
@@ -494,7 +497,7 @@ def multi_margin_loss(
     """Mean over the other classes of ``max(0, margin - input[target] + input[other]) ** p``."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
-    x, t = jnp.atleast_2d(input), jnp.atleast_1d(target)
+    x, t = jnp.atleast_2d(input), jnp.atleast_1d(target).astype(np.int32)
     hit = t[:, None] == jnp.arange(x.shape[1], dtype=t.dtype)
     gap = margin - _pick(x, t)[:, None] + x
     gap = jnp.where(hit | (gap <= 0), jnp.zeros((), x.dtype), gap)  # the gradient at 0 is 0
@@ -508,9 +511,9 @@ def multi_margin_loss(
 @op("_multilabel_margin_loss", where="", node="MultilabelMarginLossBackward0", edges=("input",))
 def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean"):
     """``max(0, 1 - input[wanted] + input[other])`` over all pairs; a row of targets ends at its first -1."""
-    x, t = jnp.atleast_2d(input), jnp.atleast_2d(target)
+    x, t = jnp.atleast_2d(input), jnp.atleast_2d(target).astype(np.int32)
     classes = jnp.arange(x.shape[1], dtype=t.dtype)
-    listed = jnp.cumsum(t < 0, 1) == 0  # (N, C): before the end of the row's list
+    listed = lax.cummax((t < 0).astype(np.int8), 1) == 0  # (N, C): before the end of the row's list
     wanted = jnp.any(listed[:, :, None] & (t[:, :, None] == classes), 1)  # (N, C)
     rows = jnp.take_along_axis(x, jnp.where(listed, t, 0), 1, mode="clip")  # (N, C): the wanted scores
     gap = 1 - rows[:, :, None] + x[:, None, :]  # (N, wanted, other)

@@ -361,7 +361,7 @@ avg_pool1d, avg_pool2d, avg_pool3d = _avg_pool_op(1), _avg_pool_op(2), _avg_pool
 
 def _bins(size: int, out: int) -> tuple[np.ndarray, np.ndarray]:
     """First element and length of every window along one dimension."""
-    i = np.arange(out)
+    i = np.arange(out, dtype=np.int32)
     start = i * size // out
     return start, -(-(i + 1) * size // out) - start
 

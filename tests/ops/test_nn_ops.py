@@ -453,7 +453,7 @@ classification = [
     *(F(n, SCORES, T([-100] * 5), reduction=r) for n in ("nll_loss", "cross_entropy") for r in REDUCTIONS),
     *(F(n, sample(0, 4), T([], dtype=i64)) for n in ("nll_loss", "cross_entropy")),
     *(F(n, SCORES, CLASSES.to(torch.uint8)) for n in ("nll_loss", "cross_entropy")),
-    F("nll_loss", sample(4), T([1]), _grad=False),
+    *(F("nll_loss", sample(4), T([1]), reduction=r, _grad=False) for r in REDUCTIONS),
     *(
         F("cross_entropy", SCORES, CLASSES, w, ignore_index=i, label_smoothing=0.1, reduction=r)
         for w in (None, WEIGHT)
