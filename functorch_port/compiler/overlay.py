@@ -23,7 +23,18 @@ from ..core.storage import Storage
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
 
-__all__ = ["Overlay"]
+__all__ = ["MODULE_TABLES", "Overlay"]
+
+#: the dicts of a module that decide what a call of it does
+MODULE_TABLES = (
+    "_parameters",
+    "_buffers",
+    "_modules",
+    "_forward_pre_hooks",
+    "_forward_hooks",
+    "_backward_pre_hooks",
+    "_backward_hooks",
+)
 
 _NUMBER = (int, float)
 
@@ -163,7 +174,7 @@ class Overlay:
     def note_module(self, module: Any) -> None:
         if module not in self.modules:
             d = module.__dict__
-            self.modules[module] = tuple(dict(d[k]) for k in ("_parameters", "_buffers", "_modules"))
+            self.modules[module] = tuple(dict(d[k]) for k in MODULE_TABLES)
 
     def note_optimizer(self, optimizer: Any) -> None:
         if optimizer not in self.optimizers:
@@ -212,7 +223,7 @@ class Overlay:
         for snapshot in self.optimizers.values() if structure else ():
             snapshot.undo()
         for module, tables in self.modules.items():
-            for key, table in zip(("_parameters", "_buffers", "_modules"), tables, strict=True):
+            for key, table in zip(MODULE_TABLES, tables, strict=True):
                 current = module.__dict__[key]
                 if current != table and not _same(current, table):
                     current.clear()

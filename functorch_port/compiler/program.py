@@ -18,7 +18,7 @@ from ..core import storage
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor, wrap
-from .overlay import Overlay, is_concrete, is_number, number_slots
+from .overlay import MODULE_TABLES, Overlay, is_concrete, is_number, number_slots
 from .slots import Slot, find
 
 __all__ = ["Program", "trace"]
@@ -185,7 +185,7 @@ class Program:
         for module, training, tables in self.module_guards:
             if module.training is not training:
                 return f"{type(module).__name__}.training changed to {module.training}"
-            for key, table in zip(("_parameters", "_buffers", "_modules"), tables, strict=True):
+            for key, table in zip(MODULE_TABLES, tables, strict=True):
                 current = module.__dict__[key]
                 if list(current) != list(table) or any(current[k] is not table[k] for k in table):
                     return f"{type(module).__name__}{key} changed"
@@ -705,7 +705,7 @@ def _settle(
     program.module_guards = []
     for module in overlay.modules:
         d = module.__dict__
-        members = tuple(dict(d[k]) for k in ("_parameters", "_buffers", "_modules"))
+        members = tuple(dict(d[k]) for k in MODULE_TABLES)
         program.module_guards.append((module, modes.get(module, module.training), members))
     program.mode_writes = [(m, m.training) for m, mode in modes.items() if m.training is not mode]
 
