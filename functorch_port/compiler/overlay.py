@@ -65,6 +65,8 @@ class Overlay:
         predicates: tests on numbers that the function branched on, with their outcomes.
     """
 
+    transforms = False
+
     def __init__(self, rng: str = "jax", watched: Sequence[Any] = ()) -> None:
         self.rng = rng
         self.watched = [slot for slot in watched if slot.get() is not None]
