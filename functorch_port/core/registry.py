@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from .dtypes import dtype
+
 __all__ = [
     "ARRAY",
     "ARRAYS",
@@ -20,6 +22,8 @@ __all__ = [
     "Array",
     "Arrays",
     "Scalar",
+    "TensorOnly",
+    "TensorsOnly",
     "composite",
     "composites",
     "op",
@@ -31,6 +35,8 @@ if TYPE_CHECKING:  # a type checker sees what the pure functions get
     Array: TypeAlias = Any
     Arrays: TypeAlias = Sequence[Any]
     Scalar: TypeAlias = Any
+    TensorOnly: TypeAlias = Any
+    TensorsOnly: TypeAlias = Sequence[Any]
 else:
 
     class Array:
@@ -41,6 +47,12 @@ else:
 
     class Scalar:
         """Annotation: a number or 0-dim Tensor that may change from call to call without a new compilation."""
+
+    class TensorOnly:
+        """Annotation: as `Array`, but a number is refused."""
+
+    class TensorsOnly:
+        """Annotation: as `Arrays`, but anything else than a list or tuple of Tensors is refused."""
 
 
 ARRAY, ARRAYS, SCALAR, STATIC = "array", "arrays", "scalar", "static"
@@ -71,6 +83,9 @@ class OpSpec:
     eager: bool = False
     edges: tuple[str, ...] | None = None
     legacy: str | None = None
+    #: parameters that refuse numbers, and what static parameters accept: name -> (types, what the error calls them)
+    strict: frozenset[str] = frozenset()
+    types: dict[str, tuple[tuple[type, ...], str]] = field(default_factory=dict)
     plans: dict[Any, Any] = field(default_factory=dict)
 
 
@@ -80,10 +95,38 @@ ops: dict[str, OpSpec] = {}
 composites: list[tuple[str, tuple[str, ...], Callable[..., Any]]] = []
 
 
-def _kind(annotation: Any) -> str:
+_KINDS = {"Array": ARRAY, "TensorOnly": ARRAY, "Arrays": ARRAYS, "TensorsOnly": ARRAYS, "Scalar": SCALAR}
+
+
+def _words(annotation: Any) -> list[str]:
+    """The alternatives of an annotation: "int | None" is int or None."""
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-    head = text.split("|")[0].strip().split(".")[-1]
-    return {"Array": ARRAY, "Arrays": ARRAYS, "Scalar": SCALAR}.get(head, STATIC)
+    return [word.strip() for word in text.split("|")]
+
+
+def _kind(annotation: Any) -> str:
+    return _KINDS.get(_words(annotation)[0].split(".")[-1], STATIC)
+
+
+_INTS = ((int, tuple), "tuple of ints")
+_ACCEPTED: dict[str, tuple[tuple[type, ...], str]] = {
+    "int": ((int,), "int"), "bool": ((bool,), "bool"), "float": ((int, float), "float"), "str": ((str,), "str"),
+    "Dims": _INTS, "tuple[int, ...]": _INTS, "int | tuple[int, ...]": _INTS, "dtypes.dtype": ((dtype,), "torch.dtype"),
+}  # fmt: skip
+
+
+def _accepted(signature: inspect.Signature, where: str) -> dict[str, tuple[tuple[type, ...], str]]:
+    """The types of static parameters, for the ops that are PyTorch's own (its Python functions do not check)."""
+    found: dict[str, tuple[tuple[type, ...], str]] = {}
+    if where in ("", "F"):
+        return found
+    for name, parameter in signature.parameters.items():
+        words = _words(parameter.annotation)
+        accepted = _ACCEPTED.get(" | ".join(w for w in words if w != "None"))
+        if accepted is not None:
+            nothing = (type(None),) if "None" in words or "Dims" in words else ()
+            found[name] = ((*accepted[0], *nothing), accepted[1])
+    return found
 
 
 def _node_name(name: str) -> str:
@@ -157,6 +200,10 @@ def op(
             eager=eager,
             edges=edges,
             legacy=legacy,
+            strict=frozenset(
+                n for n, p in signature.parameters.items() if _words(p.annotation)[0] in ("TensorOnly", "TensorsOnly")
+            ),
+            types=_accepted(signature, where),
         )
         return fn
 
