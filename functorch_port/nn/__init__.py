@@ -6,6 +6,314 @@ from . import modules as modules
 from . import parameter as parameter
 from . import utils as utils
 from .module import Module as Module
-from .modules import *  # noqa: F403
+from .modules import (
+    CELU as CELU,
+)
+from .modules import (
+    ELU as ELU,
+)
+from .modules import (
+    GELU as GELU,
+)
+from .modules import (
+    GLU as GLU,
+)
+from .modules import (
+    SELU as SELU,
+)
+from .modules import (
+    AdaptiveAvgPool1d as AdaptiveAvgPool1d,
+)
+from .modules import (
+    AdaptiveAvgPool2d as AdaptiveAvgPool2d,
+)
+from .modules import (
+    AdaptiveAvgPool3d as AdaptiveAvgPool3d,
+)
+from .modules import (
+    AdaptiveMaxPool1d as AdaptiveMaxPool1d,
+)
+from .modules import (
+    AdaptiveMaxPool2d as AdaptiveMaxPool2d,
+)
+from .modules import (
+    AdaptiveMaxPool3d as AdaptiveMaxPool3d,
+)
+from .modules import (
+    AlphaDropout as AlphaDropout,
+)
+from .modules import (
+    AvgPool1d as AvgPool1d,
+)
+from .modules import (
+    AvgPool2d as AvgPool2d,
+)
+from .modules import (
+    AvgPool3d as AvgPool3d,
+)
+from .modules import (
+    BatchNorm1d as BatchNorm1d,
+)
+from .modules import (
+    BatchNorm2d as BatchNorm2d,
+)
+from .modules import (
+    BatchNorm3d as BatchNorm3d,
+)
+from .modules import (
+    BCELoss as BCELoss,
+)
+from .modules import (
+    BCEWithLogitsLoss as BCEWithLogitsLoss,
+)
+from .modules import (
+    Bilinear as Bilinear,
+)
+from .modules import (
+    CircularPad1d as CircularPad1d,
+)
+from .modules import (
+    CircularPad2d as CircularPad2d,
+)
+from .modules import (
+    CircularPad3d as CircularPad3d,
+)
+from .modules import (
+    ConstantPad1d as ConstantPad1d,
+)
+from .modules import (
+    ConstantPad2d as ConstantPad2d,
+)
+from .modules import (
+    ConstantPad3d as ConstantPad3d,
+)
+from .modules import (
+    Conv1d as Conv1d,
+)
+from .modules import (
+    Conv2d as Conv2d,
+)
+from .modules import (
+    Conv3d as Conv3d,
+)
+from .modules import (
+    CosineEmbeddingLoss as CosineEmbeddingLoss,
+)
+from .modules import (
+    CosineSimilarity as CosineSimilarity,
+)
+from .modules import (
+    CrossEntropyLoss as CrossEntropyLoss,
+)
+from .modules import (
+    Dropout as Dropout,
+)
+from .modules import (
+    Dropout1d as Dropout1d,
+)
+from .modules import (
+    Dropout2d as Dropout2d,
+)
+from .modules import (
+    Dropout3d as Dropout3d,
+)
+from .modules import (
+    Embedding as Embedding,
+)
+from .modules import (
+    FeatureAlphaDropout as FeatureAlphaDropout,
+)
+from .modules import (
+    Flatten as Flatten,
+)
+from .modules import (
+    GaussianNLLLoss as GaussianNLLLoss,
+)
+from .modules import (
+    GroupNorm as GroupNorm,
+)
+from .modules import (
+    Hardshrink as Hardshrink,
+)
+from .modules import (
+    Hardsigmoid as Hardsigmoid,
+)
+from .modules import (
+    Hardswish as Hardswish,
+)
+from .modules import (
+    Hardtanh as Hardtanh,
+)
+from .modules import (
+    HingeEmbeddingLoss as HingeEmbeddingLoss,
+)
+from .modules import (
+    HuberLoss as HuberLoss,
+)
+from .modules import (
+    Identity as Identity,
+)
+from .modules import (
+    KLDivLoss as KLDivLoss,
+)
+from .modules import (
+    L1Loss as L1Loss,
+)
+from .modules import (
+    LayerNorm as LayerNorm,
+)
+from .modules import (
+    LeakyReLU as LeakyReLU,
+)
+from .modules import (
+    Linear as Linear,
+)
+from .modules import (
+    LogSigmoid as LogSigmoid,
+)
+from .modules import (
+    LogSoftmax as LogSoftmax,
+)
+from .modules import (
+    MarginRankingLoss as MarginRankingLoss,
+)
+from .modules import (
+    MaxPool1d as MaxPool1d,
+)
+from .modules import (
+    MaxPool2d as MaxPool2d,
+)
+from .modules import (
+    MaxPool3d as MaxPool3d,
+)
+from .modules import (
+    Mish as Mish,
+)
+from .modules import (
+    ModuleDict as ModuleDict,
+)
+from .modules import (
+    ModuleList as ModuleList,
+)
+from .modules import (
+    MSELoss as MSELoss,
+)
+from .modules import (
+    MultiLabelMarginLoss as MultiLabelMarginLoss,
+)
+from .modules import (
+    MultiLabelSoftMarginLoss as MultiLabelSoftMarginLoss,
+)
+from .modules import (
+    MultiMarginLoss as MultiMarginLoss,
+)
+from .modules import (
+    NLLLoss as NLLLoss,
+)
+from .modules import (
+    PairwiseDistance as PairwiseDistance,
+)
+from .modules import (
+    ParameterDict as ParameterDict,
+)
+from .modules import (
+    ParameterList as ParameterList,
+)
+from .modules import (
+    PoissonNLLLoss as PoissonNLLLoss,
+)
+from .modules import (
+    PReLU as PReLU,
+)
+from .modules import (
+    ReflectionPad1d as ReflectionPad1d,
+)
+from .modules import (
+    ReflectionPad2d as ReflectionPad2d,
+)
+from .modules import (
+    ReflectionPad3d as ReflectionPad3d,
+)
+from .modules import (
+    ReLU as ReLU,
+)
+from .modules import (
+    ReLU6 as ReLU6,
+)
+from .modules import (
+    ReplicationPad1d as ReplicationPad1d,
+)
+from .modules import (
+    ReplicationPad2d as ReplicationPad2d,
+)
+from .modules import (
+    ReplicationPad3d as ReplicationPad3d,
+)
+from .modules import (
+    RMSNorm as RMSNorm,
+)
+from .modules import (
+    RReLU as RReLU,
+)
+from .modules import (
+    Sequential as Sequential,
+)
+from .modules import (
+    Sigmoid as Sigmoid,
+)
+from .modules import (
+    SiLU as SiLU,
+)
+from .modules import (
+    SmoothL1Loss as SmoothL1Loss,
+)
+from .modules import (
+    SoftMarginLoss as SoftMarginLoss,
+)
+from .modules import (
+    Softmax as Softmax,
+)
+from .modules import (
+    Softmax2d as Softmax2d,
+)
+from .modules import (
+    Softmin as Softmin,
+)
+from .modules import (
+    Softplus as Softplus,
+)
+from .modules import (
+    Softshrink as Softshrink,
+)
+from .modules import (
+    Softsign as Softsign,
+)
+from .modules import (
+    Tanh as Tanh,
+)
+from .modules import (
+    Tanhshrink as Tanhshrink,
+)
+from .modules import (
+    Threshold as Threshold,
+)
+from .modules import (
+    TripletMarginLoss as TripletMarginLoss,
+)
+from .modules import (
+    TripletMarginWithDistanceLoss as TripletMarginWithDistanceLoss,
+)
+from .modules import (
+    Unflatten as Unflatten,
+)
+from .modules import (
+    ZeroPad1d as ZeroPad1d,
+)
+from .modules import (
+    ZeroPad2d as ZeroPad2d,
+)
+from .modules import (
+    ZeroPad3d as ZeroPad3d,
+)
 from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
