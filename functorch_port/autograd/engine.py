@@ -385,6 +385,8 @@ def _walk(
         _arrive(node, buffers, create_graph, needed, captures)
     for node in order:
         grads = buffers.pop(node, None)
+        if grads is None and node.runs_empty:
+            grads = [None] * node.outputs
         results: Sequence[Any] = ()
         if grads is not None and (needed is None or node in needed):
             results = _visit(node, grads, create_graph, needed, captures.get(node))
@@ -415,7 +417,7 @@ def _visit(
     if not goes_on:
         return ()
     grads = _pre_hooks(node, grads)
-    return _apply(node, grads, create_graph) if any(g is not None for g in grads) else ()
+    return _apply(node, grads, create_graph) if node.runs_empty or any(g is not None for g in grads) else ()
 
 
 def _feeds(node: Node, needed: set[Node] | None) -> bool:

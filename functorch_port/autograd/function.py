@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.dispatch import edge_of
+import jax
+import jax.numpy as jnp
+
+from ..core import storage
+from ..core.dispatch import _conj, edge_of
 from ..core.tensor import Tensor, wrap
 from . import grad_mode
 from .node import FREED, Node
 
-__all__ = ["Function", "once_differentiable"]
+__all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
+
+_LEAF_DIRTY = "a leaf Variable that requires grad has been used in an in-place operation."
+_DIRTY_LOST = (
+    "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "
+    "inplace must all be outputs of the Function."
+)
 
 
-class FunctionNode(Node):
-    """The node of a user's `Function`, which is also the ``ctx`` its methods see."""
+class FunctionCtx(Node):
+    """The node of a user's `Function`, which is also the ``ctx`` that its methods see.
+
+    Attributes:
+        needs_input_grad: for every argument of forward, whether its gradient is asked for.
+    """
 
     __slots__ = ("__dict__",)
     _function: type[Function]
+    runs_empty = True  # without any gradient it gets zeros
+    materialize_grads = True
+    _to_save: tuple[Any, ...] = ()
+    _saved: tuple[Any, ...] | None = ()
+    _dirty: tuple[Any, ...] = ()
+    _non_differentiable: tuple[int, ...] = ()
 
     # -- what forward may call ---------------------------------------------
 
@@ -41,18 +63,20 @@ class FunctionNode(Node):
     def set_materialize_grads(self, value: bool) -> None:
         """Whether backward sees zeros (True, the default) or None for outputs without a gradient."""
         self.materialize_grads = value
+        self.runs_empty = value
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
         """What `save_for_backward` kept."""
         if self._saved is None:
             raise RuntimeError(FREED)
-        return tuple(self._unpack(item) for item in self._saved)
+        return tuple(self._unpack(*item) for item in self._saved)
 
     saved_variables = saved_tensors
 
-    def _unpack(self, item: Any) -> Tensor | None:
-        kind, tensor, number = item
+    def _unpack(self, kind: str, tensor: Any, number: int, version: int) -> Tensor | None:
+        if isinstance(tensor, Tensor) and tensor._version != version:
+            raise RuntimeError(_changed(tensor, version))
         if kind == "output":  # kept without its history, which is this node itself
             again = tensor.detach()
             again._requires_grad, again._grad_fn, again._output_nr = True, self, number
@@ -70,57 +94,81 @@ class FunctionNode(Node):
 
     def _call(self, grads: list[Any]) -> list[Any]:
         if self.materialize_grads:
-            from ..core.creation import zeros
-
-            grads = [
-                zeros(tuple(s), dtype=d) if g is None else g
-                for g, (s, d) in zip(grads, self._outputs, strict=True)
-            ]
-        results = self._function.backward(self, *grads)
-        results = (results,) if not isinstance(results, tuple | list) else tuple(results)
-        name = self._function.__name__
-        count = len(self._positions)
-        if len(results) > count and all(r is None for r in results[count:]):
-            results = results[:count]
-        if len(results) != count:
-            raise RuntimeError(
-                f"function {name}Backward returned an incorrect number of gradients (expected {count}, got {len(results)})"
-            )
-        out = []
-        for position, (result, source) in enumerate(zip(results, self._positions, strict=True)):
-            if source is None:
-                if result is not None:
-                    raise RuntimeError(
-                        f"function {name}Backward returned a gradient different from None at position {position + 1}, but the corresponding forward input was not a Variable"
-                    )
-                continue
-            out.append(self._fitted(result, source, position))
-        return out
-
-    def _fitted(self, result: Any, like: Any, position: int) -> Any:
-        if result is None:
-            return None
-        if not isinstance(result, Tensor):
-            raise TypeError(f"expected Variable or None (got {type(result).__name__})")
-        shape, dtype = like
-        if tuple(result.shape) != tuple(shape):
-            try:
-                result = result.sum_to_size(shape)  # type: ignore[attr-defined]
-            except (RuntimeError, AttributeError):
-                raise RuntimeError(
-                    f"Function {self._function.__name__}Backward returned an invalid gradient at index {position} - got {list(result.shape)} but expected shape compatible with {list(shape)}"
-                ) from None
-        return result if result.dtype is dtype else result.to(dtype)  # type: ignore[attr-defined]
+            grads = [_zeros(like) if g is None else g for g, like in zip(grads, self._outputs)]
+        results = _backward_of(self._function)(self, *grads)
+        return _checked_results(self._function.__name__, results, self._positions)
 
     def release(self) -> None:
         self._saved = None
+
+    def __repr__(self) -> str:
+        return f"<torch.autograd.function.{type(self).__name__} object at {id(self):#x}>"
+
+
+FunctionNode = FunctionCtx
+
+
+def _changed(tensor: Tensor, version: int) -> str:
+    node = tensor.grad_fn
+    where = f", which is output {tensor._output_nr} of {node.name().removesuffix('0').removesuffix('Backward')}," if node else ""
+    return (
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[{tensor.type()} {list(tensor.shape)}]{where} is at version {tensor._version}; expected version {version} instead. "  # type: ignore[attr-defined]
+        "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+        "torch.autograd.set_detect_anomaly(True, check_nan=False)."
+    )
+
+
+def _zeros(like: Any) -> Tensor | None:
+    if like is None:
+        return None
+    with storage.x64():
+        return wrap(jnp.zeros(like[0], like[1].np))
+
+
+def _checked_results(name: str, results: Any, positions: Sequence[Any]) -> list[Any]:
+    """What backward returned, as one gradient (or None) per Tensor argument of forward."""
+    results = (results,) if not isinstance(results, tuple | list) else tuple(results)
+    count = len(positions)
+    if len(results) > count and all(r is None for r in results[count:]):
+        results = results[:count]
+    if len(results) != count:
+        raise RuntimeError(
+            f"function {name}Backward returned an incorrect number of gradients (expected {count}, got {len(results)})"
+        )
+    out = []
+    for position, (result, like) in enumerate(zip(results, positions)):
+        if like is not None:
+            out.append(None if result is None else _fitted(name, result, like, position))
+        elif result is not None:
+            raise RuntimeError(
+                f"function {name}Backward returned a gradient different than None at position {position + 1}, but the "
+                "corresponding forward input was not a Variable"
+            )
+    return out
+
+
+def _fitted(name: str, result: Any, like: tuple[Any, Any], position: int) -> Tensor:
+    if not isinstance(result, Tensor):
+        raise RuntimeError(f"expected Variable or None (got {type(result).__name__})")
+    shape, dtype = like
+    if tuple(result.shape) != tuple(shape):
+        try:
+            result = result.sum_to_size(shape)  # type: ignore[attr-defined]
+        except (RuntimeError, AttributeError):
+            raise RuntimeError(
+                f"Function {name}Backward returned an invalid gradient at index {position} - got {list(result.shape)} but "
+                f"expected shape compatible with {list(shape)}"
+            ) from None
+    return result if result.dtype is dtype else result.to(dtype)  # type: ignore[attr-defined]
 
 
 class Function:
     """Base class of operations with a custom gradient.
 
     Subclass it with static methods ``forward(ctx, *args)`` (or ``forward(*args)`` and ``setup_context(ctx, inputs,
-    output)``) and ``backward(ctx, *grad_outputs)``, and call ``MyFunction.apply(*args)``.
+    output)``) and ``backward(ctx, *grad_outputs)``, and call ``MyFunction.apply(*args)``. Inside the transforms of
+    `func` the same methods become a `jax.custom_vjp`.
 
     Example:
         >>> import functorch_port as torch
@@ -142,10 +190,17 @@ class Function:
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke "
+            "them on the class itself. Instantiating an autograd function will raise an error in a future version of PyTorch.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
-            f"Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function "
-            f"with static forward method. (Example: https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function) "
-            f"[{type(self).__name__}]"
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function "
+            "with static forward method. (Example: https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
         )
 
     @staticmethod
@@ -168,72 +223,174 @@ class Function:
 
     vjp = backward
 
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """Forward-mode derivative (the transforms of `func` do not use it)."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+
     @classmethod
-    def apply(cls, *args: Any) -> Any:
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run the operation and record it."""
+        if kwargs:
+            args = _positional(cls, args, kwargs)
+        if storage.overlay is not None:
+            if storage.overlay.transforms:
+                return _apply_in_transform(cls, args)
+            storage.overlay.note_inputs(args)
         inputs = [a for a in args if isinstance(a, Tensor)]
-        edges = tuple(edge_of(t) if t.requires_grad else None for t in inputs)
-        recorded = grad_mode.state.enabled and any(e is not None for e in edges)
+        recorded = grad_mode.state.enabled and any(t.requires_grad for t in inputs)
+        edges = tuple(edge_of(t) for t in inputs) if recorded else (None,) * len(inputs)
         ctx = _node_type(cls)(edges)
+        if recorded and storage.overlay is not None:
+            storage.overlay.note_edges(inputs, edges)
         ctx._positions = [(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]
         ctx.needs_input_grad = tuple(recorded and isinstance(a, Tensor) and a.requires_grad for a in args)
-        ctx._to_save, ctx._saved, ctx._dirty, ctx._non_differentiable = (), (), (), ()
-        ctx.materialize_grads = True
         with grad_mode.no_grad():
-            if cls.setup_context is not Function.setup_context:
-                result = cls.forward(*args)
-                cls.setup_context(ctx, args, result)
-            else:
-                result = cls.forward(ctx, *args)
-        outputs = result if isinstance(result, tuple) else (result,)
-        if recorded:
-            outputs = tuple(ctx_output(ctx, out, number, inputs) for number, out in enumerate(outputs))
+            result = _forward(cls, ctx, args)
+        made = result if isinstance(result, tuple) else (result,)
+        outputs = _with_history(ctx, made, inputs) if recorded else made
         ctx.outputs = len(outputs)
-        ctx._outputs = [(o.shape, o.dtype) if isinstance(o, Tensor) else (None, None) for o in outputs]
-        by_id = {id(o): n for n, o in enumerate(outputs) if isinstance(o, Tensor) and o._grad_fn is ctx}
-        raw = {id(r): n for n, r in enumerate(result if isinstance(result, tuple) else (result,))}
-        ctx._saved = (
-            tuple(_saved(t, by_id, raw, outputs) for t in ctx._to_save)
-            if recorded
-            else tuple(("input", t, 0) for t in ctx._to_save)
-        )
+        ctx._outputs = [(o.shape, o.dtype) if isinstance(o, Tensor) else None for o in outputs]
+        ctx._saved = tuple(_saved(ctx, t, made, outputs) for t in ctx._to_save)
         ctx._to_save = ()
         return outputs if isinstance(result, tuple) else outputs[0]
 
 
-def _saved(
-    tensor: Any, by_id: dict[int, int], raw: dict[int, int], outputs: Sequence[Any]
-) -> tuple[str, Any, int]:
-    """Outputs are saved without their history: the node would otherwise hold itself alive."""
-    number = by_id.get(id(tensor), raw.get(id(tensor)))
-    if (
-        number is not None
-        and isinstance(tensor, Tensor)
-        and isinstance(outputs[number], Tensor)
-        and outputs[number]._grad_fn is not None
-    ):
-        return ("output", tensor.detach(), number)
-    return ("input", tensor, 0)
+class InplaceFunction(Function):
+    """A `Function` whose constructor took ``inplace``; only old code derives from it."""
 
 
-def ctx_output(ctx: FunctionNode, out: Any, number: int, inputs: Sequence[Tensor]) -> Any:
-    """Give an output its history; an input handed through (and not marked dirty) becomes a view of itself."""
-    if (
-        not isinstance(out, Tensor)
-        or id(out) in ctx._non_differentiable
-        or not (out.is_floating_point() or out.is_complex())
-    ):
+def _positional(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The call's arguments in the order of forward's parameters."""
+    separate = cls.setup_context is not Function.setup_context
+    bound = inspect.signature(cls.forward).bind(*(() if separate else (None,)), *args, **kwargs)
+    bound.apply_defaults()
+    return bound.args if separate else bound.args[1:]
+
+
+def _forward(cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:
+    if cls.setup_context is not Function.setup_context:
+        result = cls.forward(*args)
+        cls.setup_context(ctx, args, result)
+    else:
+        result = cls.forward(ctx, *args)
+    for i, tensor in enumerate(ctx._to_save):
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"save_for_backward can only save variables, but argument {i} is of type {type(tensor).__name__}"
+            )
+    return result
+
+
+def _backward_of(cls: type[Function]) -> Callable[..., Any]:
+    if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
+        raise RuntimeError(
+            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them."
+        )
+    return cls.vjp if cls.vjp is not Function.vjp else cls.backward
+
+
+def _with_history(ctx: FunctionCtx, made: Sequence[Any], inputs: Sequence[Tensor]) -> tuple[Any, ...]:
+    """The outputs with the node as their history."""
+    for tensor in ctx._dirty:
+        if not any(tensor is out for out in made):
+            raise RuntimeError(_DIRTY_LOST)
+    return tuple(_output(ctx, out, number, inputs) for number, out in enumerate(made))
+
+
+def _output(ctx: FunctionCtx, out: Any, number: int, inputs: Sequence[Tensor]) -> Any:
+    """One output; an input handed through becomes another Tensor, unless it is marked dirty."""
+    if not isinstance(out, Tensor) or id(out) in ctx._non_differentiable:
         return out
-    dirty = any(out is t for t in ctx._dirty)
-    if any(out is t for t in inputs) and not dirty:
+    if not (out.is_floating_point() or out.is_complex()):
+        return out
+    if any(out is t for t in ctx._dirty):
+        return _dirty_output(ctx, out, number)
+    if any(out is t for t in inputs):
         out = out.detach()
     out._requires_grad, out._grad_fn, out._output_nr = True, ctx, number
     return out
 
 
+def _dirty_output(ctx: FunctionCtx, tensor: Tensor, number: int) -> Tensor:
+    base = tensor if tensor._base is None else tensor._base
+    if base._requires_grad and base._grad_fn is None:
+        raise RuntimeError(_LEAF_DIRTY)
+    new = wrap(tensor._value)
+    new._requires_grad, new._grad_fn, new._output_nr = True, ctx, number
+    return tensor._take(new)
+
+
+def _saved(ctx: FunctionCtx, tensor: Any, made: Sequence[Any], outputs: Sequence[Any]) -> tuple[str, Any, int, int]:
+    """Outputs are saved without their history: the node would otherwise hold itself alive."""
+    if tensor is None:
+        return ("input", None, 0, 0)
+    for number, (raw, out) in enumerate(zip(made, outputs)):
+        if tensor is raw and isinstance(out, Tensor) and out._grad_fn is ctx:
+            return ("output", tensor.detach(), number, tensor._version)
+    return ("input", tensor, 0, tensor._version)
+
+
 @functools.cache
-def _node_type(cls: type[Function]) -> type[FunctionNode]:
-    return type(f"{cls.__name__}Backward", (FunctionNode,), {"__slots__": (), "_function": cls})
+def _node_type(cls: type[Function]) -> type[FunctionCtx]:
+    return type(f"{cls.__name__}Backward", (FunctionCtx,), {"__slots__": (), "_function": cls})
+
+
+# ------------------------------------------------------------ inside `func`
+
+
+def _apply_in_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
+    """The operation as a `jax.custom_vjp`: there is no tape inside the transforms of `func`."""
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    kept: list[FunctionCtx] = []
+    shape: list[Any] = []
+
+    def run(values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        ctx = _node_type(cls)(())
+        it = iter(values)
+        given = tuple(wrap(next(it)) if isinstance(a, Tensor) else a for a in args)
+        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.is_floating_point() for a in args)
+        result = _forward(cls, ctx, given)
+        if ctx._dirty:
+            raise NotImplementedError(
+                f"{cls.__name__}: mark_dirty inside a transform of functorch_port.func; return a new tensor"
+            )
+        outs = result if isinstance(result, tuple) else (result,)
+        kept[:], shape[:] = [ctx], [isinstance(result, tuple), outs]
+        saved = [None if t is None else t._value for t in ctx._to_save]
+        return [o._value for o in outs if isinstance(o, Tensor)], saved
+
+    @jax.custom_vjp
+    def op(*values: Any) -> list[Any]:
+        return run(values)[0]
+
+    def backward(saved: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
+        ctx = kept[0]
+        ctx._saved = tuple(("input", None if v is None else wrap(v), 0, 0) for v in saved)
+        it = iter(cotangents)
+        grads = [_gradient(next(it)) if isinstance(o, Tensor) else None for o in shape[1]]
+        positions = [(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]
+        results = _checked_results(cls.__name__, _backward_of(cls)(ctx, *grads), positions)
+        return tuple(
+            _conj(jnp.zeros(t.shape, t.dtype.np) if r is None else r._value) if t.is_floating_point() or t.is_complex() else None
+            for r, t in zip(results, tensors)
+        )
+
+    op.defvjp(lambda *values: run(values), backward)
+    with storage.x64():
+        arrays = iter(op(*[t._value for t in tensors]))
+    many, outs = shape
+    final = tuple(wrap(next(arrays)) if isinstance(o, Tensor) else o for o in outs)
+    return final if many else final[0]
+
+
+def _gradient(cotangent: Any) -> Tensor | None:
+    return None if cotangent.dtype == jax.dtypes.float0 else wrap(_conj(cotangent))
+
+
+# ------------------------------------------------------- once_differentiable
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -244,9 +401,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fn)
     def wrapper(ctx: Any, *args: Any) -> Any:
-        recorded = grad_mode.is_grad_enabled() and any(
-            isinstance(a, Tensor) and a.requires_grad for a in args
-        )
+        recorded = grad_mode.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args)
         with grad_mode.no_grad():
             outputs = fn(ctx, *args)
         if not recorded:
@@ -264,9 +419,7 @@ class _Refusal(Node):
     __slots__ = ()
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        raise RuntimeError(
-            "trying to differentiate twice a function that was marked with @once_differentiable"
-        )
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
 
     apply_recorded = apply
 

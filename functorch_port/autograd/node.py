@@ -83,6 +83,9 @@ class Node:
         "tensor_hooks",
     )
 
+    #: whether it runs although no gradient arrived
+    runs_empty = False
+
     def __init__(self, edges: Sequence[Edge], outputs: int = 1) -> None:
         self.edges = edges
         self.outputs = outputs
