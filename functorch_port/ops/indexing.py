@@ -12,7 +12,7 @@ from jax import lax
 
 from ..core import bind
 from ..core.promotion import cast, promote
-from ..core.registry import Array, Scalar, composite, op
+from ..core.registry import Array, Scalar, TensorOnly, composite, op
 from ..core.tensor import Tensor
 from ._common import (
     BOOL,
@@ -67,7 +67,7 @@ def _check_gather(input: jax.Array, axis: int, index: jax.Array) -> None:
 
 
 @op(check=_check_gather_range)
-def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False):
+def gather(input: TensorOnly, dim: int, index: TensorOnly, *, sparse_grad: bool = False):
     """``out[i][j] = input[index[i][j]][j]`` for ``dim`` 0, and so on."""
     axis = wrap_dim(dim, input.ndim)
     if index.size == 0:
@@ -125,9 +125,9 @@ _LEGACY_REDUCE = {"add": "add", "multiply": "multiply"}
 
 @op(inplace=True, check=_check_gather_range)
 def scatter(
-    input: Array,
+    input: TensorOnly,
     dim: int,
-    index: Array,
+    index: TensorOnly,
     src: Array | None = None,
     *,
     value: Array | None = None,
@@ -143,7 +143,7 @@ def scatter(
 
 
 @op(inplace=True, check=_check_gather_range)
-def scatter_add(input: Array, dim: int, index: Array, src: Array):
+def scatter_add(input: TensorOnly, dim: int, index: TensorOnly, src: TensorOnly):
     """A copy with ``out[index[i][j]][j] += src[i][j]`` for ``dim`` 0, and so on."""
     x, at, values = _scatter_parts("scatter_add", input, dim, index, src)
     return x.at[at].add(values, mode="promise_in_bounds").reshape(input.shape)
@@ -233,7 +233,7 @@ def _check_reduce(reduce: str) -> None:
 
 @op(inplace=True, check=_check_gather_range)
 def scatter_reduce(
-    input: Array, dim: int, index: Array, src: Array, reduce: str, *, include_self: bool = True
+    input: TensorOnly, dim: int, index: TensorOnly, src: TensorOnly, reduce: str, *, include_self: bool = True
 ):
     """A copy in which elements of ``src`` that go to one place are reduced by sum, prod, mean, amax or amin."""
     _check_reduce(reduce)
@@ -257,7 +257,7 @@ def _check_select_range(input: Any, dim: int, index: Any) -> None:
 
 
 @op(check=_check_select_range)
-def index_select(input: Array, dim: int, index: Array):
+def index_select(input: TensorOnly, dim: int, index: TensorOnly):
     """The slices at the positions in a vector."""
     _check_vector("index_select", index)
     axis = wrap_dim(dim, input.ndim)
@@ -294,7 +294,7 @@ def _check_add_range(input: Any, dim: int, index: Any, source: Any, *_: Any, **_
 
 
 @op(inplace=True, check=_check_add_range)
-def index_add(input: Array, dim: int, index: Array, source: Array, *, alpha: Scalar = 1):
+def index_add(input: TensorOnly, dim: int, index: TensorOnly, source: TensorOnly, *, alpha: Scalar = 1):
     """A copy with ``alpha * source`` added to the slices at the positions in a vector."""
     if input.dtype != source.dtype:
         raise RuntimeError(
@@ -321,7 +321,7 @@ def _checked_range(prefix: str) -> Callable[..., None]:
 
 
 @op(inplace=True, check=_checked_range("index_copy_(): "))
-def index_copy(input: Array, dim: int, index: Array, source: Array):
+def index_copy(input: TensorOnly, dim: int, index: TensorOnly, source: TensorOnly):
     """A copy with the slices of ``source`` at the positions in a vector."""
     if input.dtype != source.dtype:
         raise RuntimeError(
@@ -337,7 +337,7 @@ def index_copy(input: Array, dim: int, index: Array, source: Array):
 
 
 @op(inplace=True, check=_checked_range(""))
-def index_fill(input: Array, dim: int, index: Array, value: Array):
+def index_fill(input: TensorOnly, dim: int, index: TensorOnly, value: Array):
     """A copy with ``value`` in the slices at the positions in a vector."""
     if getattr(value, "ndim", 0) > 0:
         raise RuntimeError(
@@ -352,7 +352,13 @@ def index_fill(input: Array, dim: int, index: Array, value: Array):
 
 @op(inplace=True, check=_check_add_range)
 def index_reduce(
-    input: Array, dim: int, index: Array, source: Array, reduce: str, *, include_self: bool = True
+    input: TensorOnly,
+    dim: int,
+    index: TensorOnly,
+    source: TensorOnly,
+    reduce: str,
+    *,
+    include_self: bool = True,
 ):
     """A copy in which slices of ``source`` that go to one position are reduced by prod, mean, amax or amin."""
     _check_reduce(reduce)
@@ -381,14 +387,14 @@ def _flat_index(name: str, input: jax.Array, index: jax.Array) -> jax.Array:
 
 
 @op(check=_check_flat_range)
-def take(input: Array, index: Array):
+def take(input: TensorOnly, index: TensorOnly):
     """The elements at positions in the flattened input."""
     at = _flat_index("take", input, index)
     return input.reshape(-1).at[at].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 @op(inplace=True, check=_check_flat_range)
-def put(input: Array, index: Array, source: Array, accumulate: bool = False):
+def put(input: TensorOnly, index: TensorOnly, source: TensorOnly, accumulate: bool = False):
     """A copy with ``source`` written (or added) at positions in the flattened input."""
     if input.dtype != source.dtype:
         raise RuntimeError(
@@ -415,7 +421,7 @@ def _check_take_along(input: Any, indices: Any, dim: int | None = None) -> None:
 
 
 @op(node="GatherBackward0", check=_check_take_along)
-def take_along_dim(input: Array, indices: Array, dim: int | None = None):
+def take_along_dim(input: TensorOnly, indices: TensorOnly, dim: int | None = None):
     """`gather` with input and indices broadcast together."""
     if indices.dtype.kind not in "iu":
         raise RuntimeError(
@@ -455,7 +461,7 @@ def _check_mask_type(name: str, mask: jax.Array) -> None:
 
 
 @op(inplace=True)
-def masked_fill(input: Array, mask: Array, value: Array):
+def masked_fill(input: TensorOnly, mask: TensorOnly, value: Array):
     """A copy with ``value`` where the mask holds."""
     _check_mask_type("masked_fill_", mask)
     if getattr(value, "ndim", 0) > 0:
@@ -474,7 +480,7 @@ def _check_enough(input: Any, mask: Any, source: Any) -> None:
 
 
 @op(inplace=True, check=_check_enough)
-def masked_scatter(input: Array, mask: Array, source: Array):
+def masked_scatter(input: TensorOnly, mask: TensorOnly, source: TensorOnly):
     """A copy with the elements of ``source``, in order, where the mask holds."""
     _check_mask_type("masked_scatter_", mask)
     if input.dtype != source.dtype:
@@ -491,7 +497,7 @@ def masked_scatter(input: Array, mask: Array, source: Array):
 
 
 @op("_masked_select", where="", node="MaskedSelectBackward0")
-def _masked_select(input: Array, index: Array, shape: tuple[int, ...]):
+def _masked_select(input: TensorOnly, index: TensorOnly, shape: tuple[int, ...]):
     """The elements of the broadcast input at flat positions."""
     return jnp.broadcast_to(input, shape).reshape(-1).at[index].get(mode="promise_in_bounds")
 
@@ -507,13 +513,13 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 
 @op("_flat_nonzero", where="", eager=True, differentiable=False)
-def _flat_nonzero(mask: Array, shape: tuple[int, ...]):
+def _flat_nonzero(mask: TensorOnly, shape: tuple[int, ...]):
     """The flat positions at which the broadcast mask holds."""
     return jnp.asarray(np.flatnonzero(np.broadcast_to(np.asarray(mask), shape)).astype(INT64))
 
 
 @op("_nonzero", where="", eager=True, differentiable=False)
-def _nonzero(input: Array):
+def _nonzero(input: TensorOnly):
     """The positions that are not 0, as rows."""
     return jnp.asarray(np.argwhere(np.asarray(input) != 0).astype(INT64))
 
@@ -574,7 +580,7 @@ def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tenso
 
 
 @op("_diagonal_filled", where="", node="FillBackward0")
-def _diagonal_filled(input: Array, value: Array, wrap: bool):
+def _diagonal_filled(input: TensorOnly, value: Array, wrap: bool):
     """A copy with a number in the main diagonal."""
     shape = input.shape
     step = sum(numel(shape[d + 1 :]) for d in range(len(shape)))

@@ -15,7 +15,7 @@ from jax import lax
 
 from ..core import bind, config, dtypes
 from ..core.promotion import cast, promote
-from ..core.registry import Array, Arrays, Scalar, composite, op, return_type_of
+from ..core.registry import Array, Arrays, Scalar, TensorOnly, TensorsOnly, composite, op, return_type_of
 from ..core.tensor import Tensor
 from ._common import (
     Dims,
@@ -92,22 +92,9 @@ def _check_bmm(a: jax.Array, b: jax.Array) -> None:
         )
 
 
-def _check_operands(input: Any, other: Any) -> None:
-    for x in (input, other):
-        if not hasattr(x, "shape"):
-            raise TypeError(f"unsupported operand type(s) for @: 'Tensor' and '{type(x).__name__}'")
-
-
-@op(
-    dunder=("__matmul__",),
-    rdunder=("__rmatmul__",),
-    where="torch method linalg",
-    node="MmBackward0",
-    check=_check_operands,
-)
-def matmul(input: Array, other: Array):
+@op(where="torch method linalg", node="MmBackward0")
+def matmul(input: TensorOnly, other: TensorOnly):
     """The matrix product, with PyTorch's rules for vectors and batches."""
-    _check_operands(input, other)
     if 0 in (input.ndim, other.ndim):
         raise RuntimeError(
             f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D"
@@ -119,6 +106,24 @@ def matmul(input: Array, other: Array):
         other,
     )
     return product(input, other)
+
+
+def _matmul_dunder(name: str, swap: bool) -> None:
+    """``a @ b`` leaves to Python what is not a matrix: numbers above all."""
+
+    def method(self: Tensor, other: Any) -> Any:
+        if not isinstance(other, Tensor):
+            other = NotImplemented if isinstance(other, int | float | complex) else bind._operand(other)
+            if not isinstance(other, Tensor):
+                return NotImplemented
+        return bind.function("matmul")(other, self) if swap else bind.function("matmul")(self, other)
+
+    method.__name__ = method.__qualname__ = name
+    composite(name, where="method")(method)
+
+
+_matmul_dunder("__matmul__", swap=False)
+_matmul_dunder("__rmatmul__", swap=True)
 
 
 def _check_matmul(a: jax.Array, b: jax.Array) -> None:
@@ -139,7 +144,7 @@ def _check_matmul(a: jax.Array, b: jax.Array) -> None:
 
 
 @op()
-def mm(input: Array, mat2: Array):
+def mm(input: TensorOnly, mat2: TensorOnly):
     """The product of two matrices."""
     for name, x in (("self", input), ("mat2", mat2)):
         if x.ndim != 2:
@@ -150,7 +155,7 @@ def mm(input: Array, mat2: Array):
 
 
 @op()
-def bmm(input: Array, mat2: Array):
+def bmm(input: TensorOnly, mat2: TensorOnly):
     """The products of two batches of matrices."""
     for name, x in (("batch1", input), ("batch2", mat2)):
         if x.ndim != 3:
@@ -161,7 +166,7 @@ def bmm(input: Array, mat2: Array):
 
 
 @op()
-def mv(input: Array, vec: Array):
+def mv(input: TensorOnly, vec: TensorOnly):
     """The product of a matrix and a vector."""
     if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
@@ -171,7 +176,7 @@ def mv(input: Array, vec: Array):
 
 
 @op()
-def dot(input: Array, tensor: Array):
+def dot(input: TensorOnly, tensor: TensorOnly):
     """The inner product of two vectors."""
     if input.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
@@ -181,7 +186,7 @@ def dot(input: Array, tensor: Array):
 
 
 @op()
-def vdot(input: Array, other: Array):
+def vdot(input: TensorOnly, other: TensorOnly):
     """The inner product of two vectors, the first one conjugated."""
     return dot(jnp.conj(input), other)
 
@@ -217,7 +222,7 @@ def _check_self_type(input: jax.Array, mat: jax.Array) -> None:
 
 
 @op(inplace=True)
-def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Scalar = 1, alpha: Scalar = 1):
+def addmm(input: TensorOnly, mat1: TensorOnly, mat2: TensorOnly, *, beta: Scalar = 1, alpha: Scalar = 1):
     """``beta * input + alpha * mat1 @ mat2``."""
     for name, x in (("mat1", mat1), ("mat2", mat2)):
         if x.ndim != 2:
@@ -229,7 +234,7 @@ def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Scalar = 1, alpha: Sc
 
 
 @op(inplace=True)
-def addmv(input: Array, mat: Array, vec: Array, *, beta: Scalar = 1, alpha: Scalar = 1):
+def addmv(input: TensorOnly, mat: Array, vec: TensorOnly, *, beta: Scalar = 1, alpha: Scalar = 1):
     """``beta * input + alpha * mat @ vec``."""
     if mat.ndim != 2 or vec.ndim != 1 or input.ndim > 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}")
@@ -242,7 +247,7 @@ def addmv(input: Array, mat: Array, vec: Array, *, beta: Scalar = 1, alpha: Scal
 
 
 @op(inplace=True)
-def addbmm(input: Array, batch1: Array, batch2: Array, *, beta: Scalar = 1, alpha: Scalar = 1):
+def addbmm(input: TensorOnly, batch1: TensorOnly, batch2: TensorOnly, *, beta: Scalar = 1, alpha: Scalar = 1):
     """``beta * input + alpha * (the sum of the products of two batches)``."""
     _check_batches(batch1, batch2)
     summed = jnp.einsum(
@@ -256,7 +261,9 @@ def addbmm(input: Array, batch1: Array, batch2: Array, *, beta: Scalar = 1, alph
 
 
 @op(inplace=True)
-def baddbmm(input: Array, batch1: Array, batch2: Array, *, beta: Scalar = 1, alpha: Scalar = 1):
+def baddbmm(
+    input: TensorOnly, batch1: TensorOnly, batch2: TensorOnly, *, beta: Scalar = 1, alpha: Scalar = 1
+):
     """``beta * input + alpha * bmm(batch1, batch2)``."""
     _check_batches(batch1, batch2)
     return _plus_product(input, _wide_product(batch1, batch2), beta, alpha, batch1.dtype)
@@ -271,7 +278,7 @@ def _check_batches(batch1: jax.Array, batch2: jax.Array) -> None:
 
 
 @op(inplace=True)
-def addr(input: Array, vec1: Array, vec2: Array, *, beta: Scalar = 1, alpha: Scalar = 1):
+def addr(input: TensorOnly, vec1: TensorOnly, vec2: TensorOnly, *, beta: Scalar = 1, alpha: Scalar = 1):
     """``beta * input + alpha * outer(vec1, vec2)``."""
     for name, x in (("vec1", vec1), ("vec2", vec2)):
         if x.ndim != 1:
@@ -281,7 +288,7 @@ def addr(input: Array, vec1: Array, vec2: Array, *, beta: Scalar = 1, alpha: Sca
 
 
 @op("outer", "ger", node="MulBackward0")
-def outer(input: Array, vec2: Array):
+def outer(input: TensorOnly, vec2: TensorOnly):
     """All products of an element of one vector with one of the other."""
     for name, x in (("self", input), ("vec2", vec2)):
         if x.ndim != 1:
@@ -291,7 +298,7 @@ def outer(input: Array, vec2: Array):
 
 
 @op(node="ViewBackward0")
-def inner(input: Array, other: Array):
+def inner(input: TensorOnly, other: TensorOnly):
     """Inner products over the last dimensions."""
     if 0 in (input.ndim, other.ndim):
         return jnp.multiply(*promote(input, other))
@@ -311,7 +318,7 @@ def _contract(a: jax.Array, b: jax.Array, axes: Any) -> jax.Array:
 
 
 @op(where="torch", node="ViewBackward0")
-def tensordot(a: Array, b: Array, dims: Any = 2):
+def tensordot(a: TensorOnly, b: TensorOnly, dims: Any = 2):
     """Products summed over several dimensions of both."""
     if isinstance(dims, int):
         if dims < 0:
@@ -408,7 +415,7 @@ def einsum(*args: Any) -> Tensor:
 
 
 @op(node="UnsafeViewBackward0")
-def kron(input: Array, other: Array):
+def kron(input: TensorOnly, other: TensorOnly):
     """The Kronecker product."""
     return jnp.kron(*promote(input, other))
 
@@ -431,7 +438,7 @@ def _cross(input: jax.Array, other: jax.Array, dim: int) -> jax.Array:
 
 
 @op(node="LinalgCrossBackward0")
-def cross(input: Array, other: Array, dim: int | None = None):
+def cross(input: TensorOnly, other: TensorOnly, dim: int | None = None):
     """The cross product along a dimension of size 3 (the first such one by default)."""
     if dim is None:
         warnings.warn(
@@ -450,13 +457,13 @@ def cross(input: Array, other: Array, dim: int | None = None):
 
 
 @op("cross", where="linalg", node="LinalgCrossBackward0")
-def linalg_cross(input: Array, other: Array, *, dim: int = -1):
+def linalg_cross(input: TensorOnly, other: TensorOnly, *, dim: int = -1):
     """The cross product along a dimension of size 3."""
     return _cross(input, other, dim)
 
 
 @op(where="torch")
-def cdist(x1: Array, x2: Array, p: float = 2.0, compute_mode: str | None = None):
+def cdist(x1: TensorOnly, x2: TensorOnly, p: float = 2.0, compute_mode: str | None = None):
     """The p-norm distances between all rows of two (batches of) matrices; the gradient at distance 0 is 0."""
     for name, x in (("X1", x1), ("X2", x2)):
         if x.ndim < 2:
@@ -482,7 +489,7 @@ def cdist(x1: Array, x2: Array, p: float = 2.0, compute_mode: str | None = None)
 
 
 @op()
-def trace(input: Array):
+def trace(input: TensorOnly):
     """The sum of a matrix's diagonal."""
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
@@ -499,7 +506,7 @@ def _chain(matrices: Sequence[jax.Array]) -> jax.Array:
 
 
 @op(where="linalg", node="MmBackward0")
-def multi_dot(tensors: Arrays):
+def multi_dot(tensors: TensorsOnly):
     """The product of two or more matrices, in the cheapest order."""
     if len(tensors) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
@@ -546,7 +553,7 @@ def _check_matrix_norm(A: jax.Array, name: str = "linalg.matrix_norm") -> None:
 
 @op(where="linalg", node="LinalgVectorNormBackward0")
 def matrix_norm(
-    A: Array,
+    A: TensorOnly,
     ord: Any = "fro",
     dim: tuple[int, int] = (-2, -1),
     keepdim: bool = False,
@@ -560,7 +567,12 @@ def matrix_norm(
 
 @op("norm", where="linalg", node="LinalgVectorNormBackward0")
 def linalg_norm(
-    A: Array, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None
+    A: TensorOnly,
+    ord: Any = None,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtypes.dtype | None = None,
 ):
     """A vector norm over one dimension, a matrix norm over two; without ``ord`` the 2-norm of all elements."""
     dims = (dim,) if isinstance(dim, int) else dim
@@ -584,7 +596,11 @@ def linalg_norm(
 
 @op(node="LinalgVectorNormBackward0")
 def norm(
-    input: Array, p: Any = "fro", dim: Dims = None, keepdim: bool = False, dtype: dtypes.dtype | None = None
+    input: TensorOnly,
+    p: Any = "fro",
+    dim: Dims = None,
+    keepdim: bool = False,
+    dtype: dtypes.dtype | None = None,
 ):
     """The p-norm over ``dim``, or the nuclear norm of a matrix."""
     if p == "nuc":
@@ -677,7 +693,7 @@ def _raise_if_singular(name: str, A: Tensor, out: Tensor) -> None:
 
 
 @op("_inv", where="", node="LinalgInvExBackward0")
-def _inv(A: Array):
+def _inv(A: TensorOnly):
     """The inverse."""
     _check_square("linalg.inv", A)
     return jnp.linalg.inv(A)
@@ -703,7 +719,7 @@ def inv(A: Tensor) -> Tensor:
 
 
 @op("_solve", where="", node="LinalgSolveExBackward0")
-def _solve(A: Array, B: Array, left: bool):
+def _solve(A: TensorOnly, B: TensorOnly, left: bool):
     """X in ``A X = B``, or in ``X A = B``."""
     _check_square("linalg.solve", A)
     vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
@@ -733,7 +749,9 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 
 @op(where="linalg", node="LinalgSolveTriangularBackward0")
-def solve_triangular(A: Array, B: Array, *, upper: bool, left: bool = True, unitriangular: bool = False):
+def solve_triangular(
+    A: TensorOnly, B: TensorOnly, *, upper: bool, left: bool = True, unitriangular: bool = False
+):
     """The solution X of ``A X = B`` (or ``X A = B``) with a triangular A."""
     _check_square("linalg.solve_triangular", A)
     batch = broadcast_shapes(A.shape[:-2], B.shape[:-2])
@@ -755,7 +773,7 @@ def _hermitian_jvp(lower: bool, primals: Any, tangents: Any) -> Any:
 
 
 @op("_cholesky", where="", node="LinalgCholeskyExBackward0")
-def _cholesky(A: Array, upper: bool = False):
+def _cholesky(A: TensorOnly, upper: bool = False):
     """The Cholesky factor."""
     _check_square("linalg.cholesky", A)
     lower = lax.linalg.cholesky(_hermitian(A, True), symmetrize_input=False)
@@ -789,7 +807,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
 
 
 @op()
-def cholesky_solve(input: Array, L: Array, upper: bool = False):
+def cholesky_solve(input: TensorOnly, L: TensorOnly, upper: bool = False):
     """The solution X of ``A X = input``, given A's Cholesky factor."""
     lower = jnp.conj(jnp.swapaxes(L, -2, -1)) if upper else L
     half = lax.linalg.triangular_solve(lower, input, left_side=True, lower=True)
@@ -799,7 +817,7 @@ def cholesky_solve(input: Array, L: Array, upper: bool = False):
 
 
 @op(where="torch method linalg", node="LinalgDetBackward0")
-def det(A: Array):
+def det(A: TensorOnly):
     """The determinant."""
     _check_square("linalg.det", A)
     return jnp.linalg.det(A)
@@ -812,7 +830,7 @@ def _slogdet(A: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 @op(returns=("sign", "logabsdet"), node="LinalgSlogdetBackward0")
-def slogdet(input: Array):
+def slogdet(input: TensorOnly):
     """The determinant's sign and the logarithm of its absolute value."""
     return _slogdet(input)
 
@@ -824,20 +842,20 @@ def slogdet(input: Array):
     returns=("sign", "logabsdet"),
     node="LinalgSlogdetBackward0",
 )
-def linalg_slogdet(A: Array):
+def linalg_slogdet(A: TensorOnly):
     """The determinant's sign and the logarithm of its absolute value."""
     return _slogdet(A)
 
 
 @op(node="AddBackward0")
-def logdet(input: Array):
+def logdet(input: TensorOnly):
     """The logarithm of the determinant, nan if that is negative."""
     sign, logabsdet = _slogdet(input)
     return jnp.where(sign == -1, math.nan, logabsdet).astype(logabsdet.dtype)
 
 
 @op("qr", where="linalg", return_type="linalg_qr", returns=("Q", "R"), node="LinalgQrBackward0")
-def linalg_qr(A: Array, mode: str = "reduced"):
+def linalg_qr(A: TensorOnly, mode: str = "reduced"):
     """The QR decomposition."""
     _check_linalg("linalg.qr", A)
     if mode not in ("reduced", "complete", "r"):
@@ -851,13 +869,13 @@ def linalg_qr(A: Array, mode: str = "reduced"):
 
 
 @op(returns=("Q", "R"), node="LinalgQrBackward0")
-def qr(input: Array, some: bool = True):
+def qr(input: TensorOnly, some: bool = True):
     """The QR decomposition."""
     return linalg_qr(input, "reduced" if some else "complete")
 
 
 @op("svd", where="linalg", return_type="linalg_svd", returns=("U", "S", "Vh"), node="LinalgSvdBackward0")
-def linalg_svd(A: Array, full_matrices: bool = True):
+def linalg_svd(A: TensorOnly, full_matrices: bool = True):
     """The singular value decomposition ``U diag(S) Vh``."""
     _check_linalg("linalg.svd", A)
     u, s, vh = jnp.linalg.svd(A, full_matrices=full_matrices)
@@ -865,7 +883,7 @@ def linalg_svd(A: Array, full_matrices: bool = True):
 
 
 @op(returns=("U", "S", "V"), node="LinalgSvdBackward0")
-def svd(input: Array, some: bool = True, compute_uv: bool = True):
+def svd(input: TensorOnly, some: bool = True, compute_uv: bool = True):
     """The singular value decomposition ``U diag(S) V^H``."""
     u, s, vh = linalg_svd(input, not some)
     if not compute_uv:
@@ -874,7 +892,7 @@ def svd(input: Array, some: bool = True, compute_uv: bool = True):
 
 
 @op(where="linalg", node="LinalgSvdBackward0")
-def svdvals(A: Array):
+def svdvals(A: TensorOnly):
     """The singular values, in falling order."""
     _check_linalg("linalg.svdvals", A)
     return jnp.linalg.svd(A, compute_uv=False)
@@ -886,7 +904,7 @@ def svdvals(A: Array):
     returns=("eigenvalues", "eigenvectors"),
     node="LinalgEighBackward0",
 )
-def eigh(A: Array, UPLO: str = "L"):
+def eigh(A: TensorOnly, UPLO: str = "L"):
     """Eigenvalues and eigenvectors of symmetric or Hermitian matrices, of which one triangle is read."""
     _check_square("linalg.eigh", A)
     if UPLO.upper() not in ("L", "U"):
@@ -896,7 +914,7 @@ def eigh(A: Array, UPLO: str = "L"):
 
 
 @op(where="linalg", node="LinalgEighBackward0")
-def eigvalsh(A: Array, UPLO: str = "L"):
+def eigvalsh(A: TensorOnly, UPLO: str = "L"):
     """Eigenvalues of symmetric or Hermitian matrices."""
     return eigh(A, UPLO)[0]
 
@@ -907,7 +925,7 @@ def eigvalsh(A: Array, UPLO: str = "L"):
     returns=("eigenvalues", "eigenvectors"),
     node="LinalgEigBackward0",
 )
-def eig(A: Array):
+def eig(A: TensorOnly):
     """Eigenvalues and eigenvectors of square matrices (on the CPU)."""
     _check_square("linalg.eig", A)
     values, vectors = jnp.linalg.eig(A)
@@ -915,14 +933,14 @@ def eig(A: Array):
 
 
 @op(where="linalg", node="LinalgEigBackward0")
-def eigvals(A: Array):
+def eigvals(A: TensorOnly):
     """Eigenvalues of square matrices (on the CPU)."""
     _check_square("linalg.eigvals", A)
     return jnp.linalg.eigvals(A)
 
 
 @op("pinv", where="linalg", node="LinalgPinvBackward0")
-def pinv(A: Array, rcond: float | None = None, hermitian: bool = False):
+def pinv(A: TensorOnly, rcond: float | None = None, hermitian: bool = False):
     """The pseudo-inverse."""
     _check_linalg("linalg.pinv", A)
     tolerance = max(A.shape[-2:]) * float(jnp.finfo(A.dtype).eps) if rcond is None else rcond
@@ -933,7 +951,7 @@ op("pinverse", node="LinalgPinvBackward0")(pinv)
 
 
 @op(where="linalg", differentiable=False)
-def matrix_rank(A: Array, tol: float | None = None, hermitian: bool = False):
+def matrix_rank(A: TensorOnly, tol: float | None = None, hermitian: bool = False):
     """How many singular values are not negligible."""
     _check_linalg("linalg.matrix_rank", A)
     values = jnp.linalg.svd(A, compute_uv=False)
@@ -946,14 +964,14 @@ def matrix_rank(A: Array, tol: float | None = None, hermitian: bool = False):
 
 
 @op("matrix_power", where="torch method linalg", node="MmBackward0")
-def matrix_power(A: Array, n: int):
+def matrix_power(A: TensorOnly, n: int):
     """A matrix multiplied by itself ``n`` times; the inverse for negative ``n``."""
     _check_square("linalg.matrix_power", A)
     return jnp.linalg.matrix_power(A, n)
 
 
 @op("matrix_exp", where="torch method linalg", node="LinalgMatrixExpBackward0")
-def matrix_exp(A: Array):
+def matrix_exp(A: TensorOnly):
     """The matrix exponential."""
     _check_square("linalg.matrix_exp", A)
     return jax.scipy.linalg.expm(A)
@@ -965,7 +983,7 @@ def matrix_exp(A: Array):
     returns=("solution", "residuals", "rank", "singular_values"),
     node="LinalgLstsqBackward0",
 )
-def lstsq(A: Array, B: Array, rcond: float | None = None, *, driver: str | None = None):
+def lstsq(A: TensorOnly, B: TensorOnly, rcond: float | None = None, *, driver: str | None = None):
     """The least-squares solution of ``A X = B``; singular values only with the drivers "gelsd" and "gelss"."""
     _check_linalg("torch.linalg.lstsq", A)
     vector = B.ndim == A.ndim - 1
@@ -988,7 +1006,7 @@ def lstsq(A: Array, B: Array, rcond: float | None = None, *, driver: str | None 
     returns=("LU", "pivots"),
     node="LinalgLuFactorExBackward0",
 )
-def lu_factor(A: Array, *, pivot: bool = True):
+def lu_factor(A: TensorOnly, *, pivot: bool = True):
     """The LU decomposition in one matrix, and the row exchanges (counted from 1)."""
     _check_linalg("torch.linalg.lu_factor", A)
     if not pivot:
@@ -998,7 +1016,7 @@ def lu_factor(A: Array, *, pivot: bool = True):
 
 
 @op("lu", where="linalg", return_type="linalg_lu", returns=("P", "L", "U"), node="LinalgLuBackward0")
-def lu(A: Array, *, pivot: bool = True):
+def lu(A: TensorOnly, *, pivot: bool = True):
     """The LU decomposition with row exchanges: ``A = P L U``."""
     _check_linalg("torch.linalg.lu", A)
     if not pivot:
@@ -1008,7 +1026,7 @@ def lu(A: Array, *, pivot: bool = True):
 
 
 @op("lu_solve", where="linalg", node="LinalgLuSolveBackward0")
-def lu_solve(LU: Array, pivots: Array, B: Array, *, left: bool = True, adjoint: bool = False):
+def lu_solve(LU: TensorOnly, pivots: TensorOnly, B: TensorOnly, *, left: bool = True, adjoint: bool = False):
     """The solution X of ``A X = B``, given A's `lu_factor`."""
     if not left:
         raise NotImplementedError("linalg.lu_solve with left=False is not supported: transpose the system")
@@ -1026,7 +1044,7 @@ def lu_solve(LU: Array, pivots: Array, B: Array, *, left: bool = True, adjoint: 
 
 
 @op("cholesky_inverse")
-def cholesky_inverse(input: Array, upper: bool = False):
+def cholesky_inverse(input: TensorOnly, upper: bool = False):
     """The inverse of A, given its Cholesky factor."""
     identity = jnp.broadcast_to(jnp.eye(input.shape[-1], dtype=input.dtype), input.shape)
     return cholesky_solve(identity, input, upper)
@@ -1081,14 +1099,14 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 
 
 @op("vecdot", where="linalg", node="SumBackward1")
-def vecdot(x: Array, y: Array, *, dim: int = -1):
+def vecdot(x: TensorOnly, y: TensorOnly, *, dim: int = -1):
     """Inner products of vectors along ``dim``, the first ones conjugated."""
     broadcast_shapes(x.shape, y.shape)
     return jnp.sum(jnp.conj(x) * y, axis=dim)
 
 
 @op("cond", where="linalg", node="DivBackward0")
-def linalg_cond(A: Array, p: Any = None):
+def linalg_cond(A: TensorOnly, p: Any = None):
     """The condition number: the norm of A times that of its inverse; the quotient of singular values by default."""
     if p in (None, 2, -2):
         _check_linalg("linalg.cond", A)
@@ -1100,7 +1118,7 @@ def linalg_cond(A: Array, p: Any = None):
 
 
 @op("tensorinv", where="linalg", node="ViewBackward0")
-def tensorinv(A: Array, ind: int = 2):
+def tensorinv(A: TensorOnly, ind: int = 2):
     """The inverse of a tensor as a map from its last dimensions to its first ``ind``."""
     rows, columns = math.prod(A.shape[:ind]), math.prod(A.shape[ind:])
     if rows != columns:
@@ -1112,7 +1130,7 @@ def tensorinv(A: Array, ind: int = 2):
 
 
 @op("tensorsolve", where="linalg", node="ViewBackward0")
-def tensorsolve(A: Array, B: Array, dims: tuple[int, ...] | None = None):
+def tensorsolve(A: TensorOnly, B: TensorOnly, dims: tuple[int, ...] | None = None):
     """The solution X of ``tensordot(A, X, X.ndim) = B``."""
     moved = A if dims is None else jnp.moveaxis(A, dims, range(A.ndim - len(dims), A.ndim))
     shape = moved.shape[B.ndim :]
@@ -1141,7 +1159,9 @@ def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tenso
 
 
 @op(node="SqueezeBackward0")
-def cov(input: Array, *, correction: int = 1, fweights: Array | None = None, aweights: Array | None = None):
+def cov(
+    input: TensorOnly, *, correction: int = 1, fweights: Array | None = None, aweights: Array | None = None
+):
     """The covariance matrix of variables in rows and observations in columns."""
     if input.ndim > 2:
         raise RuntimeError(
@@ -1154,7 +1174,7 @@ def cov(input: Array, *, correction: int = 1, fweights: Array | None = None, awe
 
 
 @op(node="ClampBackward1")
-def corrcoef(input: Array):
+def corrcoef(input: TensorOnly):
     """The matrix of correlation coefficients of variables in rows."""
     matrix = cov(input)
     if matrix.ndim == 0:

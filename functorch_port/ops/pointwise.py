@@ -13,7 +13,7 @@ from jax.scipy import special as jsp
 
 from ..core import bind, dtypes
 from ..core.promotion import cast, promote, result_dtype, scalar_type
-from ..core.registry import Array, Scalar, composite, op
+from ..core.registry import Array, Scalar, TensorOnly, composite, op
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
 from ._common import (
@@ -316,7 +316,7 @@ def float_power(input: Array, exponent: Array):
 
 
 @op("neg", "negative", inplace=True, dunder=("__neg__",))
-def neg(input: Array):
+def neg(input: TensorOnly):
     """``-input``."""
     if _category(input) == "b":
         raise RuntimeError(
@@ -327,7 +327,7 @@ def neg(input: Array):
 
 
 @op("abs", "absolute", inplace=True, dunder=("__abs__",))
-def abs_(input: Array):
+def abs_(input: TensorOnly):
     """The absolute value; its gradient at 0 is 0."""
     not_implemented("abs_cpu", input, kinds="b")
     return _complex_abs(input) if input.dtype.kind == "c" else absolute(input)
@@ -345,7 +345,7 @@ def _complex_abs_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @op(inplace=True)
-def sign(input: Array):
+def sign(input: TensorOnly):
     """-1, 0 or 1."""
     if input.dtype.kind == "c":
         raise RuntimeError(
@@ -361,7 +361,7 @@ def sign(input: Array):
 
 
 @op(inplace=True)
-def sgn(input: Array):
+def sgn(input: TensorOnly):
     """`sign`; for complex numbers the number divided by its absolute value, 0 at 0."""
     if input.dtype.kind != "c":
         return sign(input)
@@ -371,13 +371,13 @@ def sgn(input: Array):
 
 
 @op(differentiable=False)
-def signbit(input: Array):
+def signbit(input: TensorOnly):
     """Whether the sign bit is set."""
     return jnp.signbit(input) if is_inexact(input.dtype) else input < 0
 
 
 @op(inplace=True)
-def copysign(input: Array, other: Array):
+def copysign(input: TensorOnly, other: Array):
     """The size of ``input`` with the sign of ``other``."""
     return elementwise_float(
         lambda a, b: jnp.where(a == 0, 0.0, a * sign(a)).astype(a.dtype) * _plus_minus(b), input, other
@@ -389,19 +389,19 @@ def _plus_minus(x: jax.Array) -> jax.Array:
 
 
 @op(inplace=True)
-def reciprocal(input: Array):
+def reciprocal(input: TensorOnly):
     """``1 / input``."""
     return elementwise_float(lambda x: 1 / x, input)
 
 
 @op(inplace=True, node="PowBackward0")
-def square(input: Array):
+def square(input: TensorOnly):
     """``input * input``."""
     return pow_exact(input, 2)
 
 
 @op(dunder=("__pos__",))
-def positive(input: Array):
+def positive(input: TensorOnly):
     """``+input``."""
     if input.dtype.kind == "b":
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
@@ -409,7 +409,7 @@ def positive(input: Array):
 
 
 @op(inplace=True)
-def lerp(input: Array, end: Array, weight: Array):
+def lerp(input: TensorOnly, end: TensorOnly, weight: Array):
     """``input + weight * (end - input)``."""
     not_implemented("lerp_kernel_scalar", input, kinds="biu")
     for name, value in (("end", end), ("weight", weight)):
@@ -431,14 +431,14 @@ def _lerp(start: jax.Array, end: jax.Array, weight: jax.Array) -> jax.Array:
 
 
 @op(inplace=True, legacy="value")
-def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar = 1):
+def addcmul(input: TensorOnly, tensor1: TensorOnly, tensor2: TensorOnly, *, value: Scalar = 1):
     """``input + value * tensor1 * tensor2``."""
     np_dtype = _result_with_value(value, input, tensor1, tensor2)
     return compute(lambda a, b, c: a + _scaled(b, value) * c, np_dtype, input, tensor1, tensor2)
 
 
 @op(inplace=True, legacy="value")
-def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar = 1):
+def addcdiv(input: TensorOnly, tensor1: TensorOnly, tensor2: TensorOnly, *, value: Scalar = 1):
     """``input + value * tensor1 / tensor2``."""
     if not any(is_inexact(x.dtype) for x in (tensor1, tensor2)):
         raise RuntimeError(
@@ -465,37 +465,37 @@ def _result_with_value(value: Any, *args: Any) -> np.dtype[Any]:
 
 
 @op("eq", inplace=True, differentiable=False, dunder=("__eq__",))
-def eq(input: Array, other: Array):
+def eq(input: TensorOnly, other: Array):
     """``input == other``."""
     return predicate(jnp.equal, input, other)
 
 
 @op("ne", "not_equal", inplace=True, differentiable=False, dunder=("__ne__",))
-def ne(input: Array, other: Array):
+def ne(input: TensorOnly, other: Array):
     """``input != other``."""
     return predicate(jnp.not_equal, input, other)
 
 
 @op("lt", "less", inplace=True, differentiable=False, dunder=("__lt__",))
-def lt(input: Array, other: Array):
+def lt(input: TensorOnly, other: Array):
     """``input < other``."""
     return predicate(jnp.less, *_ordered("lt", input, other))
 
 
 @op("le", "less_equal", inplace=True, differentiable=False, dunder=("__le__",))
-def le(input: Array, other: Array):
+def le(input: TensorOnly, other: Array):
     """``input <= other``."""
     return predicate(jnp.less_equal, *_ordered("le", input, other))
 
 
 @op("gt", "greater", inplace=True, differentiable=False, dunder=("__gt__",))
-def gt(input: Array, other: Array):
+def gt(input: TensorOnly, other: Array):
     """``input > other``."""
     return predicate(jnp.greater, *_ordered("gt", input, other))
 
 
 @op("ge", "greater_equal", inplace=True, differentiable=False, dunder=("__ge__",))
-def ge(input: Array, other: Array):
+def ge(input: TensorOnly, other: Array):
     """``input >= other``."""
     return predicate(jnp.greater_equal, *_ordered("ge", input, other))
 
@@ -508,7 +508,9 @@ def _ordered(name: str, *args: Any) -> tuple[Any, ...]:
 
 
 @op(differentiable=False)
-def isclose(input: Array, other: Array, rtol: Scalar = 1e-05, atol: Scalar = 1e-08, equal_nan: bool = False):
+def isclose(
+    input: TensorOnly, other: TensorOnly, rtol: Scalar = 1e-05, atol: Scalar = 1e-08, equal_nan: bool = False
+):
     """Whether ``|input - other| <= atol + rtol * |other|``."""
     if input.dtype != other.dtype:
         raise RuntimeError(f"{type_name(input)} did not match {type_name(other)}")
@@ -536,37 +538,37 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 
 @op(differentiable=False)
-def isnan(input: Array):
+def isnan(input: TensorOnly):
     """Whether a value is not a number."""
     return jnp.isnan(input)
 
 
 @op(differentiable=False)
-def isinf(input: Array):
+def isinf(input: TensorOnly):
     """Whether a value is infinite."""
     return jnp.isinf(input)
 
 
 @op(differentiable=False)
-def isfinite(input: Array):
+def isfinite(input: TensorOnly):
     """Whether a value is neither infinite nor nan."""
     return jnp.isfinite(input)
 
 
 @op(differentiable=False)
-def isposinf(input: Array):
+def isposinf(input: TensorOnly):
     """Whether a value is plus infinity."""
     return jnp.isposinf(input)
 
 
 @op(differentiable=False)
-def isneginf(input: Array):
+def isneginf(input: TensorOnly):
     """Whether a value is minus infinity."""
     return jnp.isneginf(input)
 
 
 @op(differentiable=False)
-def isreal(input: Array):
+def isreal(input: TensorOnly):
     """Whether a value has no imaginary part."""
     return jnp.isreal(input)
 
@@ -575,28 +577,28 @@ def isreal(input: Array):
 
 
 @op(inplace=True, differentiable=False)
-def logical_and(input: Array, other: Array):
+def logical_and(input: TensorOnly, other: TensorOnly):
     """Whether both are nonzero."""
     check_broadcast(input, other)
     return jnp.logical_and(input, other)
 
 
 @op(inplace=True, differentiable=False)
-def logical_or(input: Array, other: Array):
+def logical_or(input: TensorOnly, other: TensorOnly):
     """Whether one of both is nonzero."""
     check_broadcast(input, other)
     return jnp.logical_or(input, other)
 
 
 @op(inplace=True, differentiable=False)
-def logical_xor(input: Array, other: Array):
+def logical_xor(input: TensorOnly, other: TensorOnly):
     """Whether exactly one of both is nonzero."""
     check_broadcast(input, other)
     return jnp.logical_xor(input, other)
 
 
 @op(inplace=True, differentiable=False)
-def logical_not(input: Array):
+def logical_not(input: TensorOnly):
     """Whether a value is zero."""
     return jnp.logical_not(input)
 
@@ -627,7 +629,7 @@ def bitwise_xor(input: Array, other: Array):
 
 
 @op(inplace=True, differentiable=False, dunder=("__invert__",))
-def bitwise_not(input: Array):
+def bitwise_not(input: TensorOnly):
     """All bits flipped; for bools, the negation."""
     return _bits(jnp.bitwise_not, "bitwise_not_cpu", input)
 
@@ -645,13 +647,13 @@ def bitwise_right_shift(input: Array, other: Array):
 
 
 @op(inplace=True, differentiable=False)
-def gcd(input: Array, other: Array):
+def gcd(input: TensorOnly, other: TensorOnly):
     """The greatest common divisor."""
     return _bits(jnp.gcd, "gcd_cpu", input, other)
 
 
 @op(inplace=True, differentiable=False)
-def lcm(input: Array, other: Array):
+def lcm(input: TensorOnly, other: TensorOnly):
     """The least common multiple."""
     return _bits(jnp.lcm, "lcm_cpu", input, other)
 
@@ -671,7 +673,7 @@ def where(condition: Array, input: Array, other: Array):
 
 
 @op("clamp", "clip", inplace=True, node="ClampBackward1")
-def clamp(input: Array, min: Array | None = None, max: Array | None = None):
+def clamp(input: TensorOnly, min: Array | None = None, max: Array | None = None):
     """``input`` brought between ``min`` and ``max``; at the edges the gradient passes."""
     bounds = [b for b in (min, max) if b is not None]
     if not bounds:
@@ -687,14 +689,14 @@ def clamp(input: Array, min: Array | None = None, max: Array | None = None):
 
 
 @op(inplace=True)
-def clamp_min(input: Array, min: Array):
+def clamp_min(input: TensorOnly, min: Array):
     """``input``, at least ``min``."""
     check_broadcast(input, min)
     return _at_least(*promote(input, min))
 
 
 @op(inplace=True)
-def clamp_max(input: Array, max: Array):
+def clamp_max(input: TensorOnly, max: Array):
     """``input``, at most ``max``."""
     check_broadcast(input, max)
     return _at_most(*promote(input, max))
@@ -709,32 +711,32 @@ def _at_most(x: jax.Array, high: jax.Array) -> jax.Array:
 
 
 @op()
-def maximum(input: Array, other: Array):
+def maximum(input: TensorOnly, other: TensorOnly):
     """The larger of both, nan if one is; at ties the gradient is shared."""
     return elementwise(jnp.maximum, *_ordered("maximum", input, other))
 
 
 @op()
-def minimum(input: Array, other: Array):
+def minimum(input: TensorOnly, other: TensorOnly):
     """The smaller of both, nan if one is; at ties the gradient is shared."""
     return elementwise(jnp.minimum, *_ordered("minimum", input, other))
 
 
 @op()
-def fmax(input: Array, other: Array):
+def fmax(input: TensorOnly, other: TensorOnly):
     """The larger of both, ignoring nan."""
     return elementwise(lambda a, b: jnp.where((a >= b) | (b != b), a, b), input, other)
 
 
 @op()
-def fmin(input: Array, other: Array):
+def fmin(input: TensorOnly, other: TensorOnly):
     """The smaller of both, ignoring nan."""
     return elementwise(lambda a, b: jnp.where((a <= b) | (b != b), a, b), input, other)
 
 
 @op(inplace=True)
 def nan_to_num(
-    input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+    input: TensorOnly, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ):
     """Numbers in the place of nan and of the infinities."""
     if not is_inexact(input.dtype):
@@ -750,7 +752,7 @@ def nan_to_num(
 
 
 @op(inplace=True, differentiable=False)
-def heaviside(input: Array, values: Array):
+def heaviside(input: TensorOnly, values: Array):
     """0 below zero, 1 above, ``values`` at zero."""
     if input.dtype != values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
@@ -766,25 +768,25 @@ def _rounded(fn: Any, kernel: str, x: jax.Array) -> jax.Array:
 
 
 @op(inplace=True)
-def floor(input: Array):
+def floor(input: TensorOnly):
     """Rounded down."""
     return _rounded(jnp.floor, "floor_vml_cpu", input)
 
 
 @op(inplace=True)
-def ceil(input: Array):
+def ceil(input: TensorOnly):
     """Rounded up."""
     return _rounded(jnp.ceil, "ceil_vml_cpu", input)
 
 
 @op("trunc", "fix", inplace=True)
-def trunc(input: Array):
+def trunc(input: TensorOnly):
     """Rounded towards zero."""
     return _rounded(jnp.trunc, "trunc_vml_cpu", input)
 
 
 @op(inplace=True, where="torch method special")
-def round(input: Array, *, decimals: int = 0):
+def round(input: TensorOnly, *, decimals: int = 0):
     """Rounded to ``decimals`` places, halves to the even neighbour."""
     if decimals == 0 or not is_inexact(input.dtype):
         return _rounded(jnp.round, "round_vml_cpu", input)
@@ -795,7 +797,7 @@ def round(input: Array, *, decimals: int = 0):
 
 
 @op(inplace=True)
-def frac(input: Array):
+def frac(input: TensorOnly):
     """The part behind the point, with the sign of ``input``."""
     not_implemented("frac_cpu", input, kinds="biu")
     return input - jnp.trunc(input)
@@ -805,43 +807,43 @@ def frac(input: Array):
 
 
 @op(inplace=True)
-def sqrt(input: Array):
+def sqrt(input: TensorOnly):
     """The square root."""
     return elementwise_float(jnp.sqrt, input)
 
 
 @op(inplace=True)
-def rsqrt(input: Array):
+def rsqrt(input: TensorOnly):
     """``1 / sqrt(input)``."""
     return elementwise_float(lax.rsqrt, input)
 
 
 @op(inplace=True)
-def exp(input: Array):
+def exp(input: TensorOnly):
     """e to the power of ``input``."""
     return elementwise_float(jnp.exp, input)
 
 
 @op(inplace=True, where="torch method special")
-def exp2(input: Array):
+def exp2(input: TensorOnly):
     """2 to the power of ``input``."""
     return elementwise_float(jnp.exp2, input)
 
 
 @op(inplace=True, where="torch method special")
-def expm1(input: Array):
+def expm1(input: TensorOnly):
     """``exp(input) - 1``, exact near 0."""
     return elementwise_float(jnp.expm1, input)
 
 
 @op(inplace=True)
-def log(input: Array):
+def log(input: TensorOnly):
     """The natural logarithm."""
     return elementwise_float(jnp.log, input)
 
 
 @op(inplace=True)
-def log2(input: Array):
+def log2(input: TensorOnly):
     """The logarithm to base 2."""
     return elementwise_float(
         lambda x: jnp.log(x) * (1 / math.log(2)) if x.dtype.kind == "c" else jnp.log2(x), input
@@ -849,26 +851,26 @@ def log2(input: Array):
 
 
 @op(inplace=True)
-def log10(input: Array):
+def log10(input: TensorOnly):
     """The logarithm to base 10."""
     return elementwise_float(jnp.log10, input)
 
 
 @op(inplace=True, where="torch method special")
-def log1p(input: Array):
+def log1p(input: TensorOnly):
     """``log(1 + input)``, exact near 0."""
     return elementwise_float(jnp.log1p, input)
 
 
 @op()
-def logaddexp(input: Array, other: Array):
+def logaddexp(input: TensorOnly, other: TensorOnly):
     """``log(exp(input) + exp(other))``."""
     not_implemented("logaddexp_cpu", input, other, kinds="biu")
     return elementwise(jnp.logaddexp, input, other)
 
 
 @op()
-def logaddexp2(input: Array, other: Array):
+def logaddexp2(input: TensorOnly, other: TensorOnly):
     """``log2(2**input + 2**other)``."""
     not_implemented("logaddexp2_cpu", input, other, kinds="biu")
     return elementwise(jnp.logaddexp2, input, other)
@@ -894,13 +896,13 @@ def xlogy(input: Array, other: Array):
 
 
 @op(inplace=True)
-def ldexp(input: Array, other: Array):
+def ldexp(input: TensorOnly, other: TensorOnly):
     """``input * 2**other``."""
     return elementwise_float(lambda x, y: x * jnp.exp2(y), input, other)
 
 
 @op(where="torch method", returns=("mantissa", "exponent"))
-def frexp(input: Array):
+def frexp(input: TensorOnly):
     """Mantissas in [0.5, 1) and the powers of two they are multiplied by."""
     not_implemented("frexp", input, kinds="biuc")
     _, exponent = jnp.frexp(lax.stop_gradient(input))
@@ -908,7 +910,7 @@ def frexp(input: Array):
 
 
 @op(inplace=True, differentiable=False)
-def nextafter(input: Array, other: Array):
+def nextafter(input: TensorOnly, other: TensorOnly):
     """The next number that can be represented, in the direction of ``other``."""
     not_implemented("nextafter_cpu", input, other, kinds="biuc")
     return elementwise(jnp.nextafter, input, other)
@@ -918,67 +920,67 @@ def nextafter(input: Array, other: Array):
 
 
 @op(inplace=True)
-def sin(input: Array):
+def sin(input: TensorOnly):
     """Sine."""
     return elementwise_float(jnp.sin, input)
 
 
 @op(inplace=True)
-def cos(input: Array):
+def cos(input: TensorOnly):
     """Cosine."""
     return elementwise_float(jnp.cos, input)
 
 
 @op(inplace=True)
-def tan(input: Array):
+def tan(input: TensorOnly):
     """Tangent."""
     return elementwise_float(jnp.tan, input)
 
 
 @op("asin", "arcsin", inplace=True)
-def asin(input: Array):
+def asin(input: TensorOnly):
     """Arc sine."""
     return elementwise_float(jnp.arcsin, input)
 
 
 @op("acos", "arccos", inplace=True)
-def acos(input: Array):
+def acos(input: TensorOnly):
     """Arc cosine."""
     return elementwise_float(jnp.arccos, input)
 
 
 @op("atan", "arctan", inplace=True)
-def atan(input: Array):
+def atan(input: TensorOnly):
     """Arc tangent."""
     return elementwise_float(jnp.arctan, input)
 
 
 @op(inplace=True)
-def sinh(input: Array):
+def sinh(input: TensorOnly):
     """Hyperbolic sine."""
     return elementwise_float(jnp.sinh, input)
 
 
 @op(inplace=True)
-def cosh(input: Array):
+def cosh(input: TensorOnly):
     """Hyperbolic cosine."""
     return elementwise_float(jnp.cosh, input)
 
 
 @op("asinh", "arcsinh", inplace=True)
-def asinh(input: Array):
+def asinh(input: TensorOnly):
     """Inverse hyperbolic sine."""
     return elementwise_float(jnp.arcsinh, input)
 
 
 @op("acosh", "arccosh", inplace=True)
-def acosh(input: Array):
+def acosh(input: TensorOnly):
     """Inverse hyperbolic cosine."""
     return elementwise_float(jnp.arccosh, input)
 
 
 @op("atanh", "arctanh", inplace=True)
-def atanh(input: Array):
+def atanh(input: TensorOnly):
     """Inverse hyperbolic tangent."""
     return elementwise_float(jnp.arctanh, input)
 
@@ -999,7 +1001,7 @@ def _atan2_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @op("atan2", "arctan2", inplace=True)
-def atan2(input: Array, other: Array):
+def atan2(input: TensorOnly, other: TensorOnly):
     """The angle of the point (``other``, ``input``)."""
     return elementwise_float(lambda y, x: _atan2(*jnp.broadcast_arrays(y, x)), input, other)
 
@@ -1017,38 +1019,38 @@ def _hypot_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @op(inplace=True)
-def hypot(input: Array, other: Array):
+def hypot(input: TensorOnly, other: TensorOnly):
     """``sqrt(input**2 + other**2)``."""
     not_implemented("hypot_cpu", input, other, kinds="biu")
     return elementwise(lambda x, y: _hypot(*jnp.broadcast_arrays(x, y)), input, other)
 
 
 @op(inplace=True, where="torch method special")
-def sinc(input: Array):
+def sinc(input: TensorOnly):
     """``sin(pi x) / (pi x)``, 1 at 0."""
     return elementwise_float(jnp.sinc, input)
 
 
 @op(inplace=True, where="torch method F")
-def tanh(input: Array):
+def tanh(input: TensorOnly):
     """Hyperbolic tangent."""
     return elementwise_float(jnp.tanh, input)
 
 
 @op(inplace=True, where="torch method F")
-def sigmoid(input: Array):
+def sigmoid(input: TensorOnly):
     """``1 / (1 + exp(-input))``."""
     return elementwise_float(jax.nn.sigmoid, input)
 
 
 @op(inplace=True)
-def deg2rad(input: Array):
+def deg2rad(input: TensorOnly):
     """Degrees to radians."""
     return elementwise_float(lambda x: x * (math.pi / 180), input)
 
 
 @op(inplace=True)
-def rad2deg(input: Array):
+def rad2deg(input: TensorOnly):
     """Radians to degrees."""
     return elementwise_float(lambda x: x * (180 / math.pi), input)
 
@@ -1057,31 +1059,31 @@ def rad2deg(input: Array):
 
 
 @op(inplace=True, where="torch method special")
-def erf(input: Array):
+def erf(input: TensorOnly):
     """The error function."""
     return elementwise_float(lax.erf, input)
 
 
 @op(inplace=True, where="torch method special")
-def erfc(input: Array):
+def erfc(input: TensorOnly):
     """``1 - erf(input)``."""
     return elementwise_float(lax.erfc, input)
 
 
 @op(inplace=True, where="torch method special")
-def erfinv(input: Array):
+def erfinv(input: TensorOnly):
     """The inverse of `erf`."""
     return elementwise_float(lax.erf_inv, input)
 
 
 @op(inplace=True)
-def lgamma(input: Array):
+def lgamma(input: TensorOnly):
     """The logarithm of the absolute value of the gamma function."""
     return elementwise_float(lax.lgamma, input)
 
 
 @op(inplace=True, where="torch method special")
-def digamma(input: Array):
+def digamma(input: TensorOnly):
     """The derivative of `lgamma`."""
     return elementwise_float(_digamma, input)
 
@@ -1092,7 +1094,7 @@ def _digamma(x: jax.Array) -> jax.Array:
 
 
 @op(where="torch special")
-def polygamma(n: int, input: Array):
+def polygamma(n: int, input: TensorOnly):
     """The ``n``-th derivative of `digamma`."""
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
@@ -1100,7 +1102,7 @@ def polygamma(n: int, input: Array):
 
 
 @op(inplace=True)
-def mvlgamma(input: Array, p: int):
+def mvlgamma(input: TensorOnly, p: int):
     """The logarithm of the multivariate gamma function of dimension ``p``."""
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
@@ -1113,13 +1115,13 @@ def mvlgamma(input: Array, p: int):
 
 
 @op(inplace=True, where="torch method special")
-def i0(input: Array):
+def i0(input: TensorOnly):
     """The modified Bessel function of the first kind of order 0."""
     return elementwise_float(jsp.i0, input)
 
 
 @op(inplace=True, where="torch method special")
-def logit(input: Array, eps: float | None = None):
+def logit(input: TensorOnly, eps: float | None = None):
     """``log(x / (1 - x))``, with ``x`` brought into ``[eps, 1 - eps]`` first."""
 
     def formula(x: jax.Array) -> jax.Array:
@@ -1135,7 +1137,7 @@ def logit(input: Array, eps: float | None = None):
 
 
 @op()
-def angle(input: Array):
+def angle(input: TensorOnly):
     """The angle of a complex number; pi for negative real numbers."""
     if input.dtype.kind == "c":
         return jnp.angle(input)
@@ -1148,13 +1150,13 @@ def _real_angle(x: jax.Array) -> jax.Array:
 
 
 @op("conj_physical", "conj", "resolve_conj", inplace=True)
-def conj(input: Array):
+def conj(input: TensorOnly):
     """The complex conjugate."""
     return jnp.conj(input) if input.dtype.kind == "c" else input
 
 
 @op("resolve_neg")
-def resolve_neg(input: Array):
+def resolve_neg(input: TensorOnly):
     """``input`` itself: negation is never lazy here."""
     return input
 

@@ -14,7 +14,7 @@ from jax import lax
 
 from ..core import bind, dtypes
 from ..core.promotion import promote_types
-from ..core.registry import Array, Arrays, Scalar, composite, op
+from ..core.registry import Array, Arrays, Scalar, TensorOnly, composite, op
 from ..core.tensor import Tensor
 from ._common import (
     BOOL,
@@ -58,13 +58,13 @@ def _reduce(fn: Any, input: jax.Array, dim: Dims, keepdim: bool, out: np.dtype[A
 
 
 @op(node=_node("Sum"))
-def sum(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
+def sum(input: TensorOnly, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
     """The sum over ``dim`` (all dimensions by default)."""
     return _reduce(jnp.sum, input, dim, keepdim, _sum_dtype(input, dtype))
 
 
 @op()
-def nansum(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
+def nansum(input: TensorOnly, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
     """The sum, with nan counted as 0."""
     filled = jnp.where(input != input, 0, input).astype(input.dtype)
     return _reduce(jnp.sum, filled, dim, keepdim, _sum_dtype(input, dtype))
@@ -82,7 +82,7 @@ def _mean_dtype(input: jax.Array, dtype: dtypes.dtype | None) -> np.dtype[Any]:
 
 
 @op(node=_node("Mean"))
-def mean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
+def mean(input: TensorOnly, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
     """The mean over ``dim`` (all dimensions by default)."""
     out = _mean_dtype(input, dtype)
     total = _reduce(jnp.sum, input, dim, keepdim, wide(out))
@@ -95,7 +95,7 @@ def _count(input: jax.Array, dim: Dims) -> int:
 
 
 @op()
-def nanmean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
+def nanmean(input: TensorOnly, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
     """The mean of the values that are not nan."""
     if not is_inexact(input.dtype):
         raise RuntimeError(
@@ -109,13 +109,15 @@ def nanmean(input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dty
 
 
 @op(node=_node("Prod"))
-def prod(input: Array, dim: int | None = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
+def prod(
+    input: TensorOnly, dim: int | None = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None
+):
     """The product over ``dim`` (all dimensions by default)."""
     return _reduce(jnp.prod, input, dim, keepdim, _sum_dtype(input, dtype))
 
 
 @op(differentiable=False)
-def count_nonzero(input: Array, dim: Dims = None):
+def count_nonzero(input: TensorOnly, dim: Dims = None):
     """How many values are not 0."""
     return jnp.sum(input != 0, axis=wrap_dims(dim, input.ndim), dtype=INT64)
 
@@ -166,7 +168,7 @@ def _real_of(np_dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 @op()
 def var(
-    input: Array,
+    input: TensorOnly,
     dim: Dims = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
@@ -180,7 +182,7 @@ def var(
 
 @op()
 def std(
-    input: Array,
+    input: TensorOnly,
     dim: Dims = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
@@ -195,7 +197,7 @@ def std(
 
 @op(where="torch")
 def var_mean(
-    input: Array,
+    input: TensorOnly,
     dim: Dims = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
@@ -210,7 +212,7 @@ def var_mean(
 
 @op(where="torch")
 def std_mean(
-    input: Array,
+    input: TensorOnly,
     dim: Dims = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
@@ -238,14 +240,14 @@ def _check_not_empty(name: str, input: jax.Array, dim: Dims, error: type[Excepti
 
 
 @op("_max", where="", node="MaxBackward1")
-def max_all(input: Array):
+def max_all(input: TensorOnly):
     """The largest value; ties share the gradient."""
     _check_not_empty("max", input, None)
     return jnp.max(input)
 
 
 @op("_min", where="", node="MinBackward1")
-def min_all(input: Array):
+def min_all(input: TensorOnly):
     """The smallest value; ties share the gradient."""
     _check_not_empty("min", input, None)
     return jnp.min(input)
@@ -269,13 +271,13 @@ def take_along(input: jax.Array, index: jax.Array, dim: int) -> jax.Array:
 
 
 @op("_max_dim", where="", node="MaxBackward0", return_type="max", returns=("values", "indices"))
-def max_dim(input: Array, dim: int, keepdim: bool = False):
+def max_dim(input: TensorOnly, dim: int, keepdim: bool = False):
     """The largest values along ``dim`` and where they are."""
     return _pick("max", lax.argmax, input, dim, keepdim)
 
 
 @op("_min_dim", where="", node="MinBackward0", return_type="min", returns=("values", "indices"))
-def min_dim(input: Array, dim: int, keepdim: bool = False):
+def min_dim(input: TensorOnly, dim: int, keepdim: bool = False):
     """The smallest values along ``dim`` and where they are."""
     return _pick("min", lax.argmin, input, dim, keepdim)
 
@@ -306,21 +308,21 @@ _extremum("min", "minimum")
 
 
 @op()
-def amax(input: Array, dim: Dims = (), keepdim: bool = False):
+def amax(input: TensorOnly, dim: Dims = (), keepdim: bool = False):
     """The largest values over ``dim``; ties share the gradient."""
     _check_not_empty("amax", input, dim)
     return jnp.max(input, axis=wrap_dims(dim, input.ndim), keepdims=keepdim)
 
 
 @op()
-def amin(input: Array, dim: Dims = (), keepdim: bool = False):
+def amin(input: TensorOnly, dim: Dims = (), keepdim: bool = False):
     """The smallest values over ``dim``; ties share the gradient."""
     _check_not_empty("amin", input, dim)
     return jnp.min(input, axis=wrap_dims(dim, input.ndim), keepdims=keepdim)
 
 
 @op(returns=("min", "max"))
-def aminmax(input: Array, *, dim: int | None = None, keepdim: bool = False):
+def aminmax(input: TensorOnly, *, dim: int | None = None, keepdim: bool = False):
     """The smallest and the largest values."""
     if dim is None and input.size == 0:
         raise RuntimeError(
@@ -341,14 +343,14 @@ def _arg(fn: Any, input: jax.Array, dim: int | None, keepdim: bool) -> jax.Array
 
 
 @op(differentiable=False)
-def argmax(input: Array, dim: int | None = None, keepdim: bool = False):
+def argmax(input: TensorOnly, dim: int | None = None, keepdim: bool = False):
     """Where the largest value is, the first one at ties."""
     _check_arg("argmax", input, dim)
     return _arg(lax.argmax, input, dim, keepdim).astype(INT64)
 
 
 @op(differentiable=False)
-def argmin(input: Array, dim: int | None = None, keepdim: bool = False):
+def argmin(input: TensorOnly, dim: int | None = None, keepdim: bool = False):
     """Where the smallest value is, the first one at ties."""
     _check_arg("argmin", input, dim)
     return _arg(lax.argmin, input, dim, keepdim).astype(INT64)
@@ -361,14 +363,14 @@ def _check_arg(name: str, input: jax.Array, dim: int | None) -> None:
 
 
 @op("all", differentiable=False)
-def all_(input: Array, dim: Dims = None, keepdim: bool = False):
+def all_(input: TensorOnly, dim: Dims = None, keepdim: bool = False):
     """Whether all values are nonzero."""
     out = jnp.all(input != 0, axis=wrap_dims(dim, input.ndim), keepdims=keepdim)
     return out.astype(input.dtype) if input.dtype == np.uint8 else out
 
 
 @op("any", differentiable=False)
-def any_(input: Array, dim: Dims = None, keepdim: bool = False):
+def any_(input: TensorOnly, dim: Dims = None, keepdim: bool = False):
     """Whether any value is nonzero."""
     out = jnp.any(input != 0, axis=wrap_dims(dim, input.ndim), keepdims=keepdim)
     return out.astype(input.dtype) if input.dtype == np.uint8 else out
@@ -428,19 +430,19 @@ def _median_dim(
 
 
 @op("_median", where="", node="MedianBackward0")
-def median_all(input: Array):
+def median_all(input: TensorOnly):
     """The lower median of all values, nan if there is one."""
     return _median_all(input, False)
 
 
 @op("_median_dim", where="", node="MedianBackward1", return_type="median", returns=("values", "indices"))
-def median_dim(input: Array, dim: int, keepdim: bool = False):
+def median_dim(input: TensorOnly, dim: int, keepdim: bool = False):
     """The lower medians along ``dim`` and where they are."""
     return _median_dim("median", input, dim, keepdim, False)
 
 
 @op("_nanmedian", where="", node="NanmedianBackward0")
-def nanmedian_all(input: Array):
+def nanmedian_all(input: TensorOnly):
     """The lower median of the values that are not nan."""
     return _median_all(input, True)
 
@@ -452,7 +454,7 @@ def nanmedian_all(input: Array):
     return_type="nanmedian",
     returns=("values", "indices"),
 )
-def nanmedian_dim(input: Array, dim: int, keepdim: bool = False):
+def nanmedian_dim(input: TensorOnly, dim: int, keepdim: bool = False):
     """The lower medians along ``dim`` of the values that are not nan, and where they are."""
     return _median_dim("nanmedian", input, dim, keepdim, True)
 
@@ -474,7 +476,7 @@ _median("nanmedian", "`median` of the values that are not nan.")
 
 
 @op(returns=("values", "indices"))
-def mode(input: Array, dim: int = -1, keepdim: bool = False):
+def mode(input: TensorOnly, dim: int = -1, keepdim: bool = False):
     """The most frequent values (the smallest of several) and the last place of each."""
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
@@ -556,7 +558,12 @@ def _check_q(input: Any, q: Any, **_: Any) -> None:
 
 @op(check=lambda input, q, *_, **__: _check_q(input, q))
 def quantile(
-    input: Array, q: Array, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+    input: TensorOnly,
+    q: Array,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
 ):
     """The values below which a part ``q`` of all values lies."""
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
@@ -564,7 +571,12 @@ def quantile(
 
 @op(check=lambda input, q, *_, **__: _check_q(input, q))
 def nanquantile(
-    input: Array, q: Array, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+    input: TensorOnly,
+    q: Array,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
 ):
     """`quantile` of the values that are not nan."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
@@ -596,7 +608,12 @@ def vector_norm_of(x: jax.Array, p: float, dims: tuple[int, ...], keepdim: bool)
 
 @op("vector_norm", where="linalg", node="LinalgVectorNormBackward0")
 def vector_norm(
-    x: Array, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None
+    x: TensorOnly,
+    ord: float = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtypes.dtype | None = None,
 ):
     """The vector norm of order ``ord`` over ``dim``."""
     if not is_inexact(x.dtype):
@@ -631,7 +648,7 @@ def _check_empty_norm(x: jax.Array, ord: float, dim: Dims) -> None:
 
 
 @op()
-def dist(input: Array, other: Array, p: float = 2):
+def dist(input: TensorOnly, other: TensorOnly, p: float = 2):
     """The p-norm of ``input - other``."""
     check_broadcast(input, other)
     difference = elementwise(lambda a, b: a - b, input, other)
@@ -639,7 +656,7 @@ def dist(input: Array, other: Array, p: float = 2):
 
 
 @op(inplace=True)
-def renorm(input: Array, p: float, dim: int, maxnorm: float):
+def renorm(input: TensorOnly, p: float, dim: int, maxnorm: float):
     """Every slice along ``dim`` shrunk to a p-norm of at most ``maxnorm``."""
     if input.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
@@ -649,7 +666,7 @@ def renorm(input: Array, p: float, dim: int, maxnorm: float):
 
 
 @op(where="torch method special")
-def logsumexp(input: Array, dim: Dims, keepdim: bool = False):
+def logsumexp(input: TensorOnly, dim: Dims, keepdim: bool = False):
     """``log(sum(exp(input)))`` without overflow."""
     out = float_dtype(input)
     x = input.astype(wide(out))
@@ -671,19 +688,19 @@ def _scan(fn: Any, input: jax.Array, dim: int, out: np.dtype[Any]) -> jax.Array:
 
 
 @op(inplace=True)
-def cumsum(input: Array, dim: int, *, dtype: dtypes.dtype | None = None):
+def cumsum(input: TensorOnly, dim: int, *, dtype: dtypes.dtype | None = None):
     """Running sums along ``dim``."""
     return _scan(lax.cumsum, input, dim, _sum_dtype(input, dtype))
 
 
 @op(inplace=True)
-def cumprod(input: Array, dim: int, *, dtype: dtypes.dtype | None = None):
+def cumprod(input: TensorOnly, dim: int, *, dtype: dtypes.dtype | None = None):
     """Running products along ``dim``."""
     return _scan(lax.cumprod, input, dim, _sum_dtype(input, dtype))
 
 
 @op()
-def logcumsumexp(input: Array, dim: int):
+def logcumsumexp(input: TensorOnly, dim: int):
     """``log(cumsum(exp(input)))`` without overflow."""
     return _scan(lax.cumlogsumexp, input, dim, input.dtype)
 
@@ -704,19 +721,21 @@ def _running(better: Any, input: jax.Array, dim: int) -> tuple[jax.Array, jax.Ar
 
 
 @op(returns=("values", "indices"))
-def cummax(input: Array, dim: int):
+def cummax(input: TensorOnly, dim: int):
     """Running maxima along ``dim`` and where they are."""
     return _running(jnp.greater_equal, input, dim)
 
 
 @op(returns=("values", "indices"))
-def cummin(input: Array, dim: int):
+def cummin(input: TensorOnly, dim: int):
     """Running minima along ``dim`` and where they are."""
     return _running(jnp.less_equal, input, dim)
 
 
 @op(node="SubBackward0")
-def diff(input: Array, n: int = 1, dim: int = -1, prepend: Array | None = None, append: Array | None = None):
+def diff(
+    input: TensorOnly, n: int = 1, dim: int = -1, prepend: Array | None = None, append: Array | None = None
+):
     """The ``n``-th differences of neighbours along ``dim``."""
     if input.ndim == 0:
         raise RuntimeError("diff expects input to be at least one-dimensional")
@@ -730,13 +749,13 @@ def diff(input: Array, n: int = 1, dim: int = -1, prepend: Array | None = None, 
 
 
 @op("trapezoid", "trapz", where="torch", node="MulBackward1")
-def trapezoid(y: Array, x: Array | None = None, *, dx: Scalar = 1, dim: int = -1):
+def trapezoid(y: TensorOnly, x: TensorOnly | None = None, *, dx: Scalar = 1, dim: int = -1):
     """The integral along ``dim`` by the trapezoidal rule."""
     return sum(_trapezoids(y, x, dx, dim), dim)
 
 
 @op(where="torch", node="CumsumBackward0")
-def cumulative_trapezoid(y: Array, x: Array | None = None, *, dx: Scalar = 1, dim: int = -1):
+def cumulative_trapezoid(y: TensorOnly, x: TensorOnly | None = None, *, dx: Scalar = 1, dim: int = -1):
     """The running integral along ``dim`` by the trapezoidal rule."""
     return cumsum(_trapezoids(y, x, dx, dim), dim)
 
@@ -758,7 +777,7 @@ def _floats(x: jax.Array, other: Any) -> tuple[Any, Any]:
 
 
 @op("_gradient", where="", node="AddBackward0")
-def _gradient(input: Array, spacing: Arrays, dim: tuple[int, ...], edge_order: int):
+def _gradient(input: TensorOnly, spacing: Arrays, dim: tuple[int, ...], edge_order: int):
     """Central differences along each of ``dim``, at coordinates or in steps; one-sided at the edges."""
     return tuple(
         _central(input, h, wrap_dim(d, input.ndim), edge_order) for h, d in zip(spacing, dim, strict=True)

@@ -17,7 +17,7 @@ from jax import lax
 
 from ..core import bind, dtypes
 from ..core.promotion import cast, promote
-from ..core.registry import Array, Arrays, Scalar, composite, op
+from ..core.registry import Scalar, TensorOnly, TensorsOnly, composite, op
 from ..core.tensor import Tensor
 from ._common import (
     INT64,
@@ -89,14 +89,21 @@ def _sizes(size: Sequence[Any]) -> tuple[int, ...]:
     return tuple(s if s.__class__ is int else operator.index(s) for s in size)
 
 
+def _given(name: str, key: str, size: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
+    """The sizes of a method that takes them one by one, as one sequence, or by keyword."""
+    if not size and key not in kwargs:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "{key}"')
+    return _sizes(size or (kwargs[key],))
+
+
 @op("_view", where="", view=True, node="ViewBackward0")
-def _view(input: Array, size: tuple[int, ...]):
+def _view(input: TensorOnly, size: tuple[int, ...]):
     """The same elements in another shape."""
     return input.reshape(size)
 
 
 @op("_view_dtype", where="", view=True, differentiable=False)
-def _view_dtype(input: Array, dtype: dtypes.dtype):
+def _view_dtype(input: TensorOnly, dtype: dtypes.dtype):
     """The same bytes as another type."""
     old, new = input.dtype.itemsize, dtype.itemsize
     if old == new:
@@ -118,7 +125,7 @@ def _view_dtype(input: Array, dtype: dtypes.dtype):
 
 
 @op("_reshape_copy", where="", node="UnsafeViewBackward0")
-def _reshape_copy(input: Array, size: tuple[int, ...]):
+def _reshape_copy(input: TensorOnly, size: tuple[int, ...]):
     """A copy in another shape."""
     return input.reshape(size)
 
@@ -128,7 +135,7 @@ def view(self: Tensor, *size: Any, **kwargs: Any) -> Tensor:
     """The same elements in another shape, sharing the Storage; or the same bytes as another ``dtype``."""
     if "dtype" in kwargs or (len(size) == 1 and isinstance(size[0], dtypes.dtype)):
         return bind.function("_view_dtype")(self, kwargs["dtype"] if kwargs else size[0])
-    new = infer_size(_sizes(size or (kwargs["size"],)), self.numel())
+    new = infer_size(_given("view", "size", size, kwargs), self.numel())
     if self._view is not None and not can_view(self.shape, self._strides(), new):
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
@@ -153,7 +160,7 @@ def reshape(input: Tensor, shape: Sequence[int]) -> Tensor:
 @composite("reshape", where="method")
 def _reshape_method(self: Tensor, *shape: Any, **kwargs: Any) -> Tensor:
     """The same elements in another shape: a view where PyTorch's layout allows it, else a copy."""
-    return _reshape(self, _sizes(shape or (kwargs["shape"],)))
+    return _reshape(self, _given("reshape", "shape", shape, kwargs))
 
 
 @composite(where="method")
@@ -219,14 +226,14 @@ def _squeeze_node(static: dict[str, Any]) -> str:
 
 
 @op(view=True, node=_squeeze_node)
-def squeeze(input: Array, dim: int | tuple[int, ...] | None = None):
+def squeeze(input: TensorOnly, dim: int | tuple[int, ...] | None = None):
     """Without the dimensions of size 1, or those of them that are in ``dim``."""
     dims = range(input.ndim) if dim is None else () if dim == () else wrap_dims(dim, input.ndim)
     return lax.squeeze(input, [d for d in dims if input.shape[d] == 1])
 
 
 @op(view=True)
-def unsqueeze(input: Array, dim: int):
+def unsqueeze(input: TensorOnly, dim: int):
     """With a new dimension of size 1 before ``dim``."""
     return jnp.expand_dims(input, wrap_dim(dim, input.ndim + 1))
 
@@ -235,14 +242,14 @@ def unsqueeze(input: Array, dim: int):
 
 
 @op("transpose", "swapaxes", "swapdims", view=True)
-def transpose(input: Array, dim0: int, dim1: int):
+def transpose(input: TensorOnly, dim0: int, dim1: int):
     """Two dimensions exchanged."""
     a, b = wrap_dim(dim0, input.ndim), wrap_dim(dim1, input.ndim)
     return jnp.swapaxes(input, a, b) if input.ndim else input
 
 
 @op(view=True)
-def t(input: Array):
+def t(input: TensorOnly):
     """A matrix transposed; vectors and 0-dim tensors as they are."""
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
@@ -250,7 +257,7 @@ def t(input: Array):
 
 
 @op(view=True, varargs="dims")
-def permute(input: Array, dims: tuple[int, ...]):
+def permute(input: TensorOnly, dims: tuple[int, ...]):
     """The dimensions in another order."""
     if len(dims) != input.ndim:
         raise RuntimeError(
@@ -272,7 +279,7 @@ def _moved(dim: int | tuple[int, ...], ndim: int, name: str) -> tuple[int, ...]:
 
 
 @op("movedim", "moveaxis", view=True, node="PermuteBackward0")
-def movedim(input: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...]):
+def movedim(input: TensorOnly, source: int | tuple[int, ...], destination: int | tuple[int, ...]):
     """Dimensions moved to other places, the others kept in order."""
     listed = [[x] if isinstance(x, int) else list(x) for x in (source, destination)]
     if len(listed[0]) != len(listed[1]):
@@ -348,7 +355,7 @@ for _name in ("t", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze"):
 
 
 @op(view=True, where="method", varargs="size")
-def expand(input: Array, size: tuple[int, ...], *, implicit: bool = False):
+def expand(input: TensorOnly, size: tuple[int, ...], *, implicit: bool = False):
     """Dimensions of size 1 repeated without a copy; -1 keeps a size."""
     offset = len(size) - input.ndim
     if offset < 0:
@@ -425,20 +432,20 @@ def _check_narrow(input: Any, dim: int, start: Any, length: int) -> None:
 
 
 @op(view=True, node="SliceBackward0", check=_check_narrow)
-def narrow(input: Array, dim: int, start: Scalar, length: int):
+def narrow(input: TensorOnly, dim: int, start: Scalar, length: int):
     """``length`` elements along ``dim`` from ``start`` on."""
     _check_narrow(input, dim, start, length)
     return _slice(input, wrap_dim(dim, input.ndim), start, length)
 
 
 @op("_split_part", where="", view=True, node="SplitBackward0")
-def _split_part(input: Array, dim: int, start: Scalar, length: int):
+def _split_part(input: TensorOnly, dim: int, start: Scalar, length: int):
     """One of the parts of `split`."""
     return _slice(input, dim, start, length)
 
 
 @op("_split_sizes_part", where="", view=True, node="SplitWithSizesBackward0")
-def _split_sizes_part(input: Array, dim: int, start: Scalar, length: int):
+def _split_sizes_part(input: TensorOnly, dim: int, start: Scalar, length: int):
     """One of the parts of `split_with_sizes`."""
     return _slice(input, dim, start, length)
 
@@ -455,7 +462,7 @@ def _check_select(input: Any, dim: int, index: Any) -> None:
 
 
 @op(view=True, check=_check_select)
-def select(input: Array, dim: int, index: Scalar):
+def select(input: TensorOnly, dim: int, index: Scalar):
     """One slice along ``dim``, without that dimension."""
     _check_select(input, dim, index)
     axis = wrap_dim(dim, input.ndim)
@@ -463,7 +470,7 @@ def select(input: Array, dim: int, index: Scalar):
 
 
 @op("_unbind_part", where="", view=True, node="UnbindBackward0")
-def _unbind_part(input: Array, dim: int, index: Scalar):
+def _unbind_part(input: TensorOnly, dim: int, index: Scalar):
     """One of the slices of `unbind`."""
     return lax.squeeze(_slice(input, dim, index, 1), [dim])
 
@@ -594,7 +601,7 @@ for _name, _needed, _axis in (("vsplit", 2, 0), ("hsplit", 1, 1), ("dsplit", 3, 
 
 
 @op(view=True)
-def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1):
+def diagonal(input: TensorOnly, offset: int = 0, dim1: int = 0, dim2: int = 1):
     """A diagonal of the matrices in two dimensions, as the last dimension."""
     a, b = wrap_dim(dim1, input.ndim), wrap_dim(dim2, input.ndim)
     if a == b:
@@ -610,7 +617,7 @@ def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1):
 
 
 @op(view=True, where="method")
-def unfold(input: Array, dimension: int, size: int, step: int):
+def unfold(input: TensorOnly, dimension: int, size: int, step: int):
     """Windows of ``size`` elements, ``step`` apart, along a dimension; the window is the last dimension."""
     axis = wrap_dim(dimension, input.ndim)
     x = at_least_1d(input)
@@ -631,7 +638,7 @@ def unfold(input: Array, dimension: int, size: int, step: int):
 
 
 @op("_as_strided", where="", view=True, node="AsStridedBackward0")
-def _as_strided(input: Array, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int = 0):
+def _as_strided(input: TensorOnly, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int = 0):
     """The elements that these strides reach in a contiguous array."""
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
@@ -668,13 +675,13 @@ def as_strided(
 
 
 @op("real", where="torch", view=True)
-def real(input: Array):
+def real(input: TensorOnly):
     """The real part; real tensors as they are."""
     return jnp.real(input) if input.dtype.kind == "c" else input
 
 
 @op("imag", where="torch", view=True)
-def imag(input: Array):
+def imag(input: TensorOnly):
     """The imaginary part."""
     if input.dtype.kind != "c":
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
@@ -686,7 +693,7 @@ Tensor.imag = property(lambda self: bind.function("imag")(self))  # type: ignore
 
 
 @op(where="torch", view=True)
-def view_as_real(input: Array):
+def view_as_real(input: TensorOnly):
     """Complex numbers as pairs in a last dimension of size 2."""
     if input.dtype.kind != "c":
         raise RuntimeError("view_as_real is only supported for complex tensors")
@@ -694,7 +701,7 @@ def view_as_real(input: Array):
 
 
 @op(where="torch", view=True)
-def view_as_complex(input: Array):
+def view_as_complex(input: TensorOnly):
     """Pairs in the last dimension as complex numbers."""
     if input.ndim == 0:
         raise RuntimeError("Input tensor must have one or more dimensions")
@@ -711,7 +718,7 @@ def _legacy_empty(x: jax.Array) -> bool:
 
 
 @op("cat", "concat", "concatenate", where="torch")
-def cat(tensors: Arrays, dim: int = 0):
+def cat(tensors: TensorsOnly, dim: int = 0):
     """Tensors one after another along ``dim``."""
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
@@ -738,7 +745,7 @@ def cat(tensors: Arrays, dim: int = 0):
 
 
 @op(where="torch")
-def stack(tensors: Arrays, dim: int = 0):
+def stack(tensors: TensorsOnly, dim: int = 0):
     """Tensors of one shape along a new dimension."""
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
@@ -753,32 +760,32 @@ def stack(tensors: Arrays, dim: int = 0):
 
 
 @op(where="torch", node="CatBackward0")
-def hstack(tensors: Arrays):
+def hstack(tensors: TensorsOnly):
     """Tensors side by side: along dimension 1, or 0 for vectors."""
     arrays = [at_least_1d(x) for x in tensors]
     return cat(arrays, 0 if arrays and arrays[0].ndim == 1 else 1)
 
 
 @op("vstack", "row_stack", where="torch", node="CatBackward0")
-def vstack(tensors: Arrays):
+def vstack(tensors: TensorsOnly):
     """Tensors one below the other: along dimension 0, vectors as rows."""
     return cat([jnp.atleast_2d(x) for x in tensors], 0)
 
 
 @op(where="torch", node="CatBackward0")
-def dstack(tensors: Arrays):
+def dstack(tensors: TensorsOnly):
     """Tensors one behind the other: along dimension 2."""
     return cat([jnp.atleast_3d(x) for x in tensors], 2)
 
 
 @op(where="torch", node="CatBackward0")
-def column_stack(tensors: Arrays):
+def column_stack(tensors: TensorsOnly):
     """Tensors side by side, vectors as columns."""
     return cat([x.reshape(x.size, 1) if x.ndim <= 1 else x for x in tensors], 1)
 
 
 @op(where="torch", varargs="tensors")
-def block_diag(tensors: Arrays):
+def block_diag(tensors: TensorsOnly):
     """A matrix with these matrices along its diagonal."""
     arrays = [jnp.atleast_2d(x) for x in promote(*tensors)]
     for i, x in enumerate(arrays):
@@ -798,13 +805,13 @@ def block_diag(tensors: Arrays):
 
 
 @op(varargs="dims")
-def flip(input: Array, dims: tuple[int, ...]):
+def flip(input: TensorOnly, dims: tuple[int, ...]):
     """The order reversed along ``dims``."""
     return jnp.flip(input, wrap_dims(dims, input.ndim)) if dims != () else input
 
 
 @op(node="FlipBackward0")
-def fliplr(input: Array):
+def fliplr(input: TensorOnly):
     """The columns in reverse order."""
     if input.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
@@ -812,7 +819,7 @@ def fliplr(input: Array):
 
 
 @op(node="FlipBackward0")
-def flipud(input: Array):
+def flipud(input: TensorOnly):
     """The rows in reverse order."""
     if input.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
@@ -820,7 +827,7 @@ def flipud(input: Array):
 
 
 @op()
-def roll(input: Array, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None):
+def roll(input: TensorOnly, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None):
     """Elements shifted along ``dims``, those that fall off coming in at the other end."""
     amounts = (shifts,) if isinstance(shifts, int) else shifts
     axes = () if dims is None else (dims,) if isinstance(dims, int) else dims
@@ -834,7 +841,7 @@ def roll(input: Array, shifts: int | tuple[int, ...], dims: int | tuple[int, ...
 
 
 @op()
-def rot90(input: Array, k: int = 1, dims: tuple[int, ...] = (0, 1)):
+def rot90(input: TensorOnly, k: int = 1, dims: tuple[int, ...] = (0, 1)):
     """Rotated ``k`` times by 90 degrees in the plane of two dimensions."""
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
@@ -860,26 +867,26 @@ def _repeat(input: jax.Array, repeats: tuple[int, ...]) -> jax.Array:
 
 
 @op(where="method", varargs="repeats")
-def repeat(input: Array, repeats: tuple[int, ...]):
+def repeat(input: TensorOnly, repeats: tuple[int, ...]):
     """The tensor repeated along its dimensions, copied."""
     return _repeat(input, repeats)
 
 
 @op(node="RepeatBackward0", varargs="dims")
-def tile(input: Array, dims: tuple[int, ...]):
+def tile(input: TensorOnly, dims: tuple[int, ...]):
     """`repeat` that leaves the leading dimensions alone when ``dims`` is short."""
     return _repeat(input, (1,) * (input.ndim - len(dims)) + tuple(dims))
 
 
 @op("_repeat_each", where="", node="ViewBackward0")
-def _repeat_each(input: Array, repeats: int, dim: int | None = None):
+def _repeat_each(input: TensorOnly, repeats: int, dim: int | None = None):
     """Every element repeated the same number of times."""
     x = input.reshape(-1) if dim is None else at_least_1d(input)
     return jnp.repeat(x, repeats, axis=0 if dim is None else wrap_dim(dim, input.ndim))
 
 
 @op("_repeat_by", where="", node="IndexSelectBackward0")
-def _repeat_by(input: Array, repeats: Array, dim: int | None, total: int):
+def _repeat_by(input: TensorOnly, repeats: TensorOnly, dim: int | None, total: int):
     """Every element repeated as often as ``repeats`` says, ``total`` in all."""
     x = input.reshape(-1) if dim is None else at_least_1d(input)
     axis = 0 if dim is None else wrap_dim(dim, input.ndim)
@@ -887,7 +894,7 @@ def _repeat_by(input: Array, repeats: Array, dim: int | None, total: int):
 
 
 @op("_repeat_indices", where="", differentiable=False)
-def _repeat_indices(repeats: Array, total: int):
+def _repeat_indices(repeats: TensorOnly, total: int):
     """The position of every count, repeated that many times."""
     return jnp.repeat(jnp.arange(repeats.shape[0]), repeats, total_repeat_length=total).astype(INT64)
 
@@ -973,7 +980,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
 
 @op("_rows", where="", node="StackBackward0")
-def _rows(input: Array, index: tuple[tuple[int, ...], ...]):
+def _rows(input: TensorOnly, index: tuple[tuple[int, ...], ...]):
     """The elements at fixed positions."""
     return input[np.asarray(index)]
 
@@ -1007,19 +1014,19 @@ def _triangle(name: str, input: jax.Array, keep: Any) -> jax.Array:
 
 
 @op(inplace=True)
-def tril(input: Array, diagonal: int = 0):
+def tril(input: TensorOnly, diagonal: int = 0):
     """The lower triangle, zeros above."""
     return _triangle("tril", input, lambda offset: offset <= diagonal)
 
 
 @op(inplace=True)
-def triu(input: Array, diagonal: int = 0):
+def triu(input: TensorOnly, diagonal: int = 0):
     """The upper triangle, zeros below."""
     return _triangle("triu", input, lambda offset: offset >= diagonal)
 
 
 @op()
-def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1):
+def diag_embed(input: TensorOnly, offset: int = 0, dim1: int = -2, dim2: int = -1):
     """Matrices with the last dimension on a diagonal."""
     ndim = input.ndim + 1
     a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
@@ -1034,7 +1041,7 @@ def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1):
 
 
 @op(node="DiagonalBackward0_copy")
-def diag(input: Array, diagonal: int = 0):
+def diag(input: TensorOnly, diagonal: int = 0):
     """A matrix with the vector on a diagonal, or a copy of a matrix's diagonal."""
     if input.ndim == 1:
         return diag_embed(input, diagonal)
@@ -1044,7 +1051,7 @@ def diag(input: Array, diagonal: int = 0):
 
 
 @op(node="DiagEmbedBackward0")
-def diagflat(input: Array, offset: int = 0):
+def diagflat(input: TensorOnly, offset: int = 0):
     """A matrix with all elements on a diagonal."""
     return diag_embed(input.reshape(-1), offset)
 
@@ -1061,7 +1068,7 @@ def _check_part(src: jax.Array, shape: Sequence[int]) -> None:
 
 
 @op()
-def select_scatter(input: Array, src: Array, dim: int, index: int):
+def select_scatter(input: TensorOnly, src: TensorOnly, dim: int, index: int):
     """A copy with ``src`` in the place of one slice."""
     axis = wrap_dim(dim, input.ndim)
     _check_select(input, dim, index)
@@ -1072,7 +1079,12 @@ def select_scatter(input: Array, src: Array, dim: int, index: int):
 
 @op()
 def slice_scatter(
-    input: Array, src: Array, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+    input: TensorOnly,
+    src: TensorOnly,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
 ):
     """A copy with ``src`` in the place of ``input[start:end:step]`` along ``dim``."""
     axis = wrap_dim(dim, input.ndim)
@@ -1083,7 +1095,7 @@ def slice_scatter(
 
 
 @op()
-def diagonal_scatter(input: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1):
+def diagonal_scatter(input: TensorOnly, src: TensorOnly, offset: int = 0, dim1: int = 0, dim2: int = 1):
     """A copy with ``src`` on a diagonal."""
     take = functools.partial(diagonal, offset=offset, dim1=dim1, dim2=dim2)
     _check_part(src, jax.eval_shape(take, input).shape)
@@ -1096,8 +1108,8 @@ def diagonal_scatter(input: Array, src: Array, offset: int = 0, dim1: int = 0, d
 
 @op("as_strided_scatter")
 def as_strided_scatter(
-    input: Array,
-    src: Array,
+    input: TensorOnly,
+    src: TensorOnly,
     size: tuple[int, ...],
     stride: tuple[int, ...],
     storage_offset: int | None = None,
@@ -1121,7 +1133,7 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 
 @op("_unravel_index", where="", differentiable=False)
-def _unravel_index(indices: Array, shape: tuple[int, ...]):
+def _unravel_index(indices: TensorOnly, shape: tuple[int, ...]):
     """The coordinates of flat positions."""
     return tuple(i.astype(INT64) for i in jnp.unravel_index(indices, shape))
 
@@ -1133,7 +1145,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
 
 
 @op("_vander", where="", node="CatBackward0")
-def _vander(x: Array, columns: int, increasing: bool):
+def _vander(x: TensorOnly, columns: int, increasing: bool):
     """Powers of a vector as columns."""
     exponents = jnp.arange(columns, dtype=x.dtype)
     powers = jnp.where(exponents == 0, jnp.ones((), x.dtype), x[..., None] ** exponents)

@@ -11,7 +11,7 @@ from jax import lax
 
 from ..core import bind, dtypes
 from ..core.promotion import promote
-from ..core.registry import Array, composite, op
+from ..core.registry import Array, TensorOnly, composite, op
 from ..core.tensor import Tensor
 from ._common import INT64, at_least_1d, is_inexact, not_implemented, stable_order, type_name, wrap_dim
 from .reduction import take_along
@@ -28,7 +28,7 @@ def _picked(input: jax.Array, x: jax.Array, index: jax.Array, axis: int) -> tupl
 
 
 @op(returns=("values", "indices"))
-def sort(input: Array, dim: int = -1, descending: bool = False, stable: bool = False):
+def sort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: bool = False):
     """Sorted values along ``dim`` and where they were. Always stable."""
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
@@ -36,20 +36,20 @@ def sort(input: Array, dim: int = -1, descending: bool = False, stable: bool = F
 
 
 @op(differentiable=False)
-def argsort(input: Array, dim: int = -1, descending: bool = False, stable: bool = False):
+def argsort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: bool = False):
     """The order that sorts along ``dim``. Always stable."""
     axis = wrap_dim(dim, input.ndim)
     return stable_order(at_least_1d(input), axis, descending).astype(INT64).reshape(input.shape)
 
 
 @op(node="SortBackward0")
-def msort(input: Array):
+def msort(input: TensorOnly):
     """Sorted values along the first dimension."""
     return sort(input, 0)[0]
 
 
 @op(returns=("values", "indices"))
-def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
+def topk(input: TensorOnly, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
     """The ``k`` largest (or smallest) values along ``dim`` and where they are."""
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
@@ -71,7 +71,7 @@ def _nan_last(x: jax.Array) -> jax.Array:
 
 
 @op(returns=("values", "indices"))
-def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False):
+def kthvalue(input: TensorOnly, k: int, dim: int = -1, keepdim: bool = False):
     """The ``k``-th smallest value along ``dim`` and where it is."""
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
@@ -110,7 +110,7 @@ def _side(right: bool, side: str | None, name: str) -> str:
 
 @op(differentiable=False)
 def searchsorted(
-    sorted_sequence: Array,
+    sorted_sequence: TensorOnly,
     input: Array,
     *,
     out_int32: bool = False,
@@ -134,7 +134,7 @@ def searchsorted(
 
 
 @op(differentiable=False)
-def bucketize(input: Array, boundaries: Array, *, out_int32: bool = False, right: bool = False):
+def bucketize(input: Array, boundaries: TensorOnly, *, out_int32: bool = False, right: bool = False):
     """The bucket of every value between sorted boundaries."""
     if boundaries.ndim != 1:
         raise RuntimeError(
@@ -147,7 +147,7 @@ def bucketize(input: Array, boundaries: Array, *, out_int32: bool = False, right
 
 
 @op("_unique", where="", eager=True, differentiable=False)
-def _unique(input: Array, dim: int | None = None):
+def _unique(input: TensorOnly, dim: int | None = None):
     """Sorted distinct values (or slices along ``dim``), where each element went, how many there are of each."""
     x = np.asarray(input)
     if dim is not None:
@@ -170,7 +170,7 @@ def _on_device(
 
 
 @op("_unique_consecutive", where="", eager=True, differentiable=False)
-def _unique_consecutive(input: Array, dim: int | None = None):
+def _unique_consecutive(input: TensorOnly, dim: int | None = None):
     """The values with runs of equal neighbours collapsed, where each element went, the lengths of the runs."""
     x = np.asarray(input)
     axis = 0 if dim is None else wrap_dim(dim, x.ndim)
@@ -212,7 +212,7 @@ def unique_consecutive(
 
 
 @op("_bincount", where="", differentiable=False)
-def _bincount(input: Array, length: int, weights: Array | None = None):
+def _bincount(input: TensorOnly, length: int, weights: Array | None = None):
     """How often each of 0 to ``length - 1`` occurs, or the sums of the weights."""
     if weights is None:
         return jnp.zeros(length, INT64).at[input].add(1)
@@ -251,7 +251,7 @@ def _bins(
 
 
 @op(differentiable=False)
-def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0):
+def histc(input: TensorOnly, bins: int = 100, min: float = 0, max: float = 0):
     """Counts of values in equal bins between ``min`` and ``max`` (the data's own, if both are 0)."""
     not_implemented("histogram_cpu", input, kinds="biu")
     if bins <= 0:
@@ -267,7 +267,7 @@ def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0):
 
 @op(differentiable=False, returns=("hist", "bin_edges"))
 def histogram(
-    input: Array,
+    input: TensorOnly,
     bins: int,
     *,
     range: tuple[float, float] | None = None,

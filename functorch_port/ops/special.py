@@ -10,7 +10,7 @@ from jax import lax
 from jax.scipy import special as jsp
 
 from ..core import bind
-from ..core.registry import Array, composite, op
+from ..core.registry import TensorOnly, composite, op
 from ..core.tensor import Tensor
 from . import pointwise
 from ._common import check_broadcast, elementwise, elementwise_float, not_implemented
@@ -26,31 +26,31 @@ for _alias, _fn in (
 
 
 @op(where="special")
-def entr(input: Array):
+def entr(input: TensorOnly):
     """``-x log(x)``, 0 at 0 and minus infinity below."""
     return elementwise_float(jsp.entr, input)
 
 
 @op(where="special")
-def ndtr(input: Array):
+def ndtr(input: TensorOnly):
     """The normal distribution function."""
     return elementwise_float(jsp.ndtr, input)
 
 
 @op(where="special")
-def log_ndtr(input: Array):
+def log_ndtr(input: TensorOnly):
     """The logarithm of the normal distribution function."""
     return elementwise_float(jsp.log_ndtr, input)
 
 
 @op(where="special")
-def ndtri(input: Array):
+def ndtri(input: TensorOnly):
     """The inverse of the normal distribution function."""
     return elementwise_float(jsp.ndtri, input)
 
 
 @op(where="special")
-def erfcx(input: Array):
+def erfcx(input: TensorOnly):
     """``exp(x**2) erfc(x)``."""
     return elementwise_float(_erfcx, input)
 
@@ -61,31 +61,31 @@ def _erfcx(x: jax.Array) -> jax.Array:
 
 
 @op(where="special")
-def i0e(input: Array):
+def i0e(input: TensorOnly):
     """``exp(-|x|) i0(x)``."""
     return elementwise_float(jsp.i0e, input)
 
 
 @op(where="special")
-def i1(input: Array):
+def i1(input: TensorOnly):
     """The modified Bessel function of the first kind of order 1."""
     return elementwise_float(jsp.i1, input)
 
 
 @op(where="special")
-def i1e(input: Array):
+def i1e(input: TensorOnly):
     """``exp(-|x|) i1(x)``."""
     return elementwise_float(jsp.i1e, input)
 
 
 @op(where="special")
-def zeta(input: Array, other: Array):
+def zeta(input: TensorOnly, other: TensorOnly):
     """The Hurwitz zeta function."""
     return elementwise_float(lambda x, q: jsp.zeta(*jnp.broadcast_arrays(x, q)), input, other)
 
 
 @op(where="special", node="SpecialXlog1PyBackward0")
-def xlog1py(input: Array, other: Array):
+def xlog1py(input: TensorOnly, other: TensorOnly):
     """``input * log1p(other)``, 0 where ``input`` is 0."""
     return elementwise_float(lambda x, y: jsp.xlog1py(*jnp.broadcast_arrays(x, y)), input, other)
 
@@ -97,13 +97,13 @@ def _gamma_fraction(fn: Any, kernel: str, input: jax.Array, other: jax.Array) ->
 
 
 @op("igamma", inplace=True)
-def igamma(input: Array, other: Array):
+def igamma(input: TensorOnly, other: TensorOnly):
     """The regularised lower incomplete gamma function."""
     return _gamma_fraction(lax.igamma, "igamma_cpu", input, other)
 
 
 @op("igammac", inplace=True)
-def igammac(input: Array, other: Array):
+def igammac(input: TensorOnly, other: TensorOnly):
     """The regularised upper incomplete gamma function."""
     return _gamma_fraction(lax.igammac, "igammac_cpu", input, other)
 
