@@ -30,6 +30,19 @@ def _mlp(T: Any) -> Any:
     return T.nn.Sequential(T.nn.Linear(6, 16), T.nn.Tanh(), T.nn.Linear(16, 3)).double()
 
 
+def _step(T: Any, net: Any, opt: Any) -> Any:
+    """The ordinary training step of a classifier."""
+
+    def step(x: Any, y: Any) -> Any:
+        opt.zero_grad()
+        loss = T.nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        opt.step()
+        return loss
+
+    return step
+
+
 def batchnorm_dropout(T: Any, compile: Any) -> list[np.ndarray]:
     nn = T.nn
     net = nn.Sequential(
@@ -39,14 +52,7 @@ def batchnorm_dropout(T: Any, compile: Any) -> list[np.ndarray]:
     opt = T.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
     x, y = _data(T, 12, 2, 6, 6), _labels(T, 12, 3)
 
-    def step(x: Any, y: Any) -> Any:
-        opt.zero_grad()
-        loss = nn.functional.cross_entropy(net(x), y)
-        loss.backward()
-        opt.step()
-        return loss
-
-    run = compile(step)
+    run = compile(_step(T, net, opt))
     losses = [run(x, y).detach().numpy() for _ in range(STEPS)]
     return losses + _values(net)
 
@@ -76,14 +82,7 @@ def frozen_and_unfrozen(T: Any, compile: Any) -> list[np.ndarray]:
     opt = T.optim.SGD(net.parameters(), lr=0.1, momentum=0.5, weight_decay=0.01)
     x, y = _data(T, 16, 6), _labels(T, 16, 3)
 
-    def step(x: Any, y: Any) -> Any:
-        opt.zero_grad()
-        loss = T.nn.functional.cross_entropy(net(x), y)
-        loss.backward()
-        opt.step()
-        return loss
-
-    run = compile(step)
+    run = compile(_step(T, net, opt))
     losses = []
     for i in range(STEPS):
         net[0].requires_grad_(i % 20 >= 10)
@@ -101,14 +100,7 @@ def lr_schedule_by_hand(T: Any, compile: Any) -> list[np.ndarray]:
     )
     x, y = _data(T, 16, 6), _labels(T, 16, 3)
 
-    def step(x: Any, y: Any) -> Any:
-        opt.zero_grad()
-        loss = T.nn.functional.cross_entropy(net(x), y)
-        loss.backward()
-        opt.step()
-        return loss
-
-    run = compile(step)
+    run = compile(_step(T, net, opt))
     losses = []
     for i in range(STEPS):
         for group in opt.param_groups:
@@ -136,14 +128,7 @@ def tied_weights(T: Any, compile: Any) -> list[np.ndarray]:
     opt = T.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
     x, y = _labels(T, 20, 11, seed=2), _labels(T, 20, 11, seed=3)
 
-    def step(x: Any, y: Any) -> Any:
-        opt.zero_grad()
-        loss = nn.functional.cross_entropy(net(x), y)
-        loss.backward()
-        opt.step()
-        return loss
-
-    run = compile(step)
+    run = compile(_step(T, net, opt))
     losses = [run(x, y).detach().numpy() for _ in range(STEPS)]
     return losses + _values(net)
 
