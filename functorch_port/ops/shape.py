@@ -663,11 +663,10 @@ def as_strided(
 ) -> Tensor:
     """The elements that these strides reach in the tensor's Storage."""
     offset = input.storage_offset() if storage_offset is None else storage_offset
-    root = input
-    if input._view is not None:
-        root = input._base if input._base is not None else input.detach()
-        if root._view is not None:
-            root._view = None
+    root = input if input._view is None else input._base
+    if root is None or root._view is not None:
+        root = input.detach()
+        root._view = None
     return bind.function("_as_strided")(root, _sizes((size,)), _sizes((stride,)), offset)
 
 
