@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from . import autograd as autograd
 from . import ops as _ops
 from .autograd.grad_mode import enable_grad as enable_grad
 from .autograd.grad_mode import inference_mode as inference_mode
@@ -38,6 +39,7 @@ from .version import __version__ as __version__
 
 _cache.enable()
 _bind.bind()
+autograd.complete()
 for _table in (
     {n: getattr(_creation, n) for n in _creation.__all__},
     {n: getattr(_layout, n) for n in _layout.__all__},

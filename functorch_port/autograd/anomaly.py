@@ -11,7 +11,7 @@ import numpy as np
 
 from .node import Node
 
-__all__ = ["detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"]
+__all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
 
 enabled = False
 check_nan = True
@@ -80,7 +80,8 @@ class detect_anomaly(set_detect_anomaly):
 
     def __init__(self, check_nan: bool = True) -> None:
         warnings.warn(
-            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.",
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
+            "debugging.",
             stacklevel=2,
         )
         super().__init__(True, check_nan)
@@ -89,3 +90,8 @@ class detect_anomaly(set_detect_anomaly):
 def is_anomaly_enabled() -> bool:
     """Whether anomaly mode is on."""
     return enabled
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode also looks for NaN."""
+    return check_nan

@@ -60,7 +60,8 @@ def _place(tensor: Tensor) -> Place:
 
 
 def _as_tuple(x: Any) -> tuple[Any, ...]:
-    return (x,) if isinstance(x, Tensor) else tuple(x)
+    single = isinstance(x, Tensor) or (isinstance(x, tuple) and x and isinstance(x[0], Node))
+    return (x,) if single else tuple(x)
 
 
 def _target_place(x: Any) -> Place:
@@ -283,8 +284,6 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     lenient = materialize_grads if allow_unused is None else allow_unused
-    if isinstance(inputs, tuple) and len(inputs) > 1 and isinstance(inputs[0], Node):
-        inputs = (inputs,)
     outs, ins = _as_tuple(outputs), _as_tuple(inputs)
     gradients = (None,) * len(outs) if grad_outputs is None else _as_tuple(grad_outputs)
     values = _root_gradients(outs, gradients, is_grads_batched)
@@ -381,6 +380,41 @@ def _walk(
     buffers: dict[Node, list[Any]] = {}
     for (node, number), value in zip(roots, values):
         _deposit(buffers, node, number, value)
+    _walks.append(_Walk(order, awaited, needed))
+    try:
+        _go(order, awaited, buffers, retain, create_graph, needed, captures)
+    finally:
+        _walks.pop()
+
+
+class _Walk:
+    """A walk in progress: which nodes it will reach."""
+
+    def __init__(self, order: list[Node], leaves: dict[Node, int], needed: set[Node] | None) -> None:
+        self.nodes = {*order, *leaves} if needed is None else needed
+
+    def reaches(self, node: Node) -> bool:
+        return node in self.nodes
+
+
+#: walks in progress, the innermost last (a hook or a custom backward may start another)
+_walks: list[_Walk] = []
+
+
+def current_walk() -> _Walk:
+    """The walk that is calling hooks right now."""
+    return _walks[-1]
+
+
+def _go(
+    order: list[Node],
+    awaited: dict[Node, int],
+    buffers: dict[Node, list[Any]],
+    retain: bool,
+    create_graph: bool,
+    needed: set[Node] | None,
+    captures: dict[Node, dict[int, Any]],
+) -> None:
     for node in [node for node, count in awaited.items() if not count]:
         _arrive(node, buffers, create_graph, needed, captures)
     for node in order:

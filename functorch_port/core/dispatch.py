@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..autograd import grad_mode
+from ..autograd import anomaly, grad_mode
 from ..autograd.node import FREED, Edge, Node, accumulator
 from . import autocast, config, dtypes, storage
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
@@ -358,6 +358,8 @@ def _record(plan: Plan, dyn: Sequence[Any], values: Sequence[Any], out: Any) -> 
 
 
 def _outputs(plan: Plan, node: Node, out: Any, many: bool) -> Any:
+    if anomaly.enabled:
+        anomaly.record(node)
     outs = []
     for number, value in enumerate(out if many else (out,)):
         tensor = wrap(value)

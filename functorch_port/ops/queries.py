@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd import anomaly
 from ..core import legacy as _legacy  # noqa: F401  registers the old tensor classes
 from ..core import storage
 from ..core.registry import composite
@@ -84,6 +85,10 @@ def is_conj(input: Tensor) -> bool:
 def is_neg(input: Tensor) -> bool:
     """Whether a negation is still to be done; it never is."""
     return False
+
+
+composite(where="torch")(anomaly.is_anomaly_enabled)
+composite(where="torch")(anomaly.is_anomaly_check_nan_enabled)
 
 
 @composite(where="torch")

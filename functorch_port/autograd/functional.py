@@ -1,0 +1,319 @@
+"""`torch.autograd.functional`: Jacobians, Hessians and their products with vectors, computed on the tape.
+
+Reference: https://docs.pytorch.org/docs/stable/autograd.html#functional-higher-level-api
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core import bind, creation
+from ..core.tensor import Tensor
+from . import grad_mode
+from .engine import grad
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+Function = Callable[..., Any]
+_RETURNED = "outputs of the user-provided function"
+
+
+def _as_tuple(x: Any, argument: str, name: str) -> tuple[bool, tuple[Tensor, ...]]:
+    """Whether ``x`` was a tuple, and it as one; Tensors only."""
+    if argument == _RETURNED:
+        subject, thing = f"The {_RETURNED} given to {name}", f"the given {_RETURNED}"
+    else:
+        subject, thing = f"The {argument} given to {name}", f"the given {argument}"
+    is_tuple = isinstance(x, tuple)
+    if not is_tuple:
+        x = (x,)
+        if not isinstance(x[0], Tensor):
+            raise TypeError(
+                f"{subject} must be either a Tensor or a tuple of Tensors but {thing} has type {type(x[0])}."
+            )
+    for i, item in enumerate(x):
+        if not isinstance(item, Tensor):
+            raise TypeError(
+                f"{subject} must be either a Tensor or a tuple of Tensors but the value at index {i} has type {type(item)}."
+            )
+    return is_tuple, x
+
+
+def _fresh(inputs: Sequence[Tensor], create_graph: bool) -> tuple[Tensor, ...]:
+    """Inputs to differentiate: connected to the caller's graph if that is wanted, else new leaves."""
+    if create_graph:
+        return tuple(t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in inputs)
+    return tuple(t.detach().requires_grad_() for t in inputs)
+
+
+def _call(func: Function, inputs: Any, create_graph: bool, name: str) -> Any:
+    """(inputs were a tuple, fresh inputs, outputs were a tuple, outputs)."""
+    is_tuple, given = _as_tuple(inputs, "inputs", name)
+    fresh = _fresh(given, create_graph)
+    out_tuple, outputs = _as_tuple(func(*fresh), _RETURNED, name)
+    return is_tuple, fresh, out_tuple, outputs
+
+
+def _check_strict(outputs: Sequence[Tensor], strict: bool) -> None:
+    for i, output in enumerate(outputs):
+        if strict and not output.requires_grad:
+            raise RuntimeError(
+                f"Output {i} of the user-provided function does not require gradients. The outputs must be computed in a "
+                "differentiable manner from the input when running in strict mode."
+            )
+
+
+def _check_vector(v: Any, like: Sequence[Tensor], name: str, text: str) -> tuple[Tensor, ...]:
+    if v is None:
+        if len(like) != 1 or like[0].numel() != 1:
+            raise RuntimeError(text)
+        return (creation.ones_like(like[0]),)
+    _, vectors = _as_tuple(v, "v", name)
+    vectors = tuple(t.detach() for t in vectors)
+    if len(vectors) != len(like):
+        raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}.")
+    for i, (mine, other) in enumerate(zip(vectors, like)):
+        if mine.shape != other.shape:
+            where = f"Entry {i} in v" if len(vectors) > 1 else "v"
+            raise RuntimeError(f"{where} has invalid size: should be {other.shape} but got {mine.shape}.")
+    return vectors
+
+
+def _gradients(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], vectors: Any, create_graph: bool
+) -> tuple[Tensor | None, ...]:
+    """`grad` with outputs that do not depend on anything left out."""
+    pairs = [(o, v) for o, v in zip(outputs, vectors or [None] * len(outputs)) if o.requires_grad]
+    if not pairs:
+        return (None,) * len(inputs)
+    outs, given = zip(*pairs)
+    return grad(outs, inputs, given if vectors else None, retain_graph=True, create_graph=create_graph, allow_unused=True)
+
+
+def _filled(
+    grads: Sequence[Tensor | None], like: Sequence[Tensor], strict: bool, what: str, create_graph: bool
+) -> tuple[Tensor, ...]:
+    out = []
+    for i, (g, t) in enumerate(zip(grads, like)):
+        if g is None or (strict and create_graph and not g.requires_grad):
+            if strict:
+                raise RuntimeError(what.format(i))
+            g = creation.zeros_like(t) if g is None else g
+        out.append(g)
+    return tuple(out)
+
+
+def _result(values: Sequence[Tensor], was_tuple: bool, create_graph: bool) -> Any:
+    done = tuple(values) if create_graph else tuple(v.detach() for v in values)
+    return done if was_tuple else done[0]
+
+
+_INDEPENDENT = (
+    "The output of the user-provided function is independent of input {}. This is not allowed in strict mode."
+)
+_CONSTANT_JACOBIAN = (
+    "The jacobian of the user-provided function is independent of input {}. This is not allowed in strict mode."
+)
+
+
+def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """The outputs of ``func`` and the product of ``v`` with its Jacobian at ``inputs``.
+
+    Args:
+        func: takes Tensors, returns a Tensor or a tuple of them.
+        inputs: a Tensor or a tuple of them.
+        v: vector of the outputs' shapes; may be left out for one single-element output.
+        create_graph: make the result differentiable.
+        strict: an error, instead of zeros, for inputs that the outputs do not depend on.
+    """
+    with grad_mode.enable_grad():
+        is_tuple, fresh, out_tuple, outputs = _call(func, inputs, create_graph, "vjp")
+        _check_strict(outputs, strict)
+        text = "The vector v can only be None if the user-provided function returns a single Tensor with a single element."
+        vectors = _check_vector(v, outputs, "vjp", text)
+        found = _gradients(outputs, fresh, vectors, create_graph)
+        found = _filled(found, fresh, strict, _INDEPENDENT, create_graph)
+    return _result(outputs, out_tuple, create_graph), _result(found, is_tuple, create_graph)
+
+
+def jvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """The outputs of ``func`` and the product of its Jacobian at ``inputs`` with ``v`` (by differentiating twice).
+
+    Args: as for `vjp`; ``v`` has the inputs' shapes.
+    """
+    with grad_mode.enable_grad():
+        _, given = _as_tuple(inputs, "inputs", "jvp")
+        text = (
+            "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
+        )
+        vectors = _check_vector(v, given, "jvp", text)
+        _, fresh, out_tuple, outputs = _call(func, inputs, create_graph, "jvp")
+        _check_strict(outputs, strict)
+        # the product with a vector of zeros is linear in that vector: its derivative is the wanted product
+        zeros = tuple(creation.zeros_like(o).requires_grad_() for o in outputs)
+        linear = _gradients(outputs, fresh, zeros, True)
+        linear = _filled(linear, fresh, strict, _INDEPENDENT, False)
+        found = _gradients(linear, zeros, vectors, create_graph)
+        found = _filled(found, outputs, strict, _CONSTANT_JACOBIAN, create_graph)
+    return _result(outputs, out_tuple, create_graph), _result(found, out_tuple, create_graph)
+
+
+def jacobian(
+    func: Function,
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """The Jacobian of ``func`` at ``inputs``.
+
+    Args:
+        func: takes Tensors, returns a Tensor or a tuple of them.
+        inputs: a Tensor or a tuple of them.
+        create_graph: make the result differentiable.
+        strict: an error, instead of zeros, for inputs that an output does not depend on.
+        vectorize: compute all rows at once, with `func.jacrev`.
+        strategy: ``"forward-mode"`` (with ``vectorize``) goes column by column instead.
+
+    Returns:
+        A Tensor of shape ``output.shape + input.shape``; nested tuples over outputs and inputs where there are several.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.autograd.functional.jacobian(lambda x: x ** 2, torch.tensor([1., 2.]))
+        tensor([[2., 0.],
+                [0., 4.]])
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.jacobian.html
+    """
+    if strategy not in ("reverse-mode", "forward-mode"):
+        raise AssertionError(
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs than '
+            'inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
+        )
+    if strategy == "forward-mode" and create_graph:
+        raise NotImplementedError(
+            "torch.autograd.functional.jacobian: `create_graph=True` and `strategy=\"forward-mode\"` are not supported together "
+            "(yet). Please either set `create_graph=False` or `strategy=\"reverse-mode\"`."
+        )
+    is_tuple, given = _as_tuple(inputs, "inputs", "jacobian")
+    if vectorize:
+        if strict:
+            raise RuntimeError(
+                "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. Please "
+                "either set `strict=False` or `vectorize=False`."
+            )
+        return _vectorized(func, given, is_tuple, create_graph, strategy)
+    with grad_mode.enable_grad():
+        is_tuple, fresh, out_tuple, outputs = _call(func, inputs, create_graph, "jacobian")
+        _check_strict(outputs, strict)
+        rows = [_rows(output, i, fresh, create_graph, strict) for i, output in enumerate(outputs)]
+    shaped = [_result(row, is_tuple, create_graph) for row in rows]
+    return tuple(shaped) if out_tuple else shaped[0]
+
+
+def _rows(output: Tensor, index: int, inputs: Sequence[Tensor], create_graph: bool, strict: bool) -> list[Tensor]:
+    """The Jacobian of one output with respect to every input."""
+    flat = output.reshape(-1)  # type: ignore[attr-defined]
+    collected: list[list[Tensor]] = [[] for _ in inputs]
+    what = (
+        f"Output {index} of the user-provided function is independent of input {{}}. This is not allowed in strict mode."
+    )
+    for k in range(output.numel()):
+        found = _gradients([flat[k]], inputs, None, create_graph)
+        for column, g in zip(collected, _filled(found, inputs, strict, what, False)):
+            column.append(g)
+    stack = bind.function("stack")
+    return [
+        stack(column).view((*output.shape, *t.shape)) if column else creation.zeros((*output.shape, *t.shape), dtype=t.dtype)
+        for column, t in zip(collected, inputs)
+    ]
+
+
+def _vectorized(func: Function, inputs: tuple[Tensor, ...], is_tuple: bool, create_graph: bool, strategy: str) -> Any:
+    from ..func import jacfwd, jacrev
+
+    def checked(*args: Any) -> Any:
+        result = func(*args)
+        _as_tuple(result, _RETURNED, "jacobian")
+        return result
+
+    transform = jacrev if strategy == "reverse-mode" else jacfwd
+    argnums = tuple(range(len(inputs))) if is_tuple else 0
+    with grad_mode.set_grad_enabled(create_graph):
+        return transform(checked, argnums)(*inputs)
+
+
+def _scalar(func: Function, name: str) -> Function:
+    """``func``, checked to return one element."""
+
+    def checked(*args: Any) -> Tensor:
+        was_tuple, outputs = _as_tuple(func(*args), _RETURNED, name)
+        if was_tuple:
+            raise RuntimeError(f"The function given to {name} should return a single Tensor")
+        if outputs[0].numel() != 1:
+            raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
+        return outputs[0].squeeze()  # type: ignore[attr-defined]
+
+    return checked
+
+
+def hessian(
+    func: Function,
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """The matrix of second derivatives of ``func``, which returns one element, at ``inputs``.
+
+    Args: as for `jacobian`; ``outer_jacobian_strategy`` is the strategy of the outer of the two derivatives.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.hessian.html
+    """
+    is_tuple, given = _as_tuple(inputs, "inputs", "hessian")
+    single = _scalar(func, "hessian")
+    if vectorize:
+        from ..func import hessian as hessian_of
+        from ..func import jacrev
+
+        argnums = tuple(range(len(given))) if is_tuple else 0
+        with grad_mode.set_grad_enabled(create_graph):
+            if outer_jacobian_strategy == "forward-mode":
+                return hessian_of(single, argnums)(*given)
+            return jacrev(jacrev(single, argnums), argnums)(*given)
+
+    def first(*args: Tensor) -> tuple[Tensor, ...]:
+        rows = jacobian(single, args if is_tuple else args[0], create_graph=True, strict=strict)
+        return rows if is_tuple else (rows,)
+
+    found = jacobian(first, given, create_graph=create_graph, strict=strict)
+    return found if is_tuple else found[0][0]
+
+
+def vhp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """The value of ``func`` and the product of ``v`` with its Hessian at ``inputs``.
+
+    Args: as for `vjp`; ``func`` returns one element, ``v`` has the inputs' shapes.
+    """
+    single = _scalar(func, "vhp")
+    with grad_mode.enable_grad():
+        is_tuple, given = _as_tuple(inputs, "inputs", "vhp")
+        text = (
+            "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
+        )
+        vectors = _check_vector(v, given, "vhp", text)
+        _, fresh, _, outputs = _call(single, inputs, create_graph, "vhp")
+        _check_strict(outputs, strict)
+        first = _filled(_gradients(outputs, fresh, None, True), fresh, strict, _INDEPENDENT, False)
+        found = _filled(_gradients(first, fresh, vectors, create_graph), fresh, strict, _CONSTANT_JACOBIAN, create_graph)
+    return _result(outputs, False, create_graph), _result(found, is_tuple, create_graph)
+
+
+def hvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """The value of ``func`` and the product of its Hessian at ``inputs`` with ``v``: the same as `vhp`, by symmetry."""
+    single = _scalar(func, "hvp")
+    return vhp(single, inputs, v, create_graph, strict)

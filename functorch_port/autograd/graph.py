@@ -1,0 +1,146 @@
+"""`torch.autograd.graph`: looking at the tape, and hooks on several tensors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ..core.tensor import Tensor
+from . import engine
+from .node import Node as Node
+from .node import RemovableHandle, accumulator
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]
+
+
+class GradientEdge(NamedTuple):
+    """Where a gradient goes: an output of a node. Accepted by `autograd.grad` in place of a tensor."""
+
+    node: Node
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The `GradientEdge` of a tensor.
+
+    Raises:
+        RuntimeError: if the tensor does not require grad.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.graph.get_gradient_edge.html
+    """
+    if not tensor.requires_grad:
+        raise RuntimeError(
+            "It is not possible to get the gradient edge for a Tensor that does not require gradients"
+        )
+    node = tensor.grad_fn
+    return GradientEdge(accumulator(tensor), 0) if node is None else GradientEdge(node, tensor.output_nr)
+
+
+def increment_version(tensor: Any) -> None:
+    """Count a change that was made behind the library's back."""
+    for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        t._storage.version += 1
+
+
+class _MultiHandle(RemovableHandle):
+    """Removes several hooks."""
+
+    def __init__(self, handles: Sequence[RemovableHandle]) -> None:
+        self.handles = tuple(handles)
+
+    def remove(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor], fn: Callable[[Any], None], *, mode: str = "all"
+) -> RemovableHandle:
+    """Call ``fn`` when the gradients of all (or of the first) of several tensors are there.
+
+    Args:
+        tensors: tensors that require grad.
+        fn: gets the list of gradients, None for those that this backward does not reach; with ``mode="any"`` the first
+            gradient.
+        mode: ``"all"`` or ``"any"``.
+
+    Reference: https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.register_multi_grad_hook
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    lock = threading.Lock()
+    if mode == "any":
+        done: list[Any] = []
+
+        def first(grad: Tensor) -> None:
+            with lock:
+                task = engine.current_walk()
+                if done and done[0] is task:
+                    return
+                done[:] = [task]
+            fn(grad)
+
+        return _MultiHandle([t.register_hook(first) for t in tensors if t.requires_grad])
+    nodes = [get_gradient_edge(t).node for t in tensors if t.requires_grad]
+    seen: dict[Any, list[Any]] = {}
+
+    def inner(index: int) -> Callable[[Tensor], None]:
+        def hook(grad: Tensor) -> None:
+            with lock:
+                task = engine.current_walk()
+                grads = seen.setdefault(id(task), [None] * len(nodes) + [0])
+                grads[index] = grad
+                grads[-1] += 1
+                if grads[-1] < sum(task.reaches(node) for node in nodes):
+                    return
+                del seen[id(task)]
+            fn(grads[:-1])
+
+        return hook
+
+    required = [t for t in tensors if t.requires_grad]
+    return _MultiHandle([t.register_hook(inner(i)) for i, t in enumerate(required)])
+
+
+def _no_saved_tensors(name: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"autograd.graph.{name}: operations keep immutable JAX arrays, not tensors that could be packed. To trade memory for "
+        "time use utils.checkpoint.checkpoint"
+    )
+
+
+class saved_tensors_hooks:
+    """Not available: what operations keep for backward are immutable JAX arrays. See `utils.checkpoint`."""
+
+    def __init__(self, pack_hook: Any, unpack_hook: Any) -> None:
+        raise _no_saved_tensors("saved_tensors_hooks")
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Not available, see `saved_tensors_hooks`."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        raise _no_saved_tensors("save_on_cpu")
+
+
+class disable_saved_tensors_hooks:
+    """A context in which saved-tensor hooks are refused, which they are everywhere."""
+
+    def __init__(self, error_message: str) -> None:
+        self.error_message = error_message
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        pass
