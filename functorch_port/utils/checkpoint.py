@@ -278,8 +278,7 @@ def _behind_barrier(call: Any, gradients: Sequence[Any]) -> Any:
 
 
 def _recorded(result: Any, since: int) -> list[Node]:
-    """The nodes recorded after ``since`` that lead to the tensors in ``result``, in the order of "
-    "recording."""
+    """The nodes recorded after ``since`` that lead to the tensors in ``result``, in the order of recording."""
     found: dict[Node, None] = {}
     stack = [leaf.grad_fn for leaf in jax.tree.leaves(result, is_leaf=_is_tensor) if _is_tensor(leaf)]
     while stack:

@@ -48,8 +48,7 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 class RandomState:
-    """The states of the random streams that dataset code draws from: Python's, numpy's, the default "
-    "generator's."""
+    """The states of the random streams that dataset code draws from: Python's, numpy's, the default generator's."""
 
     def __init__(self) -> None:
         self.python = random.getstate()
