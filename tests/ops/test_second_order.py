@@ -48,8 +48,14 @@ CASES = {
     "solve": ((SPD, sample(3)), lambda lib, x, y: lib.linalg.solve(x, y)),
     "cholesky": ((SPD,), lambda lib, x: lib.linalg.cholesky(x)),
     "gather": ((X,), lambda lib, x: x.gather(0, lib.tensor([[0, 1, 1]])) ** 2),
-    "scatter_add": ((sample(3, 3), X), lambda lib, x, y: x.scatter_add(0, lib.tensor(INDEX.tolist()), y) ** 2),
-    "scatter_reduce": ((sample(3, 3), X), lambda lib, x, y: x.scatter_reduce(0, lib.tensor(INDEX.tolist()), y, "mean") ** 2),
+    "scatter_add": (
+        (sample(3, 3), X),
+        lambda lib, x, y: x.scatter_add(0, lib.tensor(INDEX.tolist()), y) ** 2,
+    ),
+    "scatter_reduce": (
+        (sample(3, 3), X),
+        lambda lib, x, y: x.scatter_reduce(0, lib.tensor(INDEX.tolist()), y, "mean") ** 2,
+    ),
     "index_add": ((X, POS), lambda lib, x, y: x.index_add(0, lib.tensor([0, 0]), y) ** 2),
     "expand": ((X,), lambda lib, x: x.unsqueeze(0).expand(2, 2, 3) ** 2),
     "cat": ((X, POS), lambda lib, x, y: lib.cat([x, y]) ** 2),
