@@ -29,4 +29,3 @@ def complete() -> None:
         loaded = importlib.import_module(f"{__name__}.{module}")
         for name in names:
             globals()[name] = getattr(loaded, name)
-

@@ -126,9 +126,12 @@ def _fitting(gradient: Tensor, output: Tensor, index: int, batched: bool) -> Ten
         )
         if batched:
             raise RuntimeError(
-                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The "
-                "sizes of the remaining dimensions are expected to match the shape of corresponding output, but a mismatch was "
-                f"detected: {found} If you only want some tensors in `grad_output` to be considered batched, consider using vmap."
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the "
+                "batch dimension. The "
+                "sizes of the remaining dimensions are expected to match the shape of corresponding output, "
+                "but a mismatch was "
+                f"detected: {found} If you only want some tensors in `grad_output` to be considered "
+                f"batched, consider using vmap."
             )
         raise RuntimeError(f"Mismatch in shape: {found}")
     if gradient.is_complex() != output.is_complex():
@@ -190,7 +193,8 @@ def backward(
         )
         if grad_tensors is not None:
             raise RuntimeError(
-                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use "
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
+                "Please only use "
                 "`grad_tensors`."
             )
         grad_tensors = grad_variables
@@ -222,7 +226,8 @@ def backward(
 def _refuse_in_transform() -> None:
     if storage.overlay is not None and storage.overlay.transforms:
         raise RuntimeError(
-            "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp "
+            "backward() called inside a functorch transform. This is not supported, please use "
+            "functorch.grad or functorch.vjp "
             "instead or call backward() outside of functorch transforms."
         )
 
@@ -235,9 +240,12 @@ def _warn_cycle() -> None:
     if not _warned_cycle:
         _warned_cycle = True
         warnings.warn(
-            "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which "
-            "can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use "
-            "this function, make sure to reset the .grad fields of your parameters to None after use to break the cycle and avoid "
+            "Using backward() with create_graph=True will create a reference cycle between the parameter "
+            "and its gradient which "
+            "can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid "
+            "this. If you have to use "
+            "this function, make sure to reset the .grad fields of your parameters to None after use to "
+            "break the cycle and avoid "
             "the leak.",
             UserWarning,
             stacklevel=4,
@@ -312,7 +320,9 @@ def grad(
 def _rows(
     values: Sequence[Any], k: int, places: Sequence[Place], create_graph: bool, targets: Sequence[Place]
 ) -> list[Any]:
-    """One row of a batch of gradients. The walk is repeated: a tape cannot be batched, its pieces come from the cache."""
+    """One row of a batch of gradients. The walk is repeated: a tape cannot be batched, its pieces come from
+    the cache.
+    """
     return _run(places, [v[k] for v in values], True, create_graph, targets)
 
 
@@ -327,7 +337,8 @@ def _result(tensor: Any, value: Any, index: int, lenient: bool, materialize: boo
         return _tensor(value)
     if not lenient:
         raise RuntimeError(
-            f"The differentiated Tensor at index {index} appears to not have been used in the graph. Set allow_unused=True if "
+            f"The differentiated Tensor at index {index} appears to not have been used in the graph. Set "
+            f"allow_unused=True if "
             "this is the desired behavior."
         )
     if not materialize:
@@ -459,7 +470,9 @@ def _feeds(node: Node, needed: set[Node] | None) -> bool:
 
 
 def _reach(roots: Sequence[Place]) -> tuple[list[Node], dict[Node, int]]:
-    """The operations that can be reached, the latest first; and the leaves, with the number of edges that lead there."""
+    """The operations that can be reached, the latest first; and the leaves, with the number of edges that
+    lead there.
+    """
     seen = {node for node, _ in roots}
     awaited: dict[Node, int] = {node: 0 for node in seen if type(node) is AccumulateGrad}
     order = [node for node in seen if type(node) is not AccumulateGrad]
@@ -614,6 +627,7 @@ def _all_checked(hook: Any, result: Any, values: Sequence[Any]) -> list[Any]:
         raise TypeError(f"expected tuple, but hook returned '{type(result).__name__}'")
     if len(result) != len(values):
         raise RuntimeError(
-            f"hook '{_hook_name(hook)}' has returned an incorrect number of values (got {len(result)}, but expected {len(values)})"
+            f"hook '{_hook_name(hook)}' has returned an incorrect number of values (got {len(result)}, but "
+            f"expected {len(values)})"
         )
     return [None if r is None else _checked(hook, r, v) for r, v in zip(result, values)]

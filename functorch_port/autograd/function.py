@@ -110,7 +110,11 @@ FunctionNode = FunctionCtx
 
 def _changed(tensor: Tensor, version: int) -> str:
     node = tensor.grad_fn
-    where = f", which is output {tensor._output_nr} of {node.name().removesuffix('0').removesuffix('Backward')}," if node else ""
+    where = (
+        f", which is output {tensor._output_nr} of {node.name().removesuffix('0').removesuffix('Backward')},"
+        if node
+        else ""
+    )
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[{tensor.type()} {list(tensor.shape)}]{where} is at version {tensor._version}; expected version {version} instead. "  # type: ignore[attr-defined]
@@ -323,7 +327,9 @@ def _dirty_output(ctx: FunctionCtx, tensor: Tensor, number: int) -> Tensor:
     return tensor._take(new)
 
 
-def _saved(ctx: FunctionCtx, tensor: Any, made: Sequence[Any], outputs: Sequence[Any]) -> tuple[str, Any, int, int]:
+def _saved(
+    ctx: FunctionCtx, tensor: Any, made: Sequence[Any], outputs: Sequence[Any]
+) -> tuple[str, Any, int, int]:
     """Outputs are saved without their history: the node would otherwise hold itself alive."""
     if tensor is None:
         return ("input", None, 0, 0)
@@ -374,7 +380,9 @@ def _apply_in_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
         positions = [(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]
         results = _checked_results(cls.__name__, _backward_of(cls)(ctx, *grads), positions)
         return tuple(
-            _conj(jnp.zeros(t.shape, t.dtype.np) if r is None else r._value) if t.is_floating_point() or t.is_complex() else None
+            _conj(jnp.zeros(t.shape, t.dtype.np) if r is None else r._value)
+            if t.is_floating_point() or t.is_complex()
+            else None
             for r, t in zip(results, tensors)
         )
 
@@ -401,7 +409,9 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fn)
     def wrapper(ctx: Any, *args: Any) -> Any:
-        recorded = grad_mode.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args)
+        recorded = grad_mode.is_grad_enabled() and any(
+            isinstance(a, Tensor) and a.requires_grad for a in args
+        )
         with grad_mode.no_grad():
             outputs = fn(ctx, *args)
         if not recorded:
@@ -419,7 +429,9 @@ class _Refusal(Node):
     __slots__ = ()
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )
 
     apply_recorded = apply
 

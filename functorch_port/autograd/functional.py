@@ -88,7 +88,14 @@ def _gradients(
     if not pairs:
         return (None,) * len(inputs)
     outs, given = zip(*pairs)
-    return grad(outs, inputs, given if vectors else None, retain_graph=True, create_graph=create_graph, allow_unused=True)
+    return grad(
+        outs,
+        inputs,
+        given if vectors else None,
+        retain_graph=True,
+        create_graph=create_graph,
+        allow_unused=True,
+    )
 
 
 def _filled(
@@ -112,9 +119,7 @@ def _result(values: Sequence[Tensor], was_tuple: bool, create_graph: bool) -> An
 _INDEPENDENT = (
     "The output of the user-provided function is independent of input {}. This is not allowed in strict mode."
 )
-_CONSTANT_JACOBIAN = (
-    "The jacobian of the user-provided function is independent of input {}. This is not allowed in strict mode."
-)
+_CONSTANT_JACOBIAN = "The jacobian of the user-provided function is independent of input {}. This is not allowed in strict mode."
 
 
 def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
@@ -144,9 +149,7 @@ def jvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
     """
     with grad_mode.enable_grad():
         _, given = _as_tuple(inputs, "inputs", "jvp")
-        text = (
-            "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
-        )
+        text = "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
         vectors = _check_vector(v, given, "jvp", text)
         _, fresh, out_tuple, outputs = _call(func, inputs, create_graph, "jvp")
         _check_strict(outputs, strict)
@@ -195,8 +198,8 @@ def jacobian(
         )
     if strategy == "forward-mode" and create_graph:
         raise NotImplementedError(
-            "torch.autograd.functional.jacobian: `create_graph=True` and `strategy=\"forward-mode\"` are not supported together "
-            "(yet). Please either set `create_graph=False` or `strategy=\"reverse-mode\"`."
+            'torch.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` are not supported together '
+            '(yet). Please either set `create_graph=False` or `strategy="reverse-mode"`.'
         )
     is_tuple, given = _as_tuple(inputs, "inputs", "jacobian")
     if vectorize:
@@ -214,25 +217,29 @@ def jacobian(
     return tuple(shaped) if out_tuple else shaped[0]
 
 
-def _rows(output: Tensor, index: int, inputs: Sequence[Tensor], create_graph: bool, strict: bool) -> list[Tensor]:
+def _rows(
+    output: Tensor, index: int, inputs: Sequence[Tensor], create_graph: bool, strict: bool
+) -> list[Tensor]:
     """The Jacobian of one output with respect to every input."""
     flat = output.reshape(-1)  # type: ignore[attr-defined]
     collected: list[list[Tensor]] = [[] for _ in inputs]
-    what = (
-        f"Output {index} of the user-provided function is independent of input {{}}. This is not allowed in strict mode."
-    )
+    what = f"Output {index} of the user-provided function is independent of input {{}}. This is not allowed in strict mode."
     for k in range(output.numel()):
         found = _gradients([flat[k]], inputs, None, create_graph)
         for column, g in zip(collected, _filled(found, inputs, strict, what, False)):
             column.append(g)
     stack = bind.function("stack")
     return [
-        stack(column).view((*output.shape, *t.shape)) if column else creation.zeros((*output.shape, *t.shape), dtype=t.dtype)
+        stack(column).view((*output.shape, *t.shape))
+        if column
+        else creation.zeros((*output.shape, *t.shape), dtype=t.dtype)
         for column, t in zip(collected, inputs)
     ]
 
 
-def _vectorized(func: Function, inputs: tuple[Tensor, ...], is_tuple: bool, create_graph: bool, strategy: str) -> Any:
+def _vectorized(
+    func: Function, inputs: tuple[Tensor, ...], is_tuple: bool, create_graph: bool, strategy: str
+) -> Any:
     from ..func import jacfwd, jacrev
 
     def checked(*args: Any) -> Any:
@@ -254,7 +261,9 @@ def _scalar(func: Function, name: str) -> Function:
         if was_tuple:
             raise RuntimeError(f"The function given to {name} should return a single Tensor")
         if outputs[0].numel() != 1:
-            raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
+            raise RuntimeError(
+                f"The Tensor returned by the function given to {name} should contain a single element"
+            )
         return outputs[0].squeeze()  # type: ignore[attr-defined]
 
     return checked
@@ -302,14 +311,14 @@ def vhp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
     single = _scalar(func, "vhp")
     with grad_mode.enable_grad():
         is_tuple, given = _as_tuple(inputs, "inputs", "vhp")
-        text = (
-            "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
-        )
+        text = "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
         vectors = _check_vector(v, given, "vhp", text)
         _, fresh, _, outputs = _call(single, inputs, create_graph, "vhp")
         _check_strict(outputs, strict)
         first = _filled(_gradients(outputs, fresh, None, True), fresh, strict, _INDEPENDENT, False)
-        found = _filled(_gradients(first, fresh, vectors, create_graph), fresh, strict, _CONSTANT_JACOBIAN, create_graph)
+        found = _filled(
+            _gradients(first, fresh, vectors, create_graph), fresh, strict, _CONSTANT_JACOBIAN, create_graph
+        )
     return _result(outputs, False, create_graph), _result(found, is_tuple, create_graph)
 
 

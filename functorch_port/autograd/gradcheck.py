@@ -100,13 +100,16 @@ def _check_inputs(inputs: Sequence[Any], eps: float) -> None:
     for i, t in enumerate(inputs):
         if isinstance(t, Tensor) and t.requires_grad and t.dtype.name not in ("float64", "complex128"):
             warnings.warn(
-                f"Input #{i} requires gradient and is not a double precision floating point or complex. This check will "
+                f"Input #{i} requires gradient and is not a double precision floating point or complex. "
+                f"This check will "
                 "likely fail if all the inputs are not of double precision floating point or complex. ",
                 stacklevel=4,
             )
 
 
-def _numeric_columns(func: Callable[..., Any], inputs: Sequence[Any], index: int, eps: float) -> list[np.ndarray]:
+def _numeric_columns(
+    func: Callable[..., Any], inputs: Sequence[Any], index: int, eps: float
+) -> list[np.ndarray]:
     """For every output, the derivatives with respect to each element of one input: real, and imaginary if complex."""
     x = inputs[index]
     start = x.detach().numpy().copy()
@@ -125,7 +128,9 @@ def _numeric_columns(func: Callable[..., Any], inputs: Sequence[Any], index: int
             below.reshape(-1)[k] -= step
             columns.append([(a - b) / (2 * eps) for a, b in zip(at(above), at(below))])
     per_output = list(zip(*columns))
-    return [np.stack([c.reshape(-1) for c in column]).reshape(len(steps), start.size, -1) for column in per_output]
+    return [
+        np.stack([c.reshape(-1) for c in column]).reshape(len(steps), start.size, -1) for column in per_output
+    ]
 
 
 def _analytic(
@@ -144,7 +149,11 @@ def _analytic(
             for row, g, x in zip(rows, grads, inputs):
                 if g is not None and (g.shape != x.shape or (check_dtypes and g.dtype is not x.dtype)):
                     raise GradcheckError(f"Gradient of output {index} has the wrong shape or dtype")
-                row.append(np.zeros(x.shape, np.complex128) if g is None else g.detach().numpy().astype(np.complex128))
+                row.append(
+                    np.zeros(x.shape, np.complex128)
+                    if g is None
+                    else g.detach().numpy().astype(np.complex128)
+                )
         for collected, row in zip(found, rows):
             collected.append([np.stack([r.reshape(-1) for r in row])] if row else [np.zeros((0, 1))])
     return [c[0][0] for c in found], [c[-1][0] for c in found]
@@ -203,7 +212,9 @@ def _match(
             )
 
 
-def _compare_forward(func: Callable[..., Any], inputs: Sequence[Any], eps: float, atol: float, rtol: float) -> None:
+def _compare_forward(
+    func: Callable[..., Any], inputs: Sequence[Any], eps: float, atol: float, rtol: float
+) -> None:
     """Forward mode against finite differences, one input element at a time."""
     from ..func import jvp
 
@@ -223,7 +234,9 @@ def _compare_forward(func: Callable[..., Any], inputs: Sequence[Any], eps: float
             _, tangents = jvp(alone, (x.detach(),), (creation.from_numpy(unit).to(x.dtype),))  # type: ignore[attr-defined]
             for o, tangent in enumerate(tangents):
                 if not np.allclose(tangent.numpy().reshape(-1), numeric[o][0][k], rtol, atol):
-                    raise GradcheckError(f"Jacobian computed with forward mode mismatch for output {o} with respect to input {i}")
+                    raise GradcheckError(
+                        f"Jacobian computed with forward mode mismatch for output {o} with respect to input {i}"
+                    )
 
 
 def gradgradcheck(

@@ -1,8 +1,10 @@
 """Backward as one program: a small graph that has come several times is compiled whole.
 
-Walking a graph costs one dispatch per operation, which outweighs the arithmetic when tensors are small. The structure of
+Walking a graph costs one dispatch per operation, which outweighs the arithmetic when tensors are small. The
+structure of
 a graph (operations, edges, shapes) is a key; from the third time on, the walk over it runs as one jitted function, made
-of the same pullbacks. Whatever the walk itself must see (hooks, custom functions, anomaly mode, big tensors) keeps to it.
+of the same pullbacks. Whatever the walk itself must see (hooks, custom functions, anomaly mode, big tensors)
+keeps to it.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ __all__ = [
     "zeros", "zeros_like",
 ]  # fmt: skip
 
-_COMPLEX = type(1j)
+_COMPLEX = complex
 _SEQUENCES = (list, tuple, range, np.ndarray, jax.Array, str)  # here `range` is still the built-in one
 _ABSENT: Any = object()
 
@@ -65,7 +65,8 @@ def _shape(size: Sequence[Any], name: str = "") -> tuple[int, ...]:
             kind = type(n).__name__
             found = f"found element of type {kind} at pos {i}" if sequence or i else ""
             raise TypeError(
-                f"{name}(): argument 'size' (position 1) must be tuple of ints, {'but ' + found if found else 'not ' + kind}"
+                f"{name}(): argument 'size' (position 1) must be tuple of ints, "
+                f"{'but ' + found if found else 'not ' + kind}"
             )
         if n < 0:
             raise RuntimeError(_negative_size(name, n, size))
@@ -244,7 +245,8 @@ def legacy(args: tuple[Any, ...], device: Any = None, dtype: DType | None = None
     for i, n in enumerate(args):
         if not isinstance(n, int | np.integer | SymNumber):
             raise TypeError(
-                f"new(): argument 'size' failed to unpack the object at pos {i + 1} with error \"type must be tuple of ints,"
+                f"new(): argument 'size' failed to unpack the object at pos {i + 1} with error \"type must "
+                f"be tuple of ints,"
                 f'but got {type(n).__name__}"'
             )
     return empty(*args, dtype=kind, device=device)
@@ -397,7 +399,9 @@ def full(
     """
     _need("full", "fill_value", fill_value)
     if not isinstance(size, list | tuple):
-        raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
+        raise TypeError(
+            f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}"
+        )
     value = _fill_value(fill_value, "full")
     kind = _dtype(dtype, "full") or (out.dtype if out is not None else _number_dtype(fill_value))
     if isinstance(value, _COMPLEX) and not kind.is_complex:
@@ -408,7 +412,9 @@ def full(
 def _fill_value(value: Any, name: str) -> Any:
     if isinstance(value, bool | int | float | _COMPLEX | Tensor | SymNumber | np.generic | jax.Array):
         return value
-    raise TypeError(f"{name}(): argument 'fill_value' (position 2) must be Number, not {type(value).__name__}")
+    raise TypeError(
+        f"{name}(): argument 'fill_value' (position 2) must be Number, not {type(value).__name__}"
+    )
 
 
 def _number_dtype(value: Any) -> DType:
@@ -581,7 +587,9 @@ def _arange_bounds(given: list[Any], start: Any, end: Any, step: Any) -> tuple[A
         bounds.append(step)
     if len(bounds) == 1:
         if not isinstance(bounds[0], int | float | _COMPLEX):
-            raise TypeError(f"arange(): argument 'end' (position 1) must be Number, not {type(bounds[0]).__name__}")
+            raise TypeError(
+                f"arange(): argument 'end' (position 1) must be Number, not {type(bounds[0]).__name__}"
+            )
         bounds = [0, bounds[0]]
     if not 2 <= len(bounds) <= 3 or (step is not None and len(bounds) < 3):
         raise _wrong_call("arange", given, {"start": start, "end": end, "step": step})
@@ -594,11 +602,13 @@ def _arange_bounds(given: list[Any], start: Any, end: Any, step: Any) -> tuple[A
 
 
 def _wrong_call(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> TypeError:
-    given = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items() if v is not None]
+    given = [type(a).__name__ for a in args] + [
+        f"{k}={type(v).__name__}" for k, v in kwargs.items() if v is not None
+    ]
     return TypeError(f"{name}() received an invalid combination of arguments - got ({', '.join(given)})")
 
 
-def range(start: Any, end: Any = _ABSENT, step: Any = 1, **kwargs: Any) -> Tensor:  # noqa: A001
+def range(start: Any, end: Any = _ABSENT, step: Any = 1, **kwargs: Any) -> Tensor:
     """As `arange`, with ``end`` included and floats by default (deprecated in PyTorch)."""
     _need("range", "end", end)
     warnings.warn(
@@ -747,7 +757,12 @@ def _new_method(name: str, factory: Any) -> Any:
 
 
 def _new_from(
-    data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+    data: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     if isinstance(data, Tensor):
         _warn_copy("tensor.new_tensor")

@@ -93,7 +93,9 @@ def _infer(data: Any) -> tuple[DType | None, bool]:
             own = _leaf_dtype(item)
             kind = own if kind is None else promote_types(kind, own)
     if widest >= 0:
-        mine = (dtypes.bool_, dtypes.int64, dtypes.get_default_dtype(), dtypes.get_default_complex_dtype())[widest]
+        mine = (dtypes.bool_, dtypes.int64, dtypes.get_default_dtype(), dtypes.get_default_complex_dtype())[
+            widest
+        ]
         kind = mine if kind is None else promote_types(kind, mine)
     return kind, plain
 
@@ -128,7 +130,9 @@ def _array(data: Any, kind: DType | None, dtype: DType | None) -> np.ndarray:
                 raise ValueError("Overflow when unpacking long long")
     if array.dtype.kind == "c" and target.np.kind not in "cb":
         wrong = "must be real number, not complex"
-        raise TypeError(wrong if target.is_floating_point else "'complex' object cannot be interpreted as an integer")
+        raise TypeError(
+            wrong if target.is_floating_point else "'complex' object cannot be interpreted as an integer"
+        )
     if dtype is not None and dtype.np.kind in "iu":
         _check_range(array, dtype)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -159,7 +163,9 @@ def _explain(data: Any, target: DType) -> None:
                 name = type(item).__name__
                 real = target.is_floating_point or target.is_complex
                 raise TypeError(
-                    f"must be real number, not {name}" if real else f"'{name}' object cannot be interpreted as an integer"
+                    f"must be real number, not {name}"
+                    if real
+                    else f"'{name}' object cannot be interpreted as an integer"
                 )
             return
         if not isinstance(item, _SEQUENCES):

@@ -542,9 +542,7 @@ class Op:
         missing = [n for n in spec.params if n not in bound and n not in spec.defaults]
         if missing:
             listed = ", ".join(f'"{n}"' for n in missing)
-            raise TypeError(
-                f"{spec.name}() missing {len(missing)} required positional arguments: {listed}"
-            )
+            raise TypeError(f"{spec.name}() missing {len(missing)} required positional arguments: {listed}")
         return {n: bound[n] for n in spec.params if n in bound}
 
     def _wrong_type(self, name: str, value: Any, wanted: str = "Tensor", positional: bool = True) -> str:
@@ -566,7 +564,9 @@ class Op:
                 if not isinstance(item, Tensor | jax.Array):
                     kind = type(item).__name__
                     raise TypeError(f"expected Tensor as element {i} in argument {index}, but got {kind}")
-        elif not isinstance(value, Tensor | jax.Array) and (value is not None or name not in self.spec.defaults):
+        elif not isinstance(value, Tensor | jax.Array) and (
+            value is not None or name not in self.spec.defaults
+        ):
             raise TypeError(self._wrong_type(name, value))
 
 

@@ -201,7 +201,9 @@ def op(
             edges=edges,
             legacy=legacy,
             strict=frozenset(
-                n for n, p in signature.parameters.items() if _words(p.annotation)[0] in ("TensorOnly", "TensorsOnly")
+                n
+                for n, p in signature.parameters.items()
+                if _words(p.annotation)[0] in ("TensorOnly", "TensorsOnly")
             ),
             types=_accepted(signature, where),
         )

@@ -1,6 +1,7 @@
 """PyTorch's strides of views: one rule per view op, from the layout before to the layout after.
 
-A rule gets the shape, element strides and offset of the tensor that is viewed, and the op's arguments by name. The shape
+A rule gets the shape, element strides and offset of the tensor that is viewed, and the op's arguments by
+name. The shape
 after is known (from JAX); the rule gives strides and offset.
 """
 

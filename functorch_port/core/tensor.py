@@ -463,7 +463,9 @@ class Tensor:
         """A tensor that shares this one's Storage and is cut off from its history."""
         tensor = _new(Tensor)
         tensor._storage = self._storage
-        tensor._view = self._view if storage.overlay is None or not storage.overlay.transforms else _stopped(self)
+        tensor._view = (
+            self._view if storage.overlay is None or not storage.overlay.transforms else _stopped(self)
+        )
         tensor._base = tensor._grad_fn = tensor._grad = tensor._accumulator = None
         tensor._requires_grad = False
         tensor._output_nr = 0

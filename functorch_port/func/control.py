@@ -52,7 +52,8 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         raise RuntimeError("Expect both branches to be callable.")
     if not isinstance(operands, tuple | list):
         raise RuntimeError(
-            "Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor leaves, but got "
+            "Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor "
+            "leaves, but got "
             f"{operands}."
         )
     if not isinstance(pred, bool | Tensor):
@@ -82,7 +83,9 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     try:
         outs = through("cond", compute, [pred, *leaves])
     except TypeError as error:
-        raise RuntimeError(f"cond: both branches must return Tensors of the same shapes and dtypes. {error}") from None
+        raise RuntimeError(
+            f"cond: both branches must return Tensors of the same shapes and dtypes. {error}"
+        ) from None
     return unflatten(structures[-1], outs)
 
 
@@ -127,7 +130,12 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
 
 
 def scan(
-    combine_fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, *, dim: int = 0, reverse: bool = False
+    combine_fn: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    *,
+    dim: int = 0,
+    reverse: bool = False,
 ) -> tuple[Any, Any]:
     """Carry a state along a dimension: ``carry, y = combine_fn(carry, x)`` for every ``x``; differentiable.
 
@@ -175,7 +183,9 @@ def scan(
     return unflatten(carry_tree, outs[:count]), unflatten(structures[-1], outs[count:])
 
 
-def _loop(combine_fn: Any, carry: Any, leaves: Sequence[Tensor], tree: Any, dim: int, reverse: bool) -> tuple[Any, Any]:
+def _loop(
+    combine_fn: Any, carry: Any, leaves: Sequence[Tensor], tree: Any, dim: int, reverse: bool
+) -> tuple[Any, Any]:
     order = range(leaves[0].shape[dim])
     collected = []
     for i in reversed(order) if reverse else order:

@@ -68,7 +68,9 @@ def _merged(dicts: Any) -> dict[str, Any]:
     names = [name for d in dicts for name in d]
     repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if repeated:
-        raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+        raise ValueError(
+            f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous"
+        )
     return {name: value for d in dicts for name, value in d.items()}
 
 
@@ -115,7 +117,8 @@ def _tied(slots: dict[str, tuple[dict[str, Any], str]], given: dict[str, Any]) -
             continue
         if any(v is not values[0] for v in values):
             raise ValueError(
-                f"functional_call got multiple values for keys {sorted(n for n in names if n in given)}, which are tied. Consider "
+                f"functional_call got multiple values for keys {sorted(n for n in names if n in given)}, "
+                f"which are tied. Consider "
                 "using tie_weights=False"
             )
         out.update(dict.fromkeys(names, values[0]))

@@ -1,6 +1,7 @@
 """What a function sees while a transform runs it: a `Level`, and the border between Tensors and arrays.
 
-Inside a transform there is no tape: operations run as plain JAX on the transform's tracers. Tensors made inside are free;
+Inside a transform there is no tape: operations run as plain JAX on the transform's tracers. Tensors made
+inside are free;
 Tensors from outside may be read, not written. A transform as a whole is one operation on the outer tape: if one of its
 arguments, or a tensor that the function captured, requires grad, it is run once more as a pure function of all of them.
 """
@@ -33,30 +34,40 @@ _grad = grad_mode.state
 Arrays = Sequence[Any]
 
 CAPTURED = (
-    "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation that would "
-    "mutate a captured Tensor. This is not supported; please rewrite the function being transformed to explicitly accept the "
+    "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place "
+    "operation that would "
+    "mutate a captured Tensor. This is not supported; please rewrite the function being transformed to "
+    "explicitly accept the "
     "mutated Tensor(s) as inputs."
 )
 ITEM = (
-    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, please "
-    "try to rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch internals, please "
+    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on "
+    "a Tensor, please "
+    "try to rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch "
+    "internals, please "
     "file a bug report."
 )
 BRANCH = (
-    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet, "
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't "
+    "support that yet, "
     "please file an issue at https://github.com/pytorch/pytorch/issues ."
 )
 RANDOM = (
-    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness "
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+    "'different' randomness "
     "flags on vmap or perform the randomness operation out of vmap"
 )
 REQUIRES_GRAD = (
-    "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside of a "
-    "function being transformed by a functorch transform. This is unsupported, please attempt to use the functorch transforms "
-    "(e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being transformed instead."
+    "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) "
+    "inside of a "
+    "function being transformed by a functorch transform. This is unsupported, please attempt to use the "
+    "functorch transforms "
+    "(e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being "
+    "transformed instead."
 )
 BACKWARD = (
-    "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp instead "
+    "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
+    "functorch.vjp instead "
     "or call backward() outside of functorch transforms."
 )
 
@@ -161,7 +172,8 @@ class Level:
 
     def data_dependent(self, name: str) -> str:
         return (
-            f"{name}() has an output whose shape depends on values, which a transformed function cannot have. Call it outside, "
+            f"{name}() has an output whose shape depends on values, which a transformed function cannot "
+            f"have. Call it outside, "
             "or use a form of fixed shape such as torch.where or a mask."
         )
 
@@ -196,7 +208,11 @@ class Level:
         if not isinstance(a, Tensor):
             return a.array if isinstance(a, SymNumber) else a
         value = a._value
-        if a._requires_grad is False and a._storage in self.session.substitutes and a._storage not in self.own:
+        if (
+            a._requires_grad is False
+            and a._storage in self.session.substitutes
+            and a._storage not in self.own
+        ):
             return lax.stop_gradient(value)  # `detach()` of a captured tensor, made outside
         return value
 

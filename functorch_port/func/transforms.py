@@ -9,13 +9,22 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from ..core.tensor import Tensor, wrap
-from .level import Level, conj, flatten, inside, through, unflatten
+from .level import conj, flatten, inside, through, unflatten
 from .vmap import vmap_arrays
 
-__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "value_and_grad", "vjp"]
+__all__ = [
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "value_and_grad",
+    "vjp",
+]
 
 ArgNums = int | tuple[int, ...]
 
@@ -30,7 +39,9 @@ class Call:
         single: whether ``argnums`` was one number.
     """
 
-    def __init__(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], argnums: ArgNums) -> None:
+    def __init__(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], argnums: ArgNums
+    ) -> None:
         self.func = func
         self.single = isinstance(argnums, int)
         self.places = _places(argnums, len(args))
@@ -53,7 +64,9 @@ class Call:
         """The user's function with ``tensors`` in place of `self.tensors`."""
         it = iter(tensors)
         chosen = [unflatten(tree, [next(it) for _ in range(tree.num_leaves)]) for tree in self.trees]
-        rest, kwargs = unflatten(self.rest_tree, [next(it) if isinstance(x, Tensor) else x for x in self.leaves])
+        rest, kwargs = unflatten(
+            self.rest_tree, [next(it) if isinstance(x, Tensor) else x for x in self.leaves]
+        )
         by_place, others = dict(zip(self.places, chosen)), iter(rest)
         args = [by_place[i] if i in by_place else next(others) for i in range(len(self.args))]
         return self.func(*args, **kwargs)
@@ -125,7 +138,9 @@ class Outputs:
 # ------------------------------------------------------------------------ grad
 
 
-def grad_and_value(func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad_and_value(
+    func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """A function that returns the gradient of ``func`` and its value: ``(grad, value)``, or ``(grad, (value, aux))``.
 
     Args:
@@ -146,7 +161,9 @@ def grad_and_value(func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool
 
         def compute(values: list[Any]) -> list[Any]:
             def loss(*diff: Any) -> tuple[Any, Any]:
-                result = inside(lambda ts: _scalar(call(ts), made, where, has_aux), [*diff, *values[call.count :]])
+                result = inside(
+                    lambda ts: _scalar(call(ts), made, where, has_aux), [*diff, *values[call.count :]]
+                )
                 return result[0], result[1]
 
             value, pull, aux = jax.vjp(loss, *values[: call.count], has_aux=True)
@@ -166,17 +183,22 @@ def _scalar(result: Any, made: Outputs, where: str, has_aux: bool) -> tuple[Any,
     aux: Any = ()
     if has_aux:
         if not (isinstance(result, tuple) and len(result) == 2):
-            raise RuntimeError(f"{where}: output of function f should be a tuple: (output, aux) if has_aux is True")
+            raise RuntimeError(
+                f"{where}: output of function f should be a tuple: (output, aux) if has_aux is True"
+            )
         result, aux = result
     if not isinstance(result, Tensor):
         raise RuntimeError(f"{where}: Expected f(*args) to return a Tensor, got {type(result)}")
     if result.ndim != 0:
         raise RuntimeError(
-            f"{where}: Expected f(*args) to return a scalar Tensor, got tensor with {result.ndim} dims. Maybe you wanted to use "
+            f"{where}: Expected f(*args) to return a scalar Tensor, got tensor with {result.ndim} dims. "
+            f"Maybe you wanted to use "
             "the vjp or jacrev APIs instead?"
         )
     if not result.is_floating_point():
-        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {result.dtype}")
+        raise RuntimeError(
+            f"grad can be implicitly created only for real scalar outputs but got {result.dtype}"
+        )
     return result._value, made.take_aux(aux)
 
 
@@ -205,7 +227,9 @@ def grad(func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) 
     return wrapper
 
 
-def value_and_grad(func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) -> Callable[..., Any]:
+def value_and_grad(
+    func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """`grad_and_value` in JAX's order: ``(value, grad)``."""
     both = grad_and_value(func, argnums, has_aux)
 
@@ -289,14 +313,19 @@ def _cotangents(cotangents: Any, made: Outputs, outs: Sequence[Any]) -> list[Ten
                 f"Mismatch in shape: grad_output[{i}] has a shape of {leaf.shape} and output[{i}] has a shape of "
                 f"{wrap(out).shape}."
             )
-    return [leaf if leaf._value.dtype == out.dtype else leaf.to(wrap(out).dtype) for leaf, out in zip(leaves, outs)]
+    return [
+        leaf if leaf._value.dtype == out.dtype else leaf.to(wrap(out).dtype)
+        for leaf, out in zip(leaves, outs)
+    ]
 
 
 def _spec(tree: Any) -> str:
     return str(unflatten(tree, ["*"] * tree.num_leaves)).replace("'*'", "*")
 
 
-def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+def jvp(
+    func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
+) -> Any:
     """The output of ``func`` and its derivative in the direction of ``tangents``.
 
     Args:
@@ -317,12 +346,15 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     """
     where = "jvp(f, primals, tangents)"
     if not isinstance(primals, tuple):
-        raise RuntimeError(f"{where}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+        raise RuntimeError(
+            f"{where}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
+        )
     leaves, tree = flatten(primals)
     given, given_tree = flatten(tangents)
     if tree != given_tree:
         raise RuntimeError(
-            f"{where}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 "
+            f"{where}: Expected primals and tangents to have the same python structure. For example, if "
+            f"primals is a tuple of 3 "
             f"tensors, tangents also must be. Got primals with structure {_spec(tree)} and tangents with structure "
             f"{_spec(given_tree)}"
         )
@@ -335,8 +367,10 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     for p, t in zip(leaves, given):
         if p.shape != t.shape:
             raise RuntimeError(
-                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
-                f"supported. Tensor is of size {list(p.shape)} while the given forward gradient is of size {list(t.shape)}."
+                "Trying to set a forward gradient that has a different size than that of the original "
+                "Tensor, this is not "
+                f"supported. Tensor is of size {list(p.shape)} while the given forward gradient is of size "
+                f"{list(t.shape)}."
             )
     call, made = Call(func, primals, {}, tuple(range(len(primals)))), Outputs()
 
@@ -374,7 +408,10 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
 
     def compute(values: list[Any]) -> list[Any]:
         outs, push = jax.linearize(
-            lambda *diff: inside(lambda ts: made.split(call(ts), "jvp(f, primals, tangents)", False)[0], diff), *values
+            lambda *diff: inside(
+                lambda ts: made.split(call(ts), "jvp(f, primals, tangents)", False)[0], diff
+            ),
+            *values,
         )
         kept[:] = [push]
         return list(outs)
@@ -480,7 +517,9 @@ def jacfwd(
 
             diff = values[: call.count]
             outs, push, aux = jax.linearize(forward, *diff, has_aux=True)
-            columns = [vmap_arrays(lambda *t: list(push(*t)), _one_at_a_time(diff, k)) for k in range(call.count)]
+            columns = [
+                vmap_arrays(lambda *t: list(push(*t)), _one_at_a_time(diff, k)) for k in range(call.count)
+            ]
             blocks = []
             for i, out in enumerate(outs):
                 for k, x in enumerate(diff):

@@ -15,7 +15,9 @@ from .level import flatten, inside, through, unflatten
 __all__ = ["vmap", "vmap_arrays"]
 
 
-def vmap_arrays(fn: Callable[..., list[Any]], arrays: Sequence[Any], chunk_size: int | None = None) -> list[Any]:
+def vmap_arrays(
+    fn: Callable[..., list[Any]], arrays: Sequence[Any], chunk_size: int | None = None
+) -> list[Any]:
     """``fn`` of arrays over their first dimension, in chunks if asked."""
     size = arrays[0].shape[0] if arrays else 0
     if not chunk_size or chunk_size >= size:
@@ -54,7 +56,9 @@ def vmap(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.vmap.html
     """
     if randomness not in ("error", "different", "same"):
-        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+        raise RuntimeError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
+        )
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
     name = getattr(func, "__name__", repr(func))
@@ -103,7 +107,8 @@ class _Mapping:
         for start in range(0, self.size, chunk_size):
             length = min(chunk_size, self.size - start)
             part = [
-                leaf if dim is None else leaf.narrow(dim, start, length) for leaf, dim in zip(self.leaves, self.dims)
+                leaf if dim is None else leaf.narrow(dim, start, length)
+                for leaf, dim in zip(self.leaves, self.dims)
             ]
             dims = unflatten(self.tree, [_Shared() if d is None else d for d in self.dims])
             kwargs = unflatten(self.kw_tree, self.kw_leaves)
@@ -123,7 +128,9 @@ class _Mapping:
 
         try:
             same = self.out_dims is None
-            mapping = jax.vmap(example, in_axes=(0, *dims), out_axes=(None if same else 0, 0), axis_size=self.size)
+            mapping = jax.vmap(
+                example, in_axes=(0, *dims), out_axes=(None if same else 0, 0), axis_size=self.size
+            )
             outs, changed = mapping(jnp.arange(self.size, dtype=jnp.int32), *mapped)
         except ValueError as error:
             if "out_axes" not in str(error) and "unbatched" not in str(error):
@@ -145,7 +152,9 @@ class _Mapping:
             next(own) if dim is not None else next(shared) if isinstance(leaf, Tensor) else leaf
             for leaf, dim in zip(self.leaves, self.dims)
         ]
-        kwargs = unflatten(self.kw_tree, [next(shared) if isinstance(x, Tensor) else x for x in self.kw_leaves])
+        kwargs = unflatten(
+            self.kw_tree, [next(shared) if isinstance(x, Tensor) else x for x in self.kw_leaves]
+        )
         result = self.func(*unflatten(self.tree, leaves), **kwargs)
         outs, self.out_tree = flatten(result)
         self.out_axes = _output_dims(self.name, self.out_dims, result, self.out_tree)
@@ -159,7 +168,8 @@ class _Mapping:
                 self.statics.append(out)
             else:
                 raise ValueError(
-                    f"vmap({self.name}, ...): `{self.name}` must only return Tensors, got type {type(out)}. Did you mean to set "
+                    f"vmap({self.name}, ...): `{self.name}` must only return Tensors, got type {type(out)}. "
+                    f"Did you mean to set "
                     "out_dims= to None for output?"
                 )
         for tensor in tensors:
@@ -191,16 +201,20 @@ def _spread(dims: Any, tree: Any, leaves: Sequence[Any]) -> list[Any] | None:
     return [None if isinstance(d, _Shared) else d for d in jax.tree.leaves(spread)]
 
 
-def _input_dims(name: str, in_dims: Any, args: tuple[Any, ...], leaves: list[Any], tree: Any) -> list[int | None]:
+def _input_dims(
+    name: str, in_dims: Any, args: tuple[Any, ...], leaves: list[Any], tree: Any
+) -> list[int | None]:
     where = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, int | tuple):
         raise ValueError(
-            f"{where}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got: "
+            f"{where}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure "
+            f"of inputs, got: "
             f"{type(in_dims)}."
         )
     if not args:
         raise ValueError(
-            f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function "
+            f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to "
+            f"vmap over a function "
             "with no inputs. The latter is unsupported."
         )
     dims = _spread(in_dims, tree, leaves)
@@ -216,15 +230,19 @@ def _checked_input(where: str, leaf: Any, dim: Any) -> int | None:
     if dim is None:
         return None
     if not isinstance(dim, int):
-        raise ValueError(f"{where}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None.")
+        raise ValueError(
+            f"{where}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None."
+        )
     if not isinstance(leaf, Tensor):
         raise ValueError(
-            f"{where}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over non-Tensor "
+            f"{where}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap "
+            f"over non-Tensor "
             "arguments, please use None as the respective in_dim"
         )
     if not -leaf.ndim <= dim < leaf.ndim:
         raise ValueError(
-            f"{where}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {leaf.ndim} so expected "
+            f"{where}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
+            f"{leaf.ndim} so expected "
             f"in_dim to satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}."
         )
     return dim % leaf.ndim
@@ -236,7 +254,8 @@ def _batch_size(leaves: list[Any], dims: list[int | None]) -> int:
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
     if any(n != sizes[0] for n in sizes):
         raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped "
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} "
+            f"for the mapped "
             "dimension"
         )
     return sizes[0]
@@ -251,7 +270,8 @@ def _output_dims(name: str, out_dims: Any, result: Any, tree: Any) -> list[int |
     dims = _spread(out_dims, tree, leaves)
     if dims is None:
         raise ValueError(
-            f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`. "
+            f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the "
+            f"structure of `outputs`. "
             f"out_dims has structure {flatten(out_dims)[1]} but outputs has structure {tree}."
         )
     return dims
@@ -259,5 +279,7 @@ def _output_dims(name: str, out_dims: Any, result: Any, tree: Any) -> list[int |
 
 def _checked_dim(dim: int, ndim: int) -> int:
     if not -ndim <= dim < ndim:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})"
+        )
     return dim

@@ -19,7 +19,9 @@ __all__: list[str] = []
 
 
 def cast_array(x: Any, np_dtype: Any) -> Any:
-    """An array in another dtype, as C++ casts: complex drops the imaginary part, floats are cut off and integers wrap."""
+    """An array in another dtype, as C++ casts: complex drops the imaginary part, floats are cut off and
+    integers wrap.
+    """
     if x.dtype == np_dtype:
         return x
     kind = np_dtype.kind

@@ -93,7 +93,9 @@ def _cut(x: Any, begin: list[Any], extent: list[int], step: list[int]) -> Any:
 
 @op("basic_index", where="", view=True, node=_basic_node)
 def basic_index(input: Array, starts: Arrays, spec: tuple) -> Any:
-    """The block at ``starts`` that ``spec`` describes: ``("i",)``, ``("s", count, step)``, ``("n",)``, ``(":",)`` per part."""
+    """The block at ``starts`` that ``spec`` describes: ``("i",)``, ``("s", count, step)``, ``("n",)``,
+    ``(":",)`` per part.
+    """
     return _cut(input, *_starts(spec, starts, input.shape)).reshape(_basic_shape(spec, input.shape))
 
 
@@ -106,7 +108,8 @@ def basic_put(input: Array, value: Array, starts: Arrays, spec: tuple) -> Any:
     value = value.reshape(value.shape[_leading_ones(value.shape, len(target)) :])
     if value.ndim > len(target):
         raise RuntimeError(
-            f"expand(torch.{type_name(value)}Tensor{{{list(value.shape)}}}, size={list(target)}): the number of sizes provided ({len(target)}) "
+            f"expand(torch.{type_name(value)}Tensor{{{list(value.shape)}}}, size={list(target)}): the "
+            f"number of sizes provided ({len(target)}) "
             f"must be greater or equal to the number of dimensions in the tensor ({value.ndim})"
         )
     check_expand(value.shape, target)
@@ -120,7 +123,9 @@ def basic_put(input: Array, value: Array, starts: Arrays, spec: tuple) -> Any:
 
 
 def _cast_value(value: Any, np_dtype: np.dtype[Any]) -> Any:
-    """An assigned value in the type of its place; complex numbers do not go into real tensors, complex tensors lose a part."""
+    """An assigned value in the type of its place; complex numbers do not go into real tensors, complex
+    tensors lose a part.
+    """
     value = jnp.asarray(value)
     if value.dtype.kind == "c" and np_dtype.kind not in "cb":
         if value.weak_type:
@@ -132,7 +137,9 @@ def _cast_value(value: Any, np_dtype: np.dtype[Any]) -> Any:
 
 
 def _wrapped(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Index arrays with negative positions counted from the end, narrow where the dimension is; None is a full slice."""
+    """Index arrays with negative positions counted from the end, narrow where the dimension is; None is a
+    full slice.
+    """
     out = []
     for dim, index in enumerate(indices):
         if index is None:
@@ -198,7 +205,8 @@ def index_put_(input: Array, indices: Arrays, values: Array, accumulate: bool = 
     if values.dtype != input.dtype and not values.weak_type:
         names = [dtypes.from_np(d).scalar_name for d in (input.dtype, values.dtype)]
         raise RuntimeError(
-            f"Index put requires the source and destination dtypes match, got {names[0]} for the destination and {names[1]} for "
+            f"Index put requires the source and destination dtypes match, got {names[0]} for the "
+            f"destination and {names[1]} for "
             "the source."
         )
     values = _cast_value(values, input.dtype)
@@ -209,7 +217,8 @@ def index_put_(input: Array, indices: Arrays, values: Array, accumulate: bool = 
         values = jnp.broadcast_to(values, target)
     except ValueError:
         raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of shape "
+            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
+            f"result of shape "
             f"{list(target)}"
         ) from None
     return input.at[where].add(values) if accumulate else input.at[where].set(values)
@@ -381,7 +390,8 @@ def _scalar_refusal(raw: Any) -> str:
         return "slice() cannot be applied to a 0-dim tensor."
     if _is_int(raw):
         return (
-            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim "
+            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
+            "convert a 0-dim "
             "tensor to a number"
         )
     return "too many indices for tensor of dimension 0"
@@ -410,7 +420,8 @@ def _check_mask(item: Tensor, shape: tuple[int, ...], dim: int) -> None:
 def _nonzero(mask: Tensor, what: str) -> list[Tensor]:
     if isinstance(mask._value, jax.core.Tracer):
         raise RuntimeError(
-            f"{what} with a boolean mask has a shape that depends on values, which a compiled function cannot have. Use "
+            f"{what} with a boolean mask has a shape that depends on values, which a compiled function "
+            f"cannot have. Use "
             "torch.where(mask, x, other), or multiply by the mask."
         )
     with storage.x64():
