@@ -42,8 +42,8 @@ class Parameter(Tensor):
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
         """Everything is done in `__new__`; the legacy constructor of `Tensor` must not run."""
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return "Parameter containing:\n" + super().__repr__(tensor_contents=tensor_contents)
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        return "Parameter containing:\n" + super().__repr__()
 
 
 class _BufferType(type):
