@@ -161,7 +161,8 @@ def _fitted(name: str, result: Any, like: tuple[Any, Any], position: int) -> Ten
             result = result.sum_to_size(shape)  # type: ignore[attr-defined]
         except (RuntimeError, AttributeError):
             raise RuntimeError(
-                f"Function {name}Backward returned an invalid gradient at index {position} - got {list(result.shape)} but "
+                f"Function {name}Backward returned an invalid gradient at index {position} - got "
+                f"{list(result.shape)} but "
                 f"expected shape compatible with {list(shape)}"
             ) from None
     return result if result.dtype is dtype else result.to(dtype)  # type: ignore[attr-defined]
@@ -195,15 +196,18 @@ class Function:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
-            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke "
-            "them on the class itself. Instantiating an autograd function will raise an error in a future version of PyTorch.",
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you "
+            f"should invoke "
+            "them on the class itself. Instantiating an autograd function will raise an error in a future "
+            "version of PyTorch.",
             DeprecationWarning,
             stacklevel=2,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
-            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function "
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style "
+            "autograd function "
             "with static forward method. (Example: https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
         )
 
@@ -221,7 +225,8 @@ class Function:
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """Gradients of the outputs to gradients of the inputs, one per argument of forward."""
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward "
+            "You must implement either the backward or vjp method for your custom autograd.Function to use "
+            "it with backward "
             "mode AD."
         )
 
@@ -291,7 +296,8 @@ def _forward(cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...]) -> An
 def _backward_of(cls: type[Function]) -> Callable[..., Any]:
     if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
         raise RuntimeError(
-            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them."
+            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+            "implement one of them."
         )
     return cls.vjp if cls.vjp is not Function.vjp else cls.backward
 

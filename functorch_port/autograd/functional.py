@@ -35,7 +35,8 @@ def _as_tuple(x: Any, argument: str, name: str) -> tuple[bool, tuple[Tensor, ...
     for i, item in enumerate(x):
         if not isinstance(item, Tensor):
             raise TypeError(
-                f"{subject} must be either a Tensor or a tuple of Tensors but the value at index {i} has type {type(item)}."
+                f"{subject} must be either a Tensor or a tuple of Tensors but the value at index {i} has "
+                f"type {type(item)}."
             )
     return is_tuple, x
 
@@ -59,7 +60,8 @@ def _check_strict(outputs: Sequence[Tensor], strict: bool) -> None:
     for i, output in enumerate(outputs):
         if strict and not output.requires_grad:
             raise RuntimeError(
-                f"Output {i} of the user-provided function does not require gradients. The outputs must be computed in a "
+                f"Output {i} of the user-provided function does not require gradients. The outputs must be "
+                f"computed in a "
                 "differentiable manner from the input when running in strict mode."
             )
 
@@ -205,7 +207,8 @@ def jacobian(
     if vectorize:
         if strict:
             raise RuntimeError(
-                "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. Please "
+                "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
+                "together. Please "
                 "either set `strict=False` or `vectorize=False`."
             )
         return _vectorized(func, given, is_tuple, create_graph, strategy)

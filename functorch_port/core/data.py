@@ -21,7 +21,8 @@ _SEQUENCES = (list, tuple, range, bytearray, memoryview)
 _COMPLEX = type(1j)
 _RANK = {bool: 0, int: 1, float: 2, _COMPLEX: 3}
 _SUPPORTED = (
-    "The only supported types are: float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, "
+    "The only supported types are: float64, float32, float16, complex64, complex128, int64, int32, int16, "
+    "int8, uint64, "
     "uint32, uint16, uint8, and bool."
 )
 
@@ -60,7 +61,8 @@ def checked_numpy(array: np.ndarray) -> np.ndarray:
         raise TypeError(f"can't convert np.ndarray of type numpy.{array.dtype.type.__name__}. {_SUPPORTED}")
     if any(stride < 0 for stride in array.strides):
         raise ValueError(
-            "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
+            "At least one stride in the given numpy array is negative, and tensors with negative strides "
+            "are not currently "
             "supported. (You can probably work around this by making a copy of your array  with array.copy().) "
         )
     return array.astype(array.dtype.newbyteorder("="), copy=False)
