@@ -127,17 +127,16 @@ def _fitting(gradient: Tensor, output: Tensor, index: int, batched: bool) -> Ten
         if batched:
             raise RuntimeError(
                 "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the "
-                "batch dimension. The "
-                "sizes of the remaining dimensions are expected to match the shape of corresponding output, "
-                "but a mismatch was "
-                f"detected: {found} If you only want some tensors in `grad_output` to be considered "
-                f"batched, consider using vmap."
+                "batch dimension. The sizes of the remaining dimensions are expected to match the shape of "
+                f"corresponding output, but a mismatch was detected: {found} If you only want some tensors "
+                "in `grad_output` to be considered batched, consider using vmap."
             )
         raise RuntimeError(f"Mismatch in shape: {found}")
     if gradient.is_complex() != output.is_complex():
         raise RuntimeError(
-            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
-            f"grad_output[{index}] has a dtype of {gradient.dtype} and output[{index}] has a dtype of {output.dtype}."
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch "
+            f"in dtype: grad_output[{index}] has a dtype of {gradient.dtype} and output[{index}] has a dtype "
+            f"of {output.dtype}."
         )
     return gradient if gradient.dtype is output.dtype else gradient.to(output.dtype)
 
@@ -194,8 +193,7 @@ def backward(
         if grad_tensors is not None:
             raise RuntimeError(
                 "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
-                "Please only use "
-                "`grad_tensors`."
+                "Please only use `grad_tensors`."
             )
         grad_tensors = grad_variables
     if inputs is not None and not isinstance(inputs, Tensor) and len(inputs) == 0:
@@ -227,8 +225,7 @@ def _refuse_in_transform() -> None:
     if storage.overlay is not None and storage.overlay.transforms:
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use "
-            "functorch.grad or functorch.vjp "
-            "instead or call backward() outside of functorch transforms."
+            "functorch.grad or functorch.vjp instead or call backward() outside of functorch transforms."
         )
 
 
@@ -240,13 +237,10 @@ def _warn_cycle() -> None:
     if not _warned_cycle:
         _warned_cycle = True
         warnings.warn(
-            "Using backward() with create_graph=True will create a reference cycle between the parameter "
-            "and its gradient which "
-            "can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid "
-            "this. If you have to use "
-            "this function, make sure to reset the .grad fields of your parameters to None after use to "
-            "break the cycle and avoid "
-            "the leak.",
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and "
+            "its gradient which can cause a memory leak. We recommend using autograd.grad when creating the "
+            "graph to avoid this. If you have to use this function, make sure to reset the .grad fields of "
+            "your parameters to None after use to break the cycle and avoid the leak.",
             UserWarning,
             stacklevel=4,
         )
@@ -298,7 +292,7 @@ def grad(
     if not ins:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     places = _roots(outs)
-    targets = []
+    targets: list[Any] = []
     for tensor in ins:
         targets.append(
             _target_place(tensor) if not isinstance(tensor, Tensor) or tensor.requires_grad else None
@@ -338,8 +332,7 @@ def _result(tensor: Any, value: Any, index: int, lenient: bool, materialize: boo
     if not lenient:
         raise RuntimeError(
             f"The differentiated Tensor at index {index} appears to not have been used in the graph. Set "
-            f"allow_unused=True if "
-            "this is the desired behavior."
+            "allow_unused=True if this is the desired behavior."
         )
     if not materialize:
         return None

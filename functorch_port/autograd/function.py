@@ -21,8 +21,8 @@ __all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
 
 _LEAF_DIRTY = "a leaf Variable that requires grad has been used in an in-place operation."
 _DIRTY_LOST = (
-    "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "
-    "inplace must all be outputs of the Function."
+    "Some elements marked as dirty during the forward method were not returned as output. The inputs that "
+    "are modified inplace must all be outputs of the Function."
 )
 
 
@@ -115,10 +115,11 @@ def _changed(tensor: Tensor, version: int) -> str:
         if node
         else ""
     )
+    kind, shape, now = tensor.type(), list(tensor.shape), tensor._version  # type: ignore[attr-defined]
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{tensor.type()} {list(tensor.shape)}]{where} is at version {tensor._version}; expected version {version} instead. "  # type: ignore[attr-defined]
-        "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+        f"[{kind} {shape}]{where} is at version {now}; expected version {version} instead. Hint: enable "
+        "anomaly detection to find the operation that failed to compute its gradient, with "
         "torch.autograd.set_detect_anomaly(True, check_nan=False)."
     )
 
@@ -146,8 +147,8 @@ def _checked_results(name: str, results: Any, positions: Sequence[Any]) -> list[
             out.append(None if result is None else _fitted(name, result, like, position))
         elif result is not None:
             raise RuntimeError(
-                f"function {name}Backward returned a gradient different than None at position {position + 1}, but the "
-                "corresponding forward input was not a Variable"
+                f"function {name}Backward returned a gradient different than None at position "
+                f"{position + 1}, but the corresponding forward input was not a Variable"
             )
     return out
 
@@ -162,8 +163,7 @@ def _fitted(name: str, result: Any, like: tuple[Any, Any], position: int) -> Ten
         except (RuntimeError, AttributeError):
             raise RuntimeError(
                 f"Function {name}Backward returned an invalid gradient at index {position} - got "
-                f"{list(result.shape)} but "
-                f"expected shape compatible with {list(shape)}"
+                f"{list(result.shape)} but expected shape compatible with {list(shape)}"
             ) from None
     return result if result.dtype is dtype else result.to(dtype)  # type: ignore[attr-defined]
 
@@ -197,9 +197,8 @@ class Function:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
             f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you "
-            f"should invoke "
-            "them on the class itself. Instantiating an autograd function will raise an error in a future "
-            "version of PyTorch.",
+            "should invoke them on the class itself. Instantiating an autograd function will raise an error "
+            "in a future version of PyTorch.",
             DeprecationWarning,
             stacklevel=2,
         )
@@ -207,8 +206,8 @@ class Function:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
             "Legacy autograd function with non-static forward method is deprecated. Please use new-style "
-            "autograd function "
-            "with static forward method. (Example: https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+            "autograd function with static forward method. (Example: "
+            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
         )
 
     @staticmethod
@@ -226,8 +225,7 @@ class Function:
         """Gradients of the outputs to gradients of the inputs, one per argument of forward."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use "
-            "it with backward "
-            "mode AD."
+            "it with backward mode AD."
         )
 
     vjp = backward
@@ -251,7 +249,7 @@ class Function:
         inputs = [a for a in args if isinstance(a, Tensor)]
         recorded = grad_mode.state.enabled and any(t.requires_grad for t in inputs)
         edges = tuple(edge_of(t) for t in inputs) if recorded else (None,) * len(inputs)
-        ctx = _node_type(cls)(edges)
+        ctx = _node_type(cls)(edges)  # type: ignore[arg-type]
         if recorded and storage.overlay is not None:
             storage.overlay.note_edges(inputs, edges)
         ctx._positions = [(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]

@@ -61,8 +61,7 @@ def _check_strict(outputs: Sequence[Tensor], strict: bool) -> None:
         if strict and not output.requires_grad:
             raise RuntimeError(
                 f"Output {i} of the user-provided function does not require gradients. The outputs must be "
-                f"computed in a "
-                "differentiable manner from the input when running in strict mode."
+                "computed in a differentiable manner from the input when running in strict mode."
             )
 
 
@@ -195,21 +194,21 @@ def jacobian(
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise AssertionError(
-            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs than '
-            'inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has '
+            'more outputs than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use '
+            '"reverse-mode".'
         )
     if strategy == "forward-mode" and create_graph:
         raise NotImplementedError(
-            'torch.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` are not supported together '
-            '(yet). Please either set `create_graph=False` or `strategy="reverse-mode"`.'
+            'torch.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` are not '
+            'supported together (yet). Please either set `create_graph=False` or `strategy="reverse-mode"`.'
         )
     is_tuple, given = _as_tuple(inputs, "inputs", "jacobian")
     if vectorize:
         if strict:
             raise RuntimeError(
                 "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
-                "together. Please "
-                "either set `strict=False` or `vectorize=False`."
+                "together. Please either set `strict=False` or `vectorize=False`."
             )
         return _vectorized(func, given, is_tuple, create_graph, strategy)
     with grad_mode.enable_grad():

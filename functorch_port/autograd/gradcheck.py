@@ -100,9 +100,9 @@ def _check_inputs(inputs: Sequence[Any], eps: float) -> None:
     for i, t in enumerate(inputs):
         if isinstance(t, Tensor) and t.requires_grad and t.dtype.name not in ("float64", "complex128"):
             warnings.warn(
-                f"Input #{i} requires gradient and is not a double precision floating point or complex. "
-                f"This check will "
-                "likely fail if all the inputs are not of double precision floating point or complex. ",
+                f"Input #{i} requires gradient and is not a double precision floating point or complex. This "
+                "check will likely fail if all the inputs are not of double precision floating point or "
+                "complex. ",
                 stacklevel=4,
             )
 
@@ -177,9 +177,9 @@ def _compare(
             real, imaginary = _analytic(output, tensors, check_dtypes, o)
             again, _ = _analytic(output, tensors, False, o)
             if any(not np.allclose(a, b, 0.0, nondet_tol) for a, b in zip(real, again)):
-                raise GradcheckError("Backward is not reentrant, i.e., running backward with same input and grad_output "
-                                     "multiple times gives different values, although analytical gradient matches "
-                                     "numerical gradient.")  # fmt: skip
+                raise GradcheckError("Backward is not reentrant, i.e., running backward with same input and "
+                                     "grad_output multiple times gives different values, although analytical "
+                                     "gradient matches numerical gradient.")  # fmt: skip
         else:
             real = imaginary = [np.zeros((output.numel(), t.numel()), np.complex128) for t in tensors]
         for i, mine, other in zip(checked, real, imaginary):

@@ -115,8 +115,7 @@ def register_multi_grad_hook(
 def _no_saved_tensors(name: str) -> NotImplementedError:
     return NotImplementedError(
         f"autograd.graph.{name}: operations keep immutable JAX arrays, not tensors that could be packed. To "
-        f"trade memory for "
-        "time use utils.checkpoint.checkpoint"
+        "trade memory for time use utils.checkpoint.checkpoint"
     )
 
 

@@ -52,7 +52,7 @@ def attempt(
     index, steps, shapes, values = described
     starts = tuple([(index.get(node), number) for node, number in roots])
     ends = None if wanted is None else tuple([(index.get(node), number) for node, number in wanted])
-    if wanted is not None and None in (n for n, _ in (*starts, *ends)):  # type: ignore[misc]
+    if wanted is not None and None in (n for n, _ in (*starts, *(ends or ()))):
         return None
     variables = [leaf.variable for leaf in leaves]
     olds = [None if v._grad is None or wanted is not None else v._grad._value for v in variables]

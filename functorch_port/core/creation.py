@@ -60,7 +60,7 @@ def _shape(size: Sequence[Any], name: str = "") -> tuple[int, ...]:
     shape = []
     for i, n in enumerate(size):
         if isinstance(n, Tensor | SymNumber | np.integer):
-            n = int(n)
+            n = int(n)  # type: ignore[arg-type]
         if not isinstance(n, int) or isinstance(n, bool):
             kind = type(n).__name__
             found = f"found element of type {kind} at pos {i}" if sequence or i else ""
@@ -612,8 +612,9 @@ def range(start: Any, end: Any = _ABSENT, step: Any = 1, **kwargs: Any) -> Tenso
     """As `arange`, with ``end`` included and floats by default (deprecated in PyTorch)."""
     _need("range", "end", end)
     warnings.warn(
-        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
-        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
+        "torch.range is deprecated and will be removed in a future release because its behavior is "
+        "inconsistent with Python's range builtin. Instead, use torch.arange, which produces values in "
+        "[start, end).",
         UserWarning,
         stacklevel=2,
     )

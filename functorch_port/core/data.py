@@ -18,12 +18,11 @@ from .tensor import Tensor
 __all__ = ["checked_numpy", "value_of"]
 
 _SEQUENCES = (list, tuple, range, bytearray, memoryview)
-_COMPLEX = type(1j)
+_COMPLEX = complex
 _RANK = {bool: 0, int: 1, float: 2, _COMPLEX: 3}
 _SUPPORTED = (
     "The only supported types are: float64, float32, float16, complex64, complex128, int64, int32, int16, "
-    "int8, uint64, "
-    "uint32, uint16, uint8, and bool."
+    "int8, uint64, uint32, uint16, uint8, and bool."
 )
 
 
@@ -39,10 +38,10 @@ def value_of(data: Any, dtype: DType | None = None) -> Any:
     if isinstance(data, np.ndarray):
         array = checked_numpy(data)
         return jnp.array(array.real if _drops_imaginary(array, dtype) else array, dtype.np if dtype else None)
-    kind, plain = _infer(data)
+    inferred, plain = _infer(data)
     if not plain and any(isinstance(leaf, Tensor | SymNumber | jax.Array) for leaf in _leaves(data)):
-        return _from_tensors(data, dtype or kind)
-    return jnp.asarray(_array(data, kind, dtype))
+        return _from_tensors(data, dtype or inferred)
+    return jnp.asarray(_array(data, inferred, dtype))
 
 
 def _drops_imaginary(array: np.ndarray, dtype: DType | None) -> bool:
@@ -61,9 +60,9 @@ def checked_numpy(array: np.ndarray) -> np.ndarray:
         raise TypeError(f"can't convert np.ndarray of type numpy.{array.dtype.type.__name__}. {_SUPPORTED}")
     if any(stride < 0 for stride in array.strides):
         raise ValueError(
-            "At least one stride in the given numpy array is negative, and tensors with negative strides "
-            "are not currently "
-            "supported. (You can probably work around this by making a copy of your array  with array.copy().) "
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are "
+            "not currently supported. (You can probably work around this by making a copy of your array  "
+            "with array.copy().) "
         )
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 

@@ -654,9 +654,8 @@ def _write_out(out: Any, result: Any, name: str) -> Any:
         raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
     if _grad.enabled and (out._requires_grad or result._requires_grad):
         raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one "
-            f"of the arguments "
-            "requires grad."
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of "
+            "the arguments requires grad."
         )
     out._assign_out(result)
     return out

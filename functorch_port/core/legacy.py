@@ -52,8 +52,8 @@ for _name, _class in CLASSES.items():
 def set_default_tensor_type(t: Any) -> None:
     """Set the default dtype by an old class or its name (deprecated in PyTorch: use `set_default_dtype`)."""
     warnings.warn(
-        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
-        "torch.set_default_device() as alternatives.",
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
+        "torch.set_default_dtype() and torch.set_default_device() as alternatives.",
         UserWarning,
         stacklevel=2,
     )

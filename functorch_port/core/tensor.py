@@ -28,21 +28,18 @@ _grad = grad_mode.state
 LEAF_INPLACE = "a leaf Variable that requires grad is being used in an in-place operation."
 VIEW_OF_LEAF_INPLACE = "a view of a leaf Variable that requires grad is being used in an in-place operation."
 OVERLAP = (
-    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-    "Please clone() the tensor before performing the operation."
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+    "location. Please clone() the tensor before performing the operation."
 )
 PARTIAL_OVERLAP = (
     "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-    "memory location. "
-    "Please clone() the tensor before performing the operation."
+    "memory location. Please clone() the tensor before performing the operation."
 )
 DETACH_VIEW = (
     "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
-    "training, and "
-    "gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot "
-    "be called on these "
-    "gradients. To fix this error, please refer to the Optimizer.zero_grad() function in "
-    "torch/optim/optimizer.py as the solution."
+    "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
+    "detach_() cannot be called on these gradients. To fix this error, please refer to the "
+    "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
 )
 #: what C++ calls the types, where an error text says so
 _C_NAMES = {
@@ -335,8 +332,7 @@ class Tensor:
                 if value
                 else (
                     " If you want to use a computed variable in a subgraph that doesn't require "
-                    "differentiation use var_no_grad = "
-                    "var.detach()."
+                    "differentiation use var_no_grad = var.detach()."
                 )
             )
             raise RuntimeError(f"you can only change requires_grad flags of leaf variables.{more}")
@@ -377,12 +373,9 @@ class Tensor:
         if self._grad_fn is not None and not self._retains_grad and self._grad is None:
             warnings.warn(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
-                "attribute won't be "
-                "populated during autograd.backward(). If you indeed want the .grad field to be populated "
-                "for a non-leaf "
-                "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by "
-                "mistake, make sure "
-                "you access the leaf Tensor instead.",
+                "attribute won't be populated during autograd.backward(). If you indeed want the .grad field "
+                "to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you "
+                "access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -400,19 +393,16 @@ class Tensor:
             if grad.shape != self.shape:
                 raise RuntimeError(
                     f"attempting to assign a gradient of size '{list(grad.shape)}' to a tensor of size "
-                    f"'{list(self.shape)}'. "
-                    "Please ensure that the gradient and the tensor are the same size"
+                    f"'{list(self.shape)}'. Please ensure that the gradient and the tensor are the same size"
                 )
             if grad.dtype != self.dtype:
                 raise RuntimeError(
-                    f"attempting to assign a gradient with dtype '"
+                    "attempting to assign a gradient with dtype '"
                     f"{_C_NAMES.get(grad.dtype.name, grad.dtype.name)}' to a tensor with grad_dtype "
                     f"'{self.dtype.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults "
-                    f"to the tensor's dtype). "
-                    "You can set the tensor's grad_dtype attribute with a specific dtype, or None to allow "
-                    "any dtype. Set grad_dtype "
-                    "with caution. Diverging the dtypes of a tensor and its gradient may break downstream "
-                    "systems that assume they match."
+                    "to the tensor's dtype). You can set the tensor's grad_dtype attribute with a specific "
+                    "dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging the dtypes of "
+                    "a tensor and its gradient may break downstream systems that assume they match."
                 )
         self._set_grad(grad)
 
@@ -648,12 +638,10 @@ class Tensor:
         if self.numel() != 0:
             warnings.warn(
                 f"An output with one or more elements was resized since it had shape {list(self.shape)}, "
-                f"which does not "
-                f"match the required output shape {list(result.shape)}. This behavior is deprecated, and in "
-                f"a future PyTorch "
-                "release outputs will not be resized unless they have zero elements. You can explicitly "
-                "reuse an out tensor t "
-                "by resizing it, inplace, to zero elements with t.resize_(0).",
+                f"which does not match the required output shape {list(result.shape)}. This behavior is "
+                "deprecated, and in a future PyTorch release outputs will not be resized unless they have "
+                "zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
+                "elements with t.resize_(0).",
                 UserWarning,
                 stacklevel=4,
             )
@@ -669,8 +657,8 @@ class Tensor:
                 return storage.overlay.concrete(value, what)
             raise RuntimeError(
                 f"{what} needs a value that is not known while the function is being compiled. Return the "
-                f"tensor and look "
-                "at it outside, choose between tensors with torch.where, or branch with functorch_port.func.cond."
+                "tensor and look at it outside, choose between tensors with torch.where, or branch with "
+                "functorch_port.func.cond."
             )
         if isinstance(value, jax.ShapeDtypeStruct):
             if what == "Tensor.tolist()":
@@ -701,8 +689,8 @@ class Tensor:
             )
         if not self.is_cpu and not force and not isinstance(self._value, jax.core.Tracer):
             raise TypeError(
-                f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
-                "memory first."
+                f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the "
+                "tensor to host memory first."
             )
         if self.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
             raise TypeError(f"Got unsupported ScalarType {self.dtype.scalar_name}")
@@ -799,11 +787,9 @@ class Tensor:
             return memo[id(self)]
         if not self.is_leaf:
             raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
-                "at the moment.  "
-                "If you were attempting to deepcopy a module, this may be because of a "
-                "torch.nn.utils.weight_norm usage, see "
-                "https://github.com/pytorch/pytorch/pull/103001"
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "
+                "the moment.  If you were attempting to deepcopy a module, this may be because of a "
+                "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001"
             )
         cell = memo.get(id(self._storage))
         if cell is None:

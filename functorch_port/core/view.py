@@ -234,15 +234,12 @@ def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 _SPLIT_TEXT = (
     "This view is the output of a function that returns multiple views. Such functions do not allow the "
-    "output views to be "
-    "modified inplace. You should replace the inplace operation by an out-of-place one."
+    "output views to be modified inplace. You should replace the inplace operation by an out-of-place one."
 )
 _NO_GRAD_TEXT = (
     "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by "
-    "moving both the view "
-    "and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or "
-    "both outside (if you "
-    "want the inplace to be tracked)."
+    "moving both the view and the inplace either both inside the no_grad block (if you don't want the "
+    "inplace to be tracked) or both outside (if you want the inplace to be tracked)."
 )
 
 
@@ -256,8 +253,7 @@ def refusal(view: View, node: Any) -> str:
         return f"Output {_ordinal(view)} of {name} is a view and is being modified inplace. {reason}"
     return (
         f"Output 0 of {name} is a view of a view which was created in no_grad mode and is being modified "
-        f"inplace with grad mode "
-        f"enabled. {reason}"
+        f"inplace with grad mode enabled. {reason}"
     )
 
 

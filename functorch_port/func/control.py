@@ -7,7 +7,7 @@ structured operations of `jax.lax`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -53,8 +53,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     if not isinstance(operands, tuple | list):
         raise RuntimeError(
             "Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor "
-            "leaves, but got "
-            f"{operands}."
+            f"leaves, but got {operands}."
         )
     if not isinstance(pred, bool | Tensor):
         raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
@@ -81,7 +80,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         return list(lax.cond(chosen, branch(true_fn), branch(false_fn), values[1:]))
 
     try:
-        outs = through("cond", compute, [pred, *leaves])
+        outs = through("cond", compute, [cast(Tensor, pred), *leaves])
     except TypeError as error:
         raise RuntimeError(
             f"cond: both branches must return Tensors of the same shapes and dtypes. {error}"
@@ -124,7 +123,7 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
 
             return inside(call, state, recording=None)
 
-        return list(lax.while_loop(going, body, values))
+        return list(lax.while_loop(going, cast(Any, body), cast(Any, values)))
 
     return unflatten(tree, through("while_loop", compute, leaves))
 

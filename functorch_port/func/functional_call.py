@@ -118,8 +118,7 @@ def _tied(slots: dict[str, tuple[dict[str, Any], str]], given: dict[str, Any]) -
         if any(v is not values[0] for v in values):
             raise ValueError(
                 f"functional_call got multiple values for keys {sorted(n for n in names if n in given)}, "
-                f"which are tied. Consider "
-                "using tie_weights=False"
+                "which are tied. Consider using tie_weights=False"
             )
         out.update(dict.fromkeys(names, values[0]))
     return out

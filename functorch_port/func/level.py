@@ -35,40 +35,31 @@ Arrays = Sequence[Any]
 
 CAPTURED = (
     "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place "
-    "operation that would "
-    "mutate a captured Tensor. This is not supported; please rewrite the function being transformed to "
-    "explicitly accept the "
-    "mutated Tensor(s) as inputs."
+    "operation that would mutate a captured Tensor. This is not supported; please rewrite the function being "
+    "transformed to explicitly accept the mutated Tensor(s) as inputs."
 )
 ITEM = (
-    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on "
-    "a Tensor, please "
-    "try to rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch "
-    "internals, please "
-    "file a bug report."
+    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
+    "Tensor, please try to rewrite what you're doing with other operations. If error is occurring somewhere "
+    "inside PyTorch internals, please file a bug report."
 )
 BRANCH = (
     "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't "
-    "support that yet, "
-    "please file an issue at https://github.com/pytorch/pytorch/issues ."
+    "support that yet, please file an issue at https://github.com/pytorch/pytorch/issues ."
 )
 RANDOM = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
-    "'different' randomness "
-    "flags on vmap or perform the randomness operation out of vmap"
+    "'different' randomness flags on vmap or perform the randomness operation out of vmap"
 )
 REQUIRES_GRAD = (
     "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) "
-    "inside of a "
-    "function being transformed by a functorch transform. This is unsupported, please attempt to use the "
-    "functorch transforms "
-    "(e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being "
-    "transformed instead."
+    "inside of a function being transformed by a functorch transform. This is unsupported, please attempt to "
+    "use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside "
+    "of a function being transformed instead."
 )
 BACKWARD = (
     "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
-    "functorch.vjp instead "
-    "or call backward() outside of functorch transforms."
+    "functorch.vjp instead or call backward() outside of functorch transforms."
 )
 
 
@@ -173,8 +164,7 @@ class Level:
     def data_dependent(self, name: str) -> str:
         return (
             f"{name}() has an output whose shape depends on values, which a transformed function cannot "
-            f"have. Call it outside, "
-            "or use a form of fixed shape such as torch.where or a mask."
+            "have. Call it outside, or use a form of fixed shape such as torch.where or a mask."
         )
 
     def concrete(self, value: Any, what: str) -> Any:
@@ -330,10 +320,10 @@ def through(name: str, compute: Callable[[list[Any]], list[Any]], tensors: Seque
         return _record(name, compute, tensors, captured, session)
 
 
-def _dry(compute: Callable[[list[Any]], list[Any]], values: list[Any], overlay: Any) -> None:
+def _dry(compute: Callable[[list[Any]], list[Any]], values: list[Any], overlay: Any) -> list[Any]:
     start = len(getattr(overlay, "draws", ()))
     try:
-        jax.eval_shape(compute, values)
+        return jax.eval_shape(compute, values)
     finally:
         if hasattr(overlay, "draws"):
             del overlay.draws[start:]

@@ -115,8 +115,8 @@ class Outputs:
         for leaf in leaves:
             if not isinstance(leaf, Tensor):
                 raise RuntimeError(
-                    f"{where}: expected f(*{'primals' if 'primals' in where else 'args'}) to return only tensors, got "
-                    f"unsupported type {type(leaf)}"
+                    f"{where}: expected f(*{'primals' if 'primals' in where else 'args'}) to return only "
+                    f"tensors, got unsupported type {type(leaf)}"
                 )
         self.count = len(leaves)
         return [leaf._value for leaf in leaves], self.take_aux(aux)
@@ -170,7 +170,7 @@ def grad_and_value(
             return [*(conj(g) for g in pull(jnp.ones_like(value))), value, *aux]
 
         outs = through("grad", compute, call.tensors)
-        value = outs[call.count]
+        value: Any = outs[call.count]
         if has_aux:
             value = (value, made.join_aux(outs[call.count + 1 :]))
         return call.gather(outs[: call.count]), value
@@ -192,8 +192,7 @@ def _scalar(result: Any, made: Outputs, where: str, has_aux: bool) -> tuple[Any,
     if result.ndim != 0:
         raise RuntimeError(
             f"{where}: Expected f(*args) to return a scalar Tensor, got tensor with {result.ndim} dims. "
-            f"Maybe you wanted to use "
-            "the vjp or jacrev APIs instead?"
+            "Maybe you wanted to use the vjp or jacrev APIs instead?"
         )
     if not result.is_floating_point():
         raise RuntimeError(
@@ -302,16 +301,16 @@ def _cotangents(cotangents: Any, made: Outputs, outs: Sequence[Any]) -> list[Ten
     leaves, tree = flatten(cotangents)
     if tree != made.tree:
         raise RuntimeError(
-            "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
-            f"cotangents: {_spec(tree)}, primal output: {_spec(made.tree)}"
+            "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
+            f"function. cotangents: {_spec(tree)}, primal output: {_spec(made.tree)}"
         )
     for i, (leaf, out) in enumerate(zip(leaves, outs)):
         if not isinstance(leaf, Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(leaf).__name__}")
         if tuple(leaf.shape) != tuple(out.shape):
             raise RuntimeError(
-                f"Mismatch in shape: grad_output[{i}] has a shape of {leaf.shape} and output[{i}] has a shape of "
-                f"{wrap(out).shape}."
+                f"Mismatch in shape: grad_output[{i}] has a shape of {leaf.shape} and output[{i}] has a "
+                f"shape of {wrap(out).shape}."
             )
     return [
         leaf if leaf._value.dtype == out.dtype else leaf.to(wrap(out).dtype)
@@ -354,9 +353,8 @@ def jvp(
     if tree != given_tree:
         raise RuntimeError(
             f"{where}: Expected primals and tangents to have the same python structure. For example, if "
-            f"primals is a tuple of 3 "
-            f"tensors, tangents also must be. Got primals with structure {_spec(tree)} and tangents with structure "
-            f"{_spec(given_tree)}"
+            "primals is a tuple of 3 tensors, tangents also must be. Got primals with structure "
+            f"{_spec(tree)} and tangents with structure {_spec(given_tree)}"
         )
     if not leaves:
         raise RuntimeError(f"{where}: Expected primals to contain at least one Tensor.")
@@ -368,9 +366,8 @@ def jvp(
         if p.shape != t.shape:
             raise RuntimeError(
                 "Trying to set a forward gradient that has a different size than that of the original "
-                "Tensor, this is not "
-                f"supported. Tensor is of size {list(p.shape)} while the given forward gradient is of size "
-                f"{list(t.shape)}."
+                f"Tensor, this is not supported. Tensor is of size {list(p.shape)} while the given forward "
+                f"gradient is of size {list(t.shape)}."
             )
     call, made = Call(func, primals, {}, tuple(range(len(primals)))), Outputs()
 

@@ -169,8 +169,7 @@ class _Mapping:
             else:
                 raise ValueError(
                     f"vmap({self.name}, ...): `{self.name}` must only return Tensors, got type {type(out)}. "
-                    f"Did you mean to set "
-                    "out_dims= to None for output?"
+                    "Did you mean to set out_dims= to None for output?"
                 )
         for tensor in tensors:
             if tensor._storage.version:
@@ -208,14 +207,12 @@ def _input_dims(
     if not isinstance(in_dims, int | tuple):
         raise ValueError(
             f"{where}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure "
-            f"of inputs, got: "
-            f"{type(in_dims)}."
+            f"of inputs, got: {type(in_dims)}."
         )
     if not args:
         raise ValueError(
             f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to "
-            f"vmap over a function "
-            "with no inputs. The latter is unsupported."
+            "vmap over a function with no inputs. The latter is unsupported."
         )
     dims = _spread(in_dims, tree, leaves)
     if dims is None:
@@ -236,14 +233,12 @@ def _checked_input(where: str, leaf: Any, dim: Any) -> int | None:
     if not isinstance(leaf, Tensor):
         raise ValueError(
             f"{where}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap "
-            f"over non-Tensor "
-            "arguments, please use None as the respective in_dim"
+            "over non-Tensor arguments, please use None as the respective in_dim"
         )
     if not -leaf.ndim <= dim < leaf.ndim:
         raise ValueError(
             f"{where}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
-            f"{leaf.ndim} so expected "
-            f"in_dim to satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}."
+            f"{leaf.ndim} so expected in_dim to satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}."
         )
     return dim % leaf.ndim
 
@@ -255,8 +250,7 @@ def _batch_size(leaves: list[Any], dims: list[int | None]) -> int:
     if any(n != sizes[0] for n in sizes):
         raise ValueError(
             f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} "
-            f"for the mapped "
-            "dimension"
+            "for the mapped dimension"
         )
     return sizes[0]
 
@@ -271,8 +265,8 @@ def _output_dims(name: str, out_dims: Any, result: Any, tree: Any) -> list[int |
     if dims is None:
         raise ValueError(
             f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the "
-            f"structure of `outputs`. "
-            f"out_dims has structure {flatten(out_dims)[1]} but outputs has structure {tree}."
+            f"structure of `outputs`. out_dims has structure {flatten(out_dims)[1]} but outputs has "
+            f"structure {tree}."
         )
     return dims
 

@@ -140,7 +140,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         raise TypeError(
             f"to() received an invalid combination of arguments - got an unexpected keyword argument '{min(unknown)}'"
         )
-    dtype, device, copy = kwargs.get("dtype"), kwargs.get("device"), kwargs.get("copy", False)
+    dtype: Any = kwargs.get("dtype")
+    device, copy = kwargs.get("device"), kwargs.get("copy", False)
     dtype = dtypes.PYTHON.get(dtype, dtype)
     rest = [*args, *([kwargs["other"]] if "other" in kwargs else [])]
     for position, arg in enumerate(rest):

@@ -108,9 +108,9 @@ def basic_put(input: Array, value: Array, starts: Arrays, spec: tuple) -> Any:
     value = value.reshape(value.shape[_leading_ones(value.shape, len(target)) :])
     if value.ndim > len(target):
         raise RuntimeError(
-            f"expand(torch.{type_name(value)}Tensor{{{list(value.shape)}}}, size={list(target)}): the "
-            f"number of sizes provided ({len(target)}) "
-            f"must be greater or equal to the number of dimensions in the tensor ({value.ndim})"
+            f"expand(torch.{type_name(value)}Tensor{{{list(value.shape)}}}, size={list(target)}): the number "
+            f"of sizes provided ({len(target)}) must be greater or equal to the number of dimensions in the "
+            f"tensor ({value.ndim})"
         )
     check_expand(value.shape, target)
     value = jnp.broadcast_to(value, target)
@@ -140,7 +140,7 @@ def _wrapped(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
     """Index arrays with negative positions counted from the end, narrow where the dimension is; None is a
     full slice.
     """
-    out = []
+    out: list[Any] = []
     for dim, index in enumerate(indices):
         if index is None:
             out.append(slice(None))
@@ -205,9 +205,8 @@ def index_put_(input: Array, indices: Arrays, values: Array, accumulate: bool = 
     if values.dtype != input.dtype and not values.weak_type:
         names = [dtypes.from_np(d).scalar_name for d in (input.dtype, values.dtype)]
         raise RuntimeError(
-            f"Index put requires the source and destination dtypes match, got {names[0]} for the "
-            f"destination and {names[1]} for "
-            "the source."
+            f"Index put requires the source and destination dtypes match, got {names[0]} for the destination "
+            f"and {names[1]} for the source."
         )
     values = _cast_value(values, input.dtype)
     where = _wrapped(indices, input.shape)
@@ -218,8 +217,7 @@ def index_put_(input: Array, indices: Arrays, values: Array, accumulate: bool = 
     except ValueError:
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
-            f"result of shape "
-            f"{list(target)}"
+            f"result of shape {list(target)}"
         ) from None
     return input.at[where].add(values) if accumulate else input.at[where].set(values)
 
@@ -391,8 +389,7 @@ def _scalar_refusal(raw: Any) -> str:
     if _is_int(raw):
         return (
             "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
-            "convert a 0-dim "
-            "tensor to a number"
+            "convert a 0-dim tensor to a number"
         )
     return "too many indices for tensor of dimension 0"
 
@@ -412,8 +409,8 @@ def _check_mask(item: Tensor, shape: tuple[int, ...], dim: int) -> None:
     for k, n in enumerate(item.shape):
         if n != shape[dim + k]:
             raise IndexError(
-                f"The shape of the mask {list(item.shape)} at index {k} does not match the shape of the indexed tensor "
-                f"{list(shape)} at index {dim + k}"
+                f"The shape of the mask {list(item.shape)} at index {k} does not match the shape of the "
+                f"indexed tensor {list(shape)} at index {dim + k}"
             )
 
 
@@ -421,8 +418,7 @@ def _nonzero(mask: Tensor, what: str) -> list[Tensor]:
     if isinstance(mask._value, jax.core.Tracer):
         raise RuntimeError(
             f"{what} with a boolean mask has a shape that depends on values, which a compiled function "
-            f"cannot have. Use "
-            "torch.where(mask, x, other), or multiply by the mask."
+            "cannot have. Use torch.where(mask, x, other), or multiply by the mask."
         )
     with storage.x64():
         return [wrap(jnp.asarray(i)) for i in np.nonzero(np.atleast_1d(np.asarray(mask._value)))]
