@@ -358,7 +358,7 @@ def _apply_in_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
     shape: list[Any] = []
 
     def run(values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        ctx = _node_type(cls)(())
+        ctx = _node_type(cls)(())  # type: ignore[arg-type]
         it = iter(values)
         given = tuple(wrap(next(it)) if isinstance(a, Tensor) else a for a in args)
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.is_floating_point() for a in args)

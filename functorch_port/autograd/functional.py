@@ -120,7 +120,10 @@ def _result(values: Sequence[Tensor], was_tuple: bool, create_graph: bool) -> An
 _INDEPENDENT = (
     "The output of the user-provided function is independent of input {}. This is not allowed in strict mode."
 )
-_CONSTANT_JACOBIAN = "The jacobian of the user-provided function is independent of input {}. This is not allowed in strict mode."
+_CONSTANT_JACOBIAN = (
+    "The jacobian of the user-provided function is independent of input "
+    "{}. This is not allowed in strict mode."
+)
 
 
 def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
@@ -136,7 +139,10 @@ def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
     with grad_mode.enable_grad():
         is_tuple, fresh, out_tuple, outputs = _call(func, inputs, create_graph, "vjp")
         _check_strict(outputs, strict)
-        text = "The vector v can only be None if the user-provided function returns a single Tensor with a single element."
+        text = (
+            "The vector v can only be None if the user-provided function returns a "
+            "single Tensor with a single element."
+        )
         vectors = _check_vector(v, outputs, "vjp", text)
         found = _gradients(outputs, fresh, vectors, create_graph)
         found = _filled(found, fresh, strict, _INDEPENDENT, create_graph)
@@ -150,7 +156,10 @@ def jvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
     """
     with grad_mode.enable_grad():
         _, given = _as_tuple(inputs, "inputs", "jvp")
-        text = "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
+        text = (
+            "The vector v can only be None if the input to the user-provided "
+            "function is a single Tensor with a single element."
+        )
         vectors = _check_vector(v, given, "jvp", text)
         _, fresh, out_tuple, outputs = _call(func, inputs, create_graph, "jvp")
         _check_strict(outputs, strict)
@@ -225,7 +234,10 @@ def _rows(
     """The Jacobian of one output with respect to every input."""
     flat = output.reshape(-1)  # type: ignore[attr-defined]
     collected: list[list[Tensor]] = [[] for _ in inputs]
-    what = f"Output {index} of the user-provided function is independent of input {{}}. This is not allowed in strict mode."
+    what = (
+        f"Output {index} of the user-provided function is independent of input "
+        f"{{}}. This is not allowed in strict mode."
+    )
     for k in range(output.numel()):
         found = _gradients([flat[k]], inputs, None, create_graph)
         for column, g in zip(collected, _filled(found, inputs, strict, what, False)):
@@ -313,7 +325,10 @@ def vhp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
     single = _scalar(func, "vhp")
     with grad_mode.enable_grad():
         is_tuple, given = _as_tuple(inputs, "inputs", "vhp")
-        text = "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
+        text = (
+            "The vector v can only be None if the input to the user-provided "
+            "function is a single Tensor with a single element."
+        )
         vectors = _check_vector(v, given, "vhp", text)
         _, fresh, _, outputs = _call(single, inputs, create_graph, "vhp")
         _check_strict(outputs, strict)

@@ -46,7 +46,9 @@ def attempt(
     if needed is not None:
         order = [node for node in order if any(e is not None and e[0] in needed for e in node.edges)]
     leaves = _leaves(awaited, needed, wanted is None)
-    described = None if leaves is None else _describe(order, leaves)
+    if leaves is None:
+        return None
+    described = _describe(order, leaves)
     if described is None:
         return None
     index, steps, shapes, values = described

@@ -123,7 +123,7 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
 
             return inside(call, state, recording=None)
 
-        return list(lax.while_loop(going, cast(Any, body), cast(Any, values)))
+        return list(lax.while_loop(cast(Any, going), cast(Any, body), cast(Any, values)))
 
     return unflatten(tree, through("while_loop", compute, leaves))
 

@@ -43,7 +43,7 @@ class Parameter(Tensor):
         """Everything is done in `__new__`; the legacy constructor of `Tensor` must not run."""
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
-        return "Parameter containing:\n" + super().__repr__()
+        return f"Parameter containing:\n{super().__repr__()}"
 
 
 class _BufferType(type):
