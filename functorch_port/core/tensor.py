@@ -19,7 +19,7 @@ from . import dtypes, storage
 from .size import Size
 from .storage import Storage
 from .strides import contiguous
-from .view import PLAIN, View, is_dense, put_through, refusal
+from .view import PLAIN, SPLIT, View, is_dense, put_through, refusal
 
 __all__ = ["Tensor", "View", "wrap"]
 
@@ -306,6 +306,8 @@ class Tensor:
             return
         from .dispatch import run
 
+        if self._view.origin is SPLIT and self._requires_grad:  # type: ignore[union-attr]
+            raise RuntimeError(refusal(self._view, self._grad_fn, of_base=True))  # type: ignore[arg-type]
         self._note_history()
         self._rebased = base._rebases
         links = self._view.chain()  # type: ignore[union-attr]
@@ -320,7 +322,7 @@ class Tensor:
 
     @property
     def requires_grad(self) -> bool:
-        if self._base is not None:
+        if self._base is not None and self._view.origin is not SPLIT:  # type: ignore[union-attr]
             self._sync_view()
         return self._requires_grad
 
@@ -538,6 +540,13 @@ class Tensor:
                     raise RuntimeError(LEAF_INPLACE)
             elif self._base._requires_grad and self._base._grad_fn is None:
                 raise RuntimeError(VIEW_OF_LEAF_INPLACE)
+            if self._view is not None and self._view.origin is not PLAIN and self._base is not None:
+                if self.requires_grad or any(isinstance(o, Tensor) and o.requires_grad for o in others):
+                    raise RuntimeError(refusal(self._view, self.grad_fn))
+        self._check_overlap(*others)
+
+    def _check_overlap(self, *others: Any) -> None:
+        """Refuse to write to elements that repeat, or that are read at another position at the same time."""
         if self._view is not None and self._overlaps():
             raise RuntimeError(OVERLAP)
         for other in others:
@@ -549,13 +558,14 @@ class Tensor:
         if any(t._view is not None and t._view.is_traced() for t in (self, other)):
             return
         (mine, start), (theirs, begin) = self._layout(), other._layout()
-        shape, count = self._value.shape, self.numel()
-        if not (is_dense(shape, mine) and is_dense(other._value.shape, theirs)):
+        shape, other_shape = self._value.shape, other._value.shape
+        count, size = self.numel(), other.numel()
+        if not (is_dense(shape, mine) and is_dense(other_shape, theirs)):
             return
-        if start == begin and count == other.numel():
-            overlap = any(a != b and n > 1 for a, b, n in zip(mine, theirs, shape)) or self.ndim != other.ndim
+        if start == begin and count == size:
+            overlap = [p for p in zip(shape, mine) if p[0] > 1] != [p for p in zip(other_shape, theirs) if p[0] > 1]
         else:
-            overlap = start < begin + other.numel() and begin < start + count
+            overlap = start < begin + size and begin < start + count
         if overlap:
             raise RuntimeError(PARTIAL_OVERLAP)
 

@@ -243,17 +243,25 @@ _NO_GRAD_TEXT = (
 )
 
 
-def refusal(view: View, node: Any) -> str:
-    """Why a recorded in-place operation on this view is an error; ``node`` is the tensor's ``grad_fn``."""
+def refusal(view: View, node: Any, of_base: bool = False) -> str:
+    """Why a recorded in-place operation on a view (or ``of_base``, on what it is a view of) is an error.
+
+    ``node`` is the view's ``grad_fn``.
+    """
     reason = _SPLIT_TEXT if view.origin is SPLIT else _NO_GRAD_TEXT
+    changed = "is being modified inplace"
+    if of_base:
+        changed = "its base or another view of its base has been modified inplace"
     if node is None:
-        return f"A view was created in no_grad mode and is being modified inplace with grad mode enabled. {reason}"
+        return (
+            f"A view was created in no_grad mode and {changed}{'' if of_base else ' with grad mode enabled'}. {reason}"
+        )
     name = node.name().removesuffix("0").removesuffix("Backward")
     if view.origin is SPLIT:
-        return f"Output {_ordinal(view)} of {name} is a view and is being modified inplace. {reason}"
+        return f"Output {_ordinal(view)} of {name} is a view and {changed}. {reason}"
     return (
-        f"Output 0 of {name} is a view of a view which was created in no_grad mode and is being modified "
-        f"inplace with grad mode enabled. {reason}"
+        f"Output 0 of {name} is a view of a view which was created in no_grad mode and {changed} with grad mode "
+        f"enabled. {reason}"
     )
 
 

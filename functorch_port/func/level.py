@@ -77,6 +77,7 @@ class Session:
         self.substitutes: dict[Storage, Any] = {}
         self.draws: list[Any] = []
         self.position = 0
+        self.dry = False
 
     def again(self, captured: Sequence[Tensor], arrays: Arrays) -> None:
         """Start the second run."""
@@ -229,7 +230,10 @@ class Level:
         drawn = type(draw)(
             draw.generator, draw.kind, (*(n for n, _ in sizes), *draw.shape), draw.dtype, draw.params
         )
-        array = self.session.random(lambda: _draw(drawn, level))
+        if self.session.dry:
+            array = jnp.zeros(drawn.shape, drawn.dtype.np)
+        else:
+            array = self.session.random(lambda: _draw(drawn, level))
         for _, index in sizes:
             array = lax.dynamic_index_in_dim(array, index, 0, keepdims=False)
         return array
@@ -310,7 +314,9 @@ def through(name: str, compute: Callable[[list[Any]], list[Any]], tensors: Seque
         if storage.overlay is None:
             outs = compute(values)
         else:  # only to see what the function captures: nothing of it reaches the program
-            outs = _dry(compute, values, storage.overlay)
+            session.dry = True
+            jax.eval_shape(compute, values)
+            session.dry = False
         captured = [t for t in session.captured if all(t is not u for u in tensors)]
         recorded = _grad.enabled and (bool(captured) or any(t.requires_grad for t in tensors))
         if not recorded and storage.overlay is None:
@@ -318,15 +324,6 @@ def through(name: str, compute: Callable[[list[Any]], list[Any]], tensors: Seque
         if not recorded:
             return [wrap(o) for o in compute(values)]
         return _record(name, compute, tensors, captured, session)
-
-
-def _dry(compute: Callable[[list[Any]], list[Any]], values: list[Any], overlay: Any) -> list[Any]:
-    start = len(getattr(overlay, "draws", ()))
-    try:
-        return jax.eval_shape(compute, values)
-    finally:
-        if hasattr(overlay, "draws"):
-            del overlay.draws[start:]
 
 
 def _record(
@@ -350,7 +347,6 @@ def _record(
     plan = Plan(pure, name, f"{name.title().replace('_', '')}Backward0")
     dyn = [*tensors, *captured]
     if storage.overlay is not None:
-        session.draws.clear()
         return list(run(plan, dyn))
     edges = tuple(edge_of(t) for t in dyn)
     mask = tuple(e is not None for e in edges)

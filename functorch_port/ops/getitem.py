@@ -487,8 +487,10 @@ def _set_block(x: Tensor, value: Any, starts: list[Any], spec: tuple[Any, ...]) 
     target = _basic_index(x, starts, spec)
     if shared and target._view.same_as(value._view):
         return  # x[i] += 1 ends here: it wrote through the view already
-    target._check_inplace(value)
-    target._take(_basic_put(target, value, [], ((":",),) * target.ndim))
+    target._check_inplace()
+    out = _basic_put(target, value, [], ((":",),) * target.ndim)
+    target._check_overlap(value)
+    target._take(out)
 
 
 def _index_put_public(self: Tensor, indices: Any, values: Any, accumulate: bool) -> Tensor:

@@ -89,6 +89,16 @@ def interpret(lib: Any, steps: list[Step], leaf: bool) -> tuple[list[Any], list[
     return tensors, [x, y], error
 
 
+def is_stale(t: Any) -> bool:
+    """Whether the tensor is one of several views of a base that was changed since, which may not be used any more."""
+    try:
+        t.grad_fn
+    except RuntimeError as e:
+        assert "its base or another view of its base has been modified inplace" in str(e)
+        return True
+    return False
+
+
 def check(steps: list[Step], leaf: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -101,8 +111,11 @@ def check(steps: list[Step], leaf: bool) -> None:
     for i, (a, b) in enumerate(zip(theirs, ours, strict=True)):
         compare.same(a.detach(), b.detach(), 1e-10, where=f"tensor {i}")
         assert a.requires_grad == b.requires_grad, f"tensor {i}: requires_grad {a.requires_grad}"
+    stale = [is_stale(t) for t in theirs]
+    assert stale == [is_stale(t) for t in ours]
     if not leaf or error:
         return
+    theirs, ours = ([t for t, s in zip(ts, stale) if not s] for ts in (theirs, ours))
     loss = sum((t * (k + 1)).sum() for k, t in enumerate(theirs) if t.requires_grad)
     mine = sum((t * (k + 1)).sum() for k, t in enumerate(ours) if t.requires_grad)
     try:
