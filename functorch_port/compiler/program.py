@@ -777,7 +777,7 @@ def _assemble(
     program.draws = [draw for draw, _ in overlay.draws]
     program.draw_inputs = [place[id(closed.consts[k])] for k in drawn]
     order = [k for kind in ("donated", "cell", "arg", "grad", "slot", "number") for k in places[kind]]
-    _make_functions(program, closed, order, drawn)
+    _make_functions(program, closed, order, drawn, _sort_outputs(program, len(closed.jaxpr.outvars)))
     if program.boundary:
         at = {cell: k for k, cell in enumerate([*program.donated, *program.cells])}
         base = len(at)
@@ -793,12 +793,39 @@ def _assemble(
         _differentiable(program)
 
 
+def _sort_outputs(program: Program, count: int) -> list[int]:
+    """Put the new values of donated inputs first, in the inputs' order; returns the old positions.
+
+    JAX gives a donated input's memory to the first output of its shape. If that is a gradient, XLA has to copy the
+    parameter before it may be written over.
+    """
+    at = {cell: i for cell, i, _ in program.cell_writes}
+    first = [at[cell] for cell in program.donated]
+    order = first + sorted({*range(count)} - {*first})
+    new = {old: i for i, old in enumerate(order)}
+    for out in program.outputs:
+        out.index = new.get(out.index, out.index)
+    program.cell_writes = [(cell, new[i], steps) for cell, i, steps in program.cell_writes]
+    program.arg_writes = [(k, new[i], steps) for k, i, steps in program.arg_writes]
+    program.fill = [(cell, new[i]) for cell, i in program.fill]
+    program.slot_writes = [
+        (slot, tree, [new[i] for i in indices]) for slot, tree, indices in program.slot_writes
+    ]
+    program.grad_writes = [
+        (target, kind, new[what] if kind in ("new", "slot") else what)
+        for target, kind, what in program.grad_writes
+    ]
+    return order
+
+
 def by_identity(tensor: Tensor) -> bool:
     """Whether an argument is this very tensor, a parameter, and not whatever tensor stands in its place."""
     return type(tensor).__name__ == "Parameter" or getattr(tensor, "_is_param", False)
 
 
-def _make_functions(program: Program, closed: Any, order: list[int], drawn: list[int]) -> None:
+def _make_functions(
+    program: Program, closed: Any, order: list[int], drawn: list[int], out_order: list[int]
+) -> None:
     total = len(closed.jaxpr.invars)
     avals = [closed.jaxpr.invars[k].aval for k in order]
     consts = list(closed.consts)
@@ -813,7 +840,8 @@ def _make_functions(program: Program, closed: Any, order: list[int], drawn: list
         held = list(consts)
         for k, value in zip(drawn, given[len(order) :], strict=True):
             held[k] = value
-        return jaxpr_as_fun(closed.replace(consts=held))(*values)
+        outs = jaxpr_as_fun(closed.replace(consts=held))(*values)
+        return [outs[i] for i in out_order]
 
     program.pure = pure
     program.input_avals = [
