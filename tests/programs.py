@@ -24,6 +24,17 @@ i = torch.arange(6)
 """
 
 
+def cases(table: str) -> list[str]:
+    """The programs of a table: one per line; an indented line continues the one above."""
+    found: list[str] = []
+    for line in table.strip("\n").split("\n"):
+        if line.startswith(" "):
+            found[-1] += ("" if found[-1].endswith((",", "(", "[")) else "\n") + line.strip()
+        elif line and not line.startswith("#"):
+            found.append(line)
+    return found
+
+
 def run(library: Any, code: str, prelude: str = PRELUDE) -> tuple[Any, Exception | None, list[str]]:
     """The value of the last line of ``code``, the error it raised, and its warnings."""
     names: dict[str, Any] = {"torch": library, "np": np}

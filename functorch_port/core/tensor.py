@@ -95,6 +95,10 @@ class Tensor:
         tensor._output_nr = 0
         return tensor
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        jax.tree_util.register_pytree_node(cls, _flatten, _unflatten)
+
     def __init__(self, *args: Any, device: Any = None) -> None:
         from . import creation
 
@@ -542,7 +546,8 @@ class Tensor:
                 raise RuntimeError(VIEW_OF_LEAF_INPLACE)
             if self._view is not None and self._view.origin is not PLAIN and self._base is not None:
                 if self.requires_grad or any(isinstance(o, Tensor) and o.requires_grad for o in others):
-                    raise RuntimeError(refusal(self._view, self.grad_fn))
+                    split = self._view.origin is SPLIT
+                    raise RuntimeError(refusal(self._view, self._grad_fn if split else self.grad_fn))
         self._check_overlap(*others)
 
     def _check_overlap(self, *others: Any) -> None:

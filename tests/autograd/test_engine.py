@@ -1,0 +1,206 @@
+"""The engine: gradients, hooks and their order, freeing, errors."""
+
+from __future__ import annotations
+
+import programs
+import pytest
+
+ENGINE = """
+torch.autograd.backward(c)
+c.backward()
+torch.autograd.backward(x)
+torch.autograd.backward([x*1,s*1],[None])
+torch.autograd.backward(x*1,[c,c])
+torch.autograd.backward(x*1,torch.ones(4))
+torch.autograd.backward(c,torch.ones(4))
+torch.autograd.backward(x*1,3)
+torch.autograd.backward(x*1,[3])
+(x*1).backward(torch.ones(3,dtype=torch.float64)); x.grad
+(x*1).backward(torch.ones(3,dtype=torch.complex64))
+torch.ones(2,dtype=torch.complex64,requires_grad=True).sum().backward()
+(torch.ones(2,dtype=torch.complex64,requires_grad=True)*1).backward(torch.ones(2))
+torch.autograd.backward(s*1,inputs=[])
+torch.autograd.backward(s*1,inputs=[c])
+torch.autograd.backward(s*1,inputs=c)
+torch.autograd.backward(x.sum(),inputs=[s]); s.grad
+torch.autograd.backward(x.sum(),inputs='a')
+torch.autograd.backward(x.sum(),inputs=[3])
+torch.autograd.grad(s*1,[c])
+torch.autograd.grad(s*1,x)
+torch.autograd.grad(s*1,x,allow_unused=True)
+torch.autograd.grad(s*1,x,materialize_grads=True)
+torch.autograd.grad(s*1,x,allow_unused=False,materialize_grads=True)
+torch.autograd.grad(s*1,[])
+torch.autograd.grad([],[s])
+torch.autograd.backward([])
+torch.autograd.backward(3)
+torch.autograd.grad(3,s)
+torch.autograd.grad(s,3)
+torch.autograd.grad(s*1,s,grad_outputs=[])
+torch.autograd.grad(s*1,s,grad_outputs=[None,None])
+torch.autograd.grad(s,s)
+s.backward(); s.grad
+torch.autograd.grad(s*1,[s,s])
+torch.autograd.grad(s*1,(s,))
+torch.autograd.grad(x*1,x)
+torch.autograd.grad((x*1,s*1),x)
+torch.autograd.grad((x*1,s*1),x,(torch.ones(3),))
+torch.autograd.grad((x*1,s*1),x,(torch.ones(3),None))
+torch.autograd.grad((x*1,s*1),[x,s],(torch.ones(3),None))
+x.backward(torch.ones(3,1))
+torch.autograd.grad(x*1,x,torch.ones(3),is_grads_batched=True)
+torch.autograd.grad(x*x,x,torch.ones(5,3),is_grads_batched=True)
+torch.autograd.grad(x*x,x,torch.eye(3),is_grads_batched=True)
+x.backward(3)
+x.backward([torch.ones(3)]); x.grad
+i.backward()
+(x*1).backward(torch.ones(3,dtype=torch.int64)); x.grad
+(x*1).backward(torch.ones(3,dtype=torch.float16)); x.grad
+y=s*s; y.backward(); y.backward()
+y=s+1; y.backward(); y.backward(); s.grad
+y=x.exp().sum(); y.backward(); y.backward()
+y=x.sum(); y.backward(); y.backward(); x.grad
+y=(x*2).sum(); y.backward(); y.backward(); x.grad
+y=(x.view(3,1).expand(3,4)[1:].t()).sum(); y.backward(); y.backward(); x.grad
+torch.autograd.backward(s*1,grad_tensors=torch.ones(()),grad_variables=torch.ones(()))
+torch.autograd.backward(s*1,grad_variables=torch.ones(())*3); s.grad
+torch.autograd.backward(None)
+y=x*2; y.backward(torch.ones(3)); y.grad
+y=x*2; y.retain_grad(); y.sum().backward(); y.grad
+y=x*2; y.retain_grad(); z=y.sum(); z.backward(retain_graph=True); z.backward(); [y.grad, x.grad]
+y=x*2; z=(y*y).sum(); z.backward(inputs=[y],retain_graph=True); a=[y.grad.clone(),x.grad,y.retains_grad]
+  z.backward(inputs=[y]); [a,y.grad,x.grad]
+y=x*2; z=(y*y).sum(); torch.autograd.grad(z,[x,y])
+y=x*2; z=(y*y).sum(); torch.autograd.grad(z,[y,x],create_graph=True)
+g,=torch.autograd.grad((x**3).sum(),x,create_graph=True); h,=torch.autograd.grad(g.sum(),x,create_graph=True)
+  k,=torch.autograd.grad(h.sum(),x); [g,h,k]
+y=(x**2).sum(); y.backward(create_graph=True); [x.grad]
+y=(x**2).sum(); y.backward(create_graph=True); x.grad.sum().backward(); [x.grad]
+a,b=w.unbind(0); (a*2).sum().backward(); w.grad
+a,b=torch.split(w,[1,2],dim=1); (a.sum()*3+(b*b).sum()).backward(); w.grad
+v,k=w.max(dim=1); v.sum().backward(); w.grad
+y=x*2; z=y+y; z.sum().backward(); x.grad
+x.requires_grad_(False); (x*w).sum().backward(); [x.grad,w.grad]
+x.grad=torch.ones(3); g=x.grad; (x*2).sum().backward(); [g, x.grad is g]
+x.grad=torch.ones(3); g=x.grad; (x*2).sum().backward(create_graph=True); [g, x.grad is g]
+(x*2).sum().backward(); g=x.grad; v=g._version; (x*3).sum().backward(); [x.grad is g, g._version-v]
+gr=torch.ones(3); y=x*1; y.backward(gr); gr.mul_(5); x.grad
+gr=torch.ones(3); x.backward(gr); gr.mul_(5); x.grad
+y=(x+w).sum(); y.backward(); x.grad.mul_(2); [x.grad,w.grad]
+y=x+s; y.backward(torch.ones(3)); [x.grad, s.grad]
+t=torch.ones(3,requires_grad=True); y=x+t; y.backward(torch.ones(3)); x.grad.mul_(7); [x.grad,t.grad]
+log=[]; y=x*2; y.register_hook(lambda g: log.append("t1")); y.retain_grad()
+  y.register_hook(lambda g:(log.append("t2"),g*3)[1]); y.grad_fn.register_prehook(lambda gs: log.append("npre"))
+  y.grad_fn.register_hook(lambda gi,go: log.append(("npost",gi[0].tolist(),len(gi),go[0].tolist())))
+  x.register_hook(lambda g: log.append("leaf"))
+  x.register_post_accumulate_grad_hook(lambda p: log.append(("post",p.grad.tolist())))
+  acc=y.grad_fn.next_functions[0][0]; acc.register_hook(lambda gi,go: log.append(("accpost",gi,go[0].tolist())))
+  acc.register_prehook(lambda gs: log.append(("accpre",gs[0].tolist()))); y.sum().backward()
+  [log,y.grad,x.grad]
+log=[]; x.register_hook(lambda g: log.append("leaf"))
+  x.register_post_accumulate_grad_hook(lambda p: log.append("post")); torch.autograd.grad((x*2).sum(),x); log
+log=[]; y=x*2; y.register_hook(lambda g: log.append("t"))
+  y.grad_fn.register_prehook(lambda g:log.append("pre")); y.grad_fn.register_hook(lambda a,b:log.append("post"))
+  torch.autograd.grad(y.sum(),y); log
+log=[]; y=x*2; y.register_hook(lambda g: log.append("t"))
+  y.grad_fn.register_prehook(lambda g:log.append("pre")); y.grad_fn.register_hook(lambda a,b:log.append("post"))
+  y.sum().backward(inputs=[y]); log
+y=x*2; y.grad_fn.register_hook(lambda gi,go:(gi[0]*10,None)); y.sum().backward(); x.grad
+y=x*2; y.grad_fn.register_prehook(lambda go:(go[0]*10,)); y.sum().backward(); x.grad
+y=x*2; y.register_hook(lambda g: 3); y.sum().backward()
+y=x*2; y.register_hook(lambda g: torch.ones(5)); y.sum().backward()
+y=x*2; h=y.register_hook(lambda g: g*0); h.remove(); y.sum().backward(); x.grad
+c.register_hook(lambda g:g)
+c.register_post_accumulate_grad_hook(lambda g:g)
+(x*2).register_post_accumulate_grad_hook(lambda g:g)
+c.retain_grad()
+x.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(2)); (x*2).sum().backward(); x.grad
+x.register_post_accumulate_grad_hook(lambda p: setattr(p,'grad',None)); (x*2).sum().backward(); x.grad
+x.register_hook(lambda g: g+1); x.register_hook(lambda g: g*2); (x*2).sum().backward(); x.grad
+x.register_hook(lambda g: g.add_(1)); (x*2).sum().backward(); x.grad
+y=x*2; y.register_hook(lambda g: g.requires_grad); y.sum().backward(create_graph=True)
+l=[]; y=x**2; y.register_hook(lambda g: l.append(g.requires_grad)); (y**2).sum().backward(create_graph=True); l
+l=[]; y=x**2; y.register_hook(lambda g: l.append(torch.is_grad_enabled())); (y**2).sum().backward(); l
+(s*1).grad_fn.name()
+[(s*1).grad_fn.next_functions[0][0].name(), (s*1).grad_fn.next_functions[0][1], (s*1).grad_fn.next_functions[1]]
+(s*1).grad_fn.next_functions[0][0].variable is s
+(s*1).grad_fn.next_functions[0][0] is (s*2).grad_fn.next_functions[0][0]
+y=x*2; y.grad_fn is y.grad_fn
+y=x*2; y.grad_fn.metadata["a"]=1; y.grad_fn.metadata
+isinstance((x*2).grad_fn, torch.autograd.graph.Node)
+(x*2).grad_fn(torch.ones(3))
+x.exp().grad_fn(torch.ones(3))
+x.grad=torch.ones(4)
+x.grad=torch.ones(3,dtype=torch.float64)
+x.grad=3
+x.grad=x
+del x.grad
+x.grad=torch.ones(3); del x.grad; x.grad
+i.requires_grad_()
+torch.ones(3,dtype=torch.int64,requires_grad=True)
+(x*2).requires_grad_(False)
+(x*2).requires_grad_(True)
+y=x*2; y.requires_grad=True; y
+x.detach().requires_grad
+y=(x*2).detach_(); [y.requires_grad,y.is_leaf]
+(w[0]).detach_()
+y=w*1; z=y.view(6); z.detach_()
+with torch.no_grad(): y=x*2
+"""
+
+HOOKS = """
+y=x*2; y.register_hook(lambda g: g*10); z=(y*y).sum(); torch.autograd.grad(z,[x,y])
+y=x*2; y.register_hook(lambda g: g*10); z=(y*y).sum(); torch.autograd.grad(z,[y])
+y=x*2; y.grad_fn.register_prehook(lambda g: (g[0]*10,)); z=(y*y).sum(); torch.autograd.grad(z,[y,x])
+x.register_hook(lambda g: g*10); torch.autograd.grad((x*2).sum(),[x])
+y=x*2; y.register_hook(lambda g: torch.ones(3,dtype=torch.float64)); y.sum().backward()
+y=x*2; y.register_hook(lambda g: 3); y.sum().backward()
+y=x*2; y.register_hook(lambda g: torch.ones(5)); y.sum().backward()
+x.register_hook(lambda g: torch.ones(5)); x.sum().backward()
+y=x*2; y.grad_fn.register_hook(lambda gi,go: (gi[0],)); y.sum().backward(); x.grad
+y=x*2; y.grad_fn.register_hook(lambda gi,go: gi[0]*3); y.sum().backward(); x.grad
+y=x*2; y.grad_fn.register_prehook(lambda go: 3); y.sum().backward(); x.grad
+y=x*2; y.grad_fn.register_prehook(lambda go: (None,)); y.sum().backward(); x.grad
+y=x*2; y.grad_fn.register_hook(lambda gi,go: (None,None)); y.sum().backward(); x.grad
+y=x*2; y.grad_fn.register_hook(lambda gi,go: (torch.ones(7),None)); y.sum().backward(); x.grad
+y=x*2; a=y.view(3,1); y.register_hook(lambda g: g*3); a.sum().backward(); x.grad
+y=x*2; y.register_hook(lambda g: g*3); y.add_(1); y.sum().backward(); x.grad
+y=x*2; y.retain_grad(); y.mul_(4); y.sum().backward(); [x.grad,y.grad]
+y=x*2; y.register_hook(lambda g: g*3); y.mul_(4); y.register_hook(lambda g: g+1); y.sum().backward(); [x.grad]
+"""
+
+FLAGS = """
+x.grad=torch.ones(3,dtype=torch.float64)
+x.grad=torch.ones(3,dtype=torch.int64)
+x.grad=torch.ones(3,dtype=torch.bfloat16)
+x.grad=torch.ones(3,dtype=torch.complex64)
+i.requires_grad_()
+torch.ones(3,dtype=torch.int64,requires_grad=True)
+torch.zeros(3,dtype=torch.int64,requires_grad=True)
+torch.tensor([1,2],requires_grad=True)
+torch.full((2,),3,requires_grad=True)
+torch.eye(2,dtype=torch.int32,requires_grad=True)
+torch.arange(3,requires_grad=True)
+torch.zeros_like(i,requires_grad=True)
+torch.randint(3,(2,),requires_grad=True)
+i.requires_grad=True
+(x*2).requires_grad_(False)
+y=x*2; y.requires_grad=True
+(w[0]).detach_()
+y=w*1; z=y.view(6); z.detach_()
+"""
+
+
+@pytest.mark.parametrize("code", programs.cases(ENGINE))
+def test_engine(code: str) -> None:
+    programs.check(code)
+
+
+@pytest.mark.parametrize("code", programs.cases(HOOKS))
+def test_hooks(code: str) -> None:
+    programs.check(code)
+
+
+@pytest.mark.parametrize("code", programs.cases(FLAGS))
+def test_flags(code: str) -> None:
+    programs.check(code)

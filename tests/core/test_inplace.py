@@ -1,0 +1,121 @@
+"""In-place operations: results, what PyTorch refuses, and the graph they leave behind."""
+
+from __future__ import annotations
+
+import programs
+import pytest
+
+INPLACE = """
+x.add_(1)
+x[0]=1
+x.view(3).add_(1)
+x.view(3)[0]=2
+x.t().zero_()
+y=x*1; y.view(3)[0]=5; y
+with torch.no_grad(): v=x.view(3)
+torch.zeros(3).add_(torch.zeros(2,3))
+torch.zeros(3,dtype=torch.int64).add_(1.5)
+torch.zeros(3,dtype=torch.int64).mul_(torch.ones(3))
+torch.zeros(3,dtype=torch.int64).div_(2)
+torch.zeros(3).add_(1j)
+torch.zeros(3,dtype=torch.bool).add_(1)
+a=torch.ones(3,dtype=torch.int64); a/=2
+a=torch.ones(3,dtype=torch.int64); a+=1.0
+a=torch.ones(3,dtype=torch.int32); a+=torch.ones(3,dtype=torch.int64); a
+a=torch.ones(3); b=a; a+=1; b
+a=torch.ones(3); a*=2; a-=1; a/=4; a**=2; a//=.01; a%=3; a
+a=torch.ones(3,dtype=torch.int64)*5; a<<=2; a>>=1; a&=6; a|=1; a^=3; a
+a=torch.ones(2,3); a@=torch.ones(3,3); a
+torch.ones(3).expand(2,3).mul_(2)
+torch.ones(3).fill_(torch.ones(2))
+torch.ones(3).fill_(torch.tensor(2));
+torch.ones(3).copy_(torch.arange(6).view(2,3))
+torch.ones(2,3).copy_(torch.arange(3))
+torch.ones(2,3,dtype=torch.int64).copy_(torch.tensor([1.7,-1.7,2.2]))
+torch.ones(3,dtype=torch.bool).copy_(torch.tensor([0.,.5,2]))
+torch.ones(3).zero_().add_(2).clamp_(0,1).sub_(3).abs_()
+torch.add(torch.ones(3),1,out=torch.empty(3))
+o=torch.empty(2); torch.add(torch.ones(3),1,out=o); o
+o=torch.empty(0); torch.add(torch.ones(3),1,out=o); o
+o=torch.empty(3,dtype=torch.int64); torch.add(torch.ones(3),1,out=o); o
+o=torch.zeros(2,3); torch.add(torch.ones(3),1,out=o[1]); o
+torch.add(x,1,out=torch.empty(3))
+o=torch.empty(3,requires_grad=True); torch.add(c[0,:3],1,out=o)
+i[0]=1j
+i[:]=1j
+c.double()[0]=1j
+(c>1)[0]=1j
+c.half()[0]=1j
+c.to(torch.uint8)[0]=1j
+c[[0,1]]=torch.tensor(3)
+c[[0,1]]=torch.tensor([3])
+c[[0,1]]=torch.tensor(3.,dtype=torch.float64); c
+i[[0,1]]=torch.tensor(3.)
+c[c>5]=torch.tensor([3])
+c[c>5]=torch.tensor(3.,dtype=torch.float64); c
+c[c>5,]=torch.tensor([3.],dtype=torch.float64); c
+c[[0],c[0]>2]=torch.tensor(3.,dtype=torch.float64); c
+c[0]=np.float32(3); c
+c[0]=np.int64(3); c
+c[0]=np.bool_(True); c
+c[0]=np.array(3)
+c[0]=torch.Size([1])
+c[[0,1]]=[1,2]
+c[[0,1]]="a"
+c.fill_(1j)
+i.fill_(2.5)
+i.fill_(1j)
+c.copy_(3)
+c.copy_([1])
+torch.ones(3).copy_(torch.ones(4))
+torch.ones(3).copy_(torch.ones(2,3))
+torch.ones(3).copy_(torch.ones(1,3))
+torch.ones(3,4).copy_(torch.ones(3))
+torch.ones(3).copy_(torch.ones(3,dtype=torch.complex64))
+c.copy_(1.5)
+c.expand(2,3,4)[0,0,0]=5; c
+c.expand(2,3,4)[0]=5; c
+c.expand(2,3,4)[:,0]=5; c
+c[0].expand(3,4).copy_(c)
+c[1:].add_(c[:-1])
+c.add_(c); c
+c.add_(c.t()[:3,:3])
+torch.ones(3,3).add_(torch.ones(3,3).t())
+a=torch.arange(9.).view(3,3); a.add_(a.t()); a
+a=torch.arange(9.).view(3,3); a.copy_(a.t()); a
+a=torch.arange(9.).view(3,3); a[0].add_(a[1]); a
+a=torch.arange(9.); a[:5].add_(a[3:8])
+a=torch.arange(9.); a[:5].mul_(a[:5]); a
+y=w*1; a,b=y.unbind(0); b.mul_(2)
+y=w*1; a=y.chunk(3,1); a[2].mul_(2)
+y=w*1; a=y.split([1,2],1); a[1][0].mul_(2)
+y=w*1; a,b=y.unbind(0); b[0]=3
+y=torch.zeros(2,3); a,b=y.unbind(0); b.mul_(2); y
+y=torch.zeros(2,3); a,b=y.unbind(0); b.mul_(s)
+y=torch.zeros(2,3); a,b=y.split(1); b.mul_(s)
+y=torch.zeros(2,3); b=y[0]; b.mul_(s); y
+y=w*1; torch.set_grad_enabled(False); v=y.view(6); torch.set_grad_enabled(True); v.mul_(2)
+y=w*1; torch.set_grad_enabled(False); v=y.view(6); v.mul_(2); torch.set_grad_enabled(True); y
+y=torch.zeros(3); torch.set_grad_enabled(False); v=y.view(3); torch.set_grad_enabled(True); v.mul_(2)
+y=torch.zeros(3); torch.set_grad_enabled(False); v=y.view(3); torch.set_grad_enabled(True); v.mul_(s)
+y=w*1; torch.set_grad_enabled(False); v=y.view(6); torch.set_grad_enabled(True); y.mul_(2); [v.requires_grad]
+y=w*1; y[0]=0; [n[0].name() if n[0] else None for n in y.grad_fn.next_functions]
+y=w*1; y.mul_(s); [n[0].name() if n[0] else None for n in y.grad_fn.next_functions]
+y=w*1; y.fill_(s); [n[0].name() if n[0] else None for n in y.grad_fn.next_functions]
+y=w*1; y[[0]]=x; [n[0].name() if n[0] else None for n in y.grad_fn.next_functions]
+y=w*1; y[y>2]=s; [y.grad_fn.name()]+[n[0].name() if n[0] else None for n in y.grad_fn.next_functions]
+y=w*1; y.copy_(w); [y.grad_fn.name()]+[n[0].name() if n[0] else None for n in y.grad_fn.next_functions]
+y=w[[0,1]]; [y.grad_fn.name()]+[n[0].name() if n[0] else None for n in y.grad_fn.next_functions]
+y=w[0]; [y.grad_fn.name()]+[n[0].name() if n[0] else None for n in y.grad_fn.next_functions]
+y=w[0,[1]]; [y.grad_fn.name()]+[n[0].name() if n[0] else None for n in y.grad_fn.next_functions]
+y=w[w>0]; [y.grad_fn.name()]+[n[0].name() if n[0] else None for n in y.grad_fn.next_functions]
+repr((w*1)[0]), repr(w.double())
+y=w*1; y[0]=0; repr(y)
+y=w.double(); [y.grad_fn.name()]+[n[0].name() if n[0] else None for n in y.grad_fn.next_functions]
+y=w.clone(); [y.grad_fn.name()]+[n[0].name() if n[0] else None for n in y.grad_fn.next_functions]
+"""
+
+
+@pytest.mark.parametrize("code", programs.cases(INPLACE))
+def test_inplace(code: str) -> None:
+    programs.check(code)

@@ -1,0 +1,139 @@
+"""Views: who shares with whom, writing through views in both directions, strides and offsets."""
+
+from __future__ import annotations
+
+import programs
+import pytest
+
+SHARING = """
+a=torch.zeros(3,4); v=a.view(12); v[5]=7; a[2]=3; [a,v,v._base is a, a._is_view(), v._is_view()]
+a=torch.zeros(3,4); t=a.t(); t[0]=1; a[1]=2; [a,t]
+a=torch.zeros(3,4); e=a[:, :1].expand(3,4); a[0,0]=9; e
+a=torch.zeros(3,4); e=a[:, :1].expand(3,4); e.add_(1)
+a=torch.zeros(6); p=a.chunk(3); p[1].fill_(2); a.add_(1); [a,*p]
+a=torch.zeros(6); p=a.split([1,2,3]); p[2][0]=2; a[1]=9; [a,*p]
+a=torch.zeros(2,3,4); q=a.permute(2,0,1)[1:3,:,::2]; q.add_(torch.arange(8.).reshape(2,2,2))
+  [a,q,q.stride(),q.storage_offset()]
+a=torch.zeros(2,3,4); u=a.unbind(1); u[1].fill_(3); a
+a=torch.zeros(2,3); a.transpose(0,1)[0].add_(1); a
+a=torch.zeros(2,3); a.unsqueeze(0).squeeze(0).view(-1)[::2].fill_(5); a
+a=torch.arange(12.).reshape(3,4); d=a.diagonal(); d.mul_(-1); a
+a=torch.zeros(3,3); a.fill_diagonal_(2); a
+a=torch.arange(12.).reshape(3,4); a.narrow(1,1,2).zero_(); a
+a=torch.arange(12.).reshape(3,4); a.select(0,1).neg_(); a
+a=torch.arange(12.); a.unfold(0,3,4)[1].zero_(); a
+a=torch.arange(12.); u=a.unfold(0,4,2); a[3]=100; u
+a=torch.arange(12.).reshape(3,4); r=a.reshape(4,3); r[0,0]=50; a
+a=torch.arange(12.).reshape(3,4); r=a.t().reshape(12); r[0]=50; a
+a=torch.arange(12.).reshape(3,4); f=a.flatten(); f[0]=9; [a,f]
+a=torch.arange(12.).reshape(3,4).t(); f=a.flatten(); f[0]=9; [a,f]
+a=torch.arange(12.).reshape(3,4); c2=a.contiguous(); c2[0,0]=9; a
+a=torch.arange(12.).reshape(3,4).t(); c2=a.contiguous(); c2[0,0]=9; a
+a=torch.zeros(3,dtype=torch.complex64); a.real.fill_(2); a.imag[1]=3; a
+a=torch.zeros(3,dtype=torch.complex64); v=torch.view_as_real(a); v[0,1]=4; a
+a=torch.zeros(2,2); v=torch.view_as_complex(a); v[0]=1+2j; a
+a=torch.zeros(3); b=a.to(torch.float32); b[0]=1; [a, b is a]
+a=torch.zeros(3); b=a.to(torch.float64); b[0]=1; a
+a=torch.zeros(3); b=a.clone(); b[0]=1; a
+a=torch.zeros(3); b=a[:]; b[0]=1; [a, b is a]
+a=torch.zeros(3); b=a[...]; b[0]=1; [a, b is a]
+a=torch.zeros(3); b=a[[0,1]]; b[0]=1; a
+a=torch.zeros(2,3); b=a.view_as(torch.zeros(3,2)); b[0]=1; a
+a=torch.zeros(2,3); b=a.expand(2,3); b[0]=1; a
+a=torch.zeros(3,1); b=a.expand(3,4); [b.is_contiguous(), b.stride()]
+a=torch.zeros(3); b=a.expand_as(torch.zeros(2,3)); b[0,0]=1
+a=torch.zeros(4); b=torch.movedim(a.view(2,2),0,1); b[0,1]=1; a
+a=torch.zeros(4); b=a.view(2,2).swapaxes(0,1); b[0,1]=1; a
+a=torch.zeros(4); b=a.unflatten(0,(2,2)); b[0,1]=1; a
+a=torch.zeros(4); a.data=torch.ones(2); [a, a.shape]
+a=torch.zeros(4); b=a.view(2,2); a.data=torch.ones(2); [a,b]
+a=torch.zeros(3); b=torch.ones(3); a.set_(b); b[0]=7; a
+a=torch.arange(6.).view(2,3); a.t_(); [a,a.shape,a.stride()]
+a=torch.arange(6.).view(2,3); a.unsqueeze_(0); a.squeeze_(); a.transpose_(0,1); a
+a=torch.arange(6.); a.resize_(2,3); a
+a=torch.arange(6.); a.resize_(2,2); a
+torch.arange(6.).as_strided((2,2),(1,2),1)
+a=torch.arange(6.); a.as_strided((2,2),(1,2),1).fill_(9); a
+a=torch.zeros(2,3); a.view(7)
+a=torch.zeros(2,3); a.view(-1,4)
+a=torch.zeros(2,3); a.view(-1,-1)
+a=torch.zeros(2,3).t(); a.view(6)
+a=torch.zeros(2,3); a.reshape(7)
+a=torch.zeros(2,3); a.view(torch.int32)
+a=torch.ones(2,3); a.view(torch.int32)
+a=torch.ones(2,4,dtype=torch.int16); a.view(torch.int32)
+a=torch.ones(2,4,dtype=torch.int16); a.view(torch.int8).shape
+a=torch.zeros(2,3)
+  [a.data_ptr()==a.view(6).data_ptr(), a.data_ptr()==a[1].data_ptr(), a.storage_offset(), a[1].storage_offset(),
+      a[1:,1].storage_offset()]
+a=torch.zeros(2,3)
+  [a.untyped_storage().data_ptr()==a[1].untyped_storage().data_ptr(), a.is_set_to(a), a.is_set_to(a.view(6))]
+a=torch.zeros(3); b=a.view(3); b.add_(1); [a._version,b._version]
+a=torch.zeros(3); b=a.clone(); b.add_(1); [a._version,b._version]
+with torch.no_grad(): x.add_(1)
+"""
+
+STRIDES = """
+[ (f(torch.zeros(2,3,4)).stride(), f(torch.zeros(2,3,4)).storage_offset()) for f in [lambda a:a[1],
+      lambda a:a[:,1], lambda a:a[...,1], lambda a:a[:,::2], lambda a:a[1:,1:,1:], lambda a:a[None],
+      lambda a:a[:,None], lambda a:a[...,None], lambda a: a[0,None], lambda a:a[:1], lambda a:a[:,:,None,1:2],
+      lambda a: a[None,None], lambda a:a[-1,-2:], lambda a:a[5:]]]
+[ (f(torch.zeros(2,3,4)).stride(),
+      f(torch.zeros(2,3,4)).storage_offset()) for f in [lambda a:a.t() if a.dim()<3 else a.mT,
+      lambda a:a.transpose(0,-1), lambda a:a.permute(2,0,1), lambda a:a.movedim(0,2),
+      lambda a:a.movedim((0,1),(2,0)), lambda a:a.unsqueeze(0), lambda a:a.unsqueeze(-1),
+      lambda a:a.unsqueeze(1), lambda a:a.select(1,-1), lambda a:a.narrow(2,1,2), lambda a: a.diagonal(),
+      lambda a:a.diagonal(1,1,2), lambda a:a.diagonal(-1,0,2), lambda a:a.unfold(1,2,1),
+      lambda a:a.unfold(-1,2,2), lambda a:a.chunk(2,2)[1], lambda a:a.split([1,2],1)[1], lambda a:a.unbind(1)[2]]]
+[ (f(torch.zeros(2,1,4)).stride(), f(torch.zeros(2,1,4)).storage_offset()) for f in [lambda a:a.squeeze(),
+      lambda a:a.squeeze(1), lambda a:a.squeeze(0), lambda a:a.expand(2,3,4), lambda a:a.expand(5,2,3,4),
+      lambda a:a.expand(1,2,1,4), lambda a:a.expand(1,1,2,1,4), lambda a:a.expand(2,-1,4), lambda a:a.view(8),
+      lambda a:a.view(2,2,2), lambda a:a.view(1,8,1), lambda a:a.transpose(0,1).view(8),
+      lambda a:a.transpose(0,1).view(1,2,1,4), lambda a:a.reshape(4,2), lambda a:a.flatten(),
+      lambda a:a.broadcast_to(3,2,1,4), lambda a:a.expand_as(torch.zeros(2,5,4)), lambda a: a.unflatten(2,(2,2)),
+      lambda a:a.ravel(), lambda a:a.view_as(torch.zeros(4,2)), lambda a: a.transpose(0,2).view(4,1,2),
+      lambda a: a.transpose(0,2)[::2].view(2,2), lambda a: a[:,:,::2].view(4)]]
+[ (f(torch.zeros(4,4,dtype=torch.complex64)).stride(),
+      f(torch.zeros(4,4,dtype=torch.complex64)).storage_offset()) for f in [lambda a:a.real, lambda a:a.imag,
+      lambda a:a[1:].imag, lambda a:torch.view_as_real(a), lambda a: torch.view_as_real(a[:,1:]),
+      lambda a:a.t().real, lambda a:torch.view_as_complex(torch.view_as_real(a))]]
+[ (f(torch.zeros(4,4)).stride(), f(torch.zeros(4,4)).storage_offset(),
+      f(torch.zeros(4,4)).shape) for f in [lambda a:a.view(torch.int32), lambda a:a.view(torch.int16),
+      lambda a:a.view(torch.int64), lambda a:a[1:].view(torch.int16), lambda a:a[1:].view(torch.float64),
+      lambda a:a.as_strided((2,2),(1,2),3), lambda a:a[1:].as_strided((2,2),(1,2)),
+      lambda a:a[1:].as_strided((2,2),(1,2),1)]]
+[t.is_contiguous() for t in [torch.zeros(2,3).t(), torch.zeros(2,3)[1:], torch.zeros(2,3)[:,1:],
+      torch.zeros(1,3).t(), torch.zeros(2,3)[:,:1], torch.zeros(0,3).t(), torch.zeros(3).expand(1,3),
+      torch.zeros(2,1).expand(2,2)]]
+torch.zeros(2,3,4).permute(2,0,1).contiguous().stride()
+torch.zeros(()).stride(), torch.zeros(()).storage_offset()
+torch.zeros(2,3).stride(0), torch.zeros(2,3).stride(-1)
+torch.zeros(2,3).stride(2)
+torch.zeros(0,3).stride()
+torch.zeros(2,0,3).stride()
+torch.zeros(2,0,3)[:, :, 1].stride()
+torch.zeros(2,0,3).view(0,6).stride()
+torch.zeros(()).expand(2,3).stride()
+torch.zeros(()).view(1,1).stride()
+torch.zeros(1).squeeze().stride()
+a=torch.arange(12.).view(3,4); v=a[1:,1:].t()[1:]; v.view(2,2)
+a=torch.arange(12.).view(3,4); v=a[1:]; v.view(2,2,2).stride()
+a=torch.arange(24.).view(2,3,4).transpose(0,1); a.reshape(3,2,2,2).stride()
+a=torch.arange(24.).view(2,3,4).transpose(0,1); a.view(3,2,2,2).stride()
+a=torch.arange(24.).view(2,3,4).transpose(0,1); a.view(3,8)
+torch.zeros(()).stride(0)
+torch.zeros(()).size(0)
+torch.zeros(()).size(1)
+torch.zeros(2).size(1)
+torch.zeros(2).size(-2)
+"""
+
+
+@pytest.mark.parametrize("code", programs.cases(SHARING))
+def test_sharing(code: str) -> None:
+    programs.check(code)
+
+
+@pytest.mark.parametrize("code", programs.cases(STRIDES))
+def test_strides(code: str) -> None:
+    programs.check(code)

@@ -1,0 +1,152 @@
+"""The transforms of torch.func, against torch."""
+
+from __future__ import annotations
+
+import programs
+import pytest
+
+TRANSFORMS = (
+    "vmap grad grad_and_value vjp jvp jacrev jacfwd hessian linearize functional_call stack_module_state"
+)
+PRELUDE = programs.PRELUDE + "".join(f"{n} = torch.func.{n}\n" for n in TRANSFORMS.split())
+
+
+TRANSFORMS = """
+grad(lambda x: (x**2).sum())(x.detach())
+grad(lambda x: x**2)(x.detach())
+grad(lambda x: 3)(x.detach())
+grad(lambda x: (x.sum(),1))(x.detach())
+grad(lambda x: [x.sum()])(x.detach())
+grad(lambda x,y: (x*y).sum(), argnums=1)(x.detach(),w.detach())
+grad(lambda x,y: (x*y).sum(), argnums=(0,1))(x.detach(),w.detach())
+grad(lambda x,y: (x*y).sum(), argnums=-1)(x.detach(),w.detach())
+grad(lambda x,y: (x*y).sum(), argnums=2)(x.detach(),w.detach())
+grad(lambda x,y: (x*y).sum(), argnums="a")(x.detach(),w.detach())
+grad(lambda x,y: (x*y).sum(), argnums=())(x.detach(),w.detach())
+grad(lambda d: (d["a"]*d["b"]).sum())({"a":x.detach(),"b":s.detach()})
+grad(lambda x: x.sum())(3.)
+grad(lambda x: x.sum())(i)
+grad(lambda x: (x.sum(),(x*2,3)),has_aux=True)(x.detach())
+grad(lambda x: x.sum(),has_aux=True)(x.detach())
+grad_and_value(lambda x: (x**2).sum())(x.detach())
+grad_and_value(lambda x: ((x**2).sum(),x),has_aux=True)(x.detach())
+grad(grad(lambda x: x**3))(s.detach())
+grad(lambda x: (x*w).sum())(x.detach())
+g=grad(lambda x: (x**2).sum())(x); g.sum().backward(); [g,x.grad]
+g=grad(lambda y: (y**2*w).sum())(x.detach()); g.sum().backward(); [g,w.grad]
+g=grad(lambda y: (y*y.detach()).sum())(x.detach()); g
+g=grad(lambda y: (y*y.data).sum())(x.detach()); g
+torch.set_grad_enabled(False); g=grad(lambda y: (y*y).sum())(x); torch.set_grad_enabled(True); [g]
+grad(lambda y: (y**2).sum().backward())(x.detach())
+grad(lambda y: y.requires_grad_().sum())(x.detach())
+grad(lambda y: y.requires_grad)(x.detach())
+grad(lambda y: y.sum().item())(x.detach())
+l=[]; grad(lambda y: (l.append(y.sum().item()),y.sum())[1])(x.detach()); l
+grad(lambda z: (z*z.conj()).real.sum())(torch.tensor([1+2j]))
+grad(lambda z: z.sum())(torch.tensor([1+2j]))
+grad(lambda x,k: (x**k).sum())(x.detach(),2)
+grad(lambda x,k=1: (x**k).sum())(x.detach(),k=3)
+grad(3)(x)
+o,f=vjp(lambda x: x**2, x.detach()); [o, f(torch.ones(3)), f(torch.ones(3)*2)]
+o,f=vjp(lambda x: x**2, x.detach()); f(torch.ones(2))
+o,f=vjp(lambda x: x**2, x.detach()); f(3)
+o,f=vjp(lambda x: x**2, x.detach()); f((torch.ones(3),))
+o,f=vjp(lambda x,y: (x*y,{"a":x+y}), x.detach(), s.detach()); [o,f((torch.ones(3),{"a":torch.ones(3)}))]
+o,f,a=vjp(lambda x: (x**2,x+1), x.detach(), has_aux=True); [o,f(torch.ones(3)),a]
+vjp(lambda x: 3, x.detach())
+vjp(lambda x: (x,3), x.detach())
+vjp(lambda x: x)
+vjp(lambda x: x, 3)
+o,f=vjp(lambda x: torch.ones(3), x.detach()); f(torch.ones(3))
+jvp(lambda x: x**2, (x.detach(),),(torch.ones(3),))
+jvp(lambda x,y: x*y, (x.detach(),s.detach()),(torch.ones(3),torch.ones(())))
+jvp(lambda x: (x**2,x), (x.detach(),),(torch.ones(3),),has_aux=True)
+jvp(lambda x: x**2, x.detach(),torch.ones(3))
+jvp(lambda x: x**2, (x.detach(),),(torch.ones(2),))
+jvp(lambda x: x**2, (x.detach(),),(3,))
+jvp(lambda x: x**2, (),())
+jvp(lambda x: 3, (x.detach(),),(torch.ones(3),))
+jvp(lambda x: torch.ones(2), (x.detach(),),(torch.ones(3),))
+jacrev(lambda x: x**2)(x.detach())
+jacrev(lambda x,y: x*y,argnums=(0,1))(x.detach(),w.detach()[0])
+jacrev(lambda x: (x**2,{"a":x.sum()}))(x.detach())
+jacrev(lambda x: (x**2,x),has_aux=True)(x.detach())
+jacrev(lambda d: d["a"]*d["b"])({"a":x.detach(),"b":s.detach()})
+jacrev(lambda x: 3)(x.detach())
+jacrev(lambda x: x**2,argnums=1)(x.detach())
+jacrev(lambda x: x**2,chunk_size=2)(x.detach())
+jacrev(jacrev(lambda x: x**3))(x.detach())
+jacfwd(lambda x: x**2)(x.detach())
+jacfwd(lambda x,y: x*y,argnums=(0,1))(x.detach(),w.detach()[0])
+jacfwd(lambda x: (x**2,x.sum()))(x.detach())
+jacfwd(lambda x: (x**2,x),has_aux=True)(x.detach())
+jacfwd(lambda x: 3)(x.detach())
+hessian(lambda x: (x**3).sum())(x.detach())
+hessian(lambda x,y: (x**2*y).sum(),argnums=(0,1))(x.detach(),s.detach())
+vmap(torch.dot)(w.detach(),w.detach())
+vmap(lambda x: x.sum())(w.detach())
+vmap(lambda x: x.sum(),in_dims=1)(w.detach())
+vmap(lambda x,y: x*y,in_dims=(0,None))(w.detach(),x.detach())
+vmap(lambda x,y: x*y,in_dims=(1,0),out_dims=1)(w.detach(),x.detach())
+vmap(lambda x: (x,x.sum()),out_dims=(1,0))(w.detach())
+vmap(lambda d: d["a"]*d["b"],in_dims=({"a":0,"b":None},))({"a":w.detach(),"b":x.detach()})
+vmap(lambda x: x,in_dims=-1,out_dims=-1)(w.detach())
+vmap(lambda x: 3)(w.detach())
+vmap(lambda x: torch.ones(2))(w.detach())
+vmap(lambda x: torch.ones(2),out_dims=None)(w.detach())
+vmap(lambda x: x,out_dims=None)(w.detach())
+vmap(lambda x: x)(3)
+vmap(lambda x: x,in_dims=None)(w.detach())
+vmap(lambda x: x,in_dims=2)(w.detach())
+vmap(lambda x: x,in_dims="a")(w.detach())
+vmap(lambda x: x)()
+vmap(lambda x,y: x)(w.detach(),x.detach())
+vmap(lambda x: x)(s.detach())
+vmap(lambda x: x.item())(x.detach())
+vmap(lambda x: x if x>0 else -x)(x.detach())
+vmap(lambda x: x+torch.rand(1))(x.detach())
+torch.manual_seed(0); vmap(lambda x: torch.rand(2),randomness="different")(x.detach())
+torch.manual_seed(0); vmap(lambda x: x*0+torch.rand(1),randomness="same")(x.detach())
+torch.manual_seed(0); vmap(lambda x: x*0+torch.randn(20),randomness="different")(x.detach()).sum()
+vmap(lambda x: x,randomness="foo")(x.detach())
+vmap(lambda x: x,chunk_size=2)(x.detach())
+vmap(lambda x: x,chunk_size=0)(x.detach())
+vmap(lambda x: x,out_dims=5)(w.detach())
+vmap(vmap(lambda a,b: a*b,in_dims=(None,0)),in_dims=(0,None))(x.detach(),x.detach())
+vmap(grad(lambda x: (x**3).sum()))(w.detach())
+vmap(grad(lambda a,b: (a*b).sum()),in_dims=(0,None))(w.detach(),x.detach())
+y=vmap(grad(lambda a,b: (a**2*b).sum()),in_dims=(0,None))(w,x); y.sum().backward(); [y,w.grad,x.grad]
+y=vmap(lambda a: a*x)(w); y.sum().backward(); [y,w.grad,x.grad]
+l=[]; vmap(lambda a: (l.append((a.shape,a.dim(),a.size(),a.numel())),a)[1])(w.detach()); l
+o,f=linearize(lambda x: x**2,x.detach()); [o,f(torch.ones(3))]
+torch.vmap(lambda x: x+1)(x.detach())
+m=torch.nn.Linear(3,2); functional_call(m,{"weight":torch.ones(2,3),"bias":torch.zeros(2)},x)
+m=torch.nn.Linear(3,2); functional_call(m,({"weight":torch.ones(2,3)},{"bias":torch.zeros(2)}),(x,))
+m=torch.nn.Linear(3,2); functional_call(m,({"weight":torch.ones(2,3)},{"weight":torch.zeros(2)}),(x,))
+m=torch.nn.Linear(3,2); functional_call(m,{"foo":torch.ones(2,3)},x)
+m=torch.nn.Linear(3,2); functional_call(m,{"weight":torch.ones(2,3)},x,strict=True)
+m=torch.nn.Linear(3,2); functional_call(m,3,x)
+m=torch.nn.Linear(3,2); functional_call(m,{"weight":3},x)
+m=torch.nn.Linear(3,2); functional_call(m,{"weight":torch.ones(2,3),"bias":torch.zeros(2)},None,{"input":x})
+torch.manual_seed(0); p,b=stack_module_state([torch.nn.Linear(2,2) for _ in range(2)]); [p,b]
+stack_module_state([])
+"""
+
+# what follows names ATen's operator, or prints a pytree
+LONG_MESSAGES = """
+a=torch.zeros(3); grad(lambda y: a.add_(y).sum())(x.detach())
+a=torch.zeros(3); grad(lambda y: a.add_(1).sum()+y.sum())(x.detach()); a
+jvp(lambda x: x**2, (x.detach(),),torch.ones(3))
+vmap(lambda x,y: x,in_dims=(0,))(w.detach(),x.detach())
+vmap(lambda x: (x,x),out_dims=(0,))(w.detach())
+"""
+
+
+@pytest.mark.parametrize("code", programs.cases(TRANSFORMS))
+def test_transforms(code: str) -> None:
+    programs.check(code, PRELUDE)
+
+
+@pytest.mark.parametrize("code", programs.cases(LONG_MESSAGES))
+def test_long_messages(code: str) -> None:
+    programs.check(code, PRELUDE, text="start")
