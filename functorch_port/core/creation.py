@@ -62,16 +62,23 @@ def _shape(size: Sequence[Any], name: str = "") -> tuple[int, ...]:
         if isinstance(n, Tensor | SymNumber | np.integer):
             n = int(n)  # type: ignore[arg-type]
         if not isinstance(n, int) or isinstance(n, bool):
-            kind = type(n).__name__
-            found = f"found element of type {kind} at pos {i}" if sequence or i else ""
-            raise TypeError(
-                f"{name}(): argument 'size' (position 1) must be tuple of ints, "
-                f"{'but ' + found if found else 'not ' + kind}"
-            )
+            raise TypeError(_not_a_size(name, n, i, sequence))
         if n < 0:
             raise RuntimeError(_negative_size(name, n, size))
         shape.append(n)
     return tuple(shape)
+
+
+def _not_a_size(name: str, found: Any, position: int, sequence: bool) -> str:
+    kind = type(found).__name__
+    if position:
+        return (
+            f"{name}(): argument 'size' failed to unpack the object at pos {position + 1} with error \"type "
+            f"must be tuple "
+            f'of ints,but got {kind}"'
+        )
+    what = f"but found element of type {kind} at pos 0" if sequence else f"not {kind}"
+    return f"{name}(): argument 'size' (position 1) must be tuple of ints, {what}"
 
 
 def _negative_size(name: str, n: int, size: Sequence[Any]) -> str:

@@ -1149,16 +1149,10 @@ def _real_angle(x: jax.Array) -> jax.Array:
     return lax.stop_gradient(jnp.where(x != x, x, side))
 
 
-@op("conj_physical", "conj", "resolve_conj", inplace=True)
+@op("conj_physical", "conj", inplace=True)
 def conj(input: TensorOnly):
     """The complex conjugate."""
     return jnp.conj(input) if input.dtype.kind == "c" else input
-
-
-@op("resolve_neg")
-def resolve_neg(input: TensorOnly):
-    """``input`` itself: negation is never lazy here."""
-    return input
 
 
 @op(where="torch")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..autograd import anomaly
+from ..core import dtypes, storage
 from ..core import legacy as _legacy  # noqa: F401  registers the old tensor classes
-from ..core import storage
+from ..core.promotion import result_dtype
 from ..core.registry import composite
+from ..core.size import Size
 from ..core.tensor import Tensor
 
 __all__: list[str] = []
@@ -118,3 +121,69 @@ def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
     with storage.x64():
         self._set_value(storage.jax.numpy.asarray(values, self._value.dtype))
     return self
+
+
+@composite("is_set_to", where="method")
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both look at one Storage in the same way."""
+    same_view = tuple(self.shape) == tuple(tensor.shape) and self._layout() == tensor._layout()
+    return self._storage is tensor._storage and same_view
+
+
+@composite("detach", where="torch")
+def detach(input: Tensor) -> Tensor:
+    """A tensor that shares the Storage and is cut off from the history."""
+    return input.detach()
+
+
+@composite("result_type", where="torch")
+def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
+    """The dtype of an operation on two tensors or numbers.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.result_type(torch.tensor([1, 2]), 1.0)
+        torch.float32
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.result_type.html
+    """
+    return result_dtype(*(x._value if isinstance(x, Tensor) else x for x in (tensor1, tensor2)))
+
+
+@composite("broadcast_shapes", where="torch")
+def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
+    """The shape that tensors of these shapes broadcast to.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.broadcast_shapes((2, 1), (3,))
+        torch.Size([2, 3])
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.broadcast_shapes.html
+    """
+    given = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    out = [1] * max((len(s) for s in given), default=0)
+    for number, shape in enumerate(given):
+        for i in range(-1, -1 - len(shape), -1):
+            if shape[i] < 0:
+                raise RuntimeError(
+                    f"Trying to create tensor with negative dimension ({shape[i]}): ({shape[i]})"
+                )
+            if shape[i] == 1 or shape[i] == out[i]:
+                continue
+            if out[i] != 1:
+                wide = max((len(s) for s in given[:number]), default=0)
+                raise RuntimeError(
+                    f"Attempting to broadcast a dimension of length {shape[i]} at {i}! Mismatching argument at index "
+                    f"{number} had {shape}; but expected shape should be broadcastable to {out[-wide:] if wide else []}"
+                )
+            out[i] = shape[i]
+    return Size(out)
+
+
+@composite("resolve_conj", "resolve_neg")
+def resolve(input: Tensor) -> Tensor:
+    """``input`` itself: conjugation and negation are never put off."""
+    return input
