@@ -27,6 +27,7 @@ COLOURS = {
     "torch.compile": "#f2a29b",
     "eager": "#4c78a8",
     "compiled": "#1b3f6b",
+    "compiled, zero_grad last": "#5f86b3",
     "hand-written JAX": "#8a8a8a",
     "jnp": "#8a8a8a",
 }
@@ -72,6 +73,16 @@ def limit_threads(threads: int) -> None:
 def cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def warn_if_busy() -> None:
+    """Say so if other programs keep the machine from being measured."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if load > cores() / 2:
+        console.print(
+            f"[yellow]Other programs are running (load {load:.1f} on {cores()} cores): medians will be too high, and "
+            "PyTorch's most of all, as its threads wait for each other. Look at the best rounds.[/yellow]"
+        )
 
 
 def progress() -> Progress:
@@ -138,7 +149,7 @@ def spread(values: Sequence[float]) -> tuple[float, float, float]:
 def summary(values: Sequence[float]) -> dict[str, float]:
     """The spread by name, for JSON."""
     low, middle, high = spread(values)
-    return {"median": middle, "quartile_low": low, "quartile_high": high}
+    return {"median": middle, "quartile_low": low, "quartile_high": high, "best": min(values)}
 
 
 # -------------------------------------------------------------------- reports
@@ -149,6 +160,11 @@ def show_seconds(values: Sequence[float]) -> str:
     low, middle, high = spread(values)
     unit, factor = ("s", 1) if middle >= 1 else ("ms", 1e3) if middle >= 1e-3 else ("µs", 1e6)
     return f"{middle * factor:.3g} {unit} ±{(high - low) / 2 * factor:.2g}"
+
+
+def show_best(values: Sequence[float]) -> str:
+    """The fastest round, which a busy machine has disturbed least."""
+    return show_seconds([min(values)]).split(" ±")[0]
 
 
 def show_ratio(values: Sequence[float], bar: float | None = None) -> str:

@@ -63,16 +63,29 @@ def data(shape: Sequence[int], classes: int, seed: int = 0) -> tuple[np.ndarray,
     return rng.standard_normal(shape).astype(np.float32), rng.integers(0, classes, shape[0])
 
 
-def training(lib: Any, model: Any, loss: Callable[[Any, Any], Any], batch: Any, wrap: Any = None) -> Step:
-    """A training step on a batch that stays; ``wrap`` compiles it. It returns the loss."""
+def training(
+    lib: Any,
+    model: Any,
+    loss: Callable[[Any, Any], Any],
+    batch: Any,
+    wrap: Any = None,
+    zero_last: bool = False,
+) -> Step:
+    """A training step on a batch that stays; ``wrap`` compiles it. It returns the loss.
+
+    With ``zero_last`` gradients are dropped at the end of the step, so that a compiled one need not return them.
+    """
     optimizer = lib.optim.SGD(model.parameters(), lr=LR)
     x, y = (lib.torch.from_numpy(a) for a in batch)
 
     def step(x: Any, y: Any) -> Any:
-        optimizer.zero_grad()
+        if not zero_last:
+            optimizer.zero_grad()
         out = loss(model(x), y)
         out.backward()
         optimizer.step()
+        if zero_last:
+            optimizer.zero_grad()
         return out
 
     run = step if wrap is None else wrap(step)

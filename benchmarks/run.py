@@ -79,6 +79,7 @@ def main() -> None:
         torch_compile=not (options.quick or options.no_torch_compile),
     )
     options.out.mkdir(parents=True, exist_ok=True)
+    harness.warn_if_busy()
     for key in options.only or BENCHMARKS:
         benchmark = importlib.import_module(BENCHMARKS[key])
         harness.console.rule(benchmark.TITLE)
