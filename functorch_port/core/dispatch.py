@@ -16,6 +16,7 @@ import numpy as np
 
 from ..autograd import anomaly, grad_mode
 from ..autograd.node import FREED, Edge, Node, accumulator
+from ..autograd.node import _sequence as _sequence
 from . import autocast, config, dtypes, storage
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
 from .symbolic import SymNumber
@@ -154,7 +155,11 @@ class OpNode(Node):
     def __init__(
         self, plan: Plan, mask: tuple[bool, ...], edges: tuple[Edge, ...], values: Any, outputs: int
     ) -> None:
-        super().__init__(edges, outputs)
+        # Node.__init__ written out: one of these is made for every recorded operation
+        self.edges = edges
+        self.outputs = outputs
+        self.seq = next(_sequence)
+        self.pre_hooks = self.post_hooks = self.tensor_hooks = self.retained = self._metadata = None
         self.plan = plan
         self.mask = mask
         self.values = values
@@ -351,10 +356,37 @@ def _run_elsewhere(plan: Plan, values: Sequence[Any], error: Exception) -> Any:
 
 
 def _record(plan: Plan, dyn: Sequence[Any], values: Sequence[Any], out: Any) -> Any:
-    edges = tuple([edge_of(a) if isinstance(a, Tensor) else None for a in dyn])
+    edges: list[Edge] = []
+    mask = []
+    for a in dyn:
+        if isinstance(a, Tensor) and a._requires_grad:
+            made_by = a._grad_fn
+            edges.append((accumulator(a), 0) if made_by is None else (made_by, a._output_nr))
+            mask.append(True)
+        else:
+            edges.append(None)
+            mask.append(False)
     many = type(out) is tuple or type(out) is list
-    node = plan.node(plan, tuple([e is not None for e in edges]), edges, values, len(out) if many else 1)
-    return _outputs(plan, node, out, many)
+    node = plan.node(plan, tuple(mask), tuple(edges), values, len(out) if many else 1)
+    if many or anomaly.enabled:
+        return _outputs(plan, node, out, many)
+    tensor = wrap(out)
+    if _has_gradient[out.dtype]:
+        tensor._requires_grad = True
+        tensor._grad_fn = node
+    return tensor
+
+
+class _HasGradient(dict):
+    """Whether tensors of a dtype can require grad, by numpy dtype."""
+
+    def __missing__(self, np_dtype: Any) -> bool:
+        kind = dtypes.from_np(np_dtype)
+        found = self[np_dtype] = kind.is_floating_point or kind.is_complex
+        return found
+
+
+_has_gradient = _HasGradient()
 
 
 def _outputs(plan: Plan, node: Node, out: Any, many: bool) -> Any:
@@ -363,7 +395,7 @@ def _outputs(plan: Plan, node: Node, out: Any, many: bool) -> Any:
     outs = []
     for number, value in enumerate(out if many else (out,)):
         tensor = wrap(value)
-        if value.dtype.kind in "fcV" and dtypes.from_np(value.dtype).is_signed and value.dtype.kind != "i":
+        if _has_gradient[value.dtype]:
             tensor._requires_grad = True
             tensor._grad_fn = node
             tensor._output_nr = number
