@@ -90,6 +90,8 @@ def batch_norm_tracked(
     """`batch_norm`, and the running statistics with this batch taken in."""
     _check_per_channel(input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     out, mean, var = _by_batch(input, weight, bias, eps)
+    if not input.size:  # an empty batch has no statistics
+        return out, jnp.asarray(running_mean), jnp.asarray(running_var)
     return out, _moved(running_mean, mean, momentum), _moved(running_var, var, momentum)
 
 

@@ -48,6 +48,10 @@ def batch_norm(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.batch_norm.html
     """
     require_tensor("batch_norm", "input", 1, input)
+    if training and eps <= 0:
+        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    if eps < 0:
+        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
     if not training:
         for name, running in (("running_mean", running_mean), ("running_var", running_var)):
             if running is None:
