@@ -19,7 +19,15 @@ __all__ = [
 
 
 class _State(threading.local):
+    """
+    Attributes:
+        enabled: whether operations are recorded.
+        flag: what `is_grad_enabled` says; under `inference_mode` that may be True and yet nothing is recorded.
+        inference: whether `inference_mode` is on.
+    """
+
     enabled = True
+    flag = True
     inference = False
 
 
@@ -32,12 +40,20 @@ def is_grad_enabled() -> bool:
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.is_grad_enabled.html
     """
-    return state.enabled
+    return state.flag
 
 
 def is_inference_mode_enabled() -> bool:
     """Whether `inference_mode` is on in the calling thread."""
     return state.inference
+
+
+def switch(flag: bool, inference: bool | None = None) -> None:
+    """Set the modes of the calling thread: recording, and inference mode (None: as it is)."""
+    if inference is None:
+        inference = state.inference
+    state.flag, state.inference = flag, inference
+    state.enabled = flag and not inference
 
 
 class _Mode:
@@ -47,11 +63,11 @@ class _Mode:
 
     def __enter__(self) -> None:
         self._previous = getattr(self, "_previous", [])
-        self._previous.append((state.enabled, state.inference))
-        state.enabled = self._enabled
+        self._previous.append((state.flag, state.inference))
+        switch(self._enabled, state.inference)
 
     def __exit__(self, *exc: object) -> None:
-        state.enabled, state.inference = self._previous.pop()
+        switch(*self._previous.pop())
 
     def clone(self) -> _Mode:
         return type(self)()
@@ -126,9 +142,9 @@ class set_grad_enabled(_Mode):
 
     def __init__(self, mode: bool) -> None:
         self._enabled = self.mode = bool(mode)
-        self._previous = [(state.enabled, state.inference)]
+        self._previous = [(state.flag, state.inference)]
         self._fresh = True
-        state.enabled = self._enabled
+        switch(self._enabled, state.inference)
 
     def __enter__(self) -> None:
         if self._fresh:  # the mode was already set by the constructor
@@ -137,7 +153,7 @@ class set_grad_enabled(_Mode):
             super().__enter__()
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        state.enabled, state.inference = self._previous.pop()  # as a decorator it must not act at once
+        switch(*self._previous.pop())  # as a decorator it must not act at once
         return super().__call__(fn)
 
     def clone(self) -> set_grad_enabled:
@@ -166,10 +182,7 @@ class inference_mode(_Mode):
 
     def __enter__(self) -> None:
         super().__enter__()
-        if self.mode:
-            state.inference = True
-        else:
-            state.enabled, state.inference = True, False
+        switch(not self.mode, self.mode)
 
     def clone(self) -> inference_mode:
         return type(self)(self.mode)

@@ -670,6 +670,8 @@ def _attach_view(result: Tensor, source: Tensor, plan: Plan, extra: Sequence[Any
     """Make ``result`` share the Storage of ``source``."""
     value = result._storage._value if storage.overlay is None else result._storage.value
     result._view = View(source._view, plan, tuple(extra), source._storage.value, value, _grad.enabled)
+    if not _grad.enabled and source._requires_grad and _has_gradient[value.dtype] and plan.differentiable:
+        result._requires_grad = True  # as in PyTorch: without a history, but not a constant either
     result._storage = source._storage
     result._base = source._base if source._base is not None else source
     result._rebased = result._base._rebases

@@ -698,7 +698,7 @@ class Tensor:
 
         Reference: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.numpy.html
         """
-        if self.requires_grad and not force:
+        if _grad.enabled and not force and self.requires_grad:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
             )

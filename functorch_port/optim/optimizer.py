@@ -111,12 +111,12 @@ def switch_grad(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def switched(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        before = grad_mode.state.enabled
-        grad_mode.state.enabled = bool(self.defaults["differentiable"])
+        before = grad_mode.state.flag
+        grad_mode.switch(bool(self.defaults["differentiable"]))
         try:
             return step(self, *args, **kwargs)
         finally:
-            grad_mode.state.enabled = before
+            grad_mode.switch(before)
 
     return switched
 
