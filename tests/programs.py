@@ -29,7 +29,8 @@ def cases(table: str) -> list[str]:
     found: list[str] = []
     for line in table.strip("\n").split("\n"):
         if line.startswith(" "):
-            found[-1] += ("" if found[-1].endswith((",", "(", "[")) else "\n") + line.strip()
+            joint = " " if found[-1].endswith(",") else "" if found[-1].endswith(("(", "[")) else "\n"
+            found[-1] += joint + line.strip()
         elif line and not line.startswith("#"):
             found.append(line)
     return found
