@@ -17,7 +17,9 @@ f=torch.inference_mode(lambda: torch.is_inference_mode_enabled()); f()
 with torch.no_grad(): r=[torch.is_grad_enabled(), (x*2).requires_grad, (x*2).is_leaf,
       torch.ones(2,requires_grad=True).requires_grad]
 r=[]
-  exec("with torch.no_grad():\n  r.append(torch.is_grad_enabled())\n  with torch.enable_grad(): r.append(torch.is_grad_enabled())\n  r.append(torch.is_grad_enabled())\n  with torch.set_grad_enabled(True): r.append((x*2).requires_grad)\n  r.append(torch.is_grad_enabled())")
+  exec("with torch.no_grad():\n  r.append(torch.is_grad_enabled())\n"
+  "  with torch.enable_grad(): r.append(torch.is_grad_enabled())\n  r.append(torch.is_grad_enabled())\n"
+  "  with torch.set_grad_enabled(True): r.append((x*2).requires_grad)\n  r.append(torch.is_grad_enabled())")
   r
 r=[]
   exec("with torch.inference_mode():\n  y=x*2\n  r.append((torch.is_grad_enabled(),
