@@ -28,7 +28,7 @@ _MODULES = ("functional", "graph", "profiler")
 def complete() -> None:
     """Load the rest and bind its names (a function wins over the submodule of the same name)."""
     for name in _MODULES:
-        importlib.import_module(f"{__name__}.{name}")
+        globals()[name] = importlib.import_module(f"{__name__}.{name}")
     for name, module in _LATER.items():
         globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
 
