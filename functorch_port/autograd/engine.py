@@ -8,6 +8,7 @@ A small graph that comes again and again runs as one program: see `replay`.
 from __future__ import annotations
 
 import operator
+import threading
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -384,11 +385,11 @@ def _walk(
     buffers: dict[Node, list[Any]] = {}
     for (node, number), value in zip(roots, values):
         _deposit(buffers, node, number, value)
-    _walks.append(_Walk(order, awaited, needed))
+    _walks.stack.append(_Walk(order, awaited, needed))
     try:
         _go(order, awaited, buffers, retain, create_graph, needed, captures)
     finally:
-        _walks.pop()
+        _walks.stack.pop()
 
 
 class _Walk:
@@ -401,13 +402,19 @@ class _Walk:
         return node in self.nodes
 
 
-#: walks in progress, the innermost last (a hook or a custom backward may start another)
-_walks: list[_Walk] = []
+class _Walks(threading.local):
+    """The calling thread's walks in progress, the innermost last (a hook or a custom backward may start another)."""
+
+    def __init__(self) -> None:
+        self.stack: list[_Walk] = []
+
+
+_walks = _Walks()
 
 
 def current_walk() -> _Walk:
     """The walk that is calling hooks right now."""
-    return _walks[-1]
+    return _walks.stack[-1]
 
 
 def _go(

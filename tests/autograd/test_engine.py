@@ -189,6 +189,36 @@ y=x*2; y.requires_grad=True
 (w[0]).detach_()
 y=w*1; z=y.view(6); z.detach_()
 """
+COMPLEX = """
+z=torch.tensor([1+2j,-3+.5j],requires_grad=True); (z*z.conj()).real.sum().backward(); z.grad
+z=torch.tensor([1+2j,-3+.5j],requires_grad=True); z.abs().sum().backward(); z.grad
+z=torch.tensor([1+2j,-3+.5j],requires_grad=True); (z**2).real.sum().backward(); z.grad
+z=torch.tensor([1+2j,-3+.5j],requires_grad=True); (z*(2-1j)).imag.sum().backward(); z.grad
+z=torch.tensor([1+2j,-3+.5j],requires_grad=True); torch.exp(z).real.sum().backward(); z.grad
+z=torch.tensor([1+2j,-3+.5j],requires_grad=True); z.angle().sum().backward(); z.grad
+z=torch.tensor([1+2j,-3+.5j],requires_grad=True); torch.view_as_real(z).pow(2).sum().backward(); z.grad
+z=torch.tensor([1+2j,-3+.5j],requires_grad=True); y=z*(1+1j); y.backward(torch.tensor([1+1j,2.])); z.grad
+z=torch.tensor([1+2j,-3+.5j],requires_grad=True); (x[:2]*z).real.sum().backward(); [x.grad,z.grad]
+z=torch.tensor([1+2j,-3+.5j],requires_grad=True); (x[:2]*z).abs().sum().backward(); [x.grad,z.grad]
+y=torch.complex(x,x*2); y.abs().sum().backward(); x.grad
+y=torch.view_as_complex(w[:, :2].contiguous()); (y*y).real.sum().backward(); w.grad
+z=torch.tensor([[1+2j,3],[.5,1j]],requires_grad=True); (z@z.conj().t()).real.sum().backward(); z.grad
+z=torch.tensor([[1+2j,3],[.5,1j]],requires_grad=True); z.sum().abs().backward(); z.grad
+z=torch.tensor([1+2j,-3+.5j],requires_grad=True)
+  g,=torch.autograd.grad((z*z.conj()).real.sum(),z,create_graph=True); h,=torch.autograd.grad(g.abs().sum(),z)
+  [g,h]
+z=torch.tensor([1+2j,-3+.5j],requires_grad=True); y=z*1; y.real.mul_(3); (y.abs()**2).sum().backward()
+  [y,z.grad]
+z=torch.tensor([1+2j,-3+.5j],requires_grad=True); y=z*1; y[0]=2j; y.imag[1]=x[0]
+  (y.abs()**2).sum().backward(); [y,z.grad,x.grad]
+z=torch.tensor([1+2j,-3+.5j],requires_grad=True); (1/z).real.sum().backward(); z.grad
+z=torch.tensor([1+2j,-3+.5j],requires_grad=True); torch.sqrt(z).imag.sum().backward(); z.grad
+z=torch.tensor([1+2j,-3+.5j],requires_grad=True); z.to(torch.complex128).abs().sum().backward(); z.grad
+z=torch.tensor([1+2j,-3+.5j],requires_grad=True); z.sgn().real.sum().backward(); z.grad
+y=x.to(torch.complex64); y.abs().sum().backward(); x.grad
+y=(x+0j); (y*1j).imag.sum().backward(); x.grad
+y=x*1j; y.imag.sum().backward(); x.grad
+"""
 
 
 @pytest.mark.parametrize("code", programs.cases(ENGINE))
@@ -204,3 +234,8 @@ def test_hooks(code: str) -> None:
 @pytest.mark.parametrize("code", programs.cases(FLAGS))
 def test_flags(code: str) -> None:
     programs.check(code)
+
+
+@pytest.mark.parametrize("code", programs.cases(COMPLEX))
+def test_complex(code: str) -> None:
+    programs.check(code, tol=1e-5)
