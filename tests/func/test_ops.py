@@ -36,7 +36,7 @@ x.norm(dim=1)
 x.clamp(-0.5, 0.5)
 torch.where(x > 0, x, x * 2)
 x @ x.t()
-torch.cdist(x, x.flip(0) + 1)
+torch.hypot(x, x + 1)
 torch.cat([x, x * 2]).mean(0)
 x[torch.tensor([0, 2])]
 x.gather(1, torch.tensor([[0, 1], [1, 2], [2, 3]]))
@@ -48,7 +48,7 @@ x.diagonal()
 torch.linalg.inv(x[:3, :3] + 3 * torch.eye(3, dtype=torch.float64))
 torch.maximum(x, -x)
 torch.atan2(x, x + 1)
-F.normalize(x)
+F.normalize(x) * x.sum()
 """
 
 
