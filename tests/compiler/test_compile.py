@@ -122,14 +122,16 @@ def test_gradients_accumulate_over_calls():
 
 
 def test_the_first_state_is_made_up_front_and_stays_invisible():
-    w = _parameter()
-    opt = ft.optim.SGD([w], lr=0.1, momentum=0.9)
-    assert opt.state_dict()["state"] == {}
-    run = ft.compile(_step(w, opt))
-    with xla_compilations() as count:
-        for _ in range(4):
-            run(X)
-    assert run.traces == 1 and count[0] == 1
+    for attempt in range(2):  # the first also compiles what moves arrays about, once per process
+        w = _parameter()
+        opt = ft.optim.SGD([w], lr=0.1, momentum=0.9)
+        assert opt.state_dict()["state"] == {}
+        run = ft.compile(_step(w, opt))
+        with xla_compilations() as count:
+            for _ in range(4):
+                run(X)
+        assert run.traces == 1
+    assert attempt == 1 and count[0] == 1
 
 
 def test_inside_a_compiled_function_another_one_is_inlined():
