@@ -20,6 +20,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 console = Console()
+if not console.is_terminal:  # a log file: no reason to squeeze the tables
+    console = Console(width=140)
 
 #: One colour per contestant, the same in every plot.
 COLOURS = {
@@ -181,7 +183,7 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Sequence[str]]) -> 
     """Print a table; the first column is text, the others are figures."""
     grid = Table(title=title, title_justify="left", title_style="bold")
     for i, column in enumerate(columns):
-        grid.add_column(column, justify="right" if i else "left", no_wrap=i > 0)
+        grid.add_column(column, justify="right" if i else "left", no_wrap=True, min_width=0 if i else 14)
     for row in rows:
         grid.add_row(*row)
     console.print(grid)

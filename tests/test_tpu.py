@@ -17,6 +17,7 @@ SETTINGS = {
     "TPU_SKIP_MDS_QUERY": "1",  # there is no TPU to ask about
     "TPU_ACCELERATOR_TYPE": "v5litepod-4",
     "TPU_WORKER_HOSTNAMES": "localhost",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # another process that holds the compiler's lock file is none of our business
 }
 
 
@@ -32,22 +33,23 @@ def costs() -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.parametrize("way", ["gradients not kept", "zero_grad last"])
 @pytest.mark.parametrize("network", ["mlp", "cnn"])
-def test_as_cheap_as_plain_jax(costs: dict[str, Any], network: str) -> None:
-    found, plain = costs[network]["ours"], costs[network]["by hand"]
+def test_as_cheap_as_plain_jax(costs: dict[str, Any], network: str, way: str) -> None:
+    found, plain = costs[network][way], costs[network]["by hand"]
     assert found["flops"] == pytest.approx(plain["flops"], rel=0.02)
     assert found["peak"] == pytest.approx(plain["peak"], rel=0.02)
 
 
 @pytest.mark.parametrize("network", ["mlp", "cnn"])
-def test_kept_gradients_cost_their_size(costs: dict[str, Any], network: str) -> None:
-    """With `zero_grad` at the start of the step, ``.grad`` is full after it: the program has to return it."""
-    found, plain = costs[network]["keeping gradients"], costs[network]["by hand"]
+def test_gradients_left_behind_cost_their_size(costs: dict[str, Any], network: str) -> None:
+    """With `zero_grad` at the start of the step, ``.grad`` can be read after it: that keeps the old parameters."""
+    found, plain = costs[network]["gradients kept"], costs[network]["by hand"]
     assert found["flops"] == pytest.approx(plain["flops"], rel=0.02)
     assert found["peak"] == pytest.approx(plain["peak"] + found["gradients"], rel=0.02)
 
 
 @pytest.mark.parametrize("network", ["mlp", "cnn"])
 def test_no_64_bit_arrays_but_the_labels(costs: dict[str, Any], network: str) -> None:
-    for way in ("ours", "keeping gradients"):
+    for way in ("gradients not kept", "zero_grad last", "gradients kept"):
         assert costs[network][way]["wide"] in ([], ["s64[64]"])

@@ -11,8 +11,10 @@ import jax
 from ..autograd import grad_mode
 from ..core import autocast, config, dtypes, storage
 from ..core.tensor import Tensor
-from .program import Program, Stale, by_identity, flatten, trace
+from .program import Program, Stale
 from .slots import Slot, find, tensors_of
+from .trace import trace
+from .tree import by_identity, flatten
 
 __all__ = ["Compiled", "compile"]
 
@@ -28,10 +30,11 @@ class Compiled:
         reasons: why each trace was made.
     """
 
-    def __init__(self, fn: Callable[..., Any], rng: str = "jax") -> None:
+    def __init__(self, fn: Callable[..., Any], rng: str = "jax", keep_grads: bool = True) -> None:
         functools.update_wrapper(self, fn, updated=())
         self._fn = fn
         self._rng = rng
+        self._keep_grads = keep_grads
         self._programs: dict[Any, list[Program]] = {}
         self._watched: list[Slot] = []
         self.traces = 0
@@ -71,10 +74,12 @@ class Compiled:
 
     def _new(self) -> str:
         """Why there is no program to try."""
-        return "arguments of new shapes, dtypes or values" if any(self._programs.values()) else "the first call"
+        return (
+            "arguments of new shapes, dtypes or values" if any(self._programs.values()) else "the first call"
+        )
 
     def _trace(self, programs: list[Program], leaves: list[Any], tree: Any, why: str) -> Any:
-        program, overlay = trace(self._fn, leaves, tree, self._rng, self._watched)
+        program, overlay = trace(self._fn, leaves, tree, self._rng, self._watched, self._keep_grads)
         self.traces += 1
         self.reasons.append(why)
         try:
@@ -165,6 +170,7 @@ def compile(
     options: Any = None,
     disable: bool = False,
     rng: str = "jax",
+    keep_grads: bool = True,
 ) -> Any:
     """Compile a function (or module) with everything it mutates into one XLA program.
 
@@ -177,6 +183,9 @@ def compile(
         model: the function or `nn.Module`; None to use it as a decorator with arguments.
         rng: ``"jax"`` draws random numbers in the program from a JAX key that is part of the state; ``"torch"`` draws
             them on the host at every call, in PyTorch's stream, so that a compiled run gives PyTorch's numbers.
+        keep_grads: whether ``.grad`` can be read after a call that made gradients and stepped their parameters, as in
+            PyTorch. That takes memory of the parameters' size. False saves it: ``.grad`` of these parameters is None
+            after the call, as if the function ended with ``zero_grad()``.
         disable: return the function as it is.
         fullgraph, dynamic, backend, mode, options: accepted for PyTorch's sake.
 
@@ -199,19 +208,19 @@ def compile(
     if rng not in ("jax", "torch"):
         raise ValueError(f'rng must be "jax" or "torch", got {rng!r}')
     if model is None:
-        return lambda fn: compile(fn, disable=disable, rng=rng)
+        return lambda fn: compile(fn, disable=disable, rng=rng, keep_grads=keep_grads)
     if disable or isinstance(model, Compiled):
         return model
     from ..nn.module import Module
 
     if isinstance(model, Module):
-        return _compiled_module(model, rng)
-    return Compiled(model, rng)
+        return _compiled_module(model, rng, keep_grads)
+    return Compiled(model, rng, keep_grads)
 
 
-def _compiled_module(module: Any, rng: str) -> Any:
+def _compiled_module(module: Any, rng: str, keep_grads: bool) -> Any:
     """The same module with a compiled ``__call__``; shares everything with the original."""
-    compiled = Compiled(type(module).__call__.__get__(module), rng)
+    compiled = Compiled(type(module).__call__.__get__(module), rng, keep_grads)
     from .module import OptimizedModule
 
     return OptimizedModule(module, compiled)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core import storage
 from .names import name_cells
 from .program import Program
 
@@ -66,8 +65,7 @@ def _describe(value: Any) -> str:
 
 
 def _analysis(program: Program) -> list[str]:
-    with storage.x64():
-        compiled = program.jit.lower(*program.avals()).compile()
+    compiled = program.lower().compile()
     cost, memory = compiled.cost_analysis() or {}, compiled.memory_analysis()
     lines = [
         f"  cost: {cost.get('flops', 0):.4g} FLOPs, {_size(cost.get('bytes accessed', 0))} accessed per call"

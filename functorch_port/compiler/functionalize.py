@@ -13,7 +13,9 @@ from ..core import storage
 from ..core.storage import Storage
 from ..core.tensor import Tensor, wrap
 from .names import name_cells
-from .program import Program, flatten, trace
+from .program import Program
+from .trace import trace
+from .tree import flatten
 
 __all__ = ["Functionalized", "functionalize"]
 

@@ -57,7 +57,7 @@ def wrap(value: Any) -> Tensor:
     """A fresh Tensor around an array."""
     tensor = _new(Tensor)
     tensor._storage = Storage(value)
-    tensor._view = tensor._base = tensor._grad_fn = tensor._grad = tensor._accumulator = None
+    tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
     tensor._requires_grad = False
     tensor._output_nr = 0
     return tensor
@@ -74,7 +74,7 @@ class Tensor:
     """
 
     __slots__ = (
-        "__dict__", "__weakref__", "_accumulator", "_base", "_grad", "_grad_fn", "_output_nr", "_requires_grad",
+        "__dict__", "__weakref__", "_accumulator", "_base", "_grad_fn", "_kept_grad", "_output_nr", "_requires_grad",
         "_storage", "_view",
     )  # fmt: skip
     __module__ = "functorch_port"
@@ -90,7 +90,7 @@ class Tensor:
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
         tensor = _new(cls)
-        tensor._view = tensor._base = tensor._grad_fn = tensor._grad = tensor._accumulator = None
+        tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
         tensor._requires_grad = False
         tensor._output_nr = 0
         return tensor
@@ -416,6 +416,16 @@ class Tensor:
     def grad(self) -> None:
         self._set_grad(None)
 
+    @property
+    def _grad(self) -> Tensor | None:
+        """The gradient outside of any trace; one that a compiled step left pending is computed now."""
+        grad = self._kept_grad
+        return grad if grad is None or isinstance(grad, Tensor) else grad.fill(self)
+
+    @_grad.setter
+    def _grad(self, grad: Tensor | None) -> None:
+        self._kept_grad = grad
+
     def _get_grad(self) -> Tensor | None:
         if storage.overlay is not None:
             return storage.overlay.get_grad(self)
@@ -462,7 +472,7 @@ class Tensor:
         tensor._view = (
             self._view if storage.overlay is None or not storage.overlay.transforms else _stopped(self)
         )
-        tensor._base = tensor._grad_fn = tensor._grad = tensor._accumulator = None
+        tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
         tensor._requires_grad = False
         tensor._output_nr = 0
         if storage.overlay is not None:
@@ -568,7 +578,9 @@ class Tensor:
         if not (is_dense(shape, mine) and is_dense(other_shape, theirs)):
             return
         if start == begin and count == size:
-            overlap = [p for p in zip(shape, mine) if p[0] > 1] != [p for p in zip(other_shape, theirs) if p[0] > 1]
+            overlap = [p for p in zip(shape, mine) if p[0] > 1] != [
+                p for p in zip(other_shape, theirs) if p[0] > 1
+            ]
         else:
             overlap = start < begin + size and begin < start + count
         if overlap:
@@ -821,7 +833,7 @@ class Tensor:
     def _like(self, cell: Storage) -> Tensor:
         new = _new(type(self))
         new._storage, new._view = cell, self._view
-        new._base = new._grad_fn = new._grad = new._accumulator = None
+        new._base = new._grad_fn = new._kept_grad = new._accumulator = None
         new._requires_grad, new._output_nr = self._requires_grad, 0
         new.__dict__.update(
             {k: v for k, v in self.__dict__.items() if not k.startswith("_") or k == "_is_buffer"}
@@ -840,7 +852,7 @@ def _rebuild(
     """Unpickle a tensor; tensors that shared a Storage share it again."""
     tensor = _new(cls)
     tensor._storage = cell
-    tensor._view = tensor._base = tensor._grad_fn = tensor._grad = tensor._accumulator = None
+    tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
     tensor._requires_grad, tensor._output_nr = requires_grad, 0
     if view is not None:
         from . import bind

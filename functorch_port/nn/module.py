@@ -417,10 +417,10 @@ class Module:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Resets the gradients of all parameters: to None, or in place to zero."""
         for param in self.parameters():
-            if param.grad is None:
-                continue
-            if set_to_none:
+            if set_to_none:  # not read first: a compiled step need not make the gradient then
                 param.grad = None
+                continue
+            if param.grad is None:
                 continue
             if param.grad.grad_fn is not None:
                 param.grad.detach_()

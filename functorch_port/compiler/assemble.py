@@ -1,0 +1,267 @@
+"""From what a trace noted to a `Program`: its inputs in order, its outputs, and the functions to call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import Literal, jaxpr_as_fun
+
+from ..core.storage import Storage
+from ..core.tensor import Tensor
+from .overlay import Overlay
+from .pending import Pending
+from .program import Program, Stale
+from .tree import by_identity
+
+__all__ = ["assemble"]
+
+
+def assemble(
+    program: Program,
+    overlay: Overlay,
+    closed: Any,
+    cells: list[Storage],
+    names: list[Any],
+    arrays: list[int],
+    leaves: list[Any],
+    keep_grads: bool,
+) -> None:
+    """Keep the inputs that matter, sort them by where they come from, and make the jitted function."""
+    closed, live = _prune(closed)
+    by_cell = {t._storage: i for i, t in enumerate(leaves) if isinstance(t, Tensor) and not by_identity(t)}
+    grad_of = {g._storage: t for t, g in overlay.grad_reads.items() if g is not None and g._view is None}
+    places = _sort_inputs(program, live, cells, names, arrays, by_cell, grad_of)
+    program.arg_writes = [(by_cell[c], i, n) for c, i, n in program.cell_writes if c in by_cell]
+    slot_writes = [(grad_of[c], "slot", i) for c, i, _ in program.cell_writes if c in grad_of]
+    program.grad_writes = slot_writes + program.grad_writes
+    program.cell_writes = [w for w in program.cell_writes if w[0] not in by_cell and w[0] not in grad_of]
+    place = {id(array): i for i, (_, array) in enumerate(overlay.draws)}
+    drawn = [k for k, c in enumerate(closed.consts) if id(c) in place]
+    program.draws = [draw for draw, _ in overlay.draws]
+    program.draw_inputs = [place[id(closed.consts[k])] for k in drawn]
+    unread = _unread_gradients(program)
+    indices = [index for _, index in unread]
+    needed = _inputs_of(closed.jaxpr, indices)
+    if unread and keep_grads:
+        _needed_last(program, places["donated"], needed)
+    order = [position for positions in places.values() for position in positions]
+    out_order = _sort_outputs(program, len(closed.jaxpr.outvars), indices)
+    if not keep_grads:
+        out_order = out_order[: len(out_order) - len(unread)]
+    _make_functions(program, closed, order, drawn, out_order)
+    if unread:
+        _forget(program, unread) if not keep_grads else _leave_pending(program, unread, order, needed)
+    if program.boundary:
+        _find_boundary(program)
+        _differentiable(program)
+
+
+def _sort_inputs(
+    program: Program,
+    live: list[bool],
+    cells: list[Storage],
+    names: list[Any],
+    arrays: list[int],
+    by_cell: dict[Storage, int],
+    grad_of: dict[Storage, Any],
+) -> dict[str, list[int]]:
+    """Tell the program where each input in use comes from; returns their positions, in the order of the call."""
+    slot_of = {t._storage: (slot, i) for slot, _, _ in program.slot_writes for i, t in enumerate(slot.old)}
+    written = {cell for cell, _, _ in program.cell_writes}
+    kinds = ("donated", "cell", "arg", "grad", "slot", "number")
+    places: dict[str, list[int]] = {kind: [] for kind in kinds}
+    sources = {
+        "donated": program.donated,
+        "cell": program.cells,
+        "arg": program.arg_inputs,
+        "grad": program.grad_inputs,
+        "slot": program.slot_inputs,
+        "number": program.number_inputs,
+    }
+
+    def add(kind: str, source: Any, position: int) -> None:
+        if live[position]:
+            places[kind].append(position)
+            sources[kind].append(source)
+
+    for position, cell in enumerate(cells):
+        if cell in by_cell:
+            add("arg", by_cell[cell], position)
+        elif cell in grad_of:
+            add("grad", grad_of[cell], position)
+        elif cell in slot_of:
+            add("slot", slot_of[cell], position)
+        else:
+            add("donated" if cell in written and not program.boundary else "cell", cell, position)
+    for position, name in enumerate(names, len(cells)):
+        add("number", name, position)
+    for position, i in enumerate(arrays, len(cells) + len(names)):
+        add("arg", i, position)
+    return places
+
+
+def _find_boundary(program: Program) -> None:
+    """The inputs that gradients lead to, of those that are left."""
+    at = {cell: k for k, cell in enumerate([*program.donated, *program.cells])}
+    args = {i: len(at) + k for k, i in enumerate(program.arg_inputs)}
+    positions = [
+        args.get(what) if kind == "arg" else at.get(what._storage) for kind, what in program.boundary
+    ]
+    program.boundary = [b for b, at in zip(program.boundary, positions, strict=True) if at is not None]
+    program.boundary_inputs = [at for at in positions if at is not None]
+
+
+def _unread_gradients(program: Program) -> list[tuple[Tensor, int]]:
+    """The gradients that are made and used up inside: (parameter, output). Nobody reads them, as a rule."""
+    if program.boundary or not program.reusable:
+        return []
+    uses = [out.index for out in program.outputs]
+    uses += [i for _, i, _ in (*program.cell_writes, *program.arg_writes)]
+    uses += [i for _, _, indices in program.slot_writes for i in indices]
+    uses += [what for _, kind, what in program.grad_writes if kind in ("new", "slot")]
+    stepped = {cell for cell, _, _ in program.cell_writes}
+    return [
+        (target, what)
+        for target, kind, what in program.grad_writes
+        if kind == "new"
+        and isinstance(target, Tensor)
+        and target._storage in stepped
+        and uses.count(what) == 1
+    ]
+
+
+def _needed_last(program: Program, donated: list[int], needed: list[bool]) -> None:
+    """Sort the donated inputs: those which pending gradients need come last."""
+    pairs = sorted(zip(donated, program.donated, strict=True), key=lambda pair: needed[pair[0]])
+    donated[:] = [position for position, _ in pairs]
+    program.donated = [cell for _, cell in pairs]
+
+
+def _leave_pending(
+    program: Program, unread: list[tuple[Tensor, int]], order: list[int], needed: list[bool]
+) -> None:
+    """The program returns its last outputs only if somebody reads gradients."""
+    inputs = [k for k, position in enumerate(order) if needed[position]]
+    inputs += range(len(order), len(program.input_avals))  # the random draws
+    targets = [tensor for tensor, _ in unread]
+    others = [write for write in program.grad_writes if not any(write[0] is t for t in targets)]
+    program.pending = Pending(program, inputs, targets, others)
+    _not_filled(program, len(unread))
+
+
+def _forget(program: Program, unread: list[tuple[Tensor, int]]) -> None:
+    """The gradients are no outputs: ``.grad`` is None after a call."""
+    targets = {id(tensor) for tensor, _ in unread}
+    program.grad_writes = [
+        (t, "none", None) if id(t) in targets else (t, kind, what) for t, kind, what in program.grad_writes
+    ]
+    _not_filled(program, len(unread))
+
+
+def _not_filled(program: Program, count: int) -> None:
+    """The first call has no values for the last outputs."""
+    there = len(program.jaxpr.jaxpr.outvars) - count
+    program.fill = [(cell, i) for cell, i in program.fill if i < there]
+
+
+def _sort_outputs(program: Program, count: int, unread: list[int]) -> list[int]:
+    """Put the new values of donated inputs first, in the inputs' order, and unread gradients last; returns the
+    old positions.
+
+    JAX gives a donated input's memory to the first output of its shape. If that is a gradient, XLA has to copy the
+    parameter before it may be written over.
+    """
+    at = {cell: i for cell, i, _ in program.cell_writes}
+    first, last = [at[cell] for cell in program.donated], unread
+    order = first + sorted({*range(count)} - {*first, *last}) + last
+    new = {old: i for i, old in enumerate(order)}
+    for out in program.outputs:
+        out.index = new.get(out.index, out.index)
+    program.cell_writes = [(cell, new[i], steps) for cell, i, steps in program.cell_writes]
+    program.arg_writes = [(k, new[i], steps) for k, i, steps in program.arg_writes]
+    program.fill = [(cell, new[i]) for cell, i in program.fill]
+    program.slot_writes = [
+        (slot, tree, [new[i] for i in indices]) for slot, tree, indices in program.slot_writes
+    ]
+    program.grad_writes = [
+        (target, kind, new[what] if kind in ("new", "slot") else what)
+        for target, kind, what in program.grad_writes
+    ]
+    return order
+
+
+def _make_functions(
+    program: Program, closed: Any, order: list[int], drawn: list[int], out_order: list[int]
+) -> None:
+    total = len(closed.jaxpr.invars)
+    avals = [closed.jaxpr.invars[k].aval for k in order]
+    consts = list(closed.consts)
+
+    def pure(donated: list[Any], kept: list[Any]) -> list[Any]:
+        given = [*donated, *kept]
+        values: list[Any] = [0.0] * total
+        for k, value, aval in zip(order, given, avals, strict=False):
+            if np.shape(value) != aval.shape or (hasattr(value, "dtype") and value.dtype != aval.dtype):
+                raise Stale
+            values[k] = value
+        held = list(consts)
+        for k, value in zip(drawn, given[len(order) :], strict=True):
+            held[k] = value
+        outs = jaxpr_as_fun(closed.replace(consts=held))(*values)
+        return [outs[i] for i in out_order]
+
+    program.pure = pure
+    program.input_avals = [
+        jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
+        for a in (*avals, *(jax.typeof(consts[k]) for k in drawn))
+    ]
+    program.number_avals = avals[len(avals) - len(program.number_inputs) :]
+    program.jit = jax.jit(pure, donate_argnums=0)
+    program.jaxpr = closed
+
+
+def _differentiable(program: Program) -> None:
+    where = program.boundary_inputs
+
+    def forward(diff: list[Any], values: list[Any]) -> Any:
+        def of(diff: list[Any]) -> list[Any]:
+            full = list(values)
+            for i, v in zip(where, diff, strict=True):
+                full[i] = v
+            return program._flat(full)
+
+        return jax.vjp(of, diff)
+
+    def backward(pull: Any, grads: list[Any], avals: tuple[Any, ...]) -> Any:
+        from ..core.dispatch import _conj, _cotangent
+
+        (found,) = pull([_cotangent(a, g) for a, g in zip(avals, grads, strict=True)])
+        return [_conj(g) for g in found]
+
+    program.forward = jax.jit(forward)
+    program.backward = jax.jit(backward, static_argnums=2)
+
+
+def _inputs_of(jaxpr: Any, outputs: list[int]) -> list[bool]:
+    """Which inputs some of the outputs depend on."""
+    part = jaxpr.replace(outvars=[jaxpr.outvars[i] for i in outputs])
+    return _live(part)[1]
+
+
+def _prune(closed: Any) -> tuple[Any, list[bool]]:
+    """The jaxpr without operations that no output depends on, and which inputs are left in use."""
+    kept, live = _live(closed.jaxpr)
+    return closed.replace(jaxpr=closed.jaxpr.replace(eqns=kept)), live
+
+
+def _live(jaxpr: Any) -> tuple[list[Any], list[bool]]:
+    """The operations that the outputs depend on, and which inputs."""
+    live = {id(v) for v in jaxpr.outvars if not isinstance(v, Literal)}
+    kept = []
+    for eqn in reversed(jaxpr.eqns):
+        if eqn.effects or any(id(v) in live for v in eqn.outvars):
+            kept.append(eqn)
+            live.update(id(v) for v in eqn.invars if not isinstance(v, Literal))
+    return kept[::-1], [id(v) in live for v in jaxpr.invars]

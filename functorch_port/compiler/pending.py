@@ -1,0 +1,96 @@
+"""Gradients that a compiled training step leaves behind: computed only if somebody looks at them.
+
+After a step that makes gradients and uses them up, ``.grad`` is full, as in PyTorch, and is hardly ever read before
+the next step drops it. Returning it would cost a write of every gradient, and more than that in the call. So the
+program runs without these outputs, and ``.grad`` holds a `Pending`: the inputs of the call, which for that reason are
+not donated. Whoever reads ``.grad`` gets the gradients computed from them, and from then on the program returns them.
+
+Memory is that of returned gradients: the parameters before the call are kept, and the next call but one writes there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+
+from ..core import storage
+from ..core.tensor import Tensor, wrap
+from .donation import own
+
+if TYPE_CHECKING:
+    from .program import Program
+
+__all__ = ["Pending"]
+
+
+class Pending:
+    """What stands in the ``.grad`` of the parameters that a program stepped.
+
+    Args:
+        program: gives the gradients last when called as ``pure(donated, kept)``.
+        needed: which of its inputs they depend on; the last ones of those that are donated.
+        targets: the parameters.
+        others: what a call does to other gradients.
+    """
+
+    __slots__ = (
+        "__weakref__", "compute", "donated", "given", "jit", "lean", "needed", "others", "program", "safe", "targets",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        program: Program,
+        needed: list[int],
+        targets: list[Tensor],
+        others: list[Any],
+    ) -> None:
+        pure, avals, count = program.pure, program.input_avals, len(targets)
+
+        def lean(donated: list[Any], old: list[Any], kept: list[Any]) -> list[Any]:
+            del old  # its memory is for the new values of the inputs that are kept
+            return pure(donated, kept)[:-count]
+
+        def gradients(values: list[Any]) -> list[Any]:
+            full: list[Any] = [jnp.zeros(a.shape, a.dtype) for a in avals]  # nothing depends on the others
+            for k, value in zip(needed, values, strict=True):
+                full[k] = value
+            return pure(full, [])[-count:]
+
+        self.program, self.needed, self.targets, self.others = program, needed, targets, others
+        self.donated = len(program.donated)
+        self.safe = min([self.donated, *needed])
+        self.lean, self.jit = lean, jax.jit(lean, donate_argnums=(0, 1), keep_unused=True)
+        self.compute = jax.jit(gradients)
+        self.given: list[Any] = []
+
+    def lower(self, **options: Any) -> Any:
+        """What a call runs, lowered; ``options`` for `jax.jit`."""
+        jitted = jax.jit(self.lean, donate_argnums=(0, 1), keep_unused=True, **options)
+        avals, safe = self.program.input_avals, self.safe
+        return jitted.lower(avals[:safe], avals[safe : self.donated], avals[safe:])
+
+    def run(self, donated: list[Any], kept: list[Any]) -> list[Any]:
+        """Run the program without the gradients; from now on this call's are pending."""
+        old = own(self.given[self.safe : self.donated] or kept[: self.donated - self.safe])
+        outs = self.jit(donated, old, kept)
+        self.given = [*donated, *kept]
+        for tensor in self.targets:
+            tensor._kept_grad = self  # type: ignore[assignment]
+        return outs
+
+    def fill(self, tensor: Tensor) -> Tensor | None:
+        """Compute the gradients for everybody; returns the one of ``tensor``."""
+        self.program.pending = None  # somebody reads gradients here: return them from now on
+        previous, storage.overlay = storage.overlay, None  # no trace may take them for its own
+        try:
+            with jax.ensure_compile_time_eval(), storage.x64():
+                grads = self.compute([self.given[k] for k in self.needed])
+            for target, grad in zip(self.targets, grads, strict=True):
+                if target._kept_grad is self:
+                    target._kept_grad = wrap(grad)
+        finally:
+            storage.overlay = previous
+        self.given = []
+        return tensor._grad

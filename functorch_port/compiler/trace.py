@@ -1,0 +1,429 @@
+"""Tracing: run a function once with tracers in place of all state, and note what it did."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..autograd.node import AccumulateGrad, Node
+from ..autograd.node import _sequence as node_sequence
+from ..core import storage
+from ..core.storage import Storage
+from ..core.symbolic import SymNumber
+from ..core.tensor import Tensor, wrap
+from .assemble import assemble
+from .overlay import MODULE_TABLES, Overlay, is_concrete, is_number, number_slots
+from .program import Output, Program, aval
+from .slots import Slot, find
+from .tree import by_identity, flatten
+
+__all__ = ["trace"]
+
+
+def trace(
+    fn: Callable[..., Any],
+    leaves: list[Any],
+    tree: Any,
+    rng: str = "jax",
+    watched: Sequence[Slot] = (),
+    keep_grads: bool = True,
+) -> tuple[Program, Overlay]:
+    """Run ``fn`` once with tracers in place of all state, and turn what happened into a `Program`.
+
+    The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was.
+    """
+    optimizers, modules = prepare_state()
+    call_leaves = _prepare(leaves)
+    cells = live_cells()
+    extra: list[Storage] = []
+    modes = {m: m.training for m in modules}
+    while True:
+        overlay = Overlay(rng, watched)
+        try:
+            program = _trace_once(
+                fn, leaves, call_leaves, tree, cells + extra, optimizers, modes, overlay, keep_grads
+            )
+        except BaseException:
+            overlay.undo()
+            for module, mode in modes.items():
+                module.__dict__["training"] = mode
+            raise
+        if not overlay.missed:
+            for optimizer in optimizers:
+                optimizer._premade.clear()
+            return program, overlay
+        overlay.undo()  # a Storage the collector does not list (gc.freeze): take it in and start again
+        extra += overlay.missed
+
+
+def prepare_state() -> tuple[list[Any], list[Any]]:
+    """The optimizers and modules alive now, with lazy state made: keys of generators, and first states of optimizers.
+
+    One pass over the garbage collector's list, per trace.
+    """
+    optimizer_class = _loaded("functorch_port.optim.optimizer", "Optimizer")
+    module_class = _loaded("functorch_port.nn.module", "Module")
+    generator_class = _loaded("functorch_port.core.generator", "Generator")
+    optimizers, modules = [], []
+    for o in gc.get_objects():
+        kind = type(o)
+        if issubclass(kind, module_class):
+            modules.append(o)
+        elif issubclass(kind, optimizer_class):
+            if "param_groups" in o.__dict__:
+                _premake(o)
+                optimizers.append(o)
+        elif kind is generator_class:
+            _ = o.key_storage
+    return optimizers, modules
+
+
+def _premake(optimizer: Any) -> None:
+    """The state that a lazy first step would make, where the general rule then gives the first step's numbers."""
+    make = getattr(optimizer, "_init_state", None)
+    if make is None:
+        return
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            if not optimizer.state.get(p) and p not in optimizer._premade:
+                with storage.x64():
+                    state = make(p, group)
+                if state is not None:
+                    optimizer._premade[p] = state
+
+
+def live_cells() -> list[Storage]:
+    """The Storages alive now that hold a concrete array."""
+    cells = []
+    for o in gc.get_objects():
+        if type(o) is Storage:
+            if is_concrete(o._value):
+                cells.append(o)
+    return cells
+
+
+class _Never:
+    pass
+
+
+def _loaded(module: str, name: str) -> type:
+    return getattr(sys.modules.get(module), name, _Never)
+
+
+def _prepare(leaves: list[Any]) -> list[Any]:
+    """Arguments as the traced function sees them: a view becomes a tensor of its own, as its position must
+    not be burned in.
+    """
+    out = []
+    for leaf in leaves:
+        if isinstance(leaf, Tensor) and leaf._view is not None:
+            proxy = wrap(leaf._value)
+            proxy._requires_grad, proxy._grad_fn, proxy._output_nr = (
+                leaf.requires_grad,
+                leaf.grad_fn,
+                leaf._output_nr,
+            )
+            leaf = proxy
+        out.append(leaf)
+    return out
+
+
+def _trace_once(
+    fn: Callable[..., Any],
+    leaves: list[Any],
+    call_leaves: list[Any],
+    tree: Any,
+    cells: list[Storage],
+    optimizers: list[Any],
+    modes: dict[Any, bool],
+    overlay: Overlay,
+    keep_grads: bool,
+) -> Program:
+    program = Program()
+    slots = {
+        (id(t), k, i): (t, k, i, t[k] if i is None else t[k][i])
+        for o in optimizers
+        for t, k, i in number_slots(o)
+    }
+    arg_numbers = {("arg", i): leaf for i, leaf in enumerate(leaves) if type(leaf) is float}
+    arrays = [i for i, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+    names = [*slots, *arg_numbers]
+    plain = {**{n: s[3] for n, s in slots.items()}, **arg_numbers}
+    start = next(node_sequence)
+
+    def run(cell_values: list[Any], number_values: list[Any], array_values: list[Any]) -> list[Any]:
+        overlay.tracers = dict(zip(cells, cell_values, strict=True))
+        overlay.numbers = {n: (plain[n], v) for n, v in zip(names, number_values, strict=True)}
+        given = list(call_leaves)
+        for name in arg_numbers:
+            given[name[1]] = SymNumber(
+                plain[name], overlay.numbers[name][1], frozenset({name}), lambda env, n=name: env[n]
+            )
+        for i, value in zip(arrays, array_values, strict=True):
+            given[i] = value
+        previous, storage.overlay = storage.overlay, overlay
+        try:
+            args, kwargs = jax.tree_util.tree_unflatten(tree, given)
+            result = fn(*args, **kwargs)
+            del args, kwargs, given
+            return _collect(program, overlay, result, call_leaves, start)
+        finally:
+            storage.overlay = previous
+
+    with storage.x64():
+        number_avals = [
+            jax.ShapeDtypeStruct((), np.result_type(type(plain[n])), weak_type=True) for n in names
+        ]
+        closed = jax.make_jaxpr(run)(
+            [aval(c._value) for c in cells], number_avals, [aval(leaves[i]) for i in arrays]
+        )
+    _settle(program, overlay, slots, modes, call_leaves)
+    assemble(program, overlay, closed, cells, names, arrays, call_leaves, keep_grads)
+    program.arg_numbers = [(n, n[1], plain[n]) for n in arg_numbers]
+    program.fixed = overlay.fixed
+    program.predicates = overlay.predicates
+    program.epoch = storage.epoch
+    return program
+
+
+class _Outs:
+    """The arrays the program must compute, and which Storages they are the values of."""
+
+    def __init__(self) -> None:
+        self.arrays: list[Any] = []
+        self.of_cell: dict[Storage, int] = {}
+
+    def add(self, value: Any) -> int:
+        self.arrays.append(value)
+        return len(self.arrays) - 1
+
+    def add_tensor(self, tensor: Tensor) -> int:
+        index = self.add(tensor._value)
+        if tensor._view is None:
+            self.of_cell[tensor._storage] = index
+        return index
+
+
+def _collect(program: Program, overlay: Overlay, result: Any, leaves: list[Any], start: int) -> list[Any]:
+    """After the function returned: everything the program must compute."""
+    outs = _Outs()
+    out_leaves, program.out_tree = flatten(result)
+    _collect_result(program, overlay, out_leaves, leaves, start, outs)
+    _collect_gradients(program, overlay, leaves, outs)
+    _cut_histories([*out_leaves, *overlay.histories, *overlay.grads.values()], start)
+    overlay.edges.clear()
+    _collect_slots(program, overlay, outs)
+    _collect_cells(program, overlay, _kept_cells(overlay, result, out_leaves), outs)
+    return outs.arrays
+
+
+def _collect_result(
+    program: Program, overlay: Overlay, out_leaves: list[Any], leaves: list[Any], start: int, outs: _Outs
+) -> None:
+    arg_ids = {id(t): i for i, t in enumerate(leaves) if isinstance(t, Tensor)}
+    arg_cells = {t._storage for t in leaves if isinstance(t, Tensor)}
+    roots = []
+    for leaf in out_leaves:
+        if isinstance(leaf, Tensor):
+            node = leaf.grad_fn
+            live = (
+                leaf._requires_grad
+                and node is not None
+                and node.seq >= start
+                and not getattr(node, "freed", False)
+            )
+            if id(leaf) in arg_ids:
+                program.outputs.append(Output("arg", value=arg_ids[id(leaf)]))
+            elif leaf._storage not in overlay.inside and leaf._storage not in arg_cells and not live:
+                program.outputs.append(Output("same", value=leaf))
+            else:
+                program.outputs.append(Output("tensor", outs.add_tensor(leaf), requires_grad=live))
+                if live:
+                    roots.append(node)
+        elif isinstance(leaf, SymNumber):
+            program.outputs.append(Output("number", value=leaf.rule))
+        elif isinstance(leaf, jax.Array):
+            program.outputs.append(Output("array", outs.add(leaf)))
+        else:
+            program.outputs.append(Output("same", value=leaf))
+    by_position = {id(t): i for i, t in enumerate(leaves) if isinstance(t, Tensor) and not by_identity(t)}
+    program.boundary = _boundary(roots, start, overlay, by_position)
+
+
+def _collect_gradients(program: Program, overlay: Overlay, leaves: list[Any], outs: _Outs) -> None:
+    arg_ids = {id(t): i for i, t in enumerate(leaves) if isinstance(t, Tensor)}
+    for tensor, grad in overlay.grads.items():
+        target = arg_ids.get(id(tensor), tensor)
+        if grad is None:
+            program.grad_writes.append((target, "none", None))
+        elif not overlay.is_outside(grad):
+            program.grad_writes.append((target, "new", outs.add_tensor(grad)))
+        elif grad is not overlay.grad_reads.get(tensor):
+            program.grad_writes.append((target, "keep", grad))
+
+
+def _cut_histories(tensors: Sequence[Any], start: int) -> None:
+    """Results leave the trace without a history, so that the graph and the tracers it holds can go."""
+    for tensor in tensors:
+        if isinstance(tensor, Tensor) and tensor._grad_fn is not None and tensor._grad_fn.seq >= start:
+            tensor._grad_fn, tensor._requires_grad = None, False
+
+
+def _collect_slots(program: Program, overlay: Overlay, outs: _Outs) -> None:
+    """Watched places whose tensors were replaced."""
+    for slot in overlay.watched:
+        if slot.replaced():
+            indices = [
+                outs.of_cell[t._storage] if t._storage in outs.of_cell else outs.add_tensor(t)
+                for t in slot.tensors()
+            ]
+            program.slot_writes.append((slot, slot.tree, indices))
+
+
+def _kept_cells(overlay: Overlay, result: Any, out_leaves: list[Any]) -> set[Storage]:
+    """Storages made in the trace whose tensors something outside still holds, other than the result,
+    ``.grad`` and slots.
+    """
+    gc.collect()
+    grads = [g for g in overlay.grads.values() if g is not None]
+    slots = [slot for slot in overlay.watched if slot.replaced()]
+    accounted = [
+        t
+        for t in (*out_leaves, *grads, *(t for slot in slots for t in slot.tensors()))
+        if isinstance(t, Tensor)
+    ]
+    held = {t._storage for t in accounted}
+    kept = {cell for cell in overlay.inside if cell not in held}
+    aliases = [
+        t for t in (ref() for ref in overlay.made.values()) if t is not None and t._storage in overlay.inside
+    ]
+    candidates = [
+        t for t in {id(t): t for t in (*accounted, *aliases)}.values() if t._storage in overlay.inside
+    ]
+    ours = {id(x) for x in (out_leaves, grads, accounted, aliases, candidates, overlay.grads)} | _containers(
+        result
+    )
+    places = {(id(slot.container), slot.key) for slot in slots}
+    for slot in find(candidates, ours):
+        if (id(slot.container), slot.key) not in places:
+            kept |= {t._storage for t in slot.tensors() if t._storage in overlay.inside}
+    return kept
+
+
+def _containers(tree: Any) -> set[int]:
+    """The lists, tuples and dicts that make up the result."""
+    found, stack = set(), [tree]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, list | tuple | dict):
+            found.add(id(item))
+            stack.extend(item.values() if isinstance(item, dict) else item)
+    return found
+
+
+def _collect_cells(program: Program, overlay: Overlay, kept: set[Storage], outs: _Outs) -> None:
+    """The values of Storages that were written, and of those made inside that live on."""
+    for cell in list(overlay.inside):
+        if cell not in outs.of_cell:
+            outs.of_cell[cell] = outs.add(cell._value)
+        program.fill.append((cell, outs.of_cell[cell]))
+    if kept:
+        program.kept = list(kept)
+        program.reusable = False
+        shape = tuple(program.kept[0]._value.shape)
+        program.why_once = f"a tensor of shape {shape} made inside was kept in a Python object outside"
+    for cell in overlay.written:
+        value = overlay.env[cell]
+        if value is not overlay.tracers.get(cell):
+            program.cell_writes.append((cell, outs.add(value), cell.version - overlay.written[cell]))
+
+
+def _boundary(
+    roots: list[Node], start: int, overlay: Overlay, arg_ids: dict[int, int]
+) -> list[tuple[str, Any]]:
+    """The tensors outside that gradients of the outputs lead to."""
+    found: dict[int, tuple[str, Any]] = {}
+    seen: set[Node] = set(roots)
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        for edge in node.edges:
+            if edge is None:
+                continue
+            target = edge[0]
+            if isinstance(target, AccumulateGrad) or target.seq < start:
+                tensor = overlay.edges.get((id(target), edge[1]))
+                if tensor is not None and overlay.is_outside(tensor):
+                    i = arg_ids.get(id(tensor))
+                    found[id(tensor)] = ("tensor", tensor) if i is None else ("arg", i)
+            elif target not in seen:
+                seen.add(target)
+                stack.append(target)
+    return list(found.values())
+
+
+def _settle(
+    program: Program, overlay: Overlay, slots: dict[Any, Any], modes: dict[Any, bool], leaves: list[Any]
+) -> None:
+    """Plain numbers back in place, and the guards."""
+    given = [t for t in leaves if isinstance(t, Tensor) and not by_identity(t)]
+    arg_ids = {id(t) for t in given}
+    program.number_guards = {}
+    program.flag_guards, program.slot_guards, program.optimizer_guards = [], [], []
+    for optimizer, snapshot in overlay.optimizers.items():
+        program.number_writes += snapshot.settle()
+        before = {id(d): items for _, d, items in snapshot.state}
+        for name in snapshot.symbols:
+            program.number_guards[name] = slots[name]
+        for group in optimizer.param_groups:
+            program.flag_guards += [
+                (group, k, v) for k, v in group.items() if k != "params" and not _dynamic(v)
+            ]
+        for p, table in optimizer.state.items():
+            if not isinstance(table, dict):
+                continue
+            known = before.get(id(table))
+            for key, value in table.items():
+                if isinstance(value, Tensor):
+                    program.slot_guards.append((table, key, value))
+                if (known is None or key not in known) and is_number(value):
+                    program.reusable, program.why_once = (
+                        False,
+                        f"optimizer state {key!r} was made by this call",
+                    )
+            del p
+        groups = [[id(p) for p in g["params"]] for g in optimizer.param_groups]
+        tables = (list(optimizer.param_groups), list(optimizer.state.items()))
+        program.optimizer_guards.append((optimizer, groups, tables))
+    changed = {(id(t), k) for t, k, _ in program.number_writes}
+    program.flag_guards = [g for g in program.flag_guards if (id(g[0]), g[1]) not in changed]
+    program.grad_guards = [(t, g is None) for t, g in overlay.grad_reads.items() if id(t) not in arg_ids]
+    program.tensor_guards = [
+        (t, flag, t._storage)
+        for t, flag in overlay.tensors.items()
+        if id(t) not in arg_ids and t._storage not in overlay.inside
+    ]
+    arg_cells = {t._storage for t in given}
+    program.tensor_guards = [g for g in program.tensor_guards if g[2] not in arg_cells]
+    program.flag_writes = [
+        (t, t._requires_grad) for t, old in overlay.flags.items() if t._requires_grad is not old
+    ]
+    program.module_guards = []
+    for module in overlay.modules:
+        d = module.__dict__
+        members = tuple(dict(d[k]) for k in MODULE_TABLES)
+        program.module_guards.append((module, modes.get(module, module.training), members))
+    program.mode_writes = [(m, m.training) for m, mode in modes.items() if m.training is not mode]
+
+
+def _dynamic(value: Any) -> bool:
+    return (
+        is_number(value)
+        or isinstance(value, Tensor)
+        or (type(value) is tuple and any(is_number(v) for v in value))
+    )
