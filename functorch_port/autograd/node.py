@@ -13,7 +13,8 @@ __all__ = ["AccumulateGrad", "Edge", "Node", "RemovableHandle"]
 #: (node, output number), or None where no gradient flows
 Edge = tuple["Node", int] | None
 
-_sequence = itertools.count()
+#: steps of two leave room for a node between two others
+_sequence = itertools.count(step=2)
 
 FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have "
@@ -62,6 +63,37 @@ class Hooks(OrderedDict):
         return handle
 
 
+class Extras:
+    """What only few nodes have: hooks, tensors that retain their gradient, the user's notes."""
+
+    __slots__ = ("metadata", "post_hooks", "pre_hooks", "retained", "tensor_hooks")
+
+    def __init__(self) -> None:
+        self.pre_hooks: Hooks | None = None
+        self.post_hooks: Hooks | None = None
+        self.tensor_hooks: dict[int, Hooks] | None = None
+        self.retained: dict[int, Any] | None = None
+        self.metadata: dict[str, Any] | None = None
+
+    def watched(self) -> bool:
+        """Whether somebody wants to see what passes through the node."""
+        return bool(self.pre_hooks or self.post_hooks or self.tensor_hooks or self.retained)
+
+
+def _extra(name: str) -> Any:
+    """A property of `Node` that is kept in its `Extras`, which are made when it is first set."""
+
+    def get(node: Node) -> Any:
+        return None if node.extras is None else getattr(node.extras, name)
+
+    def put(node: Node, value: Any) -> None:
+        if node.extras is None:
+            node.extras = Extras()
+        setattr(node.extras, name, value)
+
+    return property(get, put)
+
+
 class Node:
     """A recorded operation.
 
@@ -69,19 +101,10 @@ class Node:
         edges: for every input that may need a gradient, the (node, output number) it came from, or None.
         seq: when it was recorded; the engine runs later nodes first.
         outputs: number of outputs.
+        extras: None for most.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_metadata",
-        "edges",
-        "outputs",
-        "post_hooks",
-        "pre_hooks",
-        "retained",
-        "seq",
-        "tensor_hooks",
-    )
+    __slots__ = ("__weakref__", "edges", "extras", "outputs", "seq")
 
     #: whether it runs although no gradient arrived
     runs_empty = False
@@ -90,11 +113,11 @@ class Node:
         self.edges = edges
         self.outputs = outputs
         self.seq = next(_sequence)
-        self.pre_hooks: Hooks | None = None
-        self.post_hooks: Hooks | None = None
-        self.tensor_hooks: dict[int, Hooks] | None = None
-        self.retained: dict[int, Any] | None = None
-        self._metadata: dict[str, Any] | None = None
+        self.extras: Extras | None = None
+
+    pre_hooks, post_hooks = _extra("pre_hooks"), _extra("post_hooks")
+    tensor_hooks, retained = _extra("tensor_hooks"), _extra("retained")
+    _metadata = _extra("metadata")
 
     def name(self) -> str:
         """PyTorch's name of the node, such as ``AddmmBackward0``."""
@@ -178,7 +201,11 @@ class AccumulateGrad(Node):
     __slots__ = ("variable",)
 
     def __init__(self, variable: Any) -> None:
-        super().__init__(())
+        # Node.__init__ written out: every step makes one for every parameter
+        self.edges = ()
+        self.outputs = 1
+        self.seq = next(_sequence)
+        self.extras = None
         self.variable = variable
 
     def name(self) -> str:

@@ -48,23 +48,25 @@ def attempt(
     leaves = _leaves(awaited, needed, wanted is None)
     if leaves is None:
         return None
-    described = _describe(order, leaves)
-    if described is None:
-        return None
-    index, steps, shapes, values = described
+    index: dict[Any, int] = {leaf: -1 - k for k, leaf in enumerate(leaves)}
+    index.update(zip(order, range(len(order))))
     starts = tuple([(index.get(node), number) for node, number in roots])
     ends = None if wanted is None else tuple([(index.get(node), number) for node, number in wanted])
-    if wanted is not None and None in (n for n, _ in (*starts, *(ends or ()))):
+    if ends is not None and None in (n for n, _ in (*starts, *ends)):
         return None
-    variables = [leaf.variable for leaf in leaves]
-    olds = [None if v._grad is None or wanted is not None else v._grad._value for v in variables]
-    key = (tuple(steps), tuple(shapes), tuple([o is not None for o in olds]), starts, ends)
+    olds = [None] * len(leaves) if wanted is not None else [_old(leaf.variable) for leaf in leaves]
+    described = _describe(order, index)
+    if described is None:
+        return None
+    structure, values = described
+    key = (starts, ends, *[old is None for old in olds], *structure)
     program = _programs.get(key, 0)
     if type(program) is int:
-        if program < AFTER:
-            _programs[key] = program + 1
+        if program < AFTER or _elements(values) > MOST_ELEMENTS:
+            _programs[key] = min(program + 1, AFTER)
             return None
-        program = _programs[key] = jax.jit(functools.partial(_whole, tuple(steps), len(leaves), starts, ends))
+        steps = tuple([_step(node, index) for node in order])
+        program = _programs[key] = jax.jit(functools.partial(_whole, steps, len(leaves), starts, ends))
     with storage.x64():
         results = program(values, list(gradients), olds)
     if not retain:
@@ -72,14 +74,20 @@ def attempt(
             node.release()
     if wanted is not None:
         return results
-    for variable, value in zip(variables, results):
+    for leaf, value, old in zip(leaves, results, olds):
         if value is None:
             continue
-        if variable._grad is None:
-            variable._grad = wrap(value)
+        if old is None:
+            leaf.variable._grad = wrap(value)
         else:
-            variable._grad._set_value(value)
+            leaf.variable._grad._set_value(value)
     return []
+
+
+def _old(variable: Any) -> Any:
+    """The gradient to add to."""
+    grad = variable._grad
+    return None if grad is None else grad._value
 
 
 def _leaves(awaited: dict[Any, int], needed: set[Node] | None, accumulate: bool) -> list[Any] | None:
@@ -88,37 +96,43 @@ def _leaves(awaited: dict[Any, int], needed: set[Node] | None, accumulate: bool)
     cells = []
     for leaf in leaves:
         variable = leaf.variable
-        if variable._hooks or variable._post_accumulate_hooks or leaf.pre_hooks or leaf.post_hooks:
+        if variable._hooks or variable._post_accumulate_hooks or (leaf.extras and leaf.extras.watched()):
             return None
         if accumulate and variable._grad is not None:
             cells.append(variable._grad._storage)
-    return (
-        leaves if len(set(cells)) == len(cells) else None
-    )  # gradients in one Storage are added to one by one
+    # gradients in one Storage are added to one by one
+    return leaves if len(set(cells)) == len(cells) else None
 
 
-def _describe(order: list[Node], leaves: list[Any]) -> Any:
-    """Positions, structure, shapes and saved values of the operations; None if one of them must be walked."""
-    index: dict[Any, int] = {node: k for k, node in enumerate(order)}
-    for k, leaf in enumerate(leaves):
-        index[leaf] = -1 - k
-    steps: list[Any] = []
-    shapes: list[Any] = []
+def _describe(order: list[Node], index: dict[Any, int]) -> tuple[list[Any], list[Any]] | None:
+    """Structure and shapes of the operations, flat, and their saved values; None if one of them must be walked."""
+    structure: list[Any] = []
     values: list[Any] = []
-    elements = 0
+    position = index.get
     for node in order:
         plan = node.replayable()
-        if plan is None or node.pre_hooks or node.post_hooks or node.tensor_hooks or node.retained:
+        if plan is None or (node.extras and node.extras.watched()):
             return None
-        edges = [None if e is None or e[0] not in index else (index[e[0]], e[1]) for e in node.edges]
-        steps.append((plan, node.mask, tuple(edges), node.outputs))
+        structure += (plan, node.mask, node.outputs)
+        for edge in node.edges:
+            if edge is None:
+                structure.append(None)
+            else:
+                structure += (position(edge[0]), edge[1])
         for value in node.values:
-            shape = getattr(value, "shape", None)
-            shapes.append(shape)
-            if shape:
-                elements += value.size
+            structure.append(getattr(value, "shape", None))
         values.append(node.values)
-    return None if elements > MOST_ELEMENTS else (index, steps, shapes, values)
+    return structure, values
+
+
+def _step(node: Any, index: dict[Any, int]) -> tuple[Any, ...]:
+    """One operation for `_whole`: plan, which inputs have gradients, where these go, number of outputs."""
+    edges = [None if e is None or e[0] not in index else (index[e[0]], e[1]) for e in node.edges]
+    return node.replayable(), node.mask, tuple(edges), node.outputs
+
+
+def _elements(values: list[Any]) -> int:
+    return sum(getattr(value, "size", 0) for saved in values for value in saved)
 
 
 def _whole(

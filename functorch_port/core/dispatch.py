@@ -54,6 +54,7 @@ class Plan:
         "name",
         "named",
         "node",
+        "parts",
         "returns",
         "tensors",
     )
@@ -66,6 +67,7 @@ class Plan:
         self.jit = fn if self.eager else jax.jit(fn)
         self.returns = spec.returns if spec is not None else None
         self.differentiable = spec is None or spec.differentiable
+        self.parts = spec.parts if spec is not None else None
         self.check: Callable[..., None] | None = None
         self.edge_order: tuple[tuple[int, bool], ...] | None = None
         #: positions of the arguments that PyTorch would save as tensors, numbers among them; None: all
@@ -159,15 +161,42 @@ class OpNode(Node):
         self.edges = edges
         self.outputs = outputs
         self.seq = next(_sequence)
-        self.pre_hooks = self.post_hooks = self.tensor_hooks = self.retained = self._metadata = None
+        self.extras = None
         self.plan = plan
         self.mask = mask
         self.values = values
         self.pull: Any = None
         self._avals: Any = None
 
+    def _part(self) -> None:
+        """Put the operations that PyTorch records in place of this one: somebody looks at them."""
+        plan, freed = self.plan, self.freed
+        if plan.parts is None or storage.overlay is not None:
+            return
+        values = self.values
+        if freed:
+            with storage.x64():
+                values = [jax.numpy.zeros(*v) if type(v) is tuple else v for v in self._avals]
+        inputs = [
+            wrap(v) if edge is None else _with_history(v, edge)
+            for v, edge in zip(values, self.edges, strict=True)
+        ]
+        with grad_mode.enable_grad():
+            last = plan.parts(**plan.named(inputs)).grad_fn
+        self.plan, self.mask, self.edges, self.values = last.plan, last.mask, last.edges, last.values
+        inner = [edge[0] for edge in self.edges if edge is not None]
+        for node in inner:
+            node.seq = self.seq - 1  # younger than what it came from, older than what is made of it
+        for node in (self, *inner) if freed else ():
+            node.release()
+
+    def register_hook(self, fn: Callable[..., Any]) -> Any:
+        self._part()
+        return super().register_hook(fn)
+
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        self._part()
         order = self.plan.edge_order
         if order is None:
             return super().next_functions
@@ -311,21 +340,21 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
     """Run a plan on Tensors and numbers; returns a Tensor, or a tuple of them."""
     if storage.overlay is not None:
         return _run_traced(plan, dyn)
-    values = []
+    values: list[Any] = []
     recorded = False
     for a in dyn:
-        if isinstance(a, Tensor):
-            view = a._view
-            if view is None:
-                values.append(a._storage._value)
-            else:
-                if a._base is not None:
-                    a._sync_view()
-                values.append(view.get(a._storage))
-            if a._requires_grad:
-                recorded = True
-        else:
+        if not isinstance(a, Tensor):
             values.append(a)
+            continue
+        view = a._view
+        if view is None:
+            values.append(a._storage._value)
+        else:
+            if a._base is not None:
+                a._sync_view()
+            values.append(view.get(a._storage))
+        if a._requires_grad:
+            recorded = True
     if plan.check is not None:
         plan.check(*values)
     try:
@@ -445,6 +474,7 @@ class Op:
     def __init__(self, spec: OpSpec) -> None:
         self.spec = spec
         self.kinds = spec.kinds[: spec.positional]
+        self.positional = spec.positional
         self.kind_of = spec.kind_of
         self.plans: dict[Any, Plan] = {}
         self.__name__ = spec.name
@@ -458,10 +488,16 @@ class Op:
         sig: list[Any] = [dtypes._default, config.key]
         dyn: list[Any] = []
         try:
-            if len(args) > len(self.kinds):
+            if len(args) > self.positional:
                 raise TypeError
             for a, kind in zip(args, self.kinds):
-                if kind is not STATIC and isinstance(a, Tensor):  # what `_scan` does, without the call
+                # what `_scan` does, without the call
+                if kind is STATIC:
+                    if a.__class__ is list:
+                        a = tuple(a)
+                    sig.append(a.__class__)
+                    sig.append(a)
+                elif isinstance(a, Tensor):
                     sig.append(_T)
                     dyn.append(a)
                 else:

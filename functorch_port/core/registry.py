@@ -83,6 +83,7 @@ class OpSpec:
     eager: bool = False
     edges: tuple[str, ...] | None = None
     legacy: str | None = None
+    parts: Callable[..., Any] | None = None
     #: parameters that refuse numbers, and what static parameters accept: name -> (types, what the error calls them)
     strict: frozenset[str] = frozenset()
     types: dict[str, tuple[tuple[type, ...], str]] = field(default_factory=dict)
@@ -149,6 +150,7 @@ def op(
     eager: bool = False,
     edges: tuple[str, ...] | None = None,
     legacy: str | None = None,
+    parts: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a pure function of arrays as an operation.
 
@@ -168,6 +170,8 @@ def op(
         edges: order of the autograd node's ``next_functions`` by parameter name; ``t(weight)`` puts a
             ``TBackward0`` between.
         legacy: the keyword that a number in second place, one argument too many, is meant for: ``x.add_(2, y)``.
+        parts: the same as a function of Tensors in several operations, those which PyTorch records. They are
+            recorded in this one's place as soon as somebody looks at its node.
     """
 
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -200,6 +204,7 @@ def op(
             eager=eager,
             edges=edges,
             legacy=legacy,
+            parts=parts,
             strict=frozenset(
                 n
                 for n, p in signature.parameters.items()

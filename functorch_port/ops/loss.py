@@ -21,6 +21,7 @@ from functorch_port.ops._common import (
     wide,
 )
 from functorch_port.ops.distance import cosine_of_loss, pairwise_distance, size_of
+from functorch_port.ops.softmax import log_softmax
 
 
 def _reduce(losses: jax.Array, reduction: str) -> jax.Array:
@@ -65,9 +66,11 @@ def _check_targets(input: Any, target: Any, weight: Any = None, ignore_index: in
         return
     values = np.asarray(target)
     classes = input.shape[_class_dim(input)]
-    bad = values[((values < 0) | (values >= classes)) & (values != ignore_index)]
-    if bad.size:
-        raise IndexError(f"Target {bad.flat[0]} is out of bounds.")
+    bad = values.astype(np.uint64) >= classes  # a negative number becomes a huge one
+    if bad.any():
+        bad &= values != ignore_index
+        if bad.any():
+            raise IndexError(f"Target {values[bad].flat[0]} is out of bounds.")
 
 
 def _check_nll_types(input: Any, target: Any, weight: Any) -> None:
@@ -175,6 +178,34 @@ def nll_loss(
 ):
     """Minus the input at the target's class, of log-probabilities of shape (N, C) or (C)."""
     return _nll(input, target, weight, ignore_index, reduction)
+
+
+def _cross_entropy_parts(
+    input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
+) -> Any:
+    from functorch_port.core.bind import function
+
+    scores = function("log_softmax")(input, _class_dim(input), None)
+    return function("_nll_loss")(scores, target, weight, ignore_index, reduction)
+
+
+@op(
+    "_cross_entropy",
+    where="",
+    node="NllLossBackward0",
+    edges=("input",),
+    check=_check_targets,
+    parts=_cross_entropy_parts,
+)
+def cross_entropy(
+    input: Array,
+    target: Array,
+    weight: Array | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+):
+    """`nll_loss` of the log-softmax, for scores of shape (N, C) or (C)."""
+    return _nll(log_softmax(input, _class_dim(input), None), target, weight, ignore_index, reduction)
 
 
 @op("_nll_loss_nd", where="", node="NllLoss2DBackward0", edges=("input",), check=_check_targets)

@@ -83,19 +83,16 @@ def update(rule: Rule, batch: Batch) -> list[State]:
     ):  # a parameter that occurs twice takes two steps, one after the other
         return [update(rule, batch.part([i]))[0] for i in range(count)]
     structure = (tuple(batch.flags), tuple(batch.group_of))
-    params = [_array(p) for p in batch.params]
-    grads = [_array(g) for g in batch.grads]
+    params, grads = _arrays(batch.params), _arrays(batch.grads)
     if storage.overlay is not None:
         scalars = [tuple(map(storage.as_array, row)) for row in batch.scalars]
-        states = [tuple(None if s is None else _array(s) for s in state) for state in batch.states]
-        out = _apply(rule, structure, params, grads, states, scalars)
-        return _write(batch, *out)
+        states = [tuple(_arrays(state)) for state in batch.states]
+        return _write(batch, *_apply(rule, structure, params, grads, states, scalars))
     donate = not any(map(_is_shared, batch.states))
-    states = [tuple([None if s is None else _array(s) for s in state]) for state in batch.states]
+    states = [tuple(_arrays(state)) for state in batch.states]
     try:
         with storage.x64():
-            scalars = _as_data(tuple(batch.scalars), any(p.dtype in _DOUBLE for p in params))
-            out = _compiled(rule, structure, donate)(params, grads, states, scalars)
+            out = _compiled(rule, structure, donate)(params, grads, states, _as_data(batch, params))
     except ValueError as error:
         if "incompatible devices" not in str(error):
             raise
@@ -128,19 +125,24 @@ def _compiled(rule: Rule, structure: Structure, donate: bool) -> Callable[..., A
 def _write(batch: Batch, params: Sequence[Any], states: Sequence[tuple[Any, ...]]) -> list[State]:
     for p, value in zip(batch.params, params, strict=True):
         p._set_value(value)
-    written = []
-    for old, new in zip(batch.states, states, strict=True):
-        state = []
-        for tensor, value in zip(old, new, strict=True):
-            if tensor is not None and value is not None:
+    return [_written(old, new) for old, new in zip(batch.states, states, strict=True)]
+
+
+def _written(old: State, new: tuple[Any, ...]) -> State:
+    """The state with its new values: the tensors there were, and new ones."""
+    state = list(old)
+    for i, value in enumerate(new):
+        if value is not None:
+            tensor = old[i]
+            if tensor is None:
+                state[i] = Tensor._wrap(value)
+            else:
                 tensor._set_value(value)
-            state.append(tensor if tensor is not None or value is None else Tensor._wrap(value))
-        written.append(tuple(state))
-    return written
+    return tuple(state)
 
 
-def _array(tensor: Tensor) -> Any:
-    return tensor._storage.value if tensor._view is None else tensor._value
+def _arrays(tensors: Sequence[Tensor | None]) -> list[Any]:
+    return [None if t is None else t._storage.value if t._view is None else t._value for t in tensors]
 
 
 def _is_shared(state: State) -> bool:
@@ -152,11 +154,19 @@ def _is_shared(state: State) -> bool:
     return False
 
 
-def _as_data(rows: tuple[tuple[Any, ...], ...], double: bool) -> Any:
+def _as_data(batch: Batch, params: Sequence[Any]) -> Any:
     """The groups' numbers as arguments of the jitted call: one small array, unless some are tensors."""
-    if any(isinstance(x, Tensor) for row in rows for x in row):
-        return [tuple(x._value if isinstance(x, Tensor) else np.float64(x) for x in row) for row in rows]
-    return _as_array(rows, double)
+    rows = tuple(batch.scalars)
+    for row in rows:
+        for x in row:
+            if isinstance(x, Tensor):
+                return [
+                    tuple(x._value if isinstance(x, Tensor) else np.float64(x) for x in row) for row in rows
+                ]
+    for p in params:
+        if p.dtype in _DOUBLE:
+            return _as_array(rows, True)
+    return _as_array(rows, False)
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ...core import autocast
+from ...core import autocast, storage
 from ...core.bind import function
 from ...core.creation import full_like
 from ...core.tensor import Tensor
@@ -18,7 +18,7 @@ _nll_loss, _nll_loss_nd, _nll_loss_smoothed = (
     function("_nll_loss_nd"),
     function("_nll_loss_smoothed"),
 )
-_soft_cross_entropy = function("_soft_cross_entropy")
+_cross_entropy, _soft_cross_entropy = function("_cross_entropy"), function("_soft_cross_entropy")
 _mse, _l1, _smooth_l1, _huber = (
     function("_mse_loss"),
     function("_l1_loss"),
@@ -165,6 +165,8 @@ def cross_entropy(
         raise RuntimeError("ignore_index is not supported for floating point target")
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if ndim <= 2 and not soft and not label_smoothing and storage.overlay is None:
+        return _cross_entropy(input, target, weight, ignore_index, reduction)
     if autocast.enabled:  # one operation in PyTorch: the softmax too runs in float32
         (input,), _ = autocast.cast_inputs("cross_entropy", (input,), {})
     log_probabilities = _log_softmax(input, 1 if ndim > 1 else 0, None)
