@@ -91,6 +91,7 @@ _LAZY = {
     "seed": "random",
     "set_printoptions": "core.printing",
     "set_rng_state": "random",
+    "cond": "func",
     "vmap": "func",
     **dict.fromkeys(
         [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import warnings
+from ast import literal_eval
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -292,7 +293,21 @@ def _fill(shape: tuple[int, ...], value: Any, np_dtype: np.dtype, device: Any) -
     if _is_meta(device):
         return jax.ShapeDtypeStruct(shape, np_dtype)
     with storage.x64():
+        if storage.overlay is None and type(value) in _PLAIN and math.prod(shape) <= _SMALL:
+            return _small_fill(shape, repr(value), np_dtype, jax.config.jax_default_device)
         return jnp.full(shape, storage.as_array(value), np_dtype)
+
+
+_PLAIN = frozenset({bool, int, float})
+#: arrays up to this size are kept and given out again: nobody can write to them
+_SMALL = 4096
+
+
+@functools.lru_cache(maxsize=256)
+def _small_fill(shape: tuple[int, ...], value: str, np_dtype: np.dtype, device: Any) -> jax.Array:
+    """``value`` is spelled out, because -0.0 equals 0.0 and NaN does not equal itself."""
+    number = float(value) if value[-1] in "fn" else literal_eval(value)
+    return jnp.full(shape, number, np_dtype)
 
 
 def _filled(
@@ -442,8 +457,7 @@ def _like(input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool, 
     np_dtype = own.dtype if kind is None else kind.np
     if _is_meta(device) or (device is None and isinstance(own, jax.ShapeDtypeStruct)):
         return wrap(jax.ShapeDtypeStruct(own.shape, np_dtype))
-    with storage.x64():
-        made = jnp.full(own.shape, storage.as_array(value), np_dtype)
+    made = _fill(own.shape, value, np_dtype, None)
     if device is None and not isinstance(own, jax.core.Tracer) and not isinstance(made, jax.core.Tracer):
         tensor = wrap(made if made.sharding == own.sharding else jax.device_put(made, own.sharding))
     else:

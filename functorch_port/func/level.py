@@ -181,8 +181,14 @@ class Level:
         """One operation: plain JAX. Under `no_grad` inside the function its result is a constant."""
         values = [self._value_of(a) for a in dyn]
         traced = any(isinstance(v, jax.core.Tracer) for v in values)
-        if plan.eager and traced:
-            raise RuntimeError(self.data_dependent(plan.name))
+        if plan.eager and traced:  # such an op has no gradient
+            try:
+                values = [
+                    v if not hasattr(v, "dtype") else jnp.asarray(self.concrete(v, plan.name)) for v in values
+                ]
+            except RuntimeError:
+                raise RuntimeError(self.data_dependent(plan.name)) from None
+            traced = False
         self.note_inputs(dyn)
         if plan.check is not None and not traced:
             plan.check(*values)

@@ -110,6 +110,8 @@ torch.ones(2,dtype=torch.bool)
 torch.empty(2,3).shape
 torch.empty((2,3),dtype=torch.int32).dtype
 torch.full((2,),3)
+[torch.full((1,),v) for v in (0.0,-0.0,float("nan"),float("-inf"),True,-7)]
+a=torch.full((1,),-0.0); b=torch.zeros(1); [1/a,1/b]
 torch.full((2,),3.)
 torch.full((2,),True)
 torch.full((2,),1j)

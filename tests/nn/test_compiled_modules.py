@@ -63,7 +63,9 @@ def test_hooks_and_modes_compiled():
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
     for name, value in eager[2].items():
         np.testing.assert_allclose(compiled[2][name], value, rtol=1e-4, atol=1e-6, err_msg=name)
-    assert compiled[3] <= 5  # the first call, grads as they are from then on, the hook, evaluation, and the eager one
+    assert (
+        compiled[3] <= 5
+    )  # the first call, grads as they are from then on, the hook, evaluation, and the eager one
 
 
 def test_a_compiled_module():

@@ -132,7 +132,10 @@ LOOSE = {"digamma": 1e-9}
 unary = [
     *(case(f"torch.{n}", POS, _tol=LOOSE.get(n)) for n in FLOATS),
     *(case(f"torch.{n}", POS.float(), _grad=False) for n in FLOATS),
-    *(case(f"torch.{n}", sample(5, low=0.2, high=0.9, dtype=bf16), _grad=n in ("exp", "erf")) for n in FLOATS),
+    *(
+        case(f"torch.{n}", sample(5, low=0.2, high=0.9, dtype=bf16), _grad=n in ("exp", "erf"))
+        for n in FLOATS
+    ),
     *(case(f"torch.{n}", T([1, 2, 3])) for n in FLOATS if n not in ("logit", "erfinv", "atanh")),
     *(
         case(f"torch.{n}", T([True, False]))
