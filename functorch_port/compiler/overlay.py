@@ -23,7 +23,7 @@ from ..core.storage import Storage
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
 
-__all__ = ["MODULE_TABLES", "Overlay"]
+__all__ = ["MODULE_TABLES", "Overlay", "same_table"]
 
 #: the dicts of a module that decide what a call of it does
 MODULE_TABLES = (
@@ -88,6 +88,7 @@ class Overlay:
         self.histories: dict[Tensor, tuple[Any, ...]] = {}
         self.flags: dict[Tensor, bool] = {}
         self.modules: dict[Any, Any] = {}
+        self.hooks: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
         self.optimizers: dict[Any, OptimizerSnapshot] = {}
         self.edges: dict[tuple[int, int], Tensor] = {}
         self.draws: list[tuple[Callable[[], Any], Any]] = []
@@ -173,7 +174,10 @@ class Overlay:
 
     # ------------------------------------------------------- structure hooks
 
-    def note_module(self, module: Any) -> None:
+    def note_module(self, module: Any, hooks: tuple[dict[Any, Any], ...]) -> None:
+        """A module is called; ``hooks`` are the process-wide ones."""
+        if not self.modules:
+            self.hooks = [(table, dict(table)) for table in hooks]
         if module not in self.modules:
             d = module.__dict__
             self.modules[module] = tuple(dict(d[k]) for k in MODULE_TABLES)
@@ -227,12 +231,13 @@ class Overlay:
         for module, tables in self.modules.items():
             for key, table in zip(MODULE_TABLES, tables, strict=True):
                 current = module.__dict__[key]
-                if current != table and not _same(current, table):
+                if current != table and not same_table(current, table):
                     current.clear()
                     current.update(table)
 
 
-def _same(a: dict[Any, Any], b: dict[Any, Any]) -> bool:
+def same_table(a: dict[Any, Any], b: dict[Any, Any]) -> bool:
+    """Whether two tables hold the same objects in the same order."""
     return list(a) == list(b) and all(a[k] is b[k] for k in a)
 
 

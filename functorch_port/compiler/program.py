@@ -13,7 +13,7 @@ from ..core import storage
 from ..core.storage import Storage
 from ..core.tensor import Tensor, wrap
 from .donation import own
-from .overlay import MODULE_TABLES
+from .overlay import MODULE_TABLES, same_table
 from .pending import Pending
 from .slots import Slot
 from .tree import LEAF
@@ -121,9 +121,10 @@ class Program:
             if module.training is not training:
                 return f"{type(module).__name__}.training changed to {module.training}"
             for key, table in zip(MODULE_TABLES, tables, strict=True):
-                current = module.__dict__[key]
-                if list(current) != list(table) or any(current[k] is not table[k] for k in table):
+                if not same_table(module.__dict__[key], table):
                     return f"{type(module).__name__}{key} changed"
+        if not all(same_table(*pair) for pair in self.hook_guards):
+            return "a hook of all modules was added or removed"
         for tensor, flag, cell in self.tensor_guards:
             if tensor._requires_grad is not flag:
                 return f"requires_grad of a tensor of shape {tuple(tensor.shape)} changed to {tensor._requires_grad}"
@@ -294,9 +295,6 @@ class ProgramNode(Node):
         self.program, self.pull, self.values = program, pull, values
         self.avals = [aval(o) for o in outs]
 
-    def name(self) -> str:
-        return "CompiledFunctionBackward"
-
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
         if self.pull is None:
             from ..autograd.node import FREED
@@ -323,3 +321,6 @@ class ProgramNode(Node):
 
     def release(self) -> None:
         self.pull = self.values = None  # type: ignore[assignment]
+
+
+ProgramNode.__name__ = ProgramNode.__qualname__ = "CompiledFunctionBackward"  # as PyTorch prints it

@@ -413,7 +413,7 @@ def _settle(
     program.flag_writes = [
         (t, t._requires_grad) for t, old in overlay.flags.items() if t._requires_grad is not old
     ]
-    program.module_guards = []
+    program.module_guards, program.hook_guards = [], overlay.hooks
     for module in overlay.modules:
         d = module.__dict__
         members = tuple(dict(d[k]) for k in MODULE_TABLES)

@@ -107,7 +107,9 @@ def bind() -> None:
     """Install everything that was registered."""
     for spec in ops.values():
         _bind_op(spec)
-    for name, where, fn in composites:
+    for name, where, fn, dunders in composites:
         _publish(name, where, fn)
+        for dunder in dunders:
+            setattr(Tensor, dunder, _dunder(dunder, fn, swap=False))
         if "method" in where:
             setattr(Tensor, name, fn)

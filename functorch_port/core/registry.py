@@ -92,8 +92,8 @@ class OpSpec:
 
 #: op name -> OpSpec
 ops: dict[str, OpSpec] = {}
-#: (public name, where tokens, Python function of Tensors)
-composites: list[tuple[str, tuple[str, ...], Callable[..., Any]]] = []
+#: (public name, where tokens, Python function of Tensors, dunders)
+composites: list[tuple[str, tuple[str, ...], Callable[..., Any], tuple[str, ...]]] = []
 
 
 _KINDS = {"Array": ARRAY, "TensorOnly": ARRAY, "Arrays": ARRAYS, "TensorsOnly": ARRAYS, "Scalar": SCALAR}
@@ -232,14 +232,16 @@ def return_type_of(name: str, fields: tuple[str, ...]) -> type:
     return return_types.setdefault(name, made)
 
 
-def composite(*names: str, where: str = "torch method") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Publish a plain Python function of Tensors under ``names``: it is made of other ops and needs no node
-    of its own.
+def composite(
+    *names: str, where: str = "torch method", dunder: tuple[str, ...] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Publish a plain Python function of Tensors under ``names`` and as dunders of Tensor: it is made of other
+    ops and needs no node of its own.
     """
 
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
         for name in names or (fn.__name__.removesuffix("_"),):
-            composites.append((name, tuple(where.split()), fn))
+            composites.append((name, tuple(where.split()), fn, dunder))
         return fn
 
     return register

@@ -253,7 +253,8 @@ def refusal(view: View, node: Any, of_base: bool = False) -> str:
     if of_base:
         changed = "its base or another view of its base has been modified inplace"
     if node is None:
-        return f"A view was created in no_grad mode and {changed}{'' if of_base else ' with grad mode enabled'}. {reason}"
+        where = "" if of_base else " with grad mode enabled"
+        return f"A view was created in no_grad mode and {changed}{where}. {reason}"
     name = node.name().removesuffix("0").removesuffix("Backward")
     if view.origin is SPLIT:
         return f"Output {_ordinal(view)} of {name} is a view and {changed}. {reason}"

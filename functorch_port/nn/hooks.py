@@ -58,6 +58,10 @@ class GlobalHooks:
         """Whether a plain `module(x)` has to take the slow path."""
         return bool(self.forward_pre or self.forward or self.backward_pre or self.backward)
 
+    def for_call(self) -> tuple[HookDict, ...]:
+        """What decides about calls of modules."""
+        return self.forward_pre, self.forward, self.backward_pre, self.backward
+
     def claim_backward(self, full: bool) -> None:
         """The first backward hook decides which kind is in use; mixing the two kinds is an error."""
         if self.is_full_backward is (not full):

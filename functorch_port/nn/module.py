@@ -521,7 +521,7 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if storage.overlay is not None:
-            storage.overlay.note_module(self)
+            storage.overlay.note_module(self, hooks.globals_.for_call())
         if self._compiled_call_impl is not None:
             return self._compiled_call_impl(*args, **kwargs)
         if (

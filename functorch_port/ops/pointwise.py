@@ -400,10 +400,16 @@ def square(input: TensorOnly):
     return pow_exact(input, 2)
 
 
-@op(dunder=("__pos__",))
-def positive(input: TensorOnly):
-    """``+input``."""
-    if input.dtype.kind == "b":
+@composite("positive", dunder=("__pos__",))
+def positive(input: Any) -> Any:
+    """The tensor itself.
+
+    Raises:
+        RuntimeError: for a bool tensor.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.positive.html
+    """
+    if input.dtype is dtypes.bool:
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return input
 
@@ -628,10 +634,18 @@ def bitwise_xor(input: Array, other: Array):
     return _bits(jnp.bitwise_xor, "bitwise_xor_cpu", input, other)
 
 
-@op(inplace=True, differentiable=False, dunder=("__invert__",))
+@op(inplace=True, differentiable=False)
 def bitwise_not(input: TensorOnly):
     """All bits flipped; for bools, the negation."""
     return _bits(jnp.bitwise_not, "bitwise_not_cpu", input)
+
+
+@composite("__invert__", where="", dunder=("__invert__",))
+def invert(input: Any) -> Any:
+    """``~input``."""
+    if input.is_floating_point() or input.is_complex():
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+    return input.bitwise_not()
 
 
 @op(inplace=True, differentiable=False, dunder=("__lshift__",), rdunder=("__rlshift__",))

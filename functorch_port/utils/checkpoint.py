@@ -109,6 +109,10 @@ def checkpoint(
             warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
             with grad_mode.no_grad():
                 return function(*args)
+    if (
+        storage.overlay is not None and storage.overlay.transforms
+    ):  # JAX differentiates: no tape, nothing to save
+        return function(*args, **kwargs)
     first, second = context_fn()
     frame = _Frame(function, args, kwargs, preserve, second, determinism_check != "none")
     with first:

@@ -51,3 +51,20 @@ def test_it_is_the_module_to_everything_else():
     net.compile()
     x = ft.ones(1, 2)
     np.testing.assert_allclose(net(x).detach().numpy(), model(x).detach().numpy())
+
+
+def test_hooks_of_all_modules_are_guarded():
+    net = ft.nn.Linear(2, 2)
+    run, x = ft.compile(lambda x: net(x)), ft.ones(1, 2)
+    plain = run(x).tolist()
+    handle = ft.nn.modules.module.register_module_forward_hook(lambda module, args, out: out * 0)
+    assert run(x).tolist() == [[0.0, 0.0]]
+    handle.remove()
+    assert run(x).tolist() == plain
+    assert run.traces == 2
+    assert run.reasons[1] == "a hook of all modules was added or removed"
+
+
+def test_the_node_is_called_as_in_pytorch():
+    net = ft.compile(ft.nn.Linear(1, 1))
+    assert repr(net(ft.ones(1))).endswith("grad_fn=<CompiledFunctionBackward>)")

@@ -6,6 +6,8 @@ import pytest
 import torch
 from compare import case, check_case, sample
 
+import functorch_port as ft
+
 f32, f64, bf16, f16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
 i8, u8, i32, i64, b8, c64, c128 = (
     torch.int8, torch.uint8, torch.int32, torch.int64, torch.bool, torch.complex64, torch.complex128,
@@ -267,3 +269,11 @@ choosing = [
 @pytest.mark.parametrize("case", [*binary, *numbers, *unary, *choosing], ids=str)
 def test_like_torch(case):
     check_case(case)
+
+
+def test_plus_is_the_tensor_itself_and_not_refuses_floats() -> None:
+    for lib in (ft, torch):
+        x = lib.ones(2)
+        assert +x is x and lib.positive(x) is x
+        with pytest.raises(TypeError, match=r"~ \(operator.invert\) is only implemented on integer and Boolean"):
+            ~x

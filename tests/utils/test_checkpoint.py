@@ -306,3 +306,12 @@ def test_compiled_second_run_stands_behind_barriers():
 
     assert barriers(training(True)[1]) == 3
     assert barriers(training(False)[1]) == 0
+
+
+def test_inside_a_transform():
+    def loss(x):
+        return module.checkpoint(lambda v: v.exp().sin(), x, use_reentrant=False).sum()
+
+    x = ft.tensor([1.0, 2.0], dtype=ft.float64)
+    expected = torch.func.grad(lambda v: v.exp().sin().sum())(torch.tensor([1.0, 2.0], dtype=torch.float64))
+    assert ft.func.grad(loss)(x).tolist() == pytest.approx(expected.tolist(), rel=1e-14)

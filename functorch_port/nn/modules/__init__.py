@@ -1,6 +1,6 @@
 """The layers, one family per file."""
 
-from ..module import Module as Module
+from . import module as module
 from .activation import (
     CELU as CELU,
 )
@@ -217,6 +217,7 @@ from .loss import (
 from .loss import (
     TripletMarginWithDistanceLoss as TripletMarginWithDistanceLoss,
 )
+from .module import Module as Module
 from .normalization import (
     GroupNorm as GroupNorm,
 )
