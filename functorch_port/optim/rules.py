@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
+from jax import lax
 
 from ..core.tensor import Tensor
 
-__all__ = ["addcdiv", "addcmul", "axpy", "divided", "lerp", "nonzero", "plus", "scaled"]
+__all__ = ["addcdiv", "addcmul", "axpy", "by_parts", "divided", "lerp", "nonzero", "plus", "scaled"]
 
 
 def axpy(x: Any, alpha: Any, y: Any) -> Any:
@@ -58,6 +60,20 @@ def addcdiv(x: Any, value: Any, y: Any, z: Any) -> Any:
     """``x + value * y / z``, rounded once."""
     wide = _wide(x.dtype)
     return _rounded(_factor(value, wide) * y.astype(wide) / z.astype(wide) + x.astype(wide), x.dtype)
+
+
+def by_parts(rule: Callable[..., Any], param: Any, grad: Any, state: tuple[Any, ...], *rest: Any) -> Any:
+    """A rule on complex arrays, whose real and imaginary parts are parameters of their own."""
+    new, new_state = rule(_parts(param), _parts(grad), tuple(map(_parts, state)), *rest)
+    return _whole(new), tuple(map(_whole, new_state))
+
+
+def _parts(x: Any) -> Any:
+    return None if x is None else jnp.stack([x.real, x.imag], -1)  # (...) -> (..., 2)
+
+
+def _whole(x: Any) -> Any:
+    return None if x is None else lax.complex(x[..., 0], x[..., 1])
 
 
 def nonzero(x: Any) -> bool:
