@@ -235,7 +235,7 @@ def _after(array: Any, number: Any) -> tuple[Any, Any]:
 
 @lru_cache(maxsize=256)
 def _number_array(value: float, dtype: Any, shape: tuple[int, ...] = ()) -> jax.Array:
-    with storage.x64():
+    with storage.x64(), jax.ensure_compile_time_eval():  # kept: it must not belong to a trace
         return jnp.asarray(np.full(shape, value, dtype))
 
 

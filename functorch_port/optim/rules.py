@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
 from ..core.tensor import Tensor
 
-__all__ = ["addcdiv", "addcmul", "axpy", "by_parts", "divided", "lerp", "nonzero", "plus", "scaled"]
+__all__ = [
+    "addcdiv", "addcmul", "axpy", "by_parts", "divided", "lerp", "nonzero", "over", "plus", "quotient", "scaled",
+    "times",
+]  # fmt: skip
 
 
 def axpy(x: Any, alpha: Any, y: Any) -> Any:
@@ -37,9 +41,27 @@ def divided(x: Any, factor: Any) -> Any:
 
 
 def plus(x: Any, number: Any) -> Any:
-    """``x + number``, rounded as `scaled`."""
+    """``x + number``, with the number in the type of ``x``, rounded as `scaled`."""
     wide = _wide(x.dtype)
-    return _rounded(x.astype(wide) + _factor(number, wide), x.dtype)
+    return _rounded(x.astype(wide) + _factor(number, x.dtype).astype(jnp.finfo(wide).dtype), x.dtype)
+
+
+def over(number: Any, x: Any) -> Any:
+    """``number / x`` as PyTorch has it: the rounded reciprocal of ``x``, times the number."""
+    wide = _wide(x.dtype)
+    return scaled(_rounded(1 / x.astype(wide), x.dtype), number)
+
+
+def times(x: Any, y: Any) -> Any:
+    """``x * y`` of two arrays, rounded as `scaled`."""
+    wide = _wide(x.dtype)
+    return _rounded(x.astype(wide) * y.astype(wide), x.dtype)
+
+
+def quotient(x: Any, y: Any) -> Any:
+    """``x / y`` of two arrays, rounded as `scaled`."""
+    wide = _wide(x.dtype)
+    return _rounded(x.astype(wide) / y.astype(wide), x.dtype)
 
 
 def lerp(x: Any, y: Any, weight: Any) -> Any:
@@ -78,7 +100,7 @@ def _whole(x: Any) -> Any:
 
 def nonzero(x: Any) -> bool:
     """Whether a hyperparameter is in use: its being zero is built into a program, its value is not."""
-    return isinstance(x, Tensor) or bool(x != 0)
+    return isinstance(x, (Tensor, jax.Array)) or bool(x != 0)
 
 
 def _wide(dtype: Any) -> Any:
