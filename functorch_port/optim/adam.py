@@ -19,8 +19,17 @@ import jax.numpy as jnp
 
 from ..core.tensor import Tensor
 from .optimizer import ParamsT, to_scalar
-from .ruled import Method, RuledOptimizer, check_at_least_zero, check_betas, correction, step_lists
-from .rules import addcdiv, addcmul, axpy, by_parts, divided, lerp, nonzero, plus, scaled
+from .ruled import (
+    Method,
+    RuledOptimizer,
+    check_at_least_zero,
+    check_betas,
+    check_fused_options,
+    check_no_scaling,
+    correction,
+    step_lists,
+)
+from .rules import addcdiv, addcmul, axpy, divided, lerp, nonzero, partwise, plus, scaled
 
 __all__ = ["Adam", "adam"]
 
@@ -46,31 +55,24 @@ class Scalars(NamedTuple):
     decay: Any  # w, or 1 - lr * w if decoupled
 
 
+@partwise
 def adam_rule(
     param: Any, grad: Any, state: tuple[Any, ...], scalars: Any, flags: Flags
 ) -> tuple[Any, tuple[Any, ...]]:
     """One step of one parameter; the state is ``(exp_avg, exp_avg_sq, max_exp_avg_sq or None)``."""
     s = Scalars(*scalars)
+    mean, square, largest = state
     if flags.maximize:
         grad = -grad
     if flags.weight_decay and flags.decoupled:
         param = scaled(param, s.decay)
     elif flags.weight_decay:
         grad = axpy(grad, s.decay, param)
-    if jnp.iscomplexobj(param):
-        return by_parts(_adam_real, param, grad, state, s, flags.amsgrad)
-    return _adam_real(param, grad, state, s, flags.amsgrad)
-
-
-def _adam_real(
-    param: Any, grad: Any, state: tuple[Any, ...], s: Scalars, amsgrad: bool
-) -> tuple[Any, tuple[Any, ...]]:
-    mean, square, largest = state
     mean = lerp(mean, grad, s.one_minus_beta1)
     square = addcmul(scaled(square, s.beta2), s.one_minus_beta2, grad, grad)
-    if amsgrad:
+    if flags.amsgrad:
         largest = jnp.maximum(largest, square)
-    root = jnp.sqrt(largest if amsgrad else square)
+    root = jnp.sqrt(largest if flags.amsgrad else square)
     denominator = plus(divided(root, s.root_of_correction2), s.eps)
     return addcdiv(param, s.minus_step_size, mean, denominator), (mean, square, largest)
 
@@ -179,10 +181,7 @@ class Adam(RuledOptimizer):
             "differentiable": differentiable, "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
         }  # fmt: skip
         super().__init__(params, defaults)
-        if fused and differentiable:
-            raise RuntimeError("`fused` does not support `differentiable`")
-        if fused and foreach:
-            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+        check_fused_options(fused, foreach, differentiable)
 
     def _check_grad(self, grad: Tensor) -> None:
         if grad.is_sparse:
@@ -236,8 +235,7 @@ def adam(
         grad_scale, found_inf: must be None.
         decoupled_weight_decay, amsgrad, beta1, beta2, lr, weight_decay, eps, maximize: as for `Adam`.
     """
-    if grad_scale is not None or found_inf is not None:
-        raise AssertionError("Expected grad_scale and found_inf to be None")
+    check_no_scaling(grad_scale, found_inf)
     group = {
         "lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
         "maximize": maximize, "decoupled_weight_decay": decoupled_weight_decay,

@@ -15,13 +15,24 @@ import jax
 import jax.numpy as jnp
 
 from ..core.tensor import Tensor
+from .adadelta import Adadelta
+from .adagrad import Adagrad
 from .adam import Adam
+from .adamax import Adamax
 from .adamw import AdamW
+from .asgd import ASGD
+from .nadam import NAdam
+from .radam import RAdam
+from .rmsprop import RMSprop
+from .rprop import Rprop
 from .ruled import Method, RuledOptimizer
 from .rules import scaled
 from .sgd import Flags, Scalars, sgd_direction
 
-__all__ = ["RuleState", "SGDState", "adam", "adamw", "sgd", "transformation"]
+__all__ = [
+    "RuleState", "SGDState", "adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam",
+    "rmsprop", "rprop", "sgd", "transformation",
+]  # fmt: skip
 
 
 class SGDState(NamedTuple):
@@ -225,5 +236,13 @@ _DOC = """`functorch_port.optim.{cls}` as an optax transformation.
         https://docs.pytorch.org/docs/stable/generated/torch.optim.{cls}.html
     """
 
+adadelta = _of_class(Adadelta)
+adagrad = _of_class(Adagrad)
 adam = _of_class(Adam)
+adamax = _of_class(Adamax)
 adamw = _of_class(AdamW)
+asgd = _of_class(ASGD)
+nadam = _of_class(NAdam)
+radam = _of_class(RAdam)
+rmsprop = _of_class(RMSprop)
+rprop = _of_class(Rprop)

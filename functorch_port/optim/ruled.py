@@ -21,14 +21,9 @@ from .engine import Batch, Rule, update
 from .optimizer import Optimizer, check_fused, filled_state, switch_grad, take_premade, to_scalar
 
 __all__ = [
-    "Method",
-    "RuledOptimizer",
-    "check_at_least_zero",
-    "check_betas",
-    "check_lr",
-    "correction",
-    "step_lists",
-]
+    "Method", "RuledOptimizer", "check_at_least_zero", "check_betas", "check_fused_options", "check_lr",
+    "check_no_scaling", "correction", "default_rounded", "step_lists", "wide",
+]  # fmt: skip
 
 #: hyperparameters by their names in a group; in a trace, arrays in place of numbers
 Hyper: TypeAlias = dict[str, Any]
@@ -253,6 +248,17 @@ def correction(beta: Any, count: Any) -> Any:
     return 1 - beta**count if isinstance(count, float) else -jnp.expm1(count * jnp.log(beta))
 
 
+def wide(number: Any, count: Any) -> Any:
+    """A number of the state in the type that factors are computed in: that of ``count``."""
+    return float(number) if isinstance(count, float) else number.astype(count.dtype)
+
+
+def default_rounded(x: Any) -> Any:
+    """A number as the tensor that PyTorch makes of it: rounded to the default type."""
+    kind = np.float64 if dtypes.get_default_dtype() is dtypes.float64 else np.float32
+    return x if isinstance(x, Tensor) else x.astype(kind) if isinstance(x, jax.Array) else kind(x)
+
+
 # ---------------------------------------------------------------------- checks of constructors
 
 
@@ -272,3 +278,15 @@ def check_betas(betas: Any) -> None:
     for i in (0, 1):
         if not 0.0 <= betas[i] < 1.0:
             raise ValueError(f"Invalid beta parameter at index {i}: {betas[i]}")
+
+
+def check_fused_options(fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`")
+    if fused and foreach:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+def check_no_scaling(grad_scale: Any, found_inf: Any) -> None:
+    if grad_scale is not None or found_inf is not None:
+        raise AssertionError("Expected grad_scale and found_inf to be None")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import jax
@@ -12,7 +13,8 @@ from jax import lax
 from ..core.tensor import Tensor
 
 __all__ = [
-    "addcdiv", "addcmul", "axpy", "by_parts", "divided", "lerp", "nonzero", "over", "plus", "quotient", "scaled",
+    "addcdiv", "addcmul", "axpy", "divided", "lerp", "minus", "nonzero", "over", "partwise", "penalized", "plus",
+    "quotient", "scaled",
     "times",
 ]  # fmt: skip
 
@@ -58,6 +60,12 @@ def times(x: Any, y: Any) -> Any:
     return _rounded(x.astype(wide) * y.astype(wide), x.dtype)
 
 
+def minus(x: Any, y: Any) -> Any:
+    """``x - y`` of two arrays, rounded as `scaled`."""
+    wide = _wide(x.dtype)
+    return _rounded(x.astype(wide) - y.astype(wide), x.dtype)
+
+
 def quotient(x: Any, y: Any) -> Any:
     """``x / y`` of two arrays, rounded as `scaled`."""
     wide = _wide(x.dtype)
@@ -84,10 +92,23 @@ def addcdiv(x: Any, value: Any, y: Any, z: Any) -> Any:
     return _rounded(_factor(value, wide) * y.astype(wide) / z.astype(wide) + x.astype(wide), x.dtype)
 
 
-def by_parts(rule: Callable[..., Any], param: Any, grad: Any, state: tuple[Any, ...], *rest: Any) -> Any:
-    """A rule on complex arrays, whose real and imaginary parts are parameters of their own."""
-    new, new_state = rule(_parts(param), _parts(grad), tuple(map(_parts, state)), *rest)
-    return _whole(new), tuple(map(_whole, new_state))
+def partwise(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule for complex parameters too: their real and imaginary parts are parameters of their own."""
+
+    @wraps(rule)
+    def either(param: Any, grad: Any, state: tuple[Any, ...], scalars: Any, flags: Any) -> Any:
+        if not jnp.iscomplexobj(param):
+            return rule(param, grad, state, scalars, flags)
+        new, new_state = rule(_parts(param), _parts(grad), tuple(map(_parts, state)), scalars, flags)
+        return _whole(new), tuple(map(_whole, new_state))
+
+    return either
+
+
+def penalized(grad: Any, param: Any, weight_decay: Any, flags: Any) -> Any:
+    """The gradient, negated if ``flags.maximize``, plus the L2 penalty's if ``flags.weight_decay``."""
+    grad = -grad if flags.maximize else grad
+    return axpy(grad, weight_decay, param) if flags.weight_decay else grad
 
 
 def _parts(x: Any) -> Any:
