@@ -13,12 +13,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
-
 from ..core.tensor import Tensor
 from .optimizer import ParamsT
 from .ruled import Method, RuledOptimizer, check_at_least_zero, check_lr, step_lists
-from .rules import addcmul, axpy, nonzero, partwise, penalized, plus, quotient, scaled, times
+from .rules import addcmul, axpy, nonzero, partwise, penalized, plus, quotient, root, scaled, times
 
 __all__ = ["Adadelta", "adadelta"]
 
@@ -49,7 +47,7 @@ def adadelta_rule(
     square, moved = state
     grad = penalized(grad, param, s.weight_decay, flags)
     square = addcmul(scaled(square, s.rho), s.one_minus_rho, grad, grad)
-    ratio = quotient(jnp.sqrt(plus(moved, s.eps)), jnp.sqrt(plus(square, s.eps)))
+    ratio = quotient(root(plus(moved, s.eps)), root(plus(square, s.eps)))
     delta = times(ratio, grad)
     moved = addcmul(scaled(moved, s.rho), s.one_minus_rho, delta, delta)
     return axpy(param, s.minus_lr, delta), (square, moved)

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
-
 from ..core.tensor import Tensor
 from .optimizer import ParamsT
 from .ruled import (
@@ -24,7 +22,7 @@ from .ruled import (
     check_no_scaling,
     step_lists,
 )
-from .rules import addcdiv, addcmul, nonzero, partwise, penalized, plus
+from .rules import addcdiv, addcmul, nonzero, partwise, penalized, plus, root
 
 __all__ = ["Adagrad", "adagrad"]
 
@@ -52,7 +50,7 @@ def adagrad_rule(
     s = Scalars(*scalars)
     grad = penalized(grad, param, s.weight_decay, flags)
     total = addcmul(state[0], 1, grad, grad)
-    return addcdiv(param, s.minus_step_size, grad, plus(jnp.sqrt(total), s.eps)), (total,)
+    return addcdiv(param, s.minus_step_size, grad, plus(root(total), s.eps)), (total,)
 
 
 def _flags(group: dict[str, Any]) -> Flags:

@@ -29,7 +29,7 @@ from .ruled import (
     correction,
     step_lists,
 )
-from .rules import addcdiv, addcmul, axpy, divided, lerp, nonzero, partwise, plus, scaled
+from .rules import addcdiv, addcmul, axpy, divided, lerp, nonzero, partwise, plus, root, scaled
 
 __all__ = ["Adam", "adam"]
 
@@ -72,8 +72,8 @@ def adam_rule(
     square = addcmul(scaled(square, s.beta2), s.one_minus_beta2, grad, grad)
     if flags.amsgrad:
         largest = jnp.maximum(largest, square)
-    root = jnp.sqrt(largest if flags.amsgrad else square)
-    denominator = plus(divided(root, s.root_of_correction2), s.eps)
+    size = root(largest if flags.amsgrad else square)
+    denominator = plus(divided(size, s.root_of_correction2), s.eps)
     return addcdiv(param, s.minus_step_size, mean, denominator), (mean, square, largest)
 
 

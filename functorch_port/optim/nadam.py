@@ -7,9 +7,9 @@ For gradient ``g`` (negated first if ``maximize``) in step ``t``, with weight de
     M     = M * mu(t)
     m     = m + (1 - beta1) * (g - m)
     v     = beta2 * v + (1 - beta2) * g * g
-    root  = sqrt(v / (1 - beta2**t)) + eps
-    p     = p - lr * (1 - mu(t)) / (1 - M) * g / root
-    p     = p - lr * mu(t + 1) / (1 - M * mu(t + 1)) * m / root
+    size  = sqrt(v / (1 - beta2**t)) + eps
+    p     = p - lr * (1 - mu(t)) / (1 - M) * g / size
+    p     = p - lr * mu(t + 1) / (1 - M * mu(t + 1)) * m / size
 
 ``M`` is the state entry ``mu_product``, in PyTorch's type for it (float32 by default).
 """
@@ -33,7 +33,7 @@ from .ruled import (
     step_lists,
     wide,
 )
-from .rules import addcdiv, addcmul, axpy, divided, lerp, nonzero, partwise, plus, scaled
+from .rules import addcdiv, addcmul, axpy, divided, lerp, nonzero, partwise, plus, root, scaled
 
 __all__ = ["NAdam", "nadam"]
 
@@ -74,9 +74,9 @@ def nadam_rule(
         grad = axpy(grad, s.decay, param)
     mean = lerp(mean, grad, s.one_minus_beta1)
     square = addcmul(scaled(square, s.beta2), s.one_minus_beta2, grad, grad)
-    root = plus(jnp.sqrt(divided(square, s.correction2)), s.eps)
-    param = addcdiv(param, s.minus_grad_step, grad, root)
-    return addcdiv(param, s.minus_mean_step, mean, root), (mean, square)
+    size = plus(root(divided(square, s.correction2)), s.eps)
+    param = addcdiv(param, s.minus_grad_step, grad, size)
+    return addcdiv(param, s.minus_mean_step, mean, size), (mean, square)
 
 
 def _flags(group: dict[str, Any]) -> Flags:

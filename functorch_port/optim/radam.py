@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from ..core.tensor import Tensor
 from .optimizer import ParamsT
 from .ruled import Method, RuledOptimizer, check_at_least_zero, check_betas, check_lr, correction, step_lists
-from .rules import addcmul, axpy, divided, lerp, nonzero, over, partwise, plus, scaled, times
+from .rules import addcmul, axpy, divided, lerp, nonzero, over, partwise, plus, root, scaled, times
 
 __all__ = ["RAdam", "radam"]
 
@@ -67,7 +67,7 @@ def radam_rule(
     step = scaled(divided(mean, s.correction1), s.lr)
     adaptive = s.rectification > 0
     # Under the root a 1 where the result is not used, so that no gradient of it is infinite.
-    rate = over(s.root_of_correction2, plus(jnp.sqrt(jnp.where(adaptive, square, 1)), s.eps))
+    rate = over(s.root_of_correction2, plus(root(jnp.where(adaptive, square, 1)), s.eps))
     step = jnp.where(adaptive, scaled(times(step, rate), s.rectification), step)
     return axpy(param, -1, step), (mean, square)
 

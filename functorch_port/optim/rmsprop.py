@@ -15,12 +15,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from ..core.tensor import Tensor
 from .optimizer import ParamsT
 from .ruled import Method, RuledOptimizer, check_at_least_zero, check_lr, step_lists
-from .rules import addcdiv, addcmul, axpy, lerp, nonzero, partwise, penalized, plus, scaled
+from .rules import addcdiv, addcmul, axpy, lerp, nonzero, partwise, penalized, plus, root, scaled
 
 __all__ = ["RMSprop", "rmsprop"]
 
@@ -58,11 +57,11 @@ def rmsprop_rule(
     if flags.centered:
         mean = lerp(mean, grad, s.one_minus_alpha)
         variance = addcmul(square, -1, mean, mean)
-    root = plus(jnp.sqrt(variance), s.eps)
+    size = plus(root(variance), s.eps)
     if flags.momentum:
-        buf = addcdiv(scaled(buf, s.momentum), 1, grad, root)
+        buf = addcdiv(scaled(buf, s.momentum), 1, grad, size)
         return axpy(param, s.minus_lr, buf), (square, buf, mean)
-    return addcdiv(param, s.minus_lr, grad, root), (square, buf, mean)
+    return addcdiv(param, s.minus_lr, grad, size), (square, buf, mean)
 
 
 def _flags(group: dict[str, Any]) -> Flags:

@@ -14,7 +14,7 @@ from ..core.tensor import Tensor
 
 __all__ = [
     "addcdiv", "addcmul", "axpy", "divided", "lerp", "minus", "nonzero", "over", "partwise", "penalized", "plus",
-    "quotient", "scaled",
+    "quotient", "root", "scaled",
     "times",
 ]  # fmt: skip
 
@@ -58,6 +58,11 @@ def times(x: Any, y: Any) -> Any:
     """``x * y`` of two arrays, rounded as `scaled`."""
     wide = _wide(x.dtype)
     return _rounded(x.astype(wide) * y.astype(wide), x.dtype)
+
+
+def root(x: Any) -> Any:
+    """The square root, rounded as `scaled`."""
+    return _rounded(jnp.sqrt(x.astype(_wide(x.dtype))), x.dtype)
 
 
 def minus(x: Any, y: Any) -> Any:
@@ -135,4 +140,6 @@ def _factor(x: Any, wide: Any) -> Any:
 
 
 def _rounded(x: Any, dtype: Any) -> Any:
+    if dtype == jnp.bfloat16:  # XLA would leave out a rounding that is only converted back
+        x = lax.reduce_precision(x, 8, 7)
     return x if x.dtype == dtype else x.astype(dtype)
