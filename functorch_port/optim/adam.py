@@ -13,21 +13,23 @@ computed in float64.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
-import numpy as np
-from jax import lax
 
-from ..autograd import grad_mode
-from ..core import dtypes, storage
 from ..core.tensor import Tensor
-from .engine import Batch, update
-from .optimizer import Optimizer, ParamsT, check_fused, switch_grad, take_premade, to_scalar, zero_state
-from .rules import addcdiv, addcmul, axpy, divided, lerp, nonzero, plus, scaled
+from .optimizer import ParamsT, to_scalar
+from .ruled import (
+    Method,
+    RuledOptimizer,
+    check_at_least_zero,
+    check_betas,
+    check_fused_options,
+    check_no_scaling,
+    correction,
+    step_lists,
+)
+from .rules import addcdiv, addcmul, axpy, divided, lerp, nonzero, partwise, plus, root, scaled
 
 __all__ = ["Adam", "adam"]
 
@@ -53,99 +55,55 @@ class Scalars(NamedTuple):
     decay: Any  # w, or 1 - lr * w if decoupled
 
 
+@partwise
 def adam_rule(
     param: Any, grad: Any, state: tuple[Any, ...], scalars: Any, flags: Flags
 ) -> tuple[Any, tuple[Any, ...]]:
     """One step of one parameter; the state is ``(exp_avg, exp_avg_sq, max_exp_avg_sq or None)``."""
     s = Scalars(*scalars)
+    mean, square, largest = state
     if flags.maximize:
         grad = -grad
     if flags.weight_decay and flags.decoupled:
         param = scaled(param, s.decay)
     elif flags.weight_decay:
         grad = axpy(grad, s.decay, param)
-    if jnp.iscomplexobj(param):  # real and imaginary parts are parameters of their own
-        parts = [None if x is None else _parts(x) for x in (param, grad, *state)]
-        new, new_state = _adam_real(parts[0], parts[1], tuple(parts[2:]), s, flags.amsgrad)
-        return _whole(new), tuple(None if x is None else _whole(x) for x in new_state)
-    return _adam_real(param, grad, state, s, flags.amsgrad)
-
-
-def _adam_real(
-    param: Any, grad: Any, state: tuple[Any, ...], s: Scalars, amsgrad: bool
-) -> tuple[Any, tuple[Any, ...]]:
-    mean, square, largest = state
     mean = lerp(mean, grad, s.one_minus_beta1)
     square = addcmul(scaled(square, s.beta2), s.one_minus_beta2, grad, grad)
-    if amsgrad:
+    if flags.amsgrad:
         largest = jnp.maximum(largest, square)
-    root = jnp.sqrt(largest if amsgrad else square)
-    denominator = plus(divided(root, s.root_of_correction2), s.eps)
+    size = root(largest if flags.amsgrad else square)
+    denominator = plus(divided(size, s.root_of_correction2), s.eps)
     return addcdiv(param, s.minus_step_size, mean, denominator), (mean, square, largest)
 
 
-def _parts(x: Any) -> Any:
-    return jnp.stack([x.real, x.imag], -1)  # (...) -> (..., 2)
-
-
-def _whole(x: Any) -> Any:
-    return lax.complex(x[..., 0], x[..., 1])
-
-
-def _scalars(
-    count: Any, lr: Any, beta1: Any, beta2: Any, eps: Any, weight_decay: Any, decoupled: bool
-) -> Scalars:
-    """The factors in step ``count``: Python numbers as long as all of them are."""
-    if storage.overlay is not None:
-        lr, beta1, beta2, eps, weight_decay = map(storage.as_array, (lr, beta1, beta2, eps, weight_decay))
-    lr, beta1, beta2 = to_scalar(lr), to_scalar(beta1), to_scalar(beta2)
-    return Scalars(
-        minus_step_size=-(lr / _correction(beta1, count)),
-        one_minus_beta1=1 - beta1,
-        beta2=beta2,
-        one_minus_beta2=1 - beta2,
-        root_of_correction2=_correction(beta2, count) ** 0.5,
-        eps=eps,
-        decay=1 - lr * weight_decay if decoupled else weight_decay,
+def _flags(group: dict[str, Any]) -> Flags:
+    return Flags(
+        nonzero(group["weight_decay"]), group["decoupled_weight_decay"], group["amsgrad"], group["maximize"]
     )
 
 
-def _correction(beta: Any, count: Any) -> Any:
-    """``1 - beta**count``; in a trace in a form that keeps its digits in float32 too."""
-    return 1 - beta**count if storage.overlay is None else -jnp.expm1(count * jnp.log(beta))
+def _slots(flags: Flags) -> tuple[str | None, ...]:
+    return "exp_avg", "exp_avg_sq", "max_exp_avg_sq" if flags.amsgrad else None
 
 
-def count_up(step: Tensor) -> Any:
-    """Add one to a ``step`` entry and return it: in a trace a tracer, else a number.
-
-    With a number, the factors are computed on the host. The tensor remembers the number it was last set to, so that
-    nothing is read back from the device.
-    """
-    array = step._value
-    if storage.overlay is not None:
-        step._set_value(array + 1)
-        return (array + 1).astype(jnp.float64 if storage.X64 else jnp.float32)
-    known, count = step.__dict__.get("_counted", (None, 0.0))
-    count = (count if known is array else float(array)) + 1
-    new = _step_array(count, array.dtype)
-    step._set_value(new)
-    step.__dict__["_counted"] = (new, count)
-    return count
+def _scalars(hyper: dict[str, Any], count: Any) -> Scalars:
+    lr, weight_decay, (beta1, beta2) = hyper["lr"], hyper["weight_decay"], hyper["betas"]
+    return Scalars(
+        minus_step_size=-(lr / correction(beta1, count)),
+        one_minus_beta1=1 - beta1,
+        beta2=beta2,
+        one_minus_beta2=1 - beta2,
+        root_of_correction2=correction(beta2, count) ** 0.5,
+        eps=hyper["eps"],
+        decay=1 - lr * weight_decay if hyper["decoupled_weight_decay"] else weight_decay,
+    )
 
 
-@lru_cache(maxsize=64)
-def _step_array(count: float, dtype: Any) -> jax.Array:
-    with storage.x64():
-        return jnp.asarray(np.asarray(count, dtype))
+METHOD = Method(adam_rule, _flags, _slots, _scalars)
 
 
-def step_tensor(count: float = 0.0, fused: bool | None = False) -> Tensor:
-    """A new ``step`` entry: a 0-dim tensor."""
-    double = not fused and dtypes.get_default_dtype() is dtypes.float64
-    return Tensor._wrap(_step_array(count, np.dtype(np.float64 if double else np.float32)))
-
-
-class Adam(Optimizer):
+class Adam(RuledOptimizer):
     r"""Adam: steps scaled by running averages of the gradient and of its square.
 
     .. math::
@@ -184,6 +142,12 @@ class Adam(Optimizer):
         https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html
     """
 
+    method = METHOD
+    old_groups = {
+        "amsgrad": False, "maximize": False, "foreach": None, "capturable": False, "differentiable": False,
+        "decoupled_weight_decay": False, "fused": None,
+    }  # fmt: skip
+
     def __init__(
         self,
         params: ParamsT,
@@ -202,15 +166,10 @@ class Adam(Optimizer):
     ) -> None:
         if isinstance(lr, Tensor):
             _check_tensor("lr", lr, foreach, capturable)
-        if not 0.0 <= lr:  # noqa: SIM300  (as here, a string gives PyTorch's TypeError)
-            raise ValueError(f"Invalid learning rate: {lr}")
-        if not 0.0 <= eps:  # noqa: SIM300
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        for i in (0, 1):
-            if not 0.0 <= betas[i] < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {i}: {betas[i]}")
-        if not 0.0 <= weight_decay:  # noqa: SIM300
-            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+        check_at_least_zero("learning rate", lr)
+        check_at_least_zero("epsilon value", eps)
+        check_betas(betas)
+        check_at_least_zero("weight_decay value", weight_decay)
         if not any(isinstance(betas[0], kind) and isinstance(betas[1], kind) for kind in (float, Tensor)):
             raise ValueError("betas must be either both floats or both Tensors")
         for i, beta in enumerate(betas):
@@ -222,59 +181,11 @@ class Adam(Optimizer):
             "differentiable": differentiable, "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
         }  # fmt: skip
         super().__init__(params, defaults)
-        if fused and differentiable:
-            raise RuntimeError("`fused` does not support `differentiable`")
-        if fused and foreach:
-            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+        check_fused_options(fused, foreach, differentiable)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        old = {
-            "amsgrad": False, "maximize": False, "foreach": None, "capturable": False, "differentiable": False,
-            "decoupled_weight_decay": False, "fused": None,
-        }  # fmt: skip
-        for group in self.param_groups:
-            for name, value in old.items():
-                group.setdefault(name, value)
-            for p in group["params"]:
-                mine = self.state.get(p)
-                if mine and not isinstance(mine["step"], Tensor):
-                    mine["step"] = step_tensor(float(mine["step"]), group["fused"])
-
-    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        """The state before the first step."""
-        state = {
-            "step": step_tensor(fused=group["fused"]),
-            "exp_avg": zero_state(param),
-            "exp_avg_sq": zero_state(param),
-        }
-        if group["amsgrad"]:
-            state["max_exp_avg_sq"] = zero_state(param)
-        return state
-
-    @switch_grad
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; returns the closure's loss, if there is a closure."""
-        loss = None
-        if closure is not None:
-            with grad_mode.enable_grad():
-                loss = closure()
-        batch = Batch()
-        for group in self.param_groups:
-            entries = []
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state = take_premade(self, p)
-                if not state:
-                    if group["fused"]:
-                        check_fused(p)
-                    state.update(self._init_state(p, group))
-                self._check_state(state, group)
-                entries.append((p, p.grad, state))
-            _collect(batch, group, entries)
-        update(adam_rule, batch)
-        return loss
+    def _check_grad(self, grad: Tensor) -> None:
+        if grad.is_sparse:
+            raise RuntimeError("Adam does not support sparse gradients, please consider SparseAdam instead")
 
     def _check_state(self, state: dict[str, Any], group: dict[str, Any]) -> None:
         if group["differentiable"] and state["step"].requires_grad:
@@ -288,22 +199,6 @@ def _check_tensor(name: str, value: Tensor, foreach: bool | None, capturable: bo
         raise ValueError(f"{name} as a Tensor is not supported for capturable=False and foreach=True")
     if value.numel() != 1:
         raise ValueError(f"Tensor {name} must be 1-element")
-
-
-def _collect(batch: Batch, group: dict[str, Any], entries: Sequence[tuple[Any, Any, Any]]) -> None:
-    """Add a group's parameters to the batch, with one row of factors for those in the same step."""
-    flags = Flags(
-        nonzero(group["weight_decay"]), group["decoupled_weight_decay"], group["amsgrad"], group["maximize"]
-    )
-    numbers = (group["lr"], *group["betas"], group["eps"], group["weight_decay"], flags.decoupled)
-    last = None
-    for p, grad, state in entries:
-        count = count_up(state["step"])
-        if storage.overlay is not None or count != last:
-            batch.add_group(_scalars(count, *numbers), flags)
-            last = count
-        largest = state["max_exp_avg_sq"] if flags.amsgrad else None
-        batch.add(p, grad, (state["exp_avg"], state["exp_avg_sq"], largest))
 
 
 def adam(
@@ -340,20 +235,12 @@ def adam(
         grad_scale, found_inf: must be None.
         decoupled_weight_decay, amsgrad, beta1, beta2, lr, weight_decay, eps, maximize: as for `Adam`.
     """
-    if not all(isinstance(t, Tensor) for t in state_steps):
-        raise RuntimeError("API has changed, `state_steps` argument must contain a list of singleton tensors")
-    if grad_scale is not None or found_inf is not None:
-        raise AssertionError("Expected grad_scale and found_inf to be None")
+    check_no_scaling(grad_scale, found_inf)
     group = {
         "lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
         "maximize": maximize, "decoupled_weight_decay": decoupled_weight_decay,
     }  # fmt: skip
-    entries = []
-    for i, (p, grad) in enumerate(zip(params, grads, strict=True)):
-        state = {"step": state_steps[i], "exp_avg": exp_avgs[i], "exp_avg_sq": exp_avg_sqs[i]}
-        if amsgrad:
-            state["max_exp_avg_sq"] = max_exp_avg_sqs[i]
-        entries.append((p, grad, state))
-    batch = Batch()
-    _collect(batch, group, entries)
-    update(adam_rule, batch)
+    step_lists(
+        METHOD, group, params, grads, state_steps,
+        exp_avg=exp_avgs, exp_avg_sq=exp_avg_sqs, max_exp_avg_sq=max_exp_avg_sqs if amsgrad else [],
+    )  # fmt: skip

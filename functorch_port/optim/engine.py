@@ -76,7 +76,7 @@ def update(rule: Rule, batch: Batch) -> list[State]:
     count = len(batch.params)
     if not count:
         return []
-    if grad_mode.state.enabled and any(t.requires_grad for t in (*batch.params, *batch.grads)):
+    if grad_mode.state.enabled and _wants_recording(batch):
         return [_update_recorded(rule, batch, i) for i in range(count)]
     if (
         len(set(map(id, batch.params))) < count
@@ -99,6 +99,11 @@ def update(rule: Rule, batch: Batch) -> list[State]:
         del states
         return _update_by_device(rule, batch)
     return _write(batch, *out)
+
+
+def _wants_recording(batch: Batch) -> bool:
+    numbers = (x for row in batch.scalars for x in row if isinstance(x, Tensor))
+    return any(t.requires_grad for t in (*batch.params, *batch.grads, *numbers))
 
 
 def _apply(

@@ -7,16 +7,32 @@ Parameters are any pytree of arrays. ``update`` returns the change to add, as op
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from ..core.tensor import Tensor
+from .adadelta import Adadelta
+from .adagrad import Adagrad
+from .adam import Adam
+from .adamax import Adamax
+from .adamw import AdamW
+from .asgd import ASGD
+from .nadam import NAdam
+from .radam import RAdam
+from .rmsprop import RMSprop
+from .rprop import Rprop
+from .ruled import Method, RuledOptimizer
 from .rules import scaled
 from .sgd import Flags, Scalars, sgd_direction
 
-__all__ = ["SGDState", "sgd"]
+__all__ = [
+    "RuleState", "SGDState", "adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam",
+    "rmsprop", "rprop", "sgd", "transformation",
+]  # fmt: skip
 
 
 class SGDState(NamedTuple):
@@ -95,3 +111,138 @@ def sgd(
         return updates, SGDState(state.count + 1, buffers)
 
     return optax.GradientTransformation(init, update)
+
+
+# ---------------------------------------------------------------------- the optimizers made of a `Method`
+
+
+class RuleState(NamedTuple):
+    """State of all transformations here but `sgd`.
+
+    Attributes:
+        step: steps taken.
+        entries: PyTorch's state entries by name: trees like the parameters, or numbers.
+    """
+
+    step: jax.Array
+    entries: dict[str, Any]
+
+
+def transformation(method: Method, hyper: dict[str, Any]) -> Any:
+    """An update rule as an optax transformation.
+
+    Args:
+        method: the rule and its factors.
+        hyper: all hyperparameters by name; each number may also be an array, and ``lr`` a function of the number
+            of steps taken.
+
+    Returns:
+        ``optax.GradientTransformationExtraArgs(init, update)``; ``update`` needs ``params``, and returns what
+        is to be added to them.
+    """
+    import optax
+
+    flags = method.flags(hyper)
+    slots = method.slots(flags)
+
+    def at(count: Any) -> dict[str, Any]:
+        return {**hyper, "lr": hyper["lr"](count)} if callable(hyper["lr"]) else hyper
+
+    def init(params: Any) -> RuleState:
+        count = jnp.zeros((), jnp.int32)
+        start = method.start(at(count))
+        entries: dict[str, Any] = {k: jnp.asarray(start.get(k, 0.0), jnp.float32) for k in method.numbers}
+        for slot in filter(None, slots):
+            entries[slot] = jax.tree.map(lambda p, v=start.get(slot, 0.0): _filled(p, v), params)
+        return RuleState(count, entries)
+
+    def update(grads: Any, state: RuleState, params: Any = None, **extra_args: Any) -> tuple[Any, RuleState]:
+        if params is None:
+            raise ValueError("this update needs params: update(grads, state, params)")
+        now, entries = at(state.step), dict(state.entries)
+        count = (state.step + 1).astype(jnp.result_type(float))
+        numbers = [entries[k] for k in method.numbers]
+        scalars = method.scalars(now, count, *numbers)
+        for k, old, new in zip(method.numbers, numbers, method.advance(now, count, *numbers), strict=True):
+            entries[k] = jnp.asarray(new, old.dtype)
+        leaves, tree = jax.tree.flatten(grads)
+        flat = tree.flatten_up_to(params)
+        columns = [[None] * len(leaves) if k is None else tree.flatten_up_to(entries[k]) for k in slots]
+        new_params, new_states = [], []
+        for p, g, *s in zip(flat, leaves, *columns, strict=True):
+            new_p, new_s = method.rule(p, g, tuple(s), scalars, flags)
+            new_params.append(new_p - p)
+            new_states.append(new_s)
+        for i, slot in enumerate(slots):
+            if slot is not None:
+                entries[slot] = tree.unflatten([s[i] for s in new_states])
+        return tree.unflatten(new_params), RuleState(state.step + 1, entries)
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+def _filled(param: Any, value: Any) -> Any:
+    return jnp.full_like(param, value + 1j * value if jnp.iscomplexobj(param) else value)
+
+
+#: what a constructor takes that has no meaning here
+_FACE_ONLY = {"params", "foreach", "fused", "capturable", "differentiable"}
+
+
+def _of_class(cls: type[RuledOptimizer]) -> Callable[..., Any]:
+    """The function that makes the optax transformation of an optimizer class; it has the class's defaults."""
+    parameters = inspect.signature(cls).parameters
+    signature = inspect.Signature([p for name, p in parameters.items() if name not in _FACE_ONLY])
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        # The class checks the numbers; what is known only later (a schedule, a traced array) goes round it.
+        plain = {k: v for k, v in given.items() if not (callable(v) or isinstance(v, jax.Array))}
+        with jax.ensure_compile_time_eval():
+            hyper = cls([Tensor._wrap(jnp.zeros(()))], **plain).defaults
+        return transformation(cls.method, {**hyper, **given})
+
+    make.__name__ = make.__qualname__ = name = cls.__name__.lower()
+    make.__signature__ = signature  # type: ignore[attr-defined]
+    make.__doc__ = _DOC.format(name=name, cls=cls.__name__)
+    return make
+
+
+_DOC = """`functorch_port.optim.{cls}` as an optax transformation.
+
+    Args: hyperparameters of the class, in its order and with its defaults; ``lr`` may be a function of the number
+        of steps taken.
+
+    Returns:
+        ``optax.GradientTransformationExtraArgs(init, update)``; ``update`` needs ``params``, and its state is
+        a `RuleState`.
+
+    Raises:
+        ValueError: as the class.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import optax
+        >>> from functorch_port.optim import functional
+        >>> optimizer = functional.{name}(lr=0.1)
+        >>> params = {{"w": jnp.array([1.0, 2.0])}}
+        >>> state = optimizer.init(params)
+        >>> updates, state = optimizer.update({{"w": jnp.array([2.0, 4.0])}}, state, params)
+        >>> params = optax.apply_updates(params, updates)
+        >>> int(state.step)
+        1
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.optim.{cls}.html
+    """
+
+adadelta = _of_class(Adadelta)
+adagrad = _of_class(Adagrad)
+adam = _of_class(Adam)
+adamax = _of_class(Adamax)
+adamw = _of_class(AdamW)
+asgd = _of_class(ASGD)
+nadam = _of_class(NAdam)
+radam = _of_class(RAdam)
+rmsprop = _of_class(RMSprop)
+rprop = _of_class(Rprop)

@@ -463,13 +463,24 @@ def take_premade(optimizer: Optimizer, param: Tensor) -> dict[str, Any]:
 
 
 def zero_state(param: Tensor) -> Tensor:
-    """Zeros of the parameter's shape, dtype and place. Made on the host: nothing is compiled for it."""
-    value = param._value
-    if storage.overlay is not None:
-        return Tensor._wrap(jnp.zeros_like(value))
-    place = value.sharding if value.committed else None  # XLA would compile again if only this were committed
+    """Zeros of the parameter's shape, dtype and place."""
+    return filled_state(param, 0)
+
+
+def filled_state(param: Tensor, value: Any) -> Tensor:
+    """A tensor like the parameter with one value everywhere (of a complex one, in both parts).
+
+    Made on the host: nothing is compiled for it.
+    """
+    like = param._value
+    value = storage.as_array(value)
+    if jnp.iscomplexobj(like):
+        value = value + 1j * value
+    if storage.overlay is not None or isinstance(value, jax.Array):
+        return Tensor._wrap(jnp.full_like(like, value))
+    place = like.sharding if like.committed else None  # XLA would compile again if only this were committed
     with storage.x64():
-        return Tensor._wrap(jax.device_put(np.zeros(value.shape, value.dtype), place))
+        return Tensor._wrap(jax.device_put(np.full(like.shape, value, like.dtype), place))
 
 
 def to_scalar(x: Any) -> Any:

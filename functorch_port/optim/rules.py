@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+from jax import lax
 
 from ..core.tensor import Tensor
 
-__all__ = ["addcdiv", "addcmul", "axpy", "divided", "lerp", "nonzero", "plus", "scaled"]
+__all__ = [
+    "addcdiv", "addcmul", "axpy", "divided", "lerp", "minus", "nonzero", "over", "partwise", "penalized", "plus",
+    "quotient", "root", "scaled",
+    "times",
+]  # fmt: skip
 
 
 def axpy(x: Any, alpha: Any, y: Any) -> Any:
@@ -35,9 +43,38 @@ def divided(x: Any, factor: Any) -> Any:
 
 
 def plus(x: Any, number: Any) -> Any:
-    """``x + number``, rounded as `scaled`."""
+    """``x + number``, with the number in the type of ``x``, rounded as `scaled`."""
     wide = _wide(x.dtype)
-    return _rounded(x.astype(wide) + _factor(number, wide), x.dtype)
+    return _rounded(x.astype(wide) + _factor(number, x.dtype).astype(jnp.finfo(wide).dtype), x.dtype)
+
+
+def over(number: Any, x: Any) -> Any:
+    """``number / x`` as PyTorch has it: the rounded reciprocal of ``x``, times the number."""
+    wide = _wide(x.dtype)
+    return scaled(_rounded(1 / x.astype(wide), x.dtype), number)
+
+
+def times(x: Any, y: Any) -> Any:
+    """``x * y`` of two arrays, rounded as `scaled`."""
+    wide = _wide(x.dtype)
+    return _rounded(x.astype(wide) * y.astype(wide), x.dtype)
+
+
+def root(x: Any) -> Any:
+    """The square root, rounded as `scaled`."""
+    return _rounded(jnp.sqrt(x.astype(_wide(x.dtype))), x.dtype)
+
+
+def minus(x: Any, y: Any) -> Any:
+    """``x - y`` of two arrays, rounded as `scaled`."""
+    wide = _wide(x.dtype)
+    return _rounded(x.astype(wide) - y.astype(wide), x.dtype)
+
+
+def quotient(x: Any, y: Any) -> Any:
+    """``x / y`` of two arrays, rounded as `scaled`."""
+    wide = _wide(x.dtype)
+    return _rounded(x.astype(wide) / y.astype(wide), x.dtype)
 
 
 def lerp(x: Any, y: Any, weight: Any) -> Any:
@@ -60,9 +97,36 @@ def addcdiv(x: Any, value: Any, y: Any, z: Any) -> Any:
     return _rounded(_factor(value, wide) * y.astype(wide) / z.astype(wide) + x.astype(wide), x.dtype)
 
 
+def partwise(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule for complex parameters too: their real and imaginary parts are parameters of their own."""
+
+    @wraps(rule)
+    def either(param: Any, grad: Any, state: tuple[Any, ...], scalars: Any, flags: Any) -> Any:
+        if not jnp.iscomplexobj(param):
+            return rule(param, grad, state, scalars, flags)
+        new, new_state = rule(_parts(param), _parts(grad), tuple(map(_parts, state)), scalars, flags)
+        return _whole(new), tuple(map(_whole, new_state))
+
+    return either
+
+
+def penalized(grad: Any, param: Any, weight_decay: Any, flags: Any) -> Any:
+    """The gradient, negated if ``flags.maximize``, plus the L2 penalty's if ``flags.weight_decay``."""
+    grad = -grad if flags.maximize else grad
+    return axpy(grad, weight_decay, param) if flags.weight_decay else grad
+
+
+def _parts(x: Any) -> Any:
+    return None if x is None else jnp.stack([x.real, x.imag], -1)  # (...) -> (..., 2)
+
+
+def _whole(x: Any) -> Any:
+    return None if x is None else lax.complex(x[..., 0], x[..., 1])
+
+
 def nonzero(x: Any) -> bool:
     """Whether a hyperparameter is in use: its being zero is built into a program, its value is not."""
-    return isinstance(x, Tensor) or bool(x != 0)
+    return isinstance(x, (Tensor, jax.Array)) or bool(x != 0)
 
 
 def _wide(dtype: Any) -> Any:
@@ -76,4 +140,6 @@ def _factor(x: Any, wide: Any) -> Any:
 
 
 def _rounded(x: Any, dtype: Any) -> Any:
+    if dtype == jnp.bfloat16:  # XLA would leave out a rounding that is only converted back
+        x = lax.reduce_precision(x, 8, 7)
     return x if x.dtype == dtype else x.astype(dtype)

@@ -30,6 +30,7 @@ from .optimizer import (
     to_scalar,
     zero_state,
 )
+from .ruled import check_fused_options, check_no_scaling
 from .rules import axpy, nonzero, scaled
 
 __all__ = ["SGD", "sgd"]
@@ -154,10 +155,7 @@ class SGD(Optimizer):
             "fused": fused,
         }  # fmt: skip
         super().__init__(params, defaults)
-        if fused and differentiable:
-            raise RuntimeError("`fused` does not support `differentiable`")
-        if fused and foreach:
-            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+        check_fused_options(fused, foreach, differentiable)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -230,8 +228,7 @@ def sgd(
         grad_scale, found_inf: must be None.
         weight_decay, momentum, lr, dampening, nesterov, maximize: as for `SGD`.
     """
-    if grad_scale is not None or found_inf is not None:
-        raise AssertionError("Expected grad_scale and found_inf to be None")
+    check_no_scaling(grad_scale, found_inf)
     batch = Batch()
     scalars, flags = _settings(lr, momentum, dampening, weight_decay, nesterov, maximize)
     batch.add_group(scalars, flags)

@@ -17,6 +17,15 @@ MAKE = {
     "SGD, tensor lr": lambda T, p: T.optim.SGD(p, lr=T.tensor(0.1), momentum=0.5),
     "Adam": lambda T, p: T.optim.Adam(p, lr=0.01, amsgrad=True, weight_decay=0.1),
     "AdamW": lambda T, p: T.optim.AdamW(p, lr=0.01),
+    "Adamax": lambda T, p: T.optim.Adamax(p, lr=0.01, weight_decay=0.1),
+    "NAdam": lambda T, p: T.optim.NAdam(p, lr=0.01, weight_decay=0.1, momentum_decay=0.1),
+    "NAdam, decoupled": lambda T, p: T.optim.NAdam(p, weight_decay=0.1, decoupled_weight_decay=True),
+    "RAdam": lambda T, p: T.optim.RAdam(p, lr=0.01, weight_decay=0.1),
+    "Adagrad": lambda T, p: T.optim.Adagrad(p, lr_decay=0.1, initial_accumulator_value=0.1),
+    "Adadelta": lambda T, p: T.optim.Adadelta(p, weight_decay=0.1),
+    "RMSprop": lambda T, p: T.optim.RMSprop(p, momentum=0.9, centered=True, eps=1e-3),
+    "Rprop": lambda T, p: T.optim.Rprop(p, lr=0.01),
+    "ASGD": lambda T, p: T.optim.ASGD(p, lr=0.1, lambd=0.1, t0=5, weight_decay=0.1),
 }
 
 

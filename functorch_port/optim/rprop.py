@@ -1,0 +1,164 @@
+"""Rprop: every element has a step size of its own, which grows while its gradient keeps its sign.
+
+For gradient ``g`` (negated first if ``maximize``), element by element:
+
+    size = size * (eta_plus if g * prev > 0, eta_minus if g * prev < 0, else 1), between min and max
+    g    = 0 if g * prev < 0
+    p    = p - size * sign(g)
+    prev = g
+
+``lr`` is the first ``size``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from ..core.tensor import Tensor
+from .optimizer import ParamsT
+from .ruled import Method, RuledOptimizer, check_lr, step_lists
+from .rules import addcmul, partwise, times
+
+__all__ = ["Rprop", "rprop"]
+
+
+class Flags(NamedTuple):
+    """What decides the structure of a group's update; its numbers are data."""
+
+    maximize: bool
+
+
+class Scalars(NamedTuple):
+    """The factors of the rule."""
+
+    eta_minus: Any
+    eta_plus: Any
+    smallest: Any
+    largest: Any
+
+
+@partwise
+def rprop_rule(
+    param: Any, grad: Any, state: tuple[Any, ...], scalars: Any, flags: Flags
+) -> tuple[Any, tuple[Any, ...]]:
+    """One step of one parameter; the state is ``(prev, step_size)``."""
+    eta_minus, eta_plus, smallest, largest = (jnp.asarray(x, param.dtype) for x in scalars)
+    before, size = state
+    if flags.maximize:
+        grad = -grad
+    product = times(grad, before)
+    factor = jnp.where(product > 0, eta_plus, jnp.where(product < 0, eta_minus, jnp.ones_like(eta_minus)))
+    size = jnp.clip(times(size, factor), smallest, largest)
+    grad = jnp.where(product < 0, jnp.zeros_like(grad), grad)
+    sign = (grad > 0).astype(grad.dtype) - (grad < 0).astype(grad.dtype)  # of a NaN, as in PyTorch, 0
+    return addcmul(param, -1, sign, size), (grad, size)
+
+
+def _flags(group: dict[str, Any]) -> Flags:
+    return Flags(group["maximize"])
+
+
+def _slots(flags: Flags) -> tuple[str | None, ...]:
+    return "prev", "step_size"
+
+
+def _scalars(hyper: dict[str, Any], count: Any) -> Scalars:
+    return Scalars(*hyper["etas"], *hyper["step_sizes"])
+
+
+METHOD = Method(rprop_rule, _flags, _slots, _scalars, start=lambda hyper: {"step_size": hyper["lr"]})
+
+
+class Rprop(RuledOptimizer):
+    r"""Resilient backpropagation: only the signs of the gradient count.
+
+    Each element's step size :math:`\eta` is multiplied by :math:`\eta_+` if the gradient has the sign of the last
+    one, and by :math:`\eta_-` if it has the other sign; then that element stays where it is and is treated
+    as if its gradient had been zero. Otherwise
+
+    .. math::
+        \theta \leftarrow \theta - \eta\,\mathrm{sign}(g)
+
+    Args:
+        params: parameters, ``(name, parameter)`` pairs, or dicts that define groups.
+        lr: the first step size, a number or a one-element tensor.
+        etas: :math:`(\eta_-, \eta_+)`.
+        step_sizes: the smallest and the largest step size.
+        maximize: go uphill.
+        foreach, capturable: accepted and kept. They make no difference: a step is one compiled program.
+        differentiable: record the step, so that gradients can flow through it.
+
+    Raises:
+        ValueError: for a negative ``lr`` or a tensor of several elements, or ``etas`` not around 1.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> w = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+        >>> optimizer = torch.optim.Rprop([w], lr=0.1)
+        >>> (w**2).sum().backward()
+        >>> optimizer.step()
+        >>> w.detach()
+        tensor([0.9000, 1.9000])
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.optim.Rprop.html,
+        Riedmiller and Braun, "A Direct Adaptive Method for Faster Backpropagation Learning: The RPROP Algorithm",
+        https://doi.org/10.1109/ICNN.1993.298623
+    """
+
+    method = METHOD
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+        defaults = {
+            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+
+def rprop(
+    params: list[Tensor],
+    grads: list[Tensor],
+    prevs: list[Tensor],
+    step_sizes: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    capturable: bool = False,
+    maximize: bool = False,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    *,
+    step_size_min: float,
+    step_size_max: float,
+    etaminus: float,
+    etaplus: float,
+) -> None:
+    """One step of `Rprop` on lists of tensors, in place.
+
+    Args:
+        params, prevs, step_sizes, state_steps: written to.
+        grads: the gradients.
+        foreach, capturable, differentiable, has_complex: accepted; they make no difference here.
+        maximize: go uphill.
+        step_size_min, step_size_max, etaminus, etaplus: the ``step_sizes`` and ``etas`` of `Rprop`.
+    """
+    group = {
+        "etas": (etaminus, etaplus), "step_sizes": (step_size_min, step_size_max), "maximize": maximize,
+    }  # fmt: skip
+    step_lists(METHOD, group, params, grads, state_steps, prev=prevs, step_size=step_sizes)

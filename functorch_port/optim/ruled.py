@@ -1,0 +1,292 @@
+"""What the optimizers with a ``step`` count share: from one pure rule to the class and the functional twin.
+
+An optimizer is a `Method`: the rule, and functions that give its factors. `RuledOptimizer` makes the class of it,
+`step_lists` the twin on lists of tensors, `functional` the optax transformation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..autograd import grad_mode
+from ..core import dtypes, storage
+from ..core.tensor import Tensor
+from .engine import Batch, Rule, update
+from .optimizer import Optimizer, check_fused, filled_state, switch_grad, take_premade, to_scalar
+
+__all__ = [
+    "Method", "RuledOptimizer", "check_at_least_zero", "check_betas", "check_fused_options", "check_lr",
+    "check_no_scaling", "correction", "default_rounded", "step_lists", "wide",
+]  # fmt: skip
+
+#: hyperparameters by their names in a group; in a trace, arrays in place of numbers
+Hyper: TypeAlias = dict[str, Any]
+
+
+class Method(NamedTuple):
+    """An update rule and how its state and factors come about.
+
+    Attributes:
+        rule: the pure rule, as `engine` has it.
+        flags: of a group: what decides the structure of its update (hashable; its zeros, not its numbers).
+        slots: of the flags: names of the state entries that are like the parameter, in the rule's order; None
+            where one is not in use.
+        scalars: ``scalars(hyper, count, *numbers)``: the rule's factors in step ``count`` (from 1).
+        numbers: names of 0-dim state entries beside ``step``; `scalars` gets their values from before the step.
+        advance: ``advance(hyper, count, *numbers)``: those values after the step.
+        start: of the hyperparameters: what entries are filled with at first, if not zero.
+    """
+
+    rule: Rule
+    flags: Callable[[Hyper], Any]
+    slots: Callable[[Any], tuple[str | None, ...]]
+    scalars: Callable[..., tuple[Any, ...]]
+    numbers: tuple[str, ...] = ()
+    advance: Callable[..., tuple[Any, ...]] = lambda hyper, count: ()
+    start: Callable[[Hyper], dict[str, Any]] = lambda hyper: {}
+
+
+class RuledOptimizer(Optimizer):
+    """An optimizer whose step is a `Method`. A subclass has a constructor and the attributes below.
+
+    Attributes:
+        method: the method.
+        old_groups: hyperparameters that groups of old checkpoints lack, with the values they had.
+    """
+
+    method: ClassVar[Method]
+    old_groups: ClassVar[dict[str, Any]] = {
+        "foreach": None, "maximize": False, "differentiable": False, "capturable": False,
+    }  # fmt: skip
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, value in self.old_groups.items():
+                group.setdefault(name, value)
+            for p in group["params"]:
+                mine = self.state.get(p) or {}
+                for name in ("step", *self.method.numbers) if mine else ():
+                    if not isinstance(mine[name], Tensor):
+                        mine[name] = number_tensor(float(mine[name]), group.get("fused"))
+
+    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """The state before the first step."""
+        start = self.method.start(_hyper(group))
+        slots = self.method.slots(self.method.flags(group))
+        state = {
+            k: number_tensor(start.get(k, 0.0), group.get("fused")) for k in ("step", *self.method.numbers)
+        }
+        state.update({k: filled_state(param, start.get(k, 0.0)) for k in slots if k})
+        return state
+
+    @switch_grad
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once; returns the closure's loss, if there is a closure."""
+        loss = None
+        if closure is not None:
+            with grad_mode.enable_grad():
+                loss = closure()
+        batch = Batch()
+        for group in self.param_groups:
+            entries = []
+            for p in group["params"]:
+                grad = p.grad
+                if grad is None:
+                    continue
+                self._check_grad(grad)
+                state = take_premade(self, p)
+                if not state:
+                    if group.get("fused"):
+                        check_fused(p)
+                    state.update(self._init_state(p, group))
+                self._check_state(state, group)
+                entries.append((p, grad, state))
+            collect(batch, self.method, group, entries)
+        update(self.method.rule, batch)
+        return loss
+
+    def _check_grad(self, grad: Tensor) -> None:
+        if grad.is_sparse:
+            raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
+
+    def _check_state(self, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """For checks of a parameter's state before a step."""
+
+
+def step_lists(
+    method: Method,
+    group: Hyper,
+    params: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    state_steps: Sequence[Tensor],
+    **lists: Sequence[Tensor],
+) -> None:
+    """One step on lists of tensors, in place.
+
+    Args:
+        group: the hyperparameters.
+        params, grads, state_steps: parameters, their gradients, their ``step`` entries.
+        lists: the other entries of the state by name; one that is not in use may be empty.
+    """
+    for kind in ("step", *method.numbers):
+        if not all(isinstance(t, Tensor) for t in (state_steps if kind == "step" else lists[kind])):
+            name = "state_steps" if kind == "step" else f"{kind}s"
+            raise RuntimeError(f"API has changed, `{name}` argument must contain a list of singleton tensors")
+    entries = []
+    for i, (p, grad) in enumerate(zip(params, grads, strict=True)):
+        state = {k: values[i] for k, values in lists.items() if len(values)}
+        entries.append((p, grad, {"step": state_steps[i], **state}))
+    batch = Batch()
+    collect(batch, method, group, entries)
+    update(method.rule, batch)
+
+
+def collect(
+    batch: Batch, method: Method, group: Hyper, entries: Iterable[tuple[Tensor, Tensor, dict[str, Any]]]
+) -> None:
+    """Count a step for the parameters of a group, and add them to the batch with their factors.
+
+    Parameters whose ``step`` and other numbers are equal share the factors. The numbers are computed on the
+    host, but in a trace.
+    """
+    tracing = storage.overlay is not None
+    hyper = _hyper(group)
+    flags = method.flags(group)
+    slots = method.slots(flags)
+    names = ("step", *method.numbers)
+    arrays: list[Any] = []  # of the last parameter's numbers before the step, and after it
+    values: list[Any] = []
+    after: list[tuple[Any, Any]] = []
+    for p, grad, state in entries:
+        tensors = [state[name] for name in names]
+        before = [t._value for t in tensors]
+        if tracing or not (after and all(map(_same, before, arrays))):
+            known = [
+                _trace_number(a) if tracing else _host_number(t) for t, a in zip(tensors, before, strict=True)
+            ]
+            if tracing or known != values or [a.dtype for a in before] != [a.dtype for a in arrays]:
+                count = _counted(known[0]) if tracing else float(known[0] + 1)
+                batch.add_group(method.scalars(hyper, count, *known[1:]), flags)
+                new = (known[0] + 1, *method.advance(hyper, count, *known[1:]))
+                after = [_after(a, number) for a, number in zip(before, new, strict=True)]
+                values = known
+            arrays = before
+        for tensor, pair in zip(tensors, after, strict=True):
+            tensor._set_value(pair[0])
+            tensor.__dict__["_counted"] = pair
+        batch.add(p, grad, tuple([None if k is None else state[k] for k in slots]))
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b
+
+
+def _hyper(group: Hyper) -> Hyper:
+    """Hyperparameters to compute with: numbers, 0-dim tensors, and in a trace arrays."""
+    return {k: _plain(v) for k, v in group.items() if k not in ("params", "param_names")}
+
+
+def _plain(value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple(map(_plain, value))
+    return to_scalar(value) if storage.overlay is None else storage.as_array(to_scalar(value))
+
+
+def _trace_number(array: Any) -> Any:
+    return array
+
+
+def _counted(array: Any) -> Any:
+    """The step count of a trace, in the type that its powers are computed in."""
+    return (array + 1).astype(jnp.float64 if storage.X64 else jnp.float32)
+
+
+def _host_number(tensor: Tensor) -> Any:
+    """The value of a 0-dim tensor as a numpy number.
+
+    The tensor remembers what it was last set to, so that nothing is read back from the device.
+    """
+    array = tensor._value
+    known, value = tensor.__dict__.get("_counted", (None, None))
+    return value if known is array and value is not None else np.asarray(array)[()]
+
+
+def _after(array: Any, number: Any) -> tuple[Any, Any]:
+    """A new value for a 0-dim state entry that held ``array``, and that value as a numpy number, if known."""
+    if isinstance(number, Tensor):
+        return number.detach()._value.astype(array.dtype).reshape(array.shape), None
+    if isinstance(number, jax.Array):
+        return number.astype(array.dtype).reshape(array.shape), None
+    new = _number_array(float(number), array.dtype, array.shape)
+    return new, np.asarray(number, array.dtype)[()]
+
+
+@lru_cache(maxsize=256)
+def _number_array(value: float, dtype: Any, shape: tuple[int, ...] = ()) -> jax.Array:
+    with storage.x64(), jax.ensure_compile_time_eval():  # kept: it must not belong to a trace
+        return jnp.asarray(np.full(shape, value, dtype))
+
+
+def number_tensor(value: Any = 0.0, fused: bool | None = False) -> Tensor:
+    """A new ``step`` (or other number) of the state: a 0-dim tensor."""
+    kind = np.dtype(np.float64 if not fused and dtypes.get_default_dtype() is dtypes.float64 else np.float32)
+    value = storage.as_array(value)
+    if isinstance(value, jax.Array):
+        return Tensor._wrap(jnp.asarray(value, kind).reshape(()))
+    return Tensor._wrap(_number_array(float(value), kind))
+
+
+def correction(beta: Any, count: Any) -> Any:
+    """``1 - beta**count``; of arrays in a form that keeps its digits in float32 too."""
+    return 1 - beta**count if isinstance(count, float) else -jnp.expm1(count * jnp.log(beta))
+
+
+def wide(number: Any, count: Any) -> Any:
+    """A number of the state in the type that factors are computed in: that of ``count``."""
+    return float(number) if isinstance(count, float) else number.astype(count.dtype)
+
+
+def default_rounded(x: Any) -> Any:
+    """A number as the tensor that PyTorch makes of it: rounded to the default type."""
+    kind = np.float64 if dtypes.get_default_dtype() is dtypes.float64 else np.float32
+    return x if isinstance(x, Tensor) else x.astype(kind) if isinstance(x, jax.Array) else kind(x)
+
+
+# ---------------------------------------------------------------------- checks of constructors
+
+
+def check_lr(lr: Any) -> None:
+    """PyTorch's checks of a learning rate."""
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    check_at_least_zero("learning rate", lr)
+
+
+def check_at_least_zero(name: str, value: Any) -> None:
+    if not 0.0 <= value:  # noqa: SIM300  (as here, a string gives PyTorch's TypeError)
+        raise ValueError(f"Invalid {name}: {value}")
+
+
+def check_betas(betas: Any) -> None:
+    for i in (0, 1):
+        if not 0.0 <= betas[i] < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {betas[i]}")
+
+
+def check_fused_options(fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`")
+    if fused and foreach:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+def check_no_scaling(grad_scale: Any, found_inf: Any) -> None:
+    if grad_scale is not None or found_inf is not None:
+        raise AssertionError("Expected grad_scale and found_inf to be None")
