@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 
 from ..core import storage
+from ..core.donation import own
 from ..core.tensor import Tensor, wrap
-from .donation import own
 
 if TYPE_CHECKING:
     from .program import Program

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 
 from ..autograd.node import Node, accumulator
 from ..core import storage
+from ..core.donation import own
 from ..core.storage import Storage
 from ..core.tensor import Tensor, wrap
-from .donation import own
 from .overlay import MODULE_TABLES, same_table
 from .pending import Pending
 from .slots import Slot

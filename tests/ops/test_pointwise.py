@@ -275,5 +275,7 @@ def test_plus_is_the_tensor_itself_and_not_refuses_floats() -> None:
     for lib in (ft, torch):
         x = lib.ones(2)
         assert +x is x and lib.positive(x) is x
-        with pytest.raises(TypeError, match=r"~ \(operator.invert\) is only implemented on integer and Boolean"):
+        with pytest.raises(
+            TypeError, match=r"~ \(operator.invert\) is only implemented on integer and Boolean"
+        ):
             ~x

@@ -472,3 +472,54 @@ def test_training_goes_on_from_the_other_librarys_state(direction):
 
 def test_outcome_helper_sees_differences():
     assert outcome(lambda: 1) != outcome(lambda: 2)
+
+
+def test_parameters_are_donated_unless_somebody_holds_them():
+    p = ft.nn.Parameter(ft.ones(64, 64))
+    p.grad = ft.ones(64, 64)
+    optimizer = ft.optim.SGD([p], lr=0.5)
+    first = p.jax()
+    optimizer.step()
+    assert not first.is_deleted() and float(first[0, 0]) == 1.0
+    view, snapshot = p.detach(), p.detach().numpy()
+    optimizer.step()
+    assert snapshot[0, 0] == 0.5 and view[0, 0].item() == 0.0
+    del snapshot
+    cell = p.untyped_storage()
+    address = cell.value.unsafe_buffer_pointer()
+    optimizer.step()
+    assert cell.value.unsafe_buffer_pointer() == address  # the new value stands where the old one was
+
+
+def test_a_graph_that_is_kept_keeps_its_values():
+    for lib in (ft, torch):
+        p = lib.nn.Parameter(lib.ones(8))
+        optimizer = lib.optim.SGD([p], lr=0.25)
+        loss = p.exp().sum()
+        loss.backward(retain_graph=True)
+        before = p.grad.clone()
+        with lib.no_grad():
+            held = p.detach().clone()
+        optimizer.step()
+        assert held[0].item() == 1.0 and p[0].item() != 1.0
+        if lib is ft:  # here the gradient is that of the values the graph was made with
+            optimizer.zero_grad()
+            loss.backward()
+            assert p.grad.tolist() == before.tolist()
+
+
+def test_many_parameters_are_updated_in_parts(monkeypatch):
+    monkeypatch.setattr(engine, "_MOST", 3)
+    found = []
+    for lib in (ft, torch):
+        params = [lib.nn.Parameter(lib.full((k % 3 + 1,), float(k), dtype=lib.float64)) for k in range(11)]
+        optimizer = lib.optim.SGD(
+            [{"params": params[:5], "lr": 0.1}, {"params": params[5:], "momentum": 0.5}], lr=0.3, momentum=0.9
+        )
+        for _ in range(3):
+            for k, p in enumerate(params):
+                p.grad = lib.full_like(p, k + 1.0) if k != 4 else None
+            optimizer.step()
+        found.append([t.tolist() for p in params for t in (p, *optimizer.state[p].values())])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-15)

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..core.storage import Storage
+from .storage import Storage
 
 __all__ = ["own"]
 
@@ -16,9 +16,12 @@ getrefcount = sys.getrefcount
 
 
 def own(values: list[Any]) -> list[Any]:
-    """The list, with a copy in place of every array that others hold besides this list and one owner."""
+    """The list, with a copy in place of every array that others hold besides this list and one owner.
+
+    Places may be empty (None).
+    """
     for i, value in enumerate(values):
-        if getrefcount(value) > _ALONE:
+        if getrefcount(value) > _ALONE and value is not None:
             values[i] = jax.device_put(
                 value, may_alias=False
             )  # where it lies now; nothing is compiled for it
@@ -26,7 +29,7 @@ def own(values: list[Any]) -> list[Any]:
 
 
 def _measure_alone() -> int:
-    """The reference count that `own` sees for an array which, besides the list, only its Storage holds."""
+    """The reference count that `own` sees of an array which, besides the list, only its Storage holds."""
     cell = Storage(jax.ShapeDtypeStruct((), np.float32))
     values = [c._value for c in [cell]]
     for _, value in enumerate(values):
