@@ -83,14 +83,10 @@ class Pending:
     def fill(self, tensor: Tensor) -> Tensor | None:
         """Compute the gradients for everybody; returns the one of ``tensor``."""
         self.program.pending = None  # somebody reads gradients here: return them from now on
-        previous, storage.overlay = storage.overlay, None  # no trace may take them for its own
-        try:
-            with jax.ensure_compile_time_eval(), storage.x64():
-                grads = self.compute([self.given[k] for k in self.needed])
+        with storage.outside():
+            grads = self.compute([self.given[k] for k in self.needed])
             for target, grad in zip(self.targets, grads, strict=True):
                 if target._kept_grad is self:
                     target._kept_grad = wrap(grad)
-        finally:
-            storage.overlay = previous
         self.given = []
         return tensor._grad

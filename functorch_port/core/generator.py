@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 import secrets
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -95,7 +93,7 @@ class Generator:
     def key_storage(self) -> Storage:
         """The Storage of the JAX key's data, made from the seed when first asked for."""
         if self._key is None:
-            with _outside_trace():  # it belongs to the generator, and is state that a trace finds, not makes
+            with storage.outside():  # it belongs to the generator, and is state that a trace finds, not makes
                 self._key = Storage(keyed.key_data(self.stream.seed))
         return self._key
 
@@ -186,7 +184,7 @@ class Generator:
     __copy__ = clone_state
 
     def __getstate__(self) -> bytes:
-        with _outside_trace():
+        with storage.outside():
             return np.asarray(self.get_state()._value).tobytes()
 
     def __setstate__(self, state: bytes) -> None:
@@ -208,16 +206,6 @@ def unsigned_seed(seed: int) -> int:
     if not -(1 << 63) <= seed < 1 << 64:
         raise ValueError("Overflow when unpacking long long")
     return seed % (1 << 64)
-
-
-@contextmanager
-def _outside_trace() -> Iterator[None]:
-    """Suspend the trace in progress."""
-    saved, storage.overlay = storage.overlay, None
-    try:
-        yield
-    finally:
-        storage.overlay = saved
 
 
 def _bytes_tensor(data: bytes) -> Tensor:

@@ -7,12 +7,14 @@ there are; `compile` watches both through the `overlay`.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import jax
 import numpy as np
 
-__all__ = ["Storage", "as_array", "bump_epoch", "epoch", "x64"]
+__all__ = ["Storage", "as_array", "bump_epoch", "epoch", "outside", "x64"]
 
 #: Whether int64 and float64 are real (the default). The lean mode for TPU stores them as int32 and float32.
 X64 = os.environ.get("FUNCTORCH_PORT_X64", "1").lower() not in ("0", "false", "off")
@@ -21,6 +23,18 @@ X64 = os.environ.get("FUNCTORCH_PORT_X64", "1").lower() not in ("0", "false", "o
 def x64() -> Any:
     """The context in which the library runs its own operations; the user's own JAX code keeps its setting."""
     return jax.enable_x64(X64)
+
+
+@contextmanager
+def outside() -> Iterator[None]:
+    """Compute real values, of real tensors, while a trace is going on."""
+    global overlay
+    previous, overlay = overlay, None
+    try:
+        with jax.ensure_compile_time_eval(), x64():
+            yield
+    finally:
+        overlay = previous
 
 
 class Overlay(Protocol):

@@ -923,19 +923,6 @@ def _device_of(value: Any) -> devices.device:
     return found
 
 
-class storage_suspended:
-    """Compute on the host's own account while a trace is going on."""
-
-    def __enter__(self) -> None:
-        self._overlay, storage.overlay = storage.overlay, None
-        self._eager = jax.ensure_compile_time_eval()
-        self._eager.__enter__()
-
-    def __exit__(self, *exc: Any) -> None:
-        self._eager.__exit__(*exc)
-        storage.overlay = self._overlay
-
-
 def _flatten(tensor: Tensor) -> tuple[tuple[Any, ...], Any]:
     return (tensor._value,), (type(tensor), tensor._requires_grad)
 
