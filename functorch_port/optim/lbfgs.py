@@ -410,7 +410,7 @@ class _Memory:
 
     def _add(self, grad: Any, history_size: int) -> None:
         """Remember the change that the last iteration made, unless the curvature along it is too small."""
-        assert self.prev_grad is not None
+        assert self.prev_grad is not None and self.d is not None
         y, s, numbers = _curvature(grad, self.prev_grad._value, self.d._value, np.float64(self.t))
         ys, scale, ro = np.asarray(numbers)
         if not ys > 1e-10:
