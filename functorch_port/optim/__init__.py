@@ -2,6 +2,8 @@
 
 from . import functional as functional
 from . import lr_scheduler as lr_scheduler
+from ._adafactor import Adafactor as Adafactor
+from ._muon import Muon as Muon
 from .adadelta import Adadelta as Adadelta
 from .adagrad import Adagrad as Adagrad
 from .adam import Adam as Adam
@@ -29,6 +31,8 @@ __all__ = [
     "Rprop",
     "ASGD",
     "LBFGS",
+    "Adafactor",
+    "Muon",
     "Optimizer",
     "functional",
     "lr_scheduler",

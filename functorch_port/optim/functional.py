@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ..core.tensor import Tensor
+from ._adafactor import Adafactor
+from ._muon import Muon
 from .adadelta import Adadelta
 from .adagrad import Adagrad
 from .adam import Adam
@@ -30,8 +33,8 @@ from .rules import scaled
 from .sgd import Flags, Scalars, sgd_direction
 
 __all__ = [
-    "RuleState", "SGDState", "adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam",
-    "rmsprop", "rprop", "sgd", "transformation",
+    "RuleState", "SGDState", "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "asgd", "muon", "nadam",
+    "radam", "rmsprop", "rprop", "sgd", "transformation",
 ]  # fmt: skip
 
 
@@ -153,7 +156,8 @@ def transformation(method: Method, hyper: dict[str, Any]) -> Any:
         start = method.start(at(count))
         entries: dict[str, Any] = {k: jnp.asarray(start.get(k, 0.0), jnp.float32) for k in method.numbers}
         for slot in filter(None, slots):
-            entries[slot] = jax.tree.map(lambda p, v=start.get(slot, 0.0): _filled(p, v), params)
+            make = partial(_filled, slot, start.get(slot, 0.0), method.shape)
+            entries[slot] = jax.tree.map(make, params)
         return RuleState(count, entries)
 
     def update(grads: Any, state: RuleState, params: Any = None, **extra_args: Any) -> tuple[Any, RuleState]:
@@ -181,16 +185,21 @@ def transformation(method: Method, hyper: dict[str, Any]) -> Any:
     return optax.GradientTransformationExtraArgs(init, update)
 
 
-def _filled(param: Any, value: Any) -> Any:
-    return jnp.full_like(param, value + 1j * value if jnp.iscomplexobj(param) else value)
+def _filled(slot: str, value: Any, shape_of: Callable[..., Any], param: Any) -> Any:
+    shape = shape_of(slot, jnp.shape(param))
+    value = value + 1j * value if jnp.iscomplexobj(param) else value
+    return None if shape is None else jnp.full_like(param, value, shape=shape)
 
 
 #: what a constructor takes that has no meaning here
 _FACE_ONLY = {"params", "foreach", "fused", "capturable", "differentiable"}
 
 
-def _of_class(cls: type[RuledOptimizer]) -> Callable[..., Any]:
-    """The function that makes the optax transformation of an optimizer class; it has the class's defaults."""
+def _of_class(cls: type[RuledOptimizer] | type[Muon], ndim: int = 0) -> Callable[..., Any]:
+    """The function that makes the optax transformation of an optimizer class; it has the class's defaults.
+
+    ``ndim`` is that of a parameter which the class takes.
+    """
     parameters = inspect.signature(cls).parameters
     signature = inspect.Signature([p for name, p in parameters.items() if name not in _FACE_ONLY])
 
@@ -199,7 +208,7 @@ def _of_class(cls: type[RuledOptimizer]) -> Callable[..., Any]:
         # The class checks the numbers; what is known only later (a schedule, a traced array) goes round it.
         plain = {k: v for k, v in given.items() if not (callable(v) or isinstance(v, jax.Array))}
         with jax.ensure_compile_time_eval():
-            hyper = cls([Tensor._wrap(jnp.zeros(()))], **plain).defaults
+            hyper = cls([Tensor._wrap(jnp.zeros((1,) * ndim))], **plain).defaults
         return transformation(cls.method, {**hyper, **given})
 
     make.__name__ = make.__qualname__ = name = cls.__name__.lower()
@@ -225,9 +234,9 @@ _DOC = """`functorch_port.optim.{cls}` as an optax transformation.
         >>> import optax
         >>> from functorch_port.optim import functional
         >>> optimizer = functional.{name}(lr=0.1)
-        >>> params = {{"w": jnp.array([1.0, 2.0])}}
+        >>> params = {{"w": jnp.array([[1.0, 2.0]])}}
         >>> state = optimizer.init(params)
-        >>> updates, state = optimizer.update({{"w": jnp.array([2.0, 4.0])}}, state, params)
+        >>> updates, state = optimizer.update({{"w": jnp.array([[2.0, 4.0]])}}, state, params)
         >>> params = optax.apply_updates(params, updates)
         >>> int(state.step)
         1
@@ -236,6 +245,7 @@ _DOC = """`functorch_port.optim.{cls}` as an optax transformation.
         https://docs.pytorch.org/docs/stable/generated/torch.optim.{cls}.html
     """
 
+adafactor = _of_class(Adafactor)
 adadelta = _of_class(Adadelta)
 adagrad = _of_class(Adagrad)
 adam = _of_class(Adam)
@@ -246,3 +256,4 @@ nadam = _of_class(NAdam)
 radam = _of_class(RAdam)
 rmsprop = _of_class(RMSprop)
 rprop = _of_class(Rprop)
+muon = _of_class(Muon, ndim=2)

@@ -22,7 +22,7 @@ from .optimizer import Optimizer, check_fused, filled_state, switch_grad, take_p
 
 __all__ = [
     "Method", "RuledOptimizer", "check_at_least_zero", "check_betas", "check_fused_options", "check_lr",
-    "check_no_scaling", "correction", "default_rounded", "step_lists", "wide",
+    "check_no_scaling", "check_should_be", "correction", "default_rounded", "step_lists", "wide",
 ]  # fmt: skip
 
 #: hyperparameters by their names in a group; in a trace, arrays in place of numbers
@@ -41,6 +41,7 @@ class Method(NamedTuple):
         numbers: names of 0-dim state entries beside ``step``; `scalars` gets their values from before the step.
         advance: ``advance(hyper, count, *numbers)``: those values after the step.
         start: of the hyperparameters: what entries are filled with at first, if not zero.
+        shape: of a slot's name and the parameter's shape: the entry's shape, or None if there is no such entry.
     """
 
     rule: Rule
@@ -50,6 +51,7 @@ class Method(NamedTuple):
     numbers: tuple[str, ...] = ()
     advance: Callable[..., tuple[Any, ...]] = lambda hyper, count: ()
     start: Callable[[Hyper], dict[str, Any]] = lambda hyper: {}
+    shape: Callable[[str, tuple[int, ...]], tuple[int, ...] | None] = lambda slot, shape: shape
 
 
 class RuledOptimizer(Optimizer):
@@ -83,7 +85,10 @@ class RuledOptimizer(Optimizer):
         state = {
             k: number_tensor(start.get(k, 0.0), group.get("fused")) for k in ("step", *self.method.numbers)
         }
-        state.update({k: filled_state(param, start.get(k, 0.0)) for k in slots if k})
+        for k in filter(None, slots):
+            shape = self.method.shape(k, param._value.shape)
+            if shape is not None:
+                state[k] = filled_state(param, start.get(k, 0.0), shape)
         return state
 
     @switch_grad
@@ -108,7 +113,7 @@ class RuledOptimizer(Optimizer):
                     state.update(self._init_state(p, group))
                 self._check_state(state, group)
                 entries.append((p, grad, state))
-            collect(batch, self.method, group, entries)
+            collect(batch, self.method, self._resolved(group, entries), entries)
         update(self.method.rule, batch)
         return loss
 
@@ -119,6 +124,10 @@ class RuledOptimizer(Optimizer):
     def _check_state(self, state: dict[str, Any], group: dict[str, Any]) -> None:
         """For checks of a parameter's state before a step."""
 
+    def _resolved(self, group: Hyper, entries: Sequence[tuple[Tensor, Tensor, dict[str, Any]]]) -> Hyper:
+        """The hyperparameters of a step, where some depend on the parameters."""
+        return group
+
 
 def step_lists(
     method: Method,
@@ -126,7 +135,7 @@ def step_lists(
     params: Sequence[Tensor],
     grads: Sequence[Tensor],
     state_steps: Sequence[Tensor],
-    **lists: Sequence[Tensor],
+    **lists: Sequence[Tensor | None],
 ) -> None:
     """One step on lists of tensors, in place.
 
@@ -181,7 +190,7 @@ def collect(
         for tensor, pair in zip(tensors, after, strict=True):
             tensor._set_value(pair[0])
             tensor.__dict__["_counted"] = pair
-        batch.add(p, grad, tuple([None if k is None else state[k] for k in slots]))
+        batch.add(p, grad, tuple([None if k is None else state.get(k) for k in slots]))
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -290,3 +299,10 @@ def check_fused_options(fused: bool | None, foreach: bool | None, differentiable
 def check_no_scaling(grad_scale: Any, found_inf: Any) -> None:
     if grad_scale is not None or found_inf is not None:
         raise AssertionError("Expected grad_scale and found_inf to be None")
+
+
+def check_should_be(name: str, value: Any, relation: str = ">=", bound: int = 0) -> None:
+    """A check of one number, in the words of PyTorch's newer optimizers."""
+    good = float(bound) <= value if relation == ">=" else float(bound) >= value
+    if not good:
+        raise ValueError(f"{name} should be {relation} {bound} but is: {value}")
