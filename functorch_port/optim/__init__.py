@@ -17,6 +17,7 @@ from .radam import RAdam as RAdam
 from .rmsprop import RMSprop as RMSprop
 from .rprop import Rprop as Rprop
 from .sgd import SGD as SGD
+from .sparse_adam import SparseAdam as SparseAdam
 
 __all__ = [
     "SGD",
@@ -33,6 +34,7 @@ __all__ = [
     "LBFGS",
     "Adafactor",
     "Muon",
+    "SparseAdam",
     "Optimizer",
     "functional",
     "lr_scheduler",

@@ -201,10 +201,10 @@ class Adafactor(RuledOptimizer):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _check_grad(self, grad: Tensor) -> None:
+    def _check_grad(self, grad: Tensor, group: dict[str, Any]) -> None:
         if grad.is_complex():
             raise RuntimeError("Adafactor does not support complex parameters")
-        super()._check_grad(grad)
+        super()._check_grad(grad, group)
 
     def _resolved(self, group: dict[str, Any], entries: Sequence[tuple[Any, Any, Any]]) -> dict[str, Any]:
         eps1, eps2 = group["eps"]

@@ -19,6 +19,7 @@ from ..core import dtypes, storage
 from ..core.tensor import Tensor
 from .engine import Batch, Rule, update
 from .optimizer import Optimizer, check_fused, filled_state, switch_grad, take_premade, to_scalar
+from .sparse_rules import SparseRule, update_rows
 
 __all__ = [
     "Method", "RuledOptimizer", "check_at_least_zero", "check_betas", "check_fused_options", "check_lr",
@@ -42,6 +43,7 @@ class Method(NamedTuple):
         advance: ``advance(hyper, count, *numbers)``: those values after the step.
         start: of the hyperparameters: what entries are filled with at first, if not zero.
         shape: of a slot's name and the parameter's shape: the entry's shape, or None if there is no such entry.
+        rows: the rule for sparse gradients, as `sparse_rules` has it; None where they are refused.
     """
 
     rule: Rule
@@ -52,6 +54,7 @@ class Method(NamedTuple):
     advance: Callable[..., tuple[Any, ...]] = lambda hyper, count: ()
     start: Callable[[Hyper], dict[str, Any]] = lambda hyper: {}
     shape: Callable[[str, tuple[int, ...]], tuple[int, ...] | None] = lambda slot, shape: shape
+    rows: SparseRule | None = None
 
 
 class RuledOptimizer(Optimizer):
@@ -98,27 +101,30 @@ class RuledOptimizer(Optimizer):
         if closure is not None:
             with grad_mode.enable_grad():
                 loss = closure()
-        batch = Batch()
+        batch, by_rows = Batch(), Batch()
         for group in self.param_groups:
-            entries = []
+            entries: list[Any] = []
+            sparse: list[Any] = []
             for p in group["params"]:
                 grad = p.grad
                 if grad is None:
                     continue
-                self._check_grad(grad)
+                self._check_grad(grad, group)
                 state = take_premade(self, p)
                 if not state:
                     if group.get("fused"):
                         check_fused(p)
                     state.update(self._init_state(p, group))
                 self._check_state(state, group)
-                entries.append((p, grad, state))
+                (sparse if grad.is_sparse else entries).append((p, grad, state))
             collect(batch, self.method, self._resolved(group, entries), entries)
+            collect(by_rows, self.method, group, sparse)
         update(self.method.rule, batch)
+        update_rows(self.method.rows, by_rows)
         return loss
 
-    def _check_grad(self, grad: Tensor) -> None:
-        if grad.is_sparse:
+    def _check_grad(self, grad: Tensor, group: dict[str, Any]) -> None:
+        if grad.is_sparse and self.method.rows is None:
             raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
 
     def _check_state(self, state: dict[str, Any], group: dict[str, Any]) -> None:
@@ -148,13 +154,16 @@ def step_lists(
         if not all(isinstance(t, Tensor) for t in (state_steps if kind == "step" else lists[kind])):
             name = "state_steps" if kind == "step" else f"{kind}s"
             raise RuntimeError(f"API has changed, `{name}` argument must contain a list of singleton tensors")
-    entries = []
+    entries: list[Any] = []
+    sparse: list[Any] = []
     for i, (p, grad) in enumerate(zip(params, grads, strict=True)):
         state = {k: values[i] for k, values in lists.items() if len(values)}
-        entries.append((p, grad, {"step": state_steps[i], **state}))
-    batch = Batch()
+        (sparse if grad.is_sparse else entries).append((p, grad, {"step": state_steps[i], **state}))
+    batch, by_rows = Batch(), Batch()
     collect(batch, method, group, entries)
+    collect(by_rows, method, group, sparse)
     update(method.rule, batch)
+    update_rows(method.rows, by_rows)
 
 
 def collect(
