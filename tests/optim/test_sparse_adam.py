@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import warnings
 
 import numpy as np
@@ -165,6 +166,10 @@ def test_a_sparse_buffer_is_saved_and_loaded():
     (a,), (b,) = optimizer.state.values(), fresh.state.values()
     assert b["momentum_buffer"].is_sparse and b["momentum_buffer"] is not a["momentum_buffer"]
     assert ft.equal(a["momentum_buffer"].to_dense(), b["momentum_buffer"].to_dense())
+    file = io.BytesIO()
+    ft.save(optimizer.state_dict(), file)
+    saved = ft.load(file)["state"][0]["momentum_buffer"]
+    assert repr(saved) == repr(a["momentum_buffer"])
 
 
 def _with_gradient(T, sparse=True, **more):
