@@ -7,6 +7,7 @@ which round as PyTorch's 0-dim tensors do.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -34,13 +35,21 @@ def flat_vector(arrays: Sequence[Any]) -> Any:
 
 def moved(arrays: Sequence[Any], t: Any, direction: Any) -> list[Any]:
     """``arrays`` plus ``t`` times the parts of a flat direction."""
+    new = []
+    for x, along in zip(arrays, parts(direction, arrays), strict=True):
+        real = _real(x)
+        real = axpy(real.astype(jnp.result_type(real, along)), t, along).astype(real.dtype)
+        new.append(lax.complex(real[..., 0], real[..., 1]) if jnp.iscomplexobj(x) else real)
+    return new
+
+
+def parts(flat: Any, arrays: Sequence[Any]) -> list[Any]:
+    """The parts of a flat vector that belong to ``arrays``, in their shapes (of complex ones: real pairs)."""
     out, start = [], 0
     for x in arrays:
-        parts = _real(x)
-        along = direction[start : start + parts.size].reshape(parts.shape)
-        start += parts.size
-        new = axpy(parts.astype(jnp.result_type(parts, along)), t, along).astype(parts.dtype)
-        out.append(lax.complex(new[..., 0], new[..., 1]) if jnp.iscomplexobj(x) else new)
+        shape = _real(x).shape
+        out.append(flat[start : start + math.prod(shape)].reshape(shape))
+        start += math.prod(shape)
     return out
 
 
@@ -62,7 +71,22 @@ def rewind(r: Any, y: Any, s: Any, rho: Any, alpha: Any) -> Any:
     return axpy(r, alpha - _dot(y, r) * rho, s)
 
 
-def _slopes(grad: Any, direction: Any) -> Any:
+def quasi_newton(grad: Any, ys: Any, ss: Any, rhos: Any, scale: Any, used: Any) -> Any:
+    """Minus the gradient, times the inverse Hessian of ``m`` pairs in a ring: ``ys`` and ``ss`` are ``(m, n)``.
+
+    ``used`` is the number of pairs ever stored, at ``used % m``; empty places are zeros.
+    """
+    order = (used - 1 - jnp.arange(len(rhos))) % len(rhos)  # from the newest to the oldest
+    q, alphas = lax.scan(lambda q, i: unwind(q, ys[i], ss[i], rhos[i]), -grad, order)
+
+    def link(r: Any, at: Any) -> tuple[Any, None]:
+        i, alpha = at
+        return rewind(r, ys[i], ss[i], rhos[i], alpha), None
+
+    return lax.scan(link, scaled(q, scale), (order, alphas), reverse=True)[0]
+
+
+def slopes(grad: Any, direction: Any) -> Any:
     """Directional derivative, sum of the gradient's and largest of the direction's absolute values."""
     return jnp.stack([_dot(grad, direction), jnp.sum(jnp.abs(grad)), jnp.max(jnp.abs(direction))])
 
@@ -85,7 +109,7 @@ def _real(x: Any) -> Any:
 
 
 _gather, _move = jax.jit(_gathered), jax.jit(moved)
-_curvature, _slope = jax.jit(curvature), jax.jit(_slopes)
+_curvature, _slope = jax.jit(curvature), jax.jit(slopes)
 _unwind, _rewind, _scale = jax.jit(unwind), jax.jit(rewind), jax.jit(scaled)
 _minus, _largest = jax.jit(lambda x: -x), jax.jit(_largest_element)
 

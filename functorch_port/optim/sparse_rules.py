@@ -26,7 +26,7 @@ from ..core.sparse import ADD_DENSE, SparseTensor, linear_index
 from ..core.tensor import Tensor
 from .engine import Batch
 from .optimizer import to_scalar
-from .rules import axpy, plus, quotient, scaled, times
+from .rules import axpy, minus, plus, quotient, root, scaled, times
 
 __all__ = ["SparseRule", "adagrad_rows", "adam_rows", "coalesced", "sgd_rows", "update_rows"]
 
@@ -64,8 +64,8 @@ def adagrad_rows(param: Any, rows: Any, values: Any, state: Any, scalars: Any, f
         raise RuntimeError("weight_decay option is not compatible with sparse gradients")
     rows, values = coalesced(rows, -values if flags.maximize else values, param.shape[0])
     total = _added(state[0], rows, times(values, values))
-    root = plus(jnp.sqrt(_at(total, rows)), eps)
-    return _added(param, rows, scaled(quotient(values, root), minus_step_size)), (total,)
+    divisor = plus(root(_at(total, rows)), eps)
+    return _added(param, rows, scaled(quotient(values, divisor), minus_step_size)), (total,)
 
 
 def adam_rows(param: Any, rows: Any, values: Any, state: Any, scalars: Any, flags: Any) -> Any:
@@ -74,10 +74,10 @@ def adam_rows(param: Any, rows: Any, values: Any, state: Any, scalars: Any, flag
     rows, values = coalesced(rows, -values if flags else values, param.shape[0])
     means, squares = state
     mean, square = _at(means, rows), _at(squares, rows)
-    mean_change = scaled(axpy(values, -1, mean), one_minus_beta1)
-    square_change = scaled(axpy(times(values, values), -1, square), one_minus_beta2)
+    mean_change = scaled(minus(values, mean), one_minus_beta1)
+    square_change = scaled(minus(times(values, values), square), one_minus_beta2)
     means, squares = _added(means, rows, mean_change), _added(squares, rows, square_change)
-    numerator, denominator = axpy(mean_change, 1, mean), plus(jnp.sqrt(axpy(square_change, 1, square)), eps)
+    numerator, denominator = axpy(mean_change, 1, mean), plus(root(axpy(square_change, 1, square)), eps)
     return _added(param, rows, scaled(quotient(numerator, denominator), minus_step_size)), (means, squares)
 
 

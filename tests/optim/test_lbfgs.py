@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import copy
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 import torch
 from twins import distance, outcome, plain, same_outcome, to_ours, to_torch
 
 import functorch_port as ft
+from functorch_port.optim import functional
 
 OPTIONS = [
     {},
@@ -224,3 +228,28 @@ def test_the_closure_can_be_compiled_and_the_step_says_so(search):
     expected, _ = _train(torch, _logistic, {"line_search_fn": search, "max_iter": 4}, steps=5)
     assert distance(expected, values) < 1e-9
     assert compiled.traces == 1
+
+
+@pytest.mark.parametrize("history_size", [3, 100])
+def test_optax_form_is_one_iteration(history_size):
+    expected, _ = _train(torch, _logistic, {"max_iter": 1, "lr": 0.5, "history_size": history_size}, steps=25)
+    rng = np.random.default_rng(0)
+    with jax.enable_x64(True):
+        x, y = (jnp.asarray(rng.standard_normal(s)) for s in ((40, 6), (40, 3)))
+        params = {"w": jnp.asarray(rng.standard_normal((6, 3))), "x": jnp.asarray(rng.standard_normal(3))}
+
+        def loss_of(p):
+            return jnp.sqrt((x @ p["w"] + p["x"] - y) ** 2 + 1).mean() + 1e-3 * (p["w"] ** 2).sum()
+
+        optimizer = functional.lbfgs(lambda step: 0.5, history_size)
+        update, grad_of = jax.jit(optimizer.update), jax.grad(loss_of)
+        state, values = optimizer.init(params), []
+        for _ in range(25):
+            loss = np.asarray(loss_of(params))
+            updates, state = update(grad_of(params), state)
+            params = optax.apply_updates(params, updates)
+            values += [loss, np.asarray(params["w"]), np.asarray(params["x"])]
+        assert update._cache_size() == 1
+        assert distance(expected, values) < 1e-9
+        still, _ = update(jax.tree.map(jnp.zeros_like, params), state)
+    assert all((np.asarray(u) == 0).all() for u in still.values())
