@@ -553,7 +553,7 @@ def accumulate(variable: Tensor, value: Any, create_graph: bool = False) -> None
         variable._set_grad(_sum(old, value))
     elif old.is_sparse:  # stays the same tensor unless it becomes dense
         total = _sum(value, old)
-        variable._set_grad(old._take(total) if total.is_sparse else total)
+        variable._set_grad(old._take(total) if total.is_sparse and storage.overlay is None else total)
     elif isinstance(value, Tensor) and value.is_sparse:
         old._set_value((old.detach() + value)._value)
     else:

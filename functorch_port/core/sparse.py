@@ -82,6 +82,8 @@ class SparseTensor(Tensor):
         new._storage = NoStorage()  # type: ignore[assignment]
         new._hold(ids, vals, coalesced, loose)
         new._size = tuple(size)
+        if storage.overlay is not None:
+            storage.overlay.note_made(new)
         return new
 
     def _hold(self, ids: Tensor, vals: Tensor, coalesced: bool, loose: bool) -> None:
@@ -96,7 +98,7 @@ class SparseTensor(Tensor):
     def _trim(self) -> None:
         """Do away with entries that are left out."""
         if self._loose:
-            ids = np.asarray(self._ids._value)
+            ids = _on_host(self._ids)
             keep = np.flatnonzero(ids[0] < self._size[0])
             if len(keep) < ids.shape[1]:
                 kept = _device(keep)
@@ -151,7 +153,7 @@ class SparseTensor(Tensor):
     def _host_indices(self) -> tuple[np.ndarray, np.ndarray]:
         """The indices on the host, and as positions in the flattened sparse dimensions."""
         self._trim()
-        ids = np.asarray(self._ids._value)
+        ids = _on_host(self._ids)
         return ids, linear_index(ids, self._size)
 
     def _gathered(
@@ -387,6 +389,15 @@ def linear_index(indices: Any, size: Sequence[int]) -> Any:
     return linear
 
 
+def _on_host(indices: Tensor) -> np.ndarray:
+    if isinstance(indices._value, jax.core.Tracer):
+        raise NotImplementedError(
+            "the entries of a sparse tensor are not known while a function is being compiled: use .to_dense(), or "
+            "look at them outside"
+        )
+    return np.asarray(indices._value)
+
+
 def _device(array: np.ndarray) -> Tensor:
     with storage.x64():
         return wrap(jax.device_put(array))
@@ -502,6 +513,8 @@ def _merged(a: Any, b: Any, alpha: Any) -> SparseTensor:
     both = a._coalesced and b._coalesced
     if a._ids is b._ids:
         return SparseTensor._make(a._ids, a._vals.add(b._vals, alpha=alpha), a._size, both, a._loose)
+    if any(isinstance(t._value, jax.core.Tracer) for t in (a._ids, b._ids)):
+        return _joined(a, b, alpha)
     stored = np.asarray(a._ids._value), np.asarray(b._ids._value)
     if stored[0].shape == stored[1].shape and (stored[0] == stored[1]).all():
         loose = a._loose or b._loose
@@ -514,6 +527,14 @@ def _merged(a: Any, b: Any, alpha: Any) -> SparseTensor:
     vals = b._values() if alpha == 1 else b._values() * alpha
     result = a._gathered(merged, n, [(a._values(), at_a), (vals, at_b)], both)
     return result.coalesce() if n > a.numel() else result
+
+
+def _joined(a: Any, b: Any, alpha: Any) -> SparseTensor:
+    """``a + alpha * b`` with the entries of both, for a trace, where equal indices are not known."""
+    kind = jnp.promote_types(a._vals._value.dtype, b._vals._value.dtype)
+    ids = jnp.concatenate([a._ids._value, b._ids._value], 1)
+    vals = jnp.concatenate([a._vals._value.astype(kind), (b._vals * alpha)._value.astype(kind)])
+    return SparseTensor._make(wrap(ids), wrap(vals), a._size, loose=a._loose or b._loose)
 
 
 def _merge_places(a: list[int], b: list[int]) -> tuple[np.ndarray, np.ndarray, int]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..autograd import grad_mode
 from ..core.tensor import Tensor
 from .engine import Batch
-from .optimizer import Optimizer, ParamsT, to_scalar, zero_state
+from .optimizer import Optimizer, ParamsT, take_premade, to_scalar, zero_state
 from .ruled import check_betas
 from .sparse_rules import adam_rows, update_rows
 
@@ -32,7 +31,6 @@ class SparseAdam(Optimizer):
     Raises:
         ValueError: for numbers out of range, a tensor ``lr`` of several elements, sparse or complex parameters.
         RuntimeError: in `step`, for dense gradients.
-        NotImplementedError: in `step`, inside a compiled function.
 
     Example:
         >>> import functorch_port as torch
@@ -104,11 +102,15 @@ class SparseAdam(Optimizer):
     def _next_state(self, param: Tensor) -> dict[str, Any]:
         if not param.grad.is_sparse:  # type: ignore[union-attr]
             raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
-        state = self.state[param]
+        state = take_premade(self, param)
         if not state:
-            state.update(step=0, exp_avg=zero_state(param), exp_avg_sq=zero_state(param))
+            state.update(self._init_state(param, {}))
         state["step"] += 1
         return state
+
+    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """The state before the first step."""
+        return {"step": 0, "exp_avg": zero_state(param), "exp_avg_sq": zero_state(param)}
 
 
 def sparse_adam(
@@ -134,7 +136,7 @@ def sparse_adam(
     """
     batch = Batch()
     for p, grad, mean, square, count in zip(params, grads, exp_avgs, exp_avg_sqs, state_steps, strict=True):
-        step_size = to_scalar(lr) * math.sqrt(1 - beta2**count) / (1 - beta1**count)
+        step_size = to_scalar(lr) * (1 - beta2**count) ** 0.5 / (1 - beta1**count)
         batch.add_group((-step_size, 1 - beta1, 1 - beta2, eps), bool(maximize))
         batch.add(p, grad, (mean, square))
     update_rows(adam_rows, batch)

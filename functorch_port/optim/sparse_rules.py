@@ -90,16 +90,10 @@ def update_rows(rule: SparseRule | None, batch: Batch) -> None:
         return
     if rule is None:
         raise RuntimeError("this optimizer does not support sparse gradients")
-    _refuse_trace()
     for param, grad, state, group in zip(
         batch.params, batch.grads, batch.states, batch.group_of, strict=True
     ):
         update_one(rule, param, grad, state, batch.scalars[group], batch.flags[group])
-
-
-def _refuse_trace() -> None:
-    if storage.overlay is not None:
-        raise NotImplementedError("a step with sparse gradients cannot be compiled: call it outside")
 
 
 def update_one(
@@ -113,22 +107,39 @@ def update_one(
         )
     if not grad._ids.shape[1]:
         return
-    reuse = not any(map(_is_shared, (param, *state)))
-    numbers = tuple(x._value if isinstance(x, Tensor) else np.float64(x) for x in map(to_scalar, scalars))
-    tables = [t._value for t in (param, *state)]
-    with storage.x64():
-        new, *rest = _compiled(rule, flags, reuse)(tables, grad._ids._value, grad._vals._value, numbers)
-    for tensor, value in zip((param, *state), (new, *rest), strict=True):
+    tracing = storage.overlay is not None
+    reuse = not tracing and not any(map(_is_shared, (param, *state)))
+    tables, gradient = [t._value for t in (param, *state)], (grad._ids._value, grad._vals._value)
+    numbers = tuple(
+        x if tracing else np.float64(x) if not hasattr(x, "dtype") else x for x in map(_plain, scalars)
+    )
+    if tracing:
+        new = _applied(rule, flags, tables, *gradient, numbers)
+    else:
+        with storage.x64():
+            new = _compiled(rule, flags, reuse)(tables, *gradient, numbers)
+    for tensor, value in zip((param, *state), new, strict=True):
         tensor._set_value(value)
+
+
+def _plain(x: Any) -> Any:
+    return storage.as_array(to_scalar(x))
+
+
+def _applied(
+    rule: SparseRule, flags: Any, tables: list[Any], indices: Any, values: Any, scalars: Any
+) -> list[Any]:
+    """The rule, with the sparse dimensions flattened."""
+    shape, k = tables[0].shape, indices.shape[0]
+    flat = [t.reshape(math.prod(shape[:k]), *shape[k:]) for t in tables]
+    new, state = rule(flat[0], linear_index(indices, shape), values, tuple(flat[1:]), scalars, flags)
+    return [t.reshape(shape) for t in (new, *state)]
 
 
 @cache
 def _compiled(rule: SparseRule, flags: Any, reuse: bool) -> Callable[..., Any]:
     def step(tables: list[Any], indices: Any, values: Any, scalars: Any) -> list[Any]:
-        shape, k = tables[0].shape, indices.shape[0]
-        flat = [t.reshape(math.prod(shape[:k]), *shape[k:]) for t in tables]
-        new, state = rule(flat[0], linear_index(indices, shape), values, tuple(flat[1:]), scalars, flags)
-        return [t.reshape(shape) for t in (new, *state)]
+        return _applied(rule, flags, tables, indices, values, scalars)
 
     step.__name__ = step.__qualname__ = f"{rule.__name__}_step"
     return jax.jit(step, donate_argnums=(0,) if reuse else ())
@@ -143,7 +154,11 @@ def sgd_step(
     param: Tensor, grad: SparseTensor, buf: Tensor | None, scalars: Any, flags: Any
 ) -> Tensor | None:
     """A step of `SGD` with a sparse gradient; returns the momentum buffer, which is sparse if this makes it."""
-    _refuse_trace()
+    if flags.momentum and storage.overlay is not None:
+        raise NotImplementedError(
+            "SGD with momentum takes no sparse gradients in a compiled function: its buffer grows. Step outside, "
+            "or use SparseAdam, Adagrad or embedding(sparse=False)"
+        )
     minus_lr, momentum, one_minus_dampening, _ = scalars
     if flags.weight_decay:
         raise RuntimeError(ADD_DENSE)

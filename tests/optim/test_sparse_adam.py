@@ -427,17 +427,79 @@ def test_what_someone_holds_is_not_reused():
     assert (np.asarray(held) == 1).all() and p[0, 0].item() != 1
 
 
-def test_compiled_functions_refuse():
-    table = _table(ft)
-    with pytest.raises(NotImplementedError, match="sparse=False"):
-        ft.compile(lambda: table(ft.tensor([1])).sum().backward())()
+def _compiled_training(T, name, options, compile, eager_steps, uses=1):
+    rng = np.random.default_rng(0)
+    start = [T.tensor(rng.standard_normal((ROWS, COLUMNS))) for _ in range(2)]
+    first, second = (T.nn.Embedding(ROWS, COLUMNS, padding_idx=2, sparse=True, _weight=w) for w in start)
+    optimizer = getattr(T.optim, name)([first.weight, second.weight], **options)
+    traces, values = [], []
+
+    def step(rows, factors):
+        traces.append(1)
+        optimizer.zero_grad()
+        loss = (first(rows) * second(rows) * factors).sum()
+        for _ in range(uses - 1):
+            loss = loss + (first(rows + 1) * factors).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    run = compile(step)
+    for i, (rows, factors) in enumerate(_batches(10)):
+        loss = (step if i < eager_steps else run)(T.tensor(rows % (ROWS - 1)), T.tensor(factors))
+        values += [t.detach().numpy().copy() for t in (loss, first.weight, second.weight)]
+        values += [first.weight.grad.to_dense().numpy(), second.weight.grad.to_dense().numpy()]
+        optimizer.param_groups[0]["lr"] *= 0.9
+    state = [np.asarray(v) for s in optimizer.state.values() for v in s.values()]
+    return values + state, len(traces) - eager_steps, first.weight.grad
+
+
+@pytest.mark.parametrize("uses", [1, 2])
+@pytest.mark.parametrize("eager_steps", [0, 2])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("SGD", {"lr": 0.1}), ("Adagrad", {"lr": 0.1, "lr_decay": 0.1}), ("SparseAdam", {"lr": 0.1})],
+)
+def test_compiled(name, options, eager_steps, uses):
+    theirs, _, _ = _compiled_training(torch, name, options, lambda f: f, eager_steps, uses)
+    ours, traces, grad = _compiled_training(ft, name, options, ft.compile, eager_steps, uses)
+    assert distance(theirs, ours, 1.0) < 1e-12
+    assert traces <= (2 if name == "SparseAdam" and not eager_steps else 1)
+    assert grad.is_sparse and grad._nnz() <= 20 * uses
+    assert (grad._indices() != 2).all() and "nnz=" in repr(grad)
+
+
+def test_a_compiled_forward_alone_gives_a_dense_gradient():
+    def run(T, compile):
+        weight = T.arange(10.0).reshape(5, 2).clone()
+        table = T.nn.Embedding(5, 2, padding_idx=1, sparse=True, _weight=weight)
+        _weighted(T, compile(lambda x: table(x) * 2)(T.tensor([1, 3, 3]))).backward()
+        return plain(table.weight.grad.to_dense()), table.weight.grad.is_sparse
+
+    assert run(torch, lambda f: f) == (run(ft, ft.compile)[0], True)
+
+
+def test_what_compiled_functions_refuse():
+    p = _with_gradient(ft)
     for name in ("SGD", "Adagrad", "SparseAdam"):
-        p = _with_gradient(ft)
         optimizer = getattr(ft.optim, name)([p], lr=0.1)
-        with pytest.raises(NotImplementedError, match="sparse"):
+        with pytest.raises(NotImplementedError, match="zero_grad"):
             ft.compile(optimizer.step)()
         assert plain(p)[1] == [[1.0, 1.0]] * 4
+    table = _table(ft)
+    optimizer = ft.optim.SGD(table.parameters(), lr=0.1, momentum=0.9)
+
+    def step(look):
+        table.zero_grad()
+        table(ft.tensor([1, 1])).sum().backward()
+        if look:
+            table.weight.grad.coalesce()
         optimizer.step()
-    with ft.no_grad():
-        rows = ft.compile(lambda x: table(x))(ft.tensor([1]))
-    assert rows.tolist() == [[2.0, 3.0]]
+
+    with pytest.raises(NotImplementedError, match="its buffer grows"):
+        ft.compile(step)(False)
+    with pytest.raises(NotImplementedError, match="not known"):
+        ft.compile(step)(True)
+    assert table.weight.grad is None and not optimizer.state
+    step(False)
+    assert table.weight.grad._nnz() == 2

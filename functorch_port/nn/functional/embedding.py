@@ -40,11 +40,11 @@ def embedding(
         norm_type: the norm's exponent.
         scale_grad_by_freq: not supported.
         sparse: give ``weight`` a sparse gradient, whose entries are the rows looked up, if it is a leaf (else a
-            dense one). `SGD`, `Adagrad` and `SparseAdam` take it. Not inside a compiled function.
+            dense one, as where a compiled function ends before the backward). `SGD`, `Adagrad` and `SparseAdam` take
+            it, in a compiled function too, if that clears the gradient first.
 
     Raises:
         IndexError: for an index that names no row.
-        NotImplementedError: for ``sparse`` with a weight that requires grad, in a compiled function.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html
     """
@@ -62,14 +62,9 @@ def embedding(
         with no_grad():
             weight._set_value(_renorm(weight, input, float(max_norm), float(norm_type))._value)
     padding = -1 if padding_idx is None else padding_idx
-    if sparse and is_grad_enabled() and weight.requires_grad:
-        if storage.overlay is None:
-            return _sparse_embedding(input, weight, padding)
-        if not storage.overlay.transforms:
-            raise NotImplementedError(
-                "embedding(sparse=True) has no sparse gradient in a compiled function: use sparse=False, for which XLA "
-                "updates the rows in place, or call it outside"
-            )
+    transformed = storage.overlay is not None and storage.overlay.transforms
+    if sparse and not transformed and is_grad_enabled() and weight.requires_grad:
+        return _sparse_embedding(input, weight, padding)
     return _embedding(input, weight, padding)
 
 
@@ -77,8 +72,11 @@ def _sparse_embedding(input: Tensor, weight: Tensor, padding: int) -> Tensor:
     """Rows of a table, recorded by a node that gives a sparse gradient."""
     with no_grad():
         rows = _embedding(input, weight, padding)
+    edge = edge_of(weight)
+    if storage.overlay is not None:
+        storage.overlay.note_edges([weight], [edge])
     rows._requires_grad = True
-    rows._grad_fn = _SparseRows(edge_of(weight), input._value, weight.shape, padding)
+    rows._grad_fn = _SparseRows(edge, input._value, weight.shape, padding)
     return rows
 
 
