@@ -65,9 +65,10 @@ def _train(T, problem, options, dtype="float64", steps=10):
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_a_convex_problem_over_100_iterations(options):
-    steps = -(-100 // options.get("max_iter", 20))
-    steps = min(steps, 30)
+def test_100_steps_on_a_convex_problem(options):
+    # A short history overshoots here, or ends up deciding on rounding noise: then PyTorch, started one unit in the
+    # last place away, comes as far from itself.
+    steps = 20 if "history_size" in options else 100
     theirs, their_optimizer = _train(torch, _logistic, options, steps=steps)
     ours, our_optimizer = _train(ft, _logistic, options, steps=steps)
     assert distance(theirs, ours) < 1e-9
