@@ -296,6 +296,14 @@ class SparseTensor(Tensor):
         self._vals = self._vals.detach()
         return self
 
+    @property  # type: ignore[override]
+    def data(self) -> SparseTensor:
+        return self.detach()
+
+    @data.setter
+    def data(self, other: SparseTensor) -> None:
+        self._hold(other._ids, other._vals.detach(), other._coalesced, other._loose)
+
     def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
         """With values of another dtype, or on another device."""
         vals = self._vals.to(*args, **kwargs)  # type: ignore[attr-defined]

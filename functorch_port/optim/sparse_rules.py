@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from sys import getrefcount
 from typing import Any, TypeAlias
 
 import jax
@@ -22,6 +21,7 @@ import numpy as np
 
 from ..autograd import grad_mode
 from ..core import storage
+from ..core.donation import own
 from ..core.sparse import ADD_DENSE, SparseTensor, linear_index
 from ..core.tensor import Tensor
 from .engine import Batch
@@ -99,7 +99,7 @@ def update_rows(rule: SparseRule | None, batch: Batch) -> None:
 def update_one(
     rule: SparseRule, param: Tensor, grad: Any, state: tuple[Any, ...], scalars: tuple[Any, ...], flags: Any
 ) -> None:
-    """Apply ``rule`` to one parameter, in place. The memory of what nobody else holds is reused."""
+    """Apply ``rule`` to one parameter, in place, in its own memory unless someone else can see that."""
     if grad_mode.state.enabled and any(t.requires_grad for t in (param, grad)):
         param._check_inplace()
         raise NotImplementedError(
@@ -107,23 +107,16 @@ def update_one(
         )
     if not grad._ids.shape[1]:
         return
-    tracing = storage.overlay is not None
-    reuse = not tracing and not any(map(_is_shared, (param, *state)))
     tables, gradient = [t._value for t in (param, *state)], (grad._ids._value, grad._vals._value)
-    numbers = tuple(
-        x if tracing else np.float64(x) if not hasattr(x, "dtype") else x for x in map(_plain, scalars)
-    )
-    if tracing:
+    numbers = tuple(storage.as_array(to_scalar(x)) for x in scalars)
+    if storage.overlay is not None:
         new = _applied(rule, flags, tables, *gradient, numbers)
     else:
+        numbers = tuple(x if hasattr(x, "dtype") else np.float64(x) for x in numbers)
         with storage.x64():
-            new = _compiled(rule, flags, reuse)(tables, *gradient, numbers)
+            new = _compiled(rule, flags)(own(tables), *gradient, numbers)
     for tensor, value in zip((param, *state), new, strict=True):
         tensor._set_value(value)
-
-
-def _plain(x: Any) -> Any:
-    return storage.as_array(to_scalar(x))
 
 
 def _applied(
@@ -137,17 +130,12 @@ def _applied(
 
 
 @cache
-def _compiled(rule: SparseRule, flags: Any, reuse: bool) -> Callable[..., Any]:
+def _compiled(rule: SparseRule, flags: Any) -> Callable[..., Any]:
     def step(tables: list[Any], indices: Any, values: Any, scalars: Any) -> list[Any]:
         return _applied(rule, flags, tables, indices, values, scalars)
 
     step.__name__ = step.__qualname__ = f"{rule.__name__}_step"
-    return jax.jit(step, donate_argnums=(0,) if reuse else ())
-
-
-def _is_shared(tensor: Tensor) -> bool:
-    """Whether someone else may hold the array."""
-    return tensor._view is not None or getrefcount(tensor._storage._value) > 2
+    return jax.jit(step, donate_argnums=0)
 
 
 def sgd_step(

@@ -354,7 +354,15 @@ def _gradient(T, table, rows):
     return _seen(table.weight.grad)
 
 
+def _converted(T):
+    table = _table(T)
+    _weighted(T, table(T.tensor([1, 2]))).backward()
+    table.double()
+    return _seen(table.weight.grad), _seen(copy.deepcopy(table.weight.grad))
+
+
 PROGRAMS = {
+    "converted": _converted,
     "twice": _twice,
     "mixed": _mixed,
     "hooks": _hooks,
