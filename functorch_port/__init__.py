@@ -68,6 +68,7 @@ _SUBMODULES = [
     "random",
     "return_types",
     "serialization",
+    "sparse",
     "special",
     "testing",
     "types",
@@ -92,6 +93,7 @@ _LAZY = {
     "set_printoptions": "core.printing",
     "set_rng_state": "random",
     "cond": "func",
+    "sparse_coo_tensor": "core.sparse",
     "vmap": "func",
     **dict.fromkeys(
         [

@@ -27,6 +27,7 @@ from functorch_port.core import dtypes, storage
 from functorch_port.core import tensor as core
 from functorch_port.core.device import device, from_jax, to_jax
 from functorch_port.core.size import Size
+from functorch_port.core.sparse import SparseTensor
 from functorch_port.core.storage import Storage
 from functorch_port.core.tensor import Tensor
 from functorch_port.version import __version__
@@ -49,6 +50,10 @@ def _tensor(kind: str, cell: Storage, view: Any, requires_grad: bool, extra: dic
     return core._rebuild(_tensor_classes()[kind], cell, view, requires_grad, public)
 
 
+def _sparse(indices: Tensor, values: Tensor, size: tuple[int, ...], coalesced: bool) -> Tensor:
+    return SparseTensor._make(indices, values, size, coalesced)
+
+
 def _dtype(name: str) -> dtypes.dtype:
     return dtypes.from_name(name)
 
@@ -68,7 +73,7 @@ def _tensor_classes() -> dict[str, type[Tensor]]:
 
 
 _CALLABLE = {
-    **{(__name__, function.__name__): function for function in (_tensor, _dtype, _device, _size)},
+    **{(__name__, function.__name__): function for function in (_tensor, _sparse, _dtype, _device, _size)},
     ("collections", "OrderedDict"): OrderedDict,
     ("collections", "Counter"): Counter,
     **{("builtins", kind.__name__): kind for kind in (set, frozenset, complex, bytearray)},
@@ -136,6 +141,8 @@ class _Pickler(pickle.Pickler):
         if cls in self.kinds:
             _, (_, *parts) = obj.__reduce_ex__(4)
             return _tensor, (self.kinds[cls], *parts)
+        if cls is SparseTensor:
+            return _sparse, obj.__reduce_ex__(4)[1]
         if cls is dtypes.dtype:
             return _dtype, (obj.name,)
         if cls is device:

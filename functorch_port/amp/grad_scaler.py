@@ -142,12 +142,13 @@ class GradScaler:
                     continue
                 if p.grad.dtype is dtypes.float16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
-                by_device.setdefault(p.grad.device, []).append(p.grad)
+                values = p.grad._vals if p.grad.is_sparse else p.grad  # type: ignore[attr-defined]
+                by_device.setdefault(p.grad.device, []).append(values)
         run = _unscale if storage.overlay is not None else _unscale_compiled
         for place, grads in by_device.items():
             with storage.x64():
-                values, found_inf = run([g._value for g in grads], scale.to(place)._value)  # type: ignore[attr-defined]
-            for grad, value in zip(grads, values, strict=True):
+                unscaled, found_inf = run([g._value for g in grads], scale.to(place)._value)  # type: ignore[attr-defined]
+            for grad, value in zip(grads, unscaled, strict=True):
                 grad._set_value(value)
             progress[1][place] = Tensor._wrap(found_inf)
         progress[0] = OptState.UNSCALED

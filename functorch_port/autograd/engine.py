@@ -37,7 +37,8 @@ def _add(a: Any, b: Any) -> Any:
 def _sum(a: Any, b: Any) -> Any:
     """Add two gradients: arrays, or Tensors when the backward is recorded."""
     if isinstance(a, Tensor) or isinstance(b, Tensor):
-        return _tensor(a) + _tensor(b)
+        a, b = _tensor(a), _tensor(b)
+        return b + a if a.is_sparse else a + b
     if storage.overlay is not None:
         return a + b
     with storage.x64():
@@ -549,7 +550,12 @@ def accumulate(variable: Tensor, value: Any, create_graph: bool = False) -> None
         new = _tensor(value)
         variable._set_grad(new if create_graph else new.detach())
     elif create_graph:
-        variable._set_grad(old + _tensor(value))
+        variable._set_grad(_sum(old, value))
+    elif old.is_sparse:  # stays the same tensor unless it becomes dense
+        total = _sum(value, old)
+        variable._set_grad(old._take(total) if total.is_sparse and storage.overlay is None else total)
+    elif isinstance(value, Tensor) and value.is_sparse:
+        old._set_value((old.detach() + value)._value)
     else:
         old._set_value(_sum(old._value, _array(value)))
 

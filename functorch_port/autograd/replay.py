@@ -99,6 +99,8 @@ def _leaves(awaited: dict[Any, int], needed: set[Node] | None, accumulate: bool)
         if variable._hooks or variable._post_accumulate_hooks or (leaf.extras and leaf.extras.watched()):
             return None
         if accumulate and variable._grad is not None:
+            if variable._grad.is_sparse:
+                return None
             cells.append(variable._grad._storage)
     # gradients in one Storage are added to one by one
     return leaves if len(set(cells)) == len(cells) else None

@@ -186,10 +186,17 @@ def _sort_outputs(program: Program, count: int, unread: list[int]) -> list[int]:
         (slot, tree, [new[i] for i in indices]) for slot, tree, indices in program.slot_writes
     ]
     program.grad_writes = [
-        (target, kind, new[what] if kind in ("new", "slot") else what)
+        (target, kind, _moved(kind, what, new))
         for target, kind, what in program.grad_writes
     ]
     return order
+
+
+def _moved(kind: str, what: Any, new: dict[int, int]) -> Any:
+    """What a gradient is made from, with the new positions of outputs."""
+    if kind == "sparse":
+        return (new[what[0]], new[what[1]], *what[2:])
+    return new[what] if kind in ("new", "slot") else what
 
 
 def _make_functions(

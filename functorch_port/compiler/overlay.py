@@ -136,6 +136,11 @@ class Overlay:
         if tensor in self.grads:
             return self.grads[tensor]
         if self.is_outside(tensor):
+            if tensor._grad is not None and tensor._grad.is_sparse:
+                raise NotImplementedError(
+                    "a compiled function cannot take in a sparse gradient from before the call: call zero_grad() in it "
+                    "before backward(), or step outside"
+                )
             self.grad_reads.setdefault(tensor, tensor._grad)
         return tensor._grad
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from ..autograd.node import Node, accumulator
 from ..core import storage
 from ..core.donation import own
+from ..core.sparse import SparseTensor
 from ..core.storage import Storage
 from ..core.tensor import Tensor, wrap
 from .overlay import MODULE_TABLES, same_table
@@ -230,6 +231,9 @@ class Program:
                 tensor._grad = None
             elif kind == "new":
                 tensor._grad = wrap(outs[what])
+            elif kind == "sparse":
+                indices, values, *rest = what
+                tensor._grad = SparseTensor._make(wrap(outs[indices]), wrap(outs[values]), *rest)
             elif kind == "slot":
                 tensor._grad._set_value(outs[what])
             else:

@@ -257,14 +257,26 @@ def _collect_result(
 
 def _collect_gradients(program: Program, overlay: Overlay, leaves: list[Any], outs: _Outs) -> None:
     arg_ids = {id(t): i for i, t in enumerate(leaves) if isinstance(t, Tensor)}
-    for tensor, grad in overlay.grads.items():
+    for tensor, grad in list(overlay.grads.items()):
         target = arg_ids.get(id(tensor), tensor)
         if grad is None:
             program.grad_writes.append((target, "none", None))
+        elif grad.is_sparse:
+            program.grad_writes.append((target, "sparse", _sparse_parts(overlay, tensor, outs)))
         elif not overlay.is_outside(grad):
             program.grad_writes.append((target, "new", outs.add_tensor(grad)))
         elif grad is not overlay.grad_reads.get(tensor):
             program.grad_writes.append((target, "keep", grad))
+
+
+def _sparse_parts(overlay: Overlay, tensor: Tensor, outs: _Outs) -> tuple[Any, ...]:
+    """Where the outputs have the indices and values of a sparse gradient, and what else it is made from.
+
+    The trace's own one is let go of.
+    """
+    grad: Any = overlay.grads[tensor]
+    overlay.grads[tensor] = None
+    return outs.add(grad._ids._value), outs.add(grad._vals._value), grad._size, grad._coalesced, grad._loose
 
 
 def _cut_histories(tensors: Sequence[Any], start: int) -> None:

@@ -347,6 +347,10 @@ def zeros(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.zeros.html
     """
+    if layout is sparse_coo:
+        from .sparse import sparse_coo_tensor
+
+        return sparse_coo_tensor(size=size, dtype=dtype, device=device, requires_grad=requires_grad)
     return _filled(size, 0, dtype, layout, device, requires_grad, out, "zeros")
 
 

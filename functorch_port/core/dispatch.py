@@ -17,8 +17,9 @@ import numpy as np
 from ..autograd import anomaly, grad_mode
 from ..autograd.node import FREED, Edge, Node, accumulator
 from ..autograd.node import _sequence as _sequence
-from . import autocast, config, dtypes, storage
+from . import autocast, config, dtypes, sparse, storage
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
+from .sparse import SparseOperand
 from .symbolic import SymNumber
 from .tensor import Tensor, wrap
 from .view import View
@@ -510,7 +511,10 @@ class Op:
             plan = None
         if plan is None:
             plan, dyn = self._bind(args, kwargs)
-        result = run(plan, dyn)
+        try:
+            result = run(plan, dyn)
+        except SparseOperand:
+            return sparse.run(self.spec.name, args, kwargs)
         if self.spec.view and type(result) is Tensor:
             _attach_view(result, dyn[0], plan, dyn[1:])
         return result if out is None else _write_out(out, result, self.spec.name)

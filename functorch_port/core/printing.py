@@ -271,6 +271,28 @@ def tensor_repr(tensor: Any, contents: str | None = None) -> str:
     )
 
 
+def sparse_repr(tensor: Any) -> str:
+    """``repr`` of a sparse tensor: its indices and values, and what it is."""
+    indent = len("tensor(")
+    lines = []
+    for name, part in (("indices", tensor._indices()), ("values", tensor._values())):
+        array = np.asarray(part.detach()._value)
+        text = f"{name}=tensor("
+        text += _contents(array, indent + len(text))
+        lines.append(text + (")" if array.size else f", size={array.shape})"))
+    kind, default = tensor.dtype, dtypes.get_default_dtype()
+    suffixes = [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
+    if not tensor.is_cpu:
+        suffixes.insert(0, f"device='{tensor.device}'")
+    if kind not in (default, dtypes.get_default_complex_dtype(), dtypes.int64, dtypes.bool_):
+        suffixes.append(f"dtype={kind}")
+    suffixes.append("layout=torch.sparse_coo")
+    if tensor.requires_grad:
+        suffixes.append("grad_fn=<SparseCooTensorWithDimsAndTensorsBackward0>")
+    text = "tensor(" + (",\n" + " " * indent).join(lines) + ",\n" + " " * indent
+    return _with_suffixes(text + suffixes[0], suffixes[1:], indent)
+
+
 def _class_name(tensor: Any) -> str:
     name = type(tensor).__name__
     return "tensor" if name in ("Tensor", "Parameter") else name

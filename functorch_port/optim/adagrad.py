@@ -23,6 +23,7 @@ from .ruled import (
     step_lists,
 )
 from .rules import addcdiv, addcmul, nonzero, partwise, penalized, plus, root
+from .sparse_rules import adagrad_rows
 
 __all__ = ["Adagrad", "adagrad"]
 
@@ -70,8 +71,9 @@ def _scalars(hyper: dict[str, Any], count: Any) -> Scalars:
 
 
 METHOD = Method(
-    adagrad_rule, _flags, _slots, _scalars, start=lambda hyper: {"sum": hyper["initial_accumulator_value"]}
-)
+    adagrad_rule, _flags, _slots, _scalars, start=lambda hyper: {"sum": hyper["initial_accumulator_value"]},
+    rows=adagrad_rows,
+)  # fmt: skip
 
 
 class Adagrad(RuledOptimizer):
@@ -150,6 +152,10 @@ class Adagrad(RuledOptimizer):
         # PyTorch takes the start of the sums from the constructor, whatever the group says.
         start = self.defaults["initial_accumulator_value"]
         return super()._init_state(param, {**group, "initial_accumulator_value": start})
+
+    def _check_grad(self, grad: Tensor, group: dict[str, Any]) -> None:
+        if grad.is_sparse and group["fused"]:
+            raise RuntimeError("`fused` does not support sparse grad or complex param")
 
     def share_memory(self) -> None:
         """Calls ``share_memory_()`` of the sums."""

@@ -183,7 +183,7 @@ class Adam(RuledOptimizer):
         super().__init__(params, defaults)
         check_fused_options(fused, foreach, differentiable)
 
-    def _check_grad(self, grad: Tensor) -> None:
+    def _check_grad(self, grad: Tensor, group: dict[str, Any]) -> None:
         if grad.is_sparse:
             raise RuntimeError("Adam does not support sparse gradients, please consider SparseAdam instead")
 

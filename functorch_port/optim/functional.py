@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ..core.tensor import Tensor
+from ._adafactor import Adafactor
+from ._muon import Muon
 from .adadelta import Adadelta
 from .adagrad import Adagrad
 from .adam import Adam
 from .adamax import Adamax
 from .adamw import AdamW
 from .asgd import ASGD
+from .lbfgs import curvature, flat_vector, parts, quasi_newton, slopes
 from .nadam import NAdam
 from .radam import RAdam
 from .rmsprop import RMSprop
@@ -30,8 +34,8 @@ from .rules import scaled
 from .sgd import Flags, Scalars, sgd_direction
 
 __all__ = [
-    "RuleState", "SGDState", "adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam",
-    "rmsprop", "rprop", "sgd", "transformation",
+    "LBFGSState", "RuleState", "SGDState", "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "asgd",
+    "lbfgs", "muon", "nadam", "radam", "rmsprop", "rprop", "sgd", "transformation",
 ]  # fmt: skip
 
 
@@ -116,6 +120,98 @@ def sgd(
 # ---------------------------------------------------------------------- the optimizers made of a `Method`
 
 
+class LBFGSState(NamedTuple):
+    """State of `lbfgs`. Vectors are flat, over all parameters.
+
+    Attributes:
+        step: iterations done.
+        direction, step_length, grad: of the last iteration.
+        ys, ss, rhos: the remembered changes of the gradient and of the parameters, and one over their products.
+        used: how many changes were ever stored; the next goes to place ``used % history_size``.
+        scale: of the first estimate of the inverse Hessian.
+    """
+
+    step: jax.Array
+    direction: jax.Array
+    step_length: jax.Array
+    grad: jax.Array
+    ys: jax.Array
+    ss: jax.Array
+    rhos: jax.Array
+    used: jax.Array
+    scale: jax.Array
+
+
+def lbfgs(
+    lr: float | jax.Array | Callable[[jax.Array], Any] = 1,
+    history_size: int = 100,
+    tolerance_grad: float = 1e-7,
+    tolerance_change: float = 1e-9,
+) -> Any:
+    """`functorch_port.optim.LBFGS` as an optax transformation: an update is one iteration, without line search.
+
+    It does what the class does with ``max_iter=1``.
+
+    Args:
+        lr: step length, or a function of the step count that gives it.
+        history_size: number of changes remembered.
+        tolerance_grad: an update is zero where no element of the gradient is larger,
+        tolerance_change: or where the slope along the direction is smaller.
+
+    Returns:
+        ``optax.GradientTransformation(init, update)``; ``update`` needs the gradients only.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import optax
+        >>> from functorch_port.optim import functional
+        >>> optimizer = functional.lbfgs(history_size=4)
+        >>> params = {"w": jnp.array([1.0, 2.0])}
+        >>> state = optimizer.init(params)
+        >>> for _ in range(4):
+        ...     updates, state = optimizer.update({"w": 2 * params["w"]}, state)
+        ...     params = optax.apply_updates(params, updates)
+        >>> bool(abs(params["w"]).max() < 1e-5)
+        True
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.optim.LBFGS.html
+    """
+    import optax
+
+    def init(params: Any) -> LBFGSState:
+        zero = jnp.zeros_like(flat_vector(jax.tree.leaves(params)))
+        history, number = jnp.zeros((history_size, *zero.shape), zero.dtype), jnp.zeros((), zero.dtype)
+        count = jnp.zeros((), jnp.int32)
+        return LBFGSState(count, zero, number, zero, history, history, history[:, 0], count, number + 1)
+
+    def update(grads: Any, state: LBFGSState, params: Any = None) -> tuple[Any, LBFGSState]:
+        leaves, tree = jax.tree.flatten(grads)
+        grad, first = flat_vector(leaves), state.step == 0
+        y, s, (product, scale, rho) = curvature(grad, state.grad, state.direction, state.step_length)
+        keep = (product > 1e-10) & ~first
+        at = state.used % history_size
+        ys, ss, rhos = (
+            table.at[at].set(jnp.where(keep, new, table[at]))
+            for table, new in zip((state.ys, state.ss, state.rhos), (y, s, rho), strict=True)
+        )
+        used, scale = state.used + keep, jnp.where(keep, scale, state.scale)
+        direction = jnp.where(first, -grad, quasi_newton(grad, ys, ss, rhos, scale, used))
+        slope, total, _ = slopes(grad, direction)
+        step_size = jnp.asarray(lr(state.step) if callable(lr) else lr, grad.dtype)
+        length = jnp.where(first, jnp.minimum(1, 1 / total), 1).astype(grad.dtype) * step_size
+        new = LBFGSState(state.step + 1, direction, length, grad, ys, ss, rhos, used, scale)
+        go = (jnp.max(jnp.abs(grad)) > tolerance_grad) & (slope <= -tolerance_change)
+        change = jnp.where(go, length * direction, 0)
+        updates = [
+            (jax.lax.complex(u[..., 0], u[..., 1]) if jnp.iscomplexobj(g) else u).astype(g.dtype)
+            for g, u in zip(leaves, parts(change, leaves), strict=True)
+        ]
+        return tree.unflatten(updates), jax.tree.map(lambda a, b: jnp.where(go, a, b), new, state)
+
+    return optax.GradientTransformation(init, update)
+
+
 class RuleState(NamedTuple):
     """State of all transformations here but `sgd`.
 
@@ -153,7 +249,8 @@ def transformation(method: Method, hyper: dict[str, Any]) -> Any:
         start = method.start(at(count))
         entries: dict[str, Any] = {k: jnp.asarray(start.get(k, 0.0), jnp.float32) for k in method.numbers}
         for slot in filter(None, slots):
-            entries[slot] = jax.tree.map(lambda p, v=start.get(slot, 0.0): _filled(p, v), params)
+            make = partial(_filled, slot, start.get(slot, 0.0), method.shape)
+            entries[slot] = jax.tree.map(make, params)
         return RuleState(count, entries)
 
     def update(grads: Any, state: RuleState, params: Any = None, **extra_args: Any) -> tuple[Any, RuleState]:
@@ -181,16 +278,21 @@ def transformation(method: Method, hyper: dict[str, Any]) -> Any:
     return optax.GradientTransformationExtraArgs(init, update)
 
 
-def _filled(param: Any, value: Any) -> Any:
-    return jnp.full_like(param, value + 1j * value if jnp.iscomplexobj(param) else value)
+def _filled(slot: str, value: Any, shape_of: Callable[..., Any], param: Any) -> Any:
+    shape = shape_of(slot, jnp.shape(param))
+    value = value + 1j * value if jnp.iscomplexobj(param) else value
+    return None if shape is None else jnp.full_like(param, value, shape=shape)
 
 
 #: what a constructor takes that has no meaning here
 _FACE_ONLY = {"params", "foreach", "fused", "capturable", "differentiable"}
 
 
-def _of_class(cls: type[RuledOptimizer]) -> Callable[..., Any]:
-    """The function that makes the optax transformation of an optimizer class; it has the class's defaults."""
+def _of_class(cls: type[RuledOptimizer] | type[Muon], ndim: int = 0) -> Callable[..., Any]:
+    """The function that makes the optax transformation of an optimizer class; it has the class's defaults.
+
+    ``ndim`` is that of a parameter which the class takes.
+    """
     parameters = inspect.signature(cls).parameters
     signature = inspect.Signature([p for name, p in parameters.items() if name not in _FACE_ONLY])
 
@@ -199,7 +301,7 @@ def _of_class(cls: type[RuledOptimizer]) -> Callable[..., Any]:
         # The class checks the numbers; what is known only later (a schedule, a traced array) goes round it.
         plain = {k: v for k, v in given.items() if not (callable(v) or isinstance(v, jax.Array))}
         with jax.ensure_compile_time_eval():
-            hyper = cls([Tensor._wrap(jnp.zeros(()))], **plain).defaults
+            hyper = cls([Tensor._wrap(jnp.zeros((1,) * ndim))], **plain).defaults
         return transformation(cls.method, {**hyper, **given})
 
     make.__name__ = make.__qualname__ = name = cls.__name__.lower()
@@ -225,9 +327,9 @@ _DOC = """`functorch_port.optim.{cls}` as an optax transformation.
         >>> import optax
         >>> from functorch_port.optim import functional
         >>> optimizer = functional.{name}(lr=0.1)
-        >>> params = {{"w": jnp.array([1.0, 2.0])}}
+        >>> params = {{"w": jnp.array([[1.0, 2.0]])}}
         >>> state = optimizer.init(params)
-        >>> updates, state = optimizer.update({{"w": jnp.array([2.0, 4.0])}}, state, params)
+        >>> updates, state = optimizer.update({{"w": jnp.array([[2.0, 4.0]])}}, state, params)
         >>> params = optax.apply_updates(params, updates)
         >>> int(state.step)
         1
@@ -236,6 +338,7 @@ _DOC = """`functorch_port.optim.{cls}` as an optax transformation.
         https://docs.pytorch.org/docs/stable/generated/torch.optim.{cls}.html
     """
 
+adafactor = _of_class(Adafactor)
 adadelta = _of_class(Adadelta)
 adagrad = _of_class(Adagrad)
 adam = _of_class(Adam)
@@ -246,3 +349,4 @@ nadam = _of_class(NAdam)
 radam = _of_class(RAdam)
 rmsprop = _of_class(RMSprop)
 rprop = _of_class(Rprop)
+muon = _of_class(Muon, ndim=2)

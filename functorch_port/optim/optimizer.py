@@ -112,7 +112,7 @@ def switch_grad(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def switched(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         before = grad_mode.state.flag
-        grad_mode.switch(bool(self.defaults["differentiable"]))
+        grad_mode.switch(bool(self.defaults.get("differentiable")))
         try:
             return step(self, *args, **kwargs)
         finally:
@@ -467,20 +467,22 @@ def zero_state(param: Tensor) -> Tensor:
     return filled_state(param, 0)
 
 
-def filled_state(param: Tensor, value: Any) -> Tensor:
+def filled_state(param: Tensor, value: Any, shape: tuple[int, ...] | None = None) -> Tensor:
     """A tensor like the parameter with one value everywhere (of a complex one, in both parts).
 
-    Made on the host: nothing is compiled for it.
+    ``shape`` is for one of another shape. Made on the host: nothing is compiled for it.
     """
     like = param._value
     value = storage.as_array(value)
     if jnp.iscomplexobj(like):
         value = value + 1j * value
     if storage.overlay is not None or isinstance(value, jax.Array):
-        return Tensor._wrap(jnp.full_like(like, value))
+        return Tensor._wrap(jnp.full_like(like, value, shape=shape))
     place = like.sharding if like.committed else None  # XLA would compile again if only this were committed
     with storage.x64():
-        return Tensor._wrap(jax.device_put(np.full(like.shape, value, like.dtype), place))
+        return Tensor._wrap(
+            jax.device_put(np.full(like.shape if shape is None else shape, value, like.dtype), place)
+        )
 
 
 def to_scalar(x: Any) -> Any:

@@ -19,10 +19,11 @@ from ..core import dtypes, storage
 from ..core.tensor import Tensor
 from .engine import Batch, Rule, update
 from .optimizer import Optimizer, check_fused, filled_state, switch_grad, take_premade, to_scalar
+from .sparse_rules import SparseRule, update_rows
 
 __all__ = [
     "Method", "RuledOptimizer", "check_at_least_zero", "check_betas", "check_fused_options", "check_lr",
-    "check_no_scaling", "correction", "default_rounded", "step_lists", "wide",
+    "check_no_scaling", "check_should_be", "correction", "default_rounded", "step_lists", "wide",
 ]  # fmt: skip
 
 #: hyperparameters by their names in a group; in a trace, arrays in place of numbers
@@ -41,6 +42,8 @@ class Method(NamedTuple):
         numbers: names of 0-dim state entries beside ``step``; `scalars` gets their values from before the step.
         advance: ``advance(hyper, count, *numbers)``: those values after the step.
         start: of the hyperparameters: what entries are filled with at first, if not zero.
+        shape: of a slot's name and the parameter's shape: the entry's shape, or None if there is no such entry.
+        rows: the rule for sparse gradients, as `sparse_rules` has it; None where they are refused.
     """
 
     rule: Rule
@@ -50,6 +53,8 @@ class Method(NamedTuple):
     numbers: tuple[str, ...] = ()
     advance: Callable[..., tuple[Any, ...]] = lambda hyper, count: ()
     start: Callable[[Hyper], dict[str, Any]] = lambda hyper: {}
+    shape: Callable[[str, tuple[int, ...]], tuple[int, ...] | None] = lambda slot, shape: shape
+    rows: SparseRule | None = None
 
 
 class RuledOptimizer(Optimizer):
@@ -83,7 +88,10 @@ class RuledOptimizer(Optimizer):
         state = {
             k: number_tensor(start.get(k, 0.0), group.get("fused")) for k in ("step", *self.method.numbers)
         }
-        state.update({k: filled_state(param, start.get(k, 0.0)) for k in slots if k})
+        for k in filter(None, slots):
+            shape = self.method.shape(k, param._value.shape)
+            if shape is not None:
+                state[k] = filled_state(param, start.get(k, 0.0), shape)
         return state
 
     @switch_grad
@@ -93,31 +101,38 @@ class RuledOptimizer(Optimizer):
         if closure is not None:
             with grad_mode.enable_grad():
                 loss = closure()
-        batch = Batch()
+        batch, by_rows = Batch(), Batch()
         for group in self.param_groups:
-            entries = []
+            entries: list[Any] = []
+            sparse: list[Any] = []
             for p in group["params"]:
                 grad = p.grad
                 if grad is None:
                     continue
-                self._check_grad(grad)
+                self._check_grad(grad, group)
                 state = take_premade(self, p)
                 if not state:
                     if group.get("fused"):
                         check_fused(p)
                     state.update(self._init_state(p, group))
                 self._check_state(state, group)
-                entries.append((p, grad, state))
-            collect(batch, self.method, group, entries)
+                (sparse if grad.is_sparse else entries).append((p, grad, state))
+            collect(batch, self.method, self._resolved(group, entries), entries)
+            collect(by_rows, self.method, group, sparse)
         update(self.method.rule, batch)
+        update_rows(self.method.rows, by_rows)
         return loss
 
-    def _check_grad(self, grad: Tensor) -> None:
-        if grad.is_sparse:
+    def _check_grad(self, grad: Tensor, group: dict[str, Any]) -> None:
+        if grad.is_sparse and self.method.rows is None:
             raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
 
     def _check_state(self, state: dict[str, Any], group: dict[str, Any]) -> None:
         """For checks of a parameter's state before a step."""
+
+    def _resolved(self, group: Hyper, entries: Sequence[tuple[Tensor, Tensor, dict[str, Any]]]) -> Hyper:
+        """The hyperparameters of a step, where some depend on the parameters."""
+        return group
 
 
 def step_lists(
@@ -126,7 +141,7 @@ def step_lists(
     params: Sequence[Tensor],
     grads: Sequence[Tensor],
     state_steps: Sequence[Tensor],
-    **lists: Sequence[Tensor],
+    **lists: Sequence[Tensor | None],
 ) -> None:
     """One step on lists of tensors, in place.
 
@@ -139,13 +154,16 @@ def step_lists(
         if not all(isinstance(t, Tensor) for t in (state_steps if kind == "step" else lists[kind])):
             name = "state_steps" if kind == "step" else f"{kind}s"
             raise RuntimeError(f"API has changed, `{name}` argument must contain a list of singleton tensors")
-    entries = []
+    entries: list[Any] = []
+    sparse: list[Any] = []
     for i, (p, grad) in enumerate(zip(params, grads, strict=True)):
         state = {k: values[i] for k, values in lists.items() if len(values)}
-        entries.append((p, grad, {"step": state_steps[i], **state}))
-    batch = Batch()
+        (sparse if grad.is_sparse else entries).append((p, grad, {"step": state_steps[i], **state}))
+    batch, by_rows = Batch(), Batch()
     collect(batch, method, group, entries)
+    collect(by_rows, method, group, sparse)
     update(method.rule, batch)
+    update_rows(method.rows, by_rows)
 
 
 def collect(
@@ -181,7 +199,7 @@ def collect(
         for tensor, pair in zip(tensors, after, strict=True):
             tensor._set_value(pair[0])
             tensor.__dict__["_counted"] = pair
-        batch.add(p, grad, tuple([None if k is None else state[k] for k in slots]))
+        batch.add(p, grad, tuple([None if k is None else state.get(k) for k in slots]))
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -290,3 +308,10 @@ def check_fused_options(fused: bool | None, foreach: bool | None, differentiable
 def check_no_scaling(grad_scale: Any, found_inf: Any) -> None:
     if grad_scale is not None or found_inf is not None:
         raise AssertionError("Expected grad_scale and found_inf to be None")
+
+
+def check_should_be(name: str, value: Any, relation: str = ">=", bound: int = 0) -> None:
+    """A check of one number, in the words of PyTorch's newer optimizers."""
+    good = float(bound) <= value if relation == ">=" else float(bound) >= value
+    if not good:
+        raise ValueError(f"{name} should be {relation} {bound} but is: {value}")

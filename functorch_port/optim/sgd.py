@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..autograd import grad_mode
+from ..core.sparse import ADD_DENSE
 from ..core.tensor import Tensor
 from .engine import Batch, update
 from .optimizer import (
@@ -32,6 +33,7 @@ from .optimizer import (
 )
 from .ruled import check_fused_options, check_no_scaling
 from .rules import axpy, nonzero, scaled
+from .sparse_rules import sgd_step
 
 __all__ = ["SGD", "sgd"]
 
@@ -179,7 +181,7 @@ class SGD(Optimizer):
         if closure is not None:
             with grad_mode.enable_grad():
                 loss = closure()
-        batch, states = Batch(), []
+        batch, states, sparse = Batch(), [], []
         for group in self.param_groups:
             scalars, flags = _settings(
                 group["lr"], group["momentum"], group["dampening"], group["weight_decay"],
@@ -193,12 +195,32 @@ class SGD(Optimizer):
                 if group["fused"]:
                     check_fused(p)
                 state = take_premade(self, p) if flags.momentum else {}
+                if grad.is_sparse:
+                    _refuse_fused(group["fused"])
+                    sparse.append((p, grad, state, scalars, flags))
+                    continue
                 states.append(state)
                 batch.add(p, grad, (state.get("momentum_buffer"),))
+        _refuse_sparse(batch)
         for state, (buf,) in zip(states, update(sgd_rule, batch), strict=True):
             if buf is not None:
                 state["momentum_buffer"] = buf
+        for p, grad, state, scalars, flags in sparse:
+            buf = sgd_step(p, grad, state.get("momentum_buffer"), scalars, flags)
+            if buf is not None:
+                state["momentum_buffer"] = buf
         return loss
+
+
+def _refuse_fused(fused: bool | None) -> None:
+    if fused:
+        raise RuntimeError("`_fused_sgd` does not support sparse gradients")
+
+
+def _refuse_sparse(batch: Batch) -> None:
+    """A buffer that a sparse gradient made takes no dense one."""
+    if any(buf is not None and buf.is_sparse for (buf,) in batch.states):
+        raise RuntimeError(ADD_DENSE)
 
 
 def sgd(
@@ -224,16 +246,24 @@ def sgd(
         params: written to.
         d_p_list: their gradients.
         momentum_buffer_list: written to; with momentum, an entry that is None becomes the new buffer.
-        has_sparse_grad, foreach, fused: accepted; they make no difference here.
+        has_sparse_grad, foreach, fused: accepted; they make no difference here (but ``fused`` takes no sparse
+            gradients).
         grad_scale, found_inf: must be None.
         weight_decay, momentum, lr, dampening, nesterov, maximize: as for `SGD`.
     """
     check_no_scaling(grad_scale, found_inf)
-    batch = Batch()
+    batch, places = Batch(), []
     scalars, flags = _settings(lr, momentum, dampening, weight_decay, nesterov, maximize)
     batch.add_group(scalars, flags)
     for i, (p, grad) in enumerate(zip(params, d_p_list, strict=True)):
-        batch.add(p, grad, (momentum_buffer_list[i] if flags.momentum else None,))
-    for i, (buf,) in enumerate(update(sgd_rule, batch)):
+        buf = momentum_buffer_list[i] if flags.momentum else None
+        if grad.is_sparse:
+            _refuse_fused(fused)
+            momentum_buffer_list[i] = sgd_step(p, grad, buf, scalars, flags)  # type: ignore[arg-type]
+        else:
+            places.append(i)
+            batch.add(p, grad, (buf,))
+    _refuse_sparse(batch)
+    for i, (buf,) in zip(places, update(sgd_rule, batch), strict=True):
         if buf is not None:
             momentum_buffer_list[i] = buf

@@ -26,6 +26,7 @@ MAKE = {
     "RMSprop": lambda T, p: T.optim.RMSprop(p, momentum=0.9, centered=True, eps=1e-3),
     "Rprop": lambda T, p: T.optim.Rprop(p, lr=0.01),
     "ASGD": lambda T, p: T.optim.ASGD(p, lr=0.1, lambd=0.1, t0=5, weight_decay=0.1),
+    "Adafactor": lambda T, p: T.optim.Adafactor(p, lr=0.05, weight_decay=0.1),
 }
 
 

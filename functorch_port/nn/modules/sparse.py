@@ -25,7 +25,8 @@ class Embedding(Module):
         max_norm: rows looked up whose norm is larger are scaled down to it, in place.
         norm_type: exponent of that norm.
         scale_grad_by_freq: not supported.
-        sparse: accepted; gradients are dense.
+        sparse: give the table a sparse gradient: its entries are the rows looked up (see
+            `functional.embedding`).
         device, dtype: of the table.
 
     Shape:

@@ -1,0 +1,164 @@
+"""Update rules for sparse gradients: they touch the rows that the gradient names, and no others.
+
+A rule is a pure function of one parameter,
+
+    rule(param, rows, values, state, scalars, flags) -> (new param, new state)
+
+as those of `engine`, with the gradient as row numbers ``(n,)`` and values ``(n, ...)``. Row numbers may repeat, and
+those past the end are dropped. If the gradient has several sparse dimensions, they are flattened first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..autograd import grad_mode
+from ..core import storage
+from ..core.donation import own
+from ..core.sparse import ADD_DENSE, SparseTensor, linear_index
+from ..core.tensor import Tensor
+from .engine import Batch
+from .optimizer import to_scalar
+from .rules import axpy, minus, plus, quotient, root, scaled, times
+
+__all__ = ["SparseRule", "adagrad_rows", "adam_rows", "coalesced", "sgd_rows", "update_rows"]
+
+SparseRule: TypeAlias = Callable[
+    [Any, Any, Any, tuple[Any, ...], tuple[Any, ...], Any], tuple[Any, tuple[Any, ...]]
+]
+
+
+# ---------------------------------------------------------------------- rules
+
+
+def coalesced(rows: Any, values: Any, count: int) -> tuple[Any, Any]:
+    """Distinct row numbers and the sums of their values, filled up with row numbers past the end."""
+    distinct, place = jnp.unique(rows, size=rows.shape[0], fill_value=count, return_inverse=True)
+    return distinct, jnp.zeros_like(values).at[place.reshape(-1)].add(values)
+
+
+def _at(table: Any, rows: Any) -> Any:
+    return table.at[rows].get(mode="clip")
+
+
+def _added(table: Any, rows: Any, values: Any) -> Any:
+    return table.at[rows].add(values, mode="drop")
+
+
+def sgd_rows(param: Any, rows: Any, values: Any, state: Any, scalars: Any, flags: Any) -> Any:
+    """``param + scalars[0] * gradient``, without state."""
+    return _added(param, rows, scaled(values, scalars[0])), state
+
+
+def adagrad_rows(param: Any, rows: Any, values: Any, state: Any, scalars: Any, flags: Any) -> Any:
+    """One step of `Adagrad`: scalars ``(minus_step_size, eps, ...)``, state ``(sum,)``."""
+    minus_step_size, eps = scalars[:2]
+    if flags.weight_decay:
+        raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+    rows, values = coalesced(rows, -values if flags.maximize else values, param.shape[0])
+    total = _added(state[0], rows, times(values, values))
+    divisor = plus(root(_at(total, rows)), eps)
+    return _added(param, rows, scaled(quotient(values, divisor), minus_step_size)), (total,)
+
+
+def adam_rows(param: Any, rows: Any, values: Any, state: Any, scalars: Any, flags: Any) -> Any:
+    """One step of `SparseAdam`: scalars ``(minus_step_size, 1 - beta1, 1 - beta2, eps)``; flags: to maximize."""
+    minus_step_size, one_minus_beta1, one_minus_beta2, eps = scalars
+    rows, values = coalesced(rows, -values if flags else values, param.shape[0])
+    means, squares = state
+    mean, square = _at(means, rows), _at(squares, rows)
+    mean_change = scaled(minus(values, mean), one_minus_beta1)
+    square_change = scaled(minus(times(values, values), square), one_minus_beta2)
+    means, squares = _added(means, rows, mean_change), _added(squares, rows, square_change)
+    numerator, denominator = axpy(mean_change, 1, mean), plus(root(axpy(square_change, 1, square)), eps)
+    return _added(param, rows, scaled(quotient(numerator, denominator), minus_step_size)), (means, squares)
+
+
+# ---------------------------------------------------------------------- running them
+
+
+def update_rows(rule: SparseRule | None, batch: Batch) -> None:
+    """Apply ``rule`` to the parameters of a batch, whose gradients are sparse, in place; one call for each."""
+    if not batch.params:
+        return
+    if rule is None:
+        raise RuntimeError("this optimizer does not support sparse gradients")
+    for param, grad, state, group in zip(
+        batch.params, batch.grads, batch.states, batch.group_of, strict=True
+    ):
+        update_one(rule, param, grad, state, batch.scalars[group], batch.flags[group])
+
+
+def update_one(
+    rule: SparseRule, param: Tensor, grad: Any, state: tuple[Any, ...], scalars: tuple[Any, ...], flags: Any
+) -> None:
+    """Apply ``rule`` to one parameter, in place, in its own memory unless someone else can see that."""
+    if grad_mode.state.enabled and any(t.requires_grad for t in (param, grad)):
+        param._check_inplace()
+        raise NotImplementedError(
+            "a recorded step (differentiable=True) takes no sparse gradients: use to_dense()"
+        )
+    if not grad._ids.shape[1]:
+        return
+    tables, gradient = [t._value for t in (param, *state)], (grad._ids._value, grad._vals._value)
+    numbers = tuple(storage.as_array(to_scalar(x)) for x in scalars)
+    if storage.overlay is not None:
+        new = _applied(rule, flags, tables, *gradient, numbers)
+    else:
+        numbers = tuple(x if hasattr(x, "dtype") else np.float64(x) for x in numbers)
+        with storage.x64():
+            new = _compiled(rule, flags)(own(tables), *gradient, numbers)
+    for tensor, value in zip((param, *state), new, strict=True):
+        tensor._set_value(value)
+
+
+def _applied(
+    rule: SparseRule, flags: Any, tables: list[Any], indices: Any, values: Any, scalars: Any
+) -> list[Any]:
+    """The rule, with the sparse dimensions flattened."""
+    shape, k = tables[0].shape, indices.shape[0]
+    flat = [t.reshape(math.prod(shape[:k]), *shape[k:]) for t in tables]
+    new, state = rule(flat[0], linear_index(indices, shape), values, tuple(flat[1:]), scalars, flags)
+    return [t.reshape(shape) for t in (new, *state)]
+
+
+@cache
+def _compiled(rule: SparseRule, flags: Any) -> Callable[..., Any]:
+    def step(tables: list[Any], indices: Any, values: Any, scalars: Any) -> list[Any]:
+        return _applied(rule, flags, tables, indices, values, scalars)
+
+    step.__name__ = step.__qualname__ = f"{rule.__name__}_step"
+    return jax.jit(step, donate_argnums=0)
+
+
+def sgd_step(
+    param: Tensor, grad: SparseTensor, buf: Tensor | None, scalars: Any, flags: Any
+) -> Tensor | None:
+    """A step of `SGD` with a sparse gradient; returns the momentum buffer, which is sparse if this makes it."""
+    if flags.momentum and storage.overlay is not None:
+        raise NotImplementedError(
+            "SGD with momentum takes no sparse gradients in a compiled function: its buffer grows. Step outside, "
+            "or use SparseAdam, Adagrad or embedding(sparse=False)"
+        )
+    minus_lr, momentum, one_minus_dampening, _ = scalars
+    if flags.weight_decay:
+        raise RuntimeError(ADD_DENSE)
+    direction: Any = -grad if flags.maximize else grad
+    if flags.momentum:
+        if buf is None:
+            buf = direction.clone()
+        else:
+            buf.mul_(momentum).add_(direction, alpha=one_minus_dampening)  # type: ignore[attr-defined]
+        direction = direction.add(buf, alpha=momentum) if flags.nesterov else buf
+    if direction.is_sparse:
+        update_one(sgd_rows, param, direction, (), (minus_lr,), None)
+    else:
+        param.add_(direction, alpha=minus_lr)  # type: ignore[attr-defined]
+    return buf

@@ -1,0 +1,213 @@
+"""Sparse tensors against torch: making, looking, arithmetic, products, texts, refusals."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from twins import outcome, plain, same_outcome
+
+import functorch_port as ft
+
+# PyTorch says once per process that it does not check the indices.
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    torch.sparse_coo_tensor([[0]], [1.0], (2,))
+
+
+def _matrix(T):
+    """With an index that occurs twice."""
+    return T.sparse_coo_tensor([[0, 1, 0], [2, 0, 2]], [3.0, 4.0, 5.0], (2, 3))
+
+
+def _rows(T):
+    """A hybrid one: each value is a row."""
+    return T.sparse_coo_tensor([[3, 1, 3]], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], (4, 2))
+
+
+def _facts(s):
+    if not s.is_sparse:
+        return plain(s)
+    dense = plain(s.to_dense())
+    return plain(s._indices()), plain(s._values()), list(s.shape), s.is_coalesced(), s._nnz(), dense, repr(s)
+
+
+def _other(T, kind="float32"):
+    return T.sparse_coo_tensor([[1, 0], [0, 1]], [1.0, 2.0], (2, 3), dtype=getattr(T, kind))
+
+
+PROGRAMS = {
+    "matrix": _matrix,
+    "rows": _rows,
+    "coalesce": lambda T: _matrix(T).coalesce(),
+    "coalesce rows": lambda T: _rows(T).coalesce(),
+    "smallest shape": lambda T: T.sparse_coo_tensor([[0, 4]], [[1.0], [2.0]]),
+    "empty": lambda T: T.sparse_coo_tensor((2, 3)),
+    "empty by keyword": lambda T: T.sparse_coo_tensor(size=(2, 3), dtype=T.float64),
+    "zeros": lambda T: T.zeros(3, layout=T.sparse_coo),
+    "given dtype": lambda T: T.sparse_coo_tensor([[0]], [1], (2,), dtype=T.float64),
+    "integers": lambda T: T.sparse_coo_tensor(T.tensor([[0, 0]]), T.tensor([1, 2]), (2,)).coalesce(),
+    "one value": lambda T: T.sparse_coo_tensor([[1]], T.tensor(2.0), (3,)),
+    "no entries": lambda T: T.sparse_coo_tensor(T.zeros(1, 0, dtype=T.int64), T.zeros(0)),
+    "complex": lambda T: T.sparse_coo_tensor([[0]], [1 + 2j], (2,)),
+    "times 2": lambda T: _matrix(T) * 2,
+    "2 times": lambda T: 2 * _matrix(T).coalesce(),
+    "times a 0-dim tensor": lambda T: _matrix(T) * T.tensor(2.0),
+    "times itself": lambda T: _matrix(T) * _matrix(T),
+    "times dense": lambda T: _matrix(T) * T.arange(6.0).reshape(2, 3),
+    "over 2": lambda T: _matrix(T) / 2,
+    "negative": lambda T: -_matrix(T),
+    "plus itself": lambda T: (lambda s: s + s)(_matrix(T)),
+    "plus equal": lambda T: _matrix(T) + _matrix(T),
+    "plus another": lambda T: _matrix(T) + _other(T),
+    "coalesced plus another": lambda T: _matrix(T).coalesce() + _other(T).coalesce(),
+    "plus another type": lambda T: _matrix(T) + _other(T, "float64"),
+    "minus another": lambda T: _matrix(T) - _other(T),
+    "with alpha": lambda T: T.add(_rows(T), T.sparse_coo_tensor([[0, 3]], T.ones(2, 2), (4, 2)), alpha=3),
+    "dense plus": lambda T: T.ones(2, 3) + _matrix(T),
+    "parameter plus": lambda T: (T.nn.Parameter(T.ones(2, 3)) + _matrix(T)).detach(),
+    "dense minus": lambda T: T.ones(2, 3) - _matrix(T),
+    "dense add_": lambda T: T.ones(2, 3).add_(_matrix(T), alpha=2),
+    "add_": lambda T: _matrix(T).add_(_other(T)),
+    "mul_": lambda T: _matrix(T).mul_(3),
+    "zero_": lambda T: _rows(T).zero_(),
+    "mm": lambda T: T.sparse.mm(_matrix(T), T.arange(6.0).reshape(3, 2)),
+    "@": lambda T: _matrix(T) @ T.arange(6.0).reshape(3, 2),
+    "@ vector": lambda T: _matrix(T) @ T.arange(3.0),
+    "dense @": lambda T: T.ones(4, 2) @ _matrix(T),
+    "t": lambda T: _matrix(T).t(),
+    "transpose": lambda T: _matrix(T).coalesce().transpose(0, 1),
+    "sum": lambda T: _matrix(T).sum(),
+    "sparse.sum": lambda T: T.sparse.sum(_matrix(T)),
+    "norm": lambda T: _matrix(T).norm(),
+    "abs": lambda T: (-_matrix(T)).abs(),
+    "sqrt": lambda T: _matrix(T).sqrt(),
+    "power": lambda T: _matrix(T) ** 2,
+    "double": lambda T: _matrix(T).double(),
+    "to": lambda T: _matrix(T).coalesce().to(T.bfloat16),
+    "clone": lambda T: _matrix(T).coalesce().clone(),
+    "detach": lambda T: _matrix(T).detach(),
+    "to_sparse": lambda T: T.tensor([[0.0, 1.0], [2.0, 0.0]]).to_sparse(),
+    "to_sparse of rows": lambda T: T.tensor([[0.0, 0.0], [2.0, 0.0]]).to_sparse(1),
+    "sparse_mask": lambda T: T.arange(8.0).reshape(4, 2).sparse_mask(_rows(T)),
+    "deepcopy": lambda T: copy.deepcopy(_matrix(T)),
+    "pickle": lambda T: pickle.loads(pickle.dumps(_rows(T).coalesce())),
+    "long": lambda T: T.sparse_coo_tensor(T.arange(1200).reshape(1, -1), T.ones(1200), (1200,)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert _facts(PROGRAMS[name](torch)) == _facts(PROGRAMS[name](ft))
+
+
+def test_what_it_says_of_itself():
+    def facts(T):
+        s = _rows(T)
+        return (
+            s.is_sparse, str(s.layout), s.sparse_dim(), s.dense_dim(), s.dim(), s.ndim, s.numel(), len(s), s.size(1),
+            str(s.dtype), str(s.device), s.requires_grad, s.is_leaf, s.type(), isinstance(s, T.Tensor), s.size(-1),
+            s.element_size(), s.is_floating_point(), s.is_contiguous(), T.ones(2).is_sparse, T.ones(2).dense_dim(),
+            s.coalesce().coalesce() is s.coalesce(), (c := s.coalesce()).coalesce() is c,
+        )  # fmt: skip
+
+    same_outcome(facts)
+
+
+def test_sums_of_many_lists():
+    """The order of entries is torch's, whatever the lists."""
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        lists = [rng.integers(0, 6, rng.integers(1, 9)) for _ in range(2)]
+        values = [rng.integers(0, 9, (len(x), 2)).astype("float32") for x in lists]
+
+        def total(T, lists=lists, values=values):
+            a, b = (
+                T.sparse_coo_tensor(T.tensor(i)[None], T.tensor(v), (40, 2))
+                for i, v in zip(lists, values, strict=True)
+            )
+            return _facts(a + b), _facts(a.coalesce() - b.coalesce()), _facts((a + b).coalesce())
+
+        same_outcome(total)
+
+
+ERRORS = {
+    "indices of uncoalesced": lambda T: _matrix(T).indices(),
+    "values of uncoalesced": lambda T: _matrix(T).values(),
+    "sparse plus dense": lambda T: _matrix(T) + T.ones(2, 3),
+    "sparse minus dense": lambda T: _matrix(T) - T.ones(2, 3),
+    "sparse plus number": lambda T: _matrix(T) + 1,
+    "number plus sparse": lambda T: 1 + _matrix(T),
+    "sizes": lambda T: _matrix(T) + _rows(T),
+    "dense size": lambda T: T.ones(3) + _matrix(T),
+    "nnz": lambda T: T.sparse_coo_tensor([[0, 1]], [1.0], (2,)),
+    "dims": lambda T: T.sparse_coo_tensor([[0], [1]], [1.0], (2,)),
+    "flat indices": lambda T: T.sparse_coo_tensor([0], [1.0], (2,)),
+    "too large": lambda T: T.sparse_coo_tensor([[5]], [1.0], (2,), check_invariants=True),
+    "negative": lambda T: T.sparse_coo_tensor([[-1]], [1.0], (2,), check_invariants=True),
+    "mm": lambda T: _matrix(T) @ T.ones(2, 2),
+    "mv": lambda T: _matrix(T) @ T.ones(2),
+    "t": lambda T: _rows(T).t(),
+    "numpy": lambda T: _matrix(T).numpy(),
+    "tolist": lambda T: _matrix(T).tolist(),
+    "item": lambda T: _matrix(T).item(),
+    "bool": lambda T: bool(_matrix(T)),
+    "data_ptr": lambda T: _matrix(T).data_ptr(),
+    "storage": lambda T: _matrix(T).untyped_storage(),
+    "dtype of to_dense": lambda T: _matrix(T).to_dense(dtype=T.float64),
+    "coalesce a dense one": lambda T: T.ones(2).coalesce(),
+    "values of a dense one": lambda T: T.ones(2).values(),
+    "indices of a dense one": lambda T: T.ones(2).indices(),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_are_torchs(name):
+    theirs, ours = outcome(ERRORS[name], torch), outcome(ERRORS[name], ft)
+    assert theirs[1] is not None and theirs[1:] == ours[1:]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda s: s.exp(),
+        lambda s: ft.relu(s),
+        lambda s: s.view(-1),
+        lambda s: s[0],
+        lambda s: s == s,
+        lambda s: ft.cat([s, s]),
+        lambda s: s @ s.t(),
+        lambda s: s.sum(0),
+        lambda s: ft.ones(2, 3).copy_(s),
+        lambda s: ft.where(ft.ones(2, 3) > 0, s, s),
+        lambda s: s.add_(ft.ones(())),
+        lambda s: s.requires_grad_(),
+        lambda s: ft.sparse_coo_tensor([[0]], [1.0], (2,), requires_grad=True),
+        lambda s: ft.compile(lambda: ft.ones(2, 3) * s.exp())(),
+        lambda s: ft.vmap(ft.sin)(s),
+    ],
+)
+def test_the_rest_is_refused(program):
+    with pytest.raises((NotImplementedError, RuntimeError), match="sparse|dense"):
+        program(_matrix(ft))
+
+
+def test_gradients_of_values_and_of_dense_factors():
+    def run(T):
+        v = T.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        d = T.arange(6.0).reshape(3, 2).requires_grad_()
+        make = lambda: T.sparse_coo_tensor([[0, 1, 0], [2, 0, 2]], v, (2, 3))  # noqa: E731
+        s = make()
+        (T.sparse.mm(s, d) ** 2).sum().backward()
+        first = plain(v.grad), plain(d.grad), s.requires_grad
+        v.grad = None
+        ((make() * 2 + make()).coalesce().to_dense() * T.arange(6.0).reshape(2, 3)).sum().backward()
+        return first, plain(v.grad)
+
+    same_outcome(run)
