@@ -4,6 +4,7 @@ from . import functional as functional
 from . import lr_scheduler as lr_scheduler
 from .adadelta import Adadelta as Adadelta
 from .adagrad import Adagrad as Adagrad
+from . import swa_utils as swa_utils
 from .adam import Adam as Adam
 from .adamax import Adamax as Adamax
 from .adamw import AdamW as AdamW
@@ -31,3 +32,4 @@ __all__ = [
     "functional",
     "lr_scheduler",
 ]
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "functional", "lr_scheduler", "swa_utils"]
