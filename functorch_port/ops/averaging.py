@@ -16,6 +16,4 @@ def lerped(tensors: Arrays, ends: Arrays, weight: Scalar):
 @op("_averaged", where="", differentiable=False)
 def averaged(tensors: Arrays, news: Arrays, count: Scalar):
     """The mean of ``count`` values, of which all but the new one have the given mean."""
-    return tuple(
-        add(a, div(sub(b, a), count)).astype(a.dtype) for a, b in zip(tensors, news, strict=True)
-    )
+    return tuple(add(a, div(sub(b, a), count)).astype(a.dtype) for a, b in zip(tensors, news, strict=True))

@@ -101,7 +101,10 @@ def test_groups_by_dtype_and_keeps_order():
         net = T.nn.ModuleList([T.nn.Linear(2, 2), T.nn.Linear(2, 2).double(), T.nn.Linear(2, 1)])
         seen = []
         average = _swa(T).AveragedModel(
-            net, multi_avg_fn=lambda a, v, n: seen.append(([str(t.dtype) for t in a], [t.shape for t in v], plain(n)))
+            net,
+            multi_avg_fn=lambda a, v, n: seen.append(
+                ([str(t.dtype) for t in a], [t.shape for t in v], plain(n))
+            ),
         )
         average.update_parameters(net)
         average.update_parameters(net)
@@ -134,7 +137,9 @@ def test_save_load_copy_and_pickle():
         fresh = _swa(T).AveragedModel(_model(T))
         result = fresh.load_state_dict(average.state_dict())
         copies = [fresh, copy.deepcopy(average), pickle.loads(pickle.dumps(average))]
-        same = [all(bool((c.state_dict()[k] == v).all()) for k, v in average.state_dict().items()) for c in copies]
+        same = [
+            all(bool((c.state_dict()[k] == v).all()) for k, v in average.state_dict().items()) for c in copies
+        ]
         return str(result), same, len(list(average.parameters())), average.training
 
     same_outcome(run)
@@ -144,7 +149,11 @@ def test_forward_and_device():
     def run(T):
         average = _swa(T).AveragedModel(_model(T), device="cpu").eval()
         x = T.ones(2, 3)
-        return bool((average(x) == average.module(x)).all()), str(average.n_averaged.device), average.module.training
+        return (
+            bool((average(x) == average.module(x)).all()),
+            str(average.n_averaged.device),
+            average.module.training,
+        )
 
     same_outcome(run)
 
