@@ -118,7 +118,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
     _check_decay(decay)
 
     @no_grad()
-    def ema_update(average: Tensor, value: Tensor, num_averaged: Any) -> Tensor:
+    def ema_update(average: Any, value: Any, num_averaged: Any) -> Any:
         return decay * average + (1 - decay) * value
 
     return ema_update
@@ -178,7 +178,7 @@ class AveragedModel(Module):
         https://arxiv.org/abs/1803.05407
     """
 
-    n_averaged: Tensor
+    n_averaged: Any
 
     def __init__(
         self,
