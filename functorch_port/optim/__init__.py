@@ -10,6 +10,8 @@ from .adamax import Adamax as Adamax
 from .adamw import AdamW as AdamW
 from .asgd import ASGD as ASGD
 from .nadam import NAdam as NAdam
+from .optax_bridge import as_optax as as_optax
+from .optax_bridge import from_optax as from_optax
 from .optimizer import Optimizer as Optimizer
 from .radam import RAdam as RAdam
 from .rmsprop import RMSprop as RMSprop
@@ -33,3 +35,6 @@ __all__ = [
     "lr_scheduler",
 ]
 __all__ = ["SGD", "Adam", "AdamW", "Optimizer", "functional", "lr_scheduler", "swa_utils"]
+    "as_optax",
+    "from_optax",
+    "swa_utils",
