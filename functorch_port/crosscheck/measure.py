@@ -39,10 +39,10 @@ def spacing(size: np.ndarray, dtype: str) -> np.ndarray:
 def ulps(a: np.ndarray, b: np.ndarray, before: np.ndarray, dtype: str) -> np.ndarray:
     """Element by element, how many units in the last place ``a`` and ``b`` are apart.
 
-    The unit is that of the largest of the value before the step, ``a`` and ``b``: a step that happens to end near
-    zero has lost the digits to the value it started from, whoever computed it.
+    The unit is that of the largest of the value before the step, the values after it and the step itself: where
+    a step ends near zero, the digits are lost to its start, whoever computed it.
     """
-    size = np.maximum(np.maximum(np.abs(a), np.abs(b)), np.abs(before))
+    size = np.maximum.reduce([np.abs(a), np.abs(b), np.abs(before), np.abs(a - before)])
     with np.errstate(invalid="ignore"):
         apart = np.abs(a - b) / spacing(size, dtype)
     apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, apart)

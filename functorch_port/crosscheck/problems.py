@@ -1,7 +1,7 @@
 """What the optimizers are set to: problems with exact gradients, computed by numpy in float64.
 
-Every library asks the same function for the gradient at its own parameters, rounds it to its dtype and takes its
-step; so whatever differs comes from the update.
+Every library gets its gradients from the same function, rounds them to its dtype and takes its step; so whatever
+differs comes from the update.
 """
 
 from __future__ import annotations

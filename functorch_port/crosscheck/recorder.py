@@ -106,7 +106,7 @@ class _Recorder:
         assert self.recording is not None
         if self.full():
             return
-        if (args and args[0] is not None) or kwargs.get("closure") is not None:
+        if any(a is not None for a in args[1:]) or kwargs.get("closure") is not None:
             raise NotImplementedError(
                 "crosscheck record: optimizer.step(closure) evaluates gradients inside the step, which cannot be "
                 "recorded. Compute the gradients before the step and call optimizer.step()"
@@ -274,14 +274,13 @@ class _Replay(TorchRun):
         groups = [{"params": [self.values[n] for n in names]} for names in tape.meta["places"]]
         self.optimizer = cls(groups, **first)
 
-    def feed(self, i: int) -> None:
+    def play(self, i: int) -> None:
         """Take step ``i`` of the recording."""
         for group, options in zip(self.optimizer.param_groups, self.tape.groups[i], strict=True):
             group.update(
                 {k: tuple(v) if isinstance(v, list) else v for k, v in options.items() if k in group}
             )
-        self.set_grads(self.tape.grads[i])
-        self.optimizer.step()
+        self.feed(self.tape.grads[i])
 
 
 def _arguments(lib: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -324,7 +323,7 @@ def replay(
         for result, run in _runs(side, tape, options):
             track = Track([run.params()], [{}])
             for i in range(len(tape.params)):
-                run.feed(tape.grads[i] if isinstance(run, OptaxRun) else i)  # type: ignore[attr-defined]
+                run.play(i) if isinstance(run, _Replay) else run.feed(tape.grads[i])
                 track.params.append(run.params())
                 track.states.append({})
             results.append(judge(result, track, recorded, limit, first_ulps, numbers))

@@ -74,13 +74,14 @@ def _cells(result: Result) -> list[str]:
     ]  # fmt: skip
 
 
-def notes(results: Sequence[Result]) -> dict[str, list[str]]:
-    """The known differences, each once for an optimizer."""
-    found: dict[str, list[str]] = {}
-    for r in results:
-        if r.note and r.note not in found.setdefault(r.optimizer, []):
-            found[r.optimizer].append(r.note)
-    return {k: v for k, v in found.items() if v}
+def notes(results: Sequence[Result]) -> list[str]:
+    """The known differences that were met, each once for an optimizer."""
+    met = [r for r in results if r.note and r.verdict in ("known", "skipped")]
+    texts = [
+        f"{r.optimizer} in optax: {r.note}" if r.call or r.against == "optax" else f"{r.optimizer}: {r.note}"
+        for r in met
+    ]
+    return list(dict.fromkeys(texts))
 
 
 def summary(report: Report) -> str:
@@ -121,9 +122,8 @@ def print_report(title: str, report: Report) -> None:
         last = here
         table.add_row(*map(Text, [*head, *cells[2:8]]), Text(cells[8], style=_STYLE[r.verdict]))
     console.print(table)
-    for name, texts in notes(report.results).items():
-        for text in texts:
-            console.print(Text(f"{name} in optax: {text}", style="yellow"))
+    for text in notes(report.results):
+        console.print(Text(text, style="yellow"))
     for text in report.skipped:
         console.print(Text(f"left out: {text}", style="bold yellow"))
     console.print(Text(summary(report), style="green" if report.ok else "bold red"))
@@ -135,9 +135,8 @@ def _print_plain(title: str, report: Report) -> None:
     print(title)
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    for name, texts in notes(report.results).items():
-        for text in texts:
-            print(f"{name} in optax: {text}")
+    for text in notes(report.results):
+        print(text)
     for text in report.skipped:
         print(f"left out: {text}")
     print(summary(report))
@@ -212,10 +211,11 @@ def as_markdown(reports: Sequence[tuple[str, Report]], command: str, picture: st
         "",
         f"Made by `{command}`; do not edit. {', '.join(f'{k} {v}' for k, v in versions().items())}.",
         "",
-        "Every library starts from the same numbers and gets its gradients from the same float64 function at its own",
-        "parameters. *rel.* is the largest difference over the largest value of its tensor; *ulp* counts units in the",
-        "last place of the larger of the value before and after the step. *first off* is the first step beyond the",
-        "tolerance, and the state entry or parameter that is furthest off there.",
+        "Every library starts from the same numbers and is fed the same gradients, those along this package's path",
+        "(L-BFGS: at its own parameters). *rel.* is the largest difference over the largest value of its tensor; *ulp*",
+        "counts units in the last place of the largest of the value before the step, the value after it, and the",
+        "step. *first off* is the first step beyond the tolerance, and the state entry or parameter that is furthest",
+        "off there.",
         "",
     ]  # fmt: skip
     if picture:
@@ -229,11 +229,7 @@ def as_markdown(reports: Sequence[tuple[str, Report]], command: str, picture: st
             cells[1] = f"`{cells[1]}`" if cells[1] else ""
             lines.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
         lines += ["", *(f"Left out: {text}." for text in report.skipped), ""]
-    known: dict[str, list[str]] = {}
-    for _, report in reports:
-        for name, texts in notes(report.results).items():
-            known.setdefault(name, []).extend(t for t in texts if t not in known.get(name, []))
+    known = list(dict.fromkeys(text for _, report in reports for text in notes(report.results)))
     if known:
-        lines += ["## Where optax differs, and why", ""]
-        lines += [f"- **{name}**: {text}." for name, texts in known.items() for text in texts]
+        lines += ["## Known differences", "", *(f"- {text}." for text in known)]
     return "\n".join(lines).rstrip() + "\n"

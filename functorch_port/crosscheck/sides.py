@@ -36,6 +36,9 @@ class Run(Protocol):
     def step(self, evaluate: Evaluate) -> None:
         """Take a step, with the gradients that ``evaluate`` gives for the parameters as they are."""
 
+    def feed(self, grads: Mapping[str, Any]) -> None:
+        """Take a step with these gradients."""
+
     def params(self) -> Arrays:
         """The parameters in float64."""
 
@@ -97,6 +100,11 @@ class TorchRun:
             self.optimizer.step(closure)
             return
         closure()
+        self.optimizer.step()
+
+    def feed(self, grads: Mapping[str, np.ndarray | None]) -> None:
+        """Take a step with these gradients."""
+        self.set_grads(grads)
         self.optimizer.step()
 
     def set_grads(self, grads: Mapping[str, np.ndarray | None]) -> None:

@@ -138,14 +138,15 @@ def _radam(o: dict[str, Any], given: dict[str, Any]) -> list[Twin]:
 def _adagrad(o: dict[str, Any], given: dict[str, Any]) -> list[Twin]:
     lr = f"lambda count: {o['lr']} / (1 + count * {o['lr_decay']})" if o["lr_decay"] else o["lr"]
     start = o["initial_accumulator_value"]
-    note = "optax adds eps (by default 1e-7) under the root; its accumulator starts at 0.1, PyTorch's at 0"
+    note = (
+        "optax adds eps (by default 1e-7) under the root, and its accumulator starts at 0.1, PyTorch's at 0: give "
+        "initial_accumulator_value and eps=0.0"
+    )
     flags = f"initial_accumulator_value={float(start)}, eps=0.0"
+    rest = "with eps=0.0 what is left is PyTorch's eps of 1e-10 beside the root, where optax has none"
     return [
-        Twin(
-            _chain(o, f"optax.adagrad({lr})"),
-            f"{note}: give {flags}, which differs by PyTorch's eps of 1e-10",
-        ),
-        Twin(_chain(o, f"optax.adagrad({lr}, {flags})"), flags=flags),
+        Twin(_chain(o, f"optax.adagrad({lr})"), note),
+        Twin(_chain(o, f"optax.adagrad({lr}, {flags})"), rest, flags),
     ]
 
 
@@ -157,7 +158,10 @@ def _rmsprop(o: dict[str, Any], given: dict[str, Any]) -> list[Twin]:
     shape = f"centered={o['centered']}, momentum={o['momentum'] or None}"
     own = f"eps={o['eps']}, {shape}" + (f", decay={o['alpha']}" if "alpha" in given else "")
     flags = f"decay={o['alpha']}, eps_in_sqrt=False"
-    note = f"optax's decay is 0.9 by default, PyTorch's 0.99; optax adds eps under the root: give {flags}"
+    note = (
+        "optax's decay is 0.9 by default, PyTorch's alpha 0.99; optax adds eps under the root: give decay and "
+        "eps_in_sqrt=False"
+    )
     return [
         Twin(_chain(o, f"optax.rmsprop({o['lr']}, {own})"), note),
         Twin(_chain(o, f"optax.rmsprop({o['lr']}, eps={o['eps']}, {shape}, {flags})"), flags=flags),
@@ -175,8 +179,8 @@ def _adafactor(o: dict[str, Any], given: dict[str, Any]) -> list[Twin]:
     numbers = f"decay_rate={-o['beta2_decay']}, clipping_threshold={o['d']}, min_dim_size_to_factor=1"
     decay = f", weight_decay_rate={o['weight_decay'] * o['lr']}" if o["weight_decay"] else ""
     note = (
-        "PyTorch caps the rate at 1/sqrt(step), bounds the parameter's scale by eps2 and the moments by eps1; optax "
-        "factors other axes, adds eps to the squares and decays with (step + 1)"
+        "PyTorch caps the rate at 1/sqrt(step) and takes both eps as arguments; optax has no cap, fixes the smallest "
+        "scale of a parameter at 1e-3, and needs min_dim_size_to_factor=1 to factor small matrices"
     )
     return [Twin(_chain(o, f"optax.adafactor({o['lr']}, {numbers}{decay})", decay=False), note)]
 
