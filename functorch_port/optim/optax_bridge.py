@@ -19,7 +19,7 @@ import numpy as np
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..core import storage
 from ..core.tensor import Tensor
-from .engine import _array, _is_shared
+from .engine import _arrays, _is_shared
 from .optimizer import Optimizer, ParamsT, take_premade, to_scalar
 from .rules import axpy
 
@@ -188,7 +188,7 @@ class OptaxOptimizer(Optimizer):
         names = group.get("param_names") or ()
         if len(set(names)) < len(group["params"]):
             names = map(str, range(len(group["params"])))
-        return {_Key(name): _array(p) for name, p in zip(names, group["params"], strict=True)}
+        return {_Key(name): value for name, value in zip(names, _arrays(group["params"]), strict=True)}
 
     def _layout(self, group: dict[str, Any]) -> _Plan:
         values = self._values(group)
@@ -262,14 +262,14 @@ class OptaxOptimizer(Optimizer):
         if not batch:
             return
         structure, all_params, all_grads, tables, numbers = zip(*batch, strict=True)
-        params = [[_array(p) for p in ps] for ps in all_params]
-        grads = [[None if g is None else _array(g) for g in gs] for gs in all_grads]
+        params = [_arrays(ps) for ps in all_params]
+        grads = [_arrays(gs) for gs in all_grads]
         if storage.overlay is not None:
-            leaves = [[_array(table[name]) for table, name in where] for where in tables]
+            leaves = [_arrays([table[name] for table, name in where]) for where in tables]
             out = _apply(structure, params, grads, leaves, numbers, extra)
         else:
             donate = not any(_is_shared(tuple(table[name] for table, name in where)) for where in tables)
-            leaves = [[_array(table[name]) for table, name in where] for where in tables]
+            leaves = [_arrays([table[name] for table, name in where]) for where in tables]
             with storage.x64():
                 out = _compiled(structure, donate)(params, grads, leaves, numbers, extra)
         del leaves
