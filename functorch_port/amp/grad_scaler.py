@@ -349,15 +349,16 @@ def _unscale_grads(optimizer: Any, scale: Tensor | None) -> dict[Any, Tensor]:
                 continue
             if scale is not None and p.grad.dtype is dtypes.float16:
                 raise ValueError("Attempting to unscale FP16 gradients.")
-            by_device.setdefault(p.grad.device, []).append(p.grad)
+            values = p.grad._vals if p.grad.is_sparse else p.grad  # type: ignore[attr-defined]
+            by_device.setdefault(p.grad.device, []).append(values)
     run = _unscale if storage.overlay is not None else _unscale_compiled
     found = {}
     for place, grads in by_device.items():
         by = None if scale is None else scale.to(place)._value  # type: ignore[attr-defined]
         with storage.x64():
-            values, flag = run([g._value for g in grads], by)
+            unscaled, flag = run([g._value for g in grads], by)
         if scale is not None:
-            for grad, value in zip(grads, values, strict=True):
+            for grad, value in zip(grads, unscaled, strict=True):
                 grad._set_value(value)
         found[place] = Tensor._wrap(flag)
     return found
