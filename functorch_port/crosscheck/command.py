@@ -30,6 +30,9 @@ What is shown, per optimizer and options:
   verdict        equal; DIFFERS (exit status 1); known difference (optax, explained below the table, with the flags
                  that remove it where there are some; such a call is then compared as well)
 
+The problems: `convex` is a quadratic form in a matrix, a vector and a scalar; `rosenbrock` a curved valley in
+twelve dimensions; `digits` a small network on handwritten digits; or your own, see below.
+
 PyTorch and optax are used if they are installed; what is missing is named and left out."""
 
 _EPILOG = """\

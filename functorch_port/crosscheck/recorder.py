@@ -212,7 +212,8 @@ def recording(
             done.save(path)
     if recorder.recording is None:
         raise RuntimeError(
-            f"nothing was recorded: {len(recorder.seen)} optimizers took a step, and number {which} was asked for"
+            f"nothing was recorded: {len(recorder.seen)} optimizers of {lib.__name__} took a step, and number {which} "
+            "was asked for"
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
+from operator import is_not
 from typing import Any
 
 import jax
@@ -190,10 +191,18 @@ class OptaxOptimizer(Optimizer):
             names = map(str, range(len(group["params"])))
         return {_Key(name): value for name, value in zip(names, _arrays(group["params"]), strict=True)}
 
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._plans: dict[int, tuple[list[Tensor], _Plan]] = {}
+
     def _layout(self, group: dict[str, Any]) -> _Plan:
-        values = self._values(group)
-        with storage.x64():
-            return _plan(self.tx, tuple(values), tuple((v.shape, v.dtype) for v in values.values()))
+        params, plan = self._plans.get(id(group), ((), None))
+        if plan is None or len(params) != len(group["params"]) or any(map(is_not, params, group["params"])):
+            values = self._values(group)
+            with storage.x64():
+                plan = _plan(self.tx, tuple(values), tuple((v.shape, v.dtype) for v in values.values()))
+            self._plans[id(group)] = (list(group["params"]), plan)
+        return plan
 
     def _tables(self, group: dict[str, Any], plan: _Plan) -> list[tuple[dict[str, Any], str]]:
         """For every leaf of the group's state, the table it lies in and its name there. Filled if it was not."""
