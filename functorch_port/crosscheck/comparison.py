@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .grids import ONLY_MATRICES, ROUNDING, configurations, names
+from .grids import DIMENSIONS, ROUNDING, configurations, names
 from .measure import gap, relative, ulps
 from .problems import Arrays, Problem, load
 from .sides import DTYPES, OptaxRun, Run, TorchRun, library, missing
@@ -248,7 +248,7 @@ def compare(
     for name in wanted:
         task = _for(name, given)
         if not task.start:
-            skipped.append(f"{name}: it takes two-dimensional parameters only, and {label} has none")
+            skipped.append(f"{name}: {label} has no parameters of {DIMENSIONS[name]} dimensions")
             continue
         for choice in configurations(name) if options is None else [options]:
             progress(f"{name} {show_options(choice)}")
@@ -292,10 +292,10 @@ def _sides(against: Iterable[str]) -> tuple[list[str], list[str]]:
 
 def _for(name: str, problem: Problem) -> Problem:
     """The problem, with those parameters left out that the optimizer does not take."""
-    if name not in ONLY_MATRICES:
+    if name not in DIMENSIONS:
         return problem
-    start = {k: v for k, v in problem.start.items() if v.ndim == 2}
-    fixed = {k: v for k, v in problem.start.items() if v.ndim != 2}
+    start = {k: v for k, v in problem.start.items() if v.ndim in DIMENSIONS[name]}
+    fixed = {k: v for k, v in problem.start.items() if k not in start}
 
     def evaluate(params: Arrays) -> tuple[float, Arrays]:
         loss, grads = problem.evaluate({**fixed, **params})

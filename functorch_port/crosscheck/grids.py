@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import functorch_port.optim as optim
 
-__all__ = ["GRIDS", "ONLY_MATRICES", "ROUNDING", "Rounding", "configurations", "names"]
+__all__ = ["DIMENSIONS", "GRIDS", "ROUNDING", "Rounding", "configurations", "names"]
 
 _DECAY, _UPHILL = {"weight_decay": 0.1}, {"maximize": True}
 
@@ -130,8 +130,8 @@ ROUNDING: dict[str, Rounding] = {
     ),
 }
 
-#: those that take two-dimensional parameters only
-ONLY_MATRICES = {"Muon"}
+#: those that take, or are tried with, parameters of some numbers of dimensions only
+DIMENSIONS: dict[str, tuple[int, ...]] = {"Muon": (2,), "SparseAdam": (1, 2)}
 
 
 def names() -> list[str]:

@@ -85,10 +85,11 @@ class TorchRun:
     def _gradient(self, value: np.ndarray) -> Any:
         if not self.sparse:
             return self._tensor(value)
-        rows = np.arange(0, value.shape[0], 2) if value.ndim else np.zeros(0, int)  # every other row
-        values = self._tensor(value[rows] if value.ndim else value)
-        indices = self.lib.tensor(rows[None].astype(np.int64) if value.ndim else np.zeros((0, 1), np.int64))
-        return self.lib.sparse_coo_tensor(indices, values, value.shape)
+        rows = np.arange(0, value.shape[0], 2)  # every other row
+        values, indices = self._tensor(value[rows]), self.lib.tensor(rows[None])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch's on unchecked invariants
+            return self.lib.sparse_coo_tensor(indices, values, value.shape)
 
     def step(self, evaluate: Evaluate) -> None:
         def closure() -> Any:
