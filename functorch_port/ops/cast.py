@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from ..core import device as devices
 from ..core import dtypes, storage
@@ -80,7 +81,8 @@ def fill(input: Array, value: Array) -> Any:
         )
     if value.dtype.kind == "c" and input.dtype.kind not in "cb":
         raise RuntimeError(f"value cannot be converted to type {overflow_name(input.dtype)} without overflow")
-    return jnp.broadcast_to(cast_array(value, input.dtype), input.shape)
+    # Converted once more: the number may be weakly typed in the right dtype, and must not stay so.
+    return jnp.broadcast_to(lax.convert_element_type(cast_array(value, input.dtype), input.dtype), input.shape)
 
 
 @op("zero", where="", node="ZeroBackward0")
