@@ -23,8 +23,8 @@ def cast_array(x: Any, np_dtype: Any) -> Any:
     """An array in another dtype, as C++ casts: complex drops the imaginary part, floats are cut off and
     integers wrap.
     """
-    if x.dtype == np_dtype:
-        return x
+    if x.dtype == np_dtype:  # a number that is weakly typed must not stay so
+        return lax.convert_element_type(x, np_dtype) if getattr(x, "weak_type", False) else x
     kind = np_dtype.kind
     if x.dtype.kind == "c" and kind not in "cb":
         x = x.real
@@ -81,8 +81,7 @@ def fill(input: Array, value: Array) -> Any:
         )
     if value.dtype.kind == "c" and input.dtype.kind not in "cb":
         raise RuntimeError(f"value cannot be converted to type {overflow_name(input.dtype)} without overflow")
-    # Converted once more: the number may be weakly typed in the right dtype, and must not stay so.
-    return jnp.broadcast_to(lax.convert_element_type(cast_array(value, input.dtype), input.dtype), input.shape)
+    return jnp.broadcast_to(cast_array(value, input.dtype), input.shape)
 
 
 @op("zero", where="", node="ZeroBackward0")
