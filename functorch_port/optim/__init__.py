@@ -2,9 +2,9 @@
 
 from . import functional as functional
 from . import lr_scheduler as lr_scheduler
+from . import swa_utils as swa_utils
 from .adadelta import Adadelta as Adadelta
 from .adagrad import Adagrad as Adagrad
-from . import swa_utils as swa_utils
 from .adam import Adam as Adam
 from .adamax import Adamax as Adamax
 from .adamw import AdamW as AdamW
@@ -31,10 +31,9 @@ __all__ = [
     "Rprop",
     "ASGD",
     "Optimizer",
-    "functional",
-    "lr_scheduler",
-]
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "functional", "lr_scheduler", "swa_utils"]
     "as_optax",
     "from_optax",
+    "functional",
+    "lr_scheduler",
     "swa_utils",
+]
