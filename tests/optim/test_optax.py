@@ -369,3 +369,38 @@ def test_a_schedule_under_plain_jit_and_scan():
     start = jnp.zeros(2)
     (end, _), _ = jax.jit(lambda g: jax.lax.scan(body, (start, tx.init(start)), g))(jnp.ones((4, 2)))
     assert end.tolist() == [-2.5, -2.5]
+
+
+def test_with_a_grad_scaler_inside_compile():
+    """A step whose gradients overflow leaves parameters, averages and counts as they were."""
+
+    def run(compile, make):
+        w = ft.nn.Parameter(ft.tensor([1.0, -2.0]))
+        optimizer, scaler = make([w]), ft.amp.GradScaler("cpu", init_scale=64.0)
+
+        def step(factor):
+            optimizer.zero_grad()
+            scaler.scale((w**2).sum() * factor).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+        step, seen = compile(step), []
+        for i in range(6):
+            step(ft.tensor(float("inf") if i in (0, 3) else 1.0))
+            seen.append(w.detach().numpy())
+        return seen
+
+    ours = run(ft.compile, lambda p: optim.from_optax(optax.adam, p, lr=0.1))
+    assert (ours[0] == [1.0, -2.0]).all() and (ours[3] == ours[2]).all()
+    assert distance(run(lambda f: f, lambda p: optim.Adam(p, lr=0.1)), ours) < 1e-5
+
+
+def test_hooks_names_and_functionalize():
+    net, calls = ft.nn.Linear(2, 1), []
+    optimizer = optim.from_optax(optax.sgd(0.1, momentum=0.9), net.named_parameters())
+    assert optimizer.param_groups[0]["param_names"] == ["weight", "bias"]
+    optimizer.register_step_post_hook(lambda *_: calls.append(1))
+    net(ft.ones(1, 2)).sum().backward()
+    optimizer.step()
+    assert calls == [1] and list(optimizer.state[net.weight]) == ["0.trace.*"]
+    assert optimizer.state[net.bias]["0.trace.*"].shape == (1,)
