@@ -242,7 +242,7 @@ def _show(reports: list[tuple[str, Any]], options: argparse.Namespace, command: 
         )
         out.save_json(options.json, plain, {k: getattr(options, k) for k in keys if hasattr(options, k)})
     if options.plot:
-        out.plot(options.plot, plain, ", ".join(title for title, _ in reports[:1]))
+        out.plot(options.plot, plain, command.removeprefix("functorch-port "))
     if options.markdown:
         picture = Path(options.plot).name if options.plot else None
         Path(options.markdown).write_text(out.as_markdown(reports, command, picture))

@@ -182,24 +182,25 @@ def plot(path: str | Path, reports: Sequence[Report], title: str) -> None:
     panels = list(dict.fromkeys((r.optimizer, r.dtype) for r in results))
     across = min(4, max(1, len(panels)))
     down = max(1, -(-len(panels) // across))
-    sheet, axes = plt.subplots(down, across, figsize=(3.4 * across, 2.6 * down), squeeze=False, sharey=True)
+    sheet, axes = plt.subplots(
+        down, across, figsize=(3.2 * across, 1 + 2.2 * down), squeeze=False, sharey=True, layout="constrained"
+    )
     for ax in axes.flat[len(panels) :]:
         ax.axis("off")
+    colours = {"optax, known difference": "#e0a13a", "optax": "#54a24b", "PyTorch": "#1b3f6b"}
     for ax, panel in zip(axes.flat, panels, strict=False):
-        for r in (r for r in results if (r.optimizer, r.dtype) == panel):
-            colour = "#4c78a8" if r.against != "optax" else "#e0a13a" if r.note else "#54a24b"
+        mine = [r for r in results if (r.optimizer, r.dtype) == panel]
+        for r in sorted(mine, key=lambda r: (r.against != "optax", r.note is None)):  # PyTorch's lines on top
+            kind = "PyTorch" if r.against != "optax" else "optax, known difference" if r.note else "optax"
             steps = range(1, len(r.relative_by_step) + 1)
-            ax.plot(steps, [max(v, 1e-18) for v in r.relative_by_step], color=colour, lw=1, alpha=0.8)
-        ax.set(yscale="log", xscale="log", ylim=(3e-19, 10), title=" ".join(panel))
-        ax.title.set_fontsize(9)
+            ax.plot(steps, [max(v, 1e-18) for v in r.relative_by_step], color=colours[kind], lw=1, alpha=0.8)
+        ax.set(yscale="log", xscale="log", ylim=(3e-19, 10))
+        ax.set_title(" ".join(panel), fontsize=9)
         ax.grid(alpha=0.3)
-    lines = [plt.Line2D([], [], color=c) for c in ("#4c78a8", "#54a24b", "#e0a13a")]
-    labels = ("PyTorch (or the recording)", "optax", "optax, known difference")
-    sheet.legend(lines, labels, loc="upper center", ncols=3, frameon=False, bbox_to_anchor=(0.5, 0.95))
-    sheet.suptitle(title)
-    sheet.supxlabel("step")
-    sheet.supylabel("largest relative error of the parameters (1e-18: none)")
-    sheet.tight_layout(rect=(0.01, 0, 1, 0.94))
+    lines = [plt.Line2D([], [], color=c) for c in colours.values()]
+    sheet.legend(lines, list(colours), loc="outside upper center", ncols=3, frameon=False, title=title)
+    sheet.supxlabel("step", fontsize=9)
+    sheet.supylabel("relative error (1e-18: none)", fontsize=9)
     sheet.savefig(path, dpi=130)
     plt.close(sheet)
 
