@@ -123,6 +123,11 @@ ROUNDING: dict[str, Rounding] = {
         "and XLA add up in another order",
     ),
     "Adafactor": Rounding(16, (), "its factors are means over rows and columns, added up in another order"),
+    "Rprop": Rounding(
+        4,
+        ("float32", "bfloat16"),
+        "PyTorch steps along the sign of a gradient that is a denormal number (below 1.2e-38), XLA takes it for zero",
+    ),
     "Muon": Rounding(
         4,
         ("float64", *_BELOW_FLOAT64),
