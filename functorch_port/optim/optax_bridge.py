@@ -19,8 +19,9 @@ import numpy as np
 
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..core import storage
+from ..core.donation import own
 from ..core.tensor import Tensor
-from .engine import _arrays, _is_shared
+from .engine import _arrays, _write
 from .optimizer import Optimizer, ParamsT, take_premade, to_scalar
 from .rules import axpy
 
@@ -152,11 +153,15 @@ def _apply(structure: Any, params: Any, grads: Any, leaves: Any, numbers: Any, e
 
 
 @cache
-def _compiled(structure: Any, donate: bool) -> Callable[..., Any]:
+def _compiled(structure: Any) -> Callable[..., Any]:
     def optax_step(params: Any, grads: Any, leaves: Any, numbers: Any, extra: Any) -> Any:
         return _apply(structure, params, grads, leaves, numbers, extra)
 
-    return jax.jit(optax_step, donate_argnums=(2,) if donate else ())
+    return jax.jit(optax_step, donate_argnums=(0, 2) if _all_live(structure) else (2,))
+
+
+def _all_live(structure: Any) -> bool:
+    return all(all(live) for _, live in structure)
 
 
 class OptaxOptimizer(Optimizer):
@@ -273,21 +278,16 @@ class OptaxOptimizer(Optimizer):
         structure, all_params, all_grads, tables, numbers = zip(*batch, strict=True)
         params = [_arrays(ps) for ps in all_params]
         grads = [_arrays(gs) for gs in all_grads]
+        leaves = [_arrays([table[name] for table, name in where]) for where in tables]
         if storage.overlay is not None:
-            leaves = [_arrays([table[name] for table, name in where]) for where in tables]
             out = _apply(structure, params, grads, leaves, numbers, extra)
         else:
-            donate = not any(_is_shared(tuple(table[name] for table, name in where)) for where in tables)
-            leaves = [_arrays([table[name] for table, name in where]) for where in tables]
             with storage.x64():
-                out = _compiled(structure, donate)(params, grads, leaves, numbers, extra)
-        del leaves
+                params = list(map(own, params)) if _all_live(structure) else params
+                out = _compiled(structure)(params, grads, list(map(own, leaves)), numbers, extra)
         for (_, live), ps, where, (new, kept) in zip(structure, all_params, tables, out, strict=True):
-            for p, on, value in zip(ps, live, new, strict=True):
-                if on:
-                    p._set_value(value)
-            for (table, name), value in zip(where, kept, strict=True):
-                table[name]._set_value(value)
+            _write(ps, [value if on else None for value, on in zip(new, live, strict=True)])
+            _write([table[name] for table, name in where], kept)
 
     def _numbers(self, group: dict[str, Any]) -> dict[str, Any]:
         values = {name: to_scalar(group[name]) for name in self.defaults if name != "differentiable"}
