@@ -6,10 +6,10 @@ ARGS ?=
 DEMO := .venv/bin/python
 TEST := .venv-test/bin/python
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench crosscheck clean
 
 help:  ## show this text
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .venv/installed  ## train a CNN on real digits (under 3 minutes on 2 cores); ARGS="--help" lists its options
 	$(DEMO) examples/digits_cnn.py $(ARGS)
@@ -23,6 +23,10 @@ lint: .venv-test/installed
 
 bench: .venv-test/installed  ## run the benchmarks: JSON and plots under benchmarks/results/
 	$(TEST) benchmarks/run.py $(ARGS)
+
+crosscheck: .venv-test/installed  ## compare all optimizers with PyTorch's and optax's: writes docs/crosscheck.md
+	JAX_PLATFORMS=cpu $(TEST) -m functorch_port crosscheck --steps 1000 --dtype float64,float32 \
+		--markdown docs/crosscheck.md --plot docs/crosscheck.png $(ARGS)
 
 clean:  ## remove the virtual environments, caches and outputs
 	rm -rf .venv .venv-test out benchmarks/results build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -18,6 +18,7 @@ BENCHMARKS = {
     "ops": "op_overhead",
     "calls": "call_overhead",
     "startup": "startup",
+    "optim": "optim_step",
 }
 EPILOG = """\
 what is measured
@@ -26,6 +27,8 @@ what is measured
            compiled, hand-written JAX
   ops      microseconds per eager operation, beside torch and raw jax.numpy
   calls    what a compiled call costs on top of jax.jit, for 1 to 100 layers
+  optim    seconds of an optimizer's step alone, for 10 to 3,000 tensors and for the shapes of ResNet-50 and
+           ViT-B: torch (for-loop, foreach, fused), optax jitted, functorch_port; compiling and memory too
   startup  seconds to the first step in a fresh process, without and with cached programs
 
 how it is measured
@@ -35,8 +38,8 @@ how it is measured
   number of threads.
 
 examples
-  make bench                                        all of it, about ten minutes
-  python benchmarks/run.py --quick                  all of it, roughly, in about three
+  make bench                                        all of it, about twenty minutes
+  python benchmarks/run.py --quick                  all of it, roughly, in about five
   python benchmarks/run.py --only step --rounds 40  step times with tighter quartiles
   python benchmarks/run.py --threads 1              everybody on one core
 """

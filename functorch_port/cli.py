@@ -26,6 +26,7 @@ _EPILOG = """\
 examples:
   functorch-port run train.py --epochs 3 --lr 0.1     everything after the script is the script's
   functorch-port run -m mypackage.train --epochs 3    as `python -m`
+  functorch-port crosscheck --optimizer AdamW         the update math beside PyTorch's and optax's
   functorch-port info                                 versions, devices, settings
   JAX_PLATFORMS=cpu functorch-port run train.py       JAX's own switches work: here, stay on the CPU
 """
@@ -58,6 +59,10 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("script", metavar="SCRIPT", help="path of the script")
     run.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="passed on to the script")
 
+    from functorch_port.crosscheck import command
+
+    command.add_to(commands)
+
     info = commands.add_parser("info", help="versions, devices, settings", description=_INFO)
     info.add_argument("--json", action="store_true", help="print as JSON")
     return parser
@@ -70,6 +75,10 @@ def main(argv: list[str] | None = None) -> int:
         facts = info()
         print(json.dumps(facts, indent=2) if options.json else _as_text(facts))
         return 0
+    if options.command == "crosscheck":
+        from functorch_port.crosscheck import command
+
+        return command.main(options)
     if not options.module and not os.path.exists(options.script):
         print(
             f"functorch-port: can't open file {options.script!r}: no such file or directory", file=sys.stderr

@@ -348,3 +348,126 @@ def test_custom_function_under_autocast():
         return plain([out, a.grad])
 
     same_outcome(run)
+
+
+# ---------------------------------------------------------------------- own scaling, several optimizers
+
+
+def _self_scaling(T):
+    class Own(T.optim.SGD):
+        _step_supports_amp_scaling = True
+
+        def step(self, closure=None):
+            self.seen = plain([self.grad_scale, self.found_inf])
+            if not self.found_inf.item():
+                for p in self.param_groups[0]["params"]:
+                    p.data -= 0.1 * p.grad / (1.0 if self.grad_scale is None else self.grad_scale)
+
+    return Own
+
+
+@pytest.mark.parametrize("spoil", [False, True])
+@pytest.mark.parametrize("before", ["nothing", "unscale", "own scale"])
+def test_an_optimizer_that_scales_by_itself(before, spoil):
+    def run(T):
+        w = T.nn.Parameter(T.tensor([1.0, 2.0]))
+        optimizer, scaler = _self_scaling(T)([w], lr=0.1), T.amp.GradScaler("cpu", init_scale=8.0)
+        scaler.scale((w * (float("inf") if spoil else 1.0)).sum()).backward()
+        if before == "unscale":
+            scaler.unscale_(optimizer)
+        elif before == "own scale":
+            optimizer.grad_scale = T.tensor(2.0)
+        scaler.step(optimizer)
+        scaler.update()
+        return optimizer.seen, plain([w, w.grad]), hasattr(optimizer, "grad_scale"), scaler.state_dict()
+
+    same_outcome(run)
+
+
+def test_an_optimizer_that_takes_the_scaler():
+    def run(T):
+        class Own(T.optim.SGD):
+            _step_supports_amp_scaling = True
+
+            def step(self, closure=None, *, grad_scaler=None):
+                return grad_scaler.get_scale(), plain(
+                    grad_scaler._check_inf_per_device(self)[T.device("cpu")]
+                )
+
+        w = T.nn.Parameter(T.ones(2))
+        optimizer, scaler = Own([w], lr=0.1), T.amp.GradScaler("cpu", init_scale=8.0)
+        scaler.scale(w.sum()).backward()
+        out = scaler.step(optimizer)
+        found = plain(scaler._found_inf_per_device(optimizer)[T.device("cpu")])
+        scaler.update()
+        return out, found, plain(w.grad), plain(scaler._get_scale_async())
+
+    same_outcome(run)
+
+
+@pytest.mark.parametrize("spoil", [(), (0,), (1,), (0, 1)])
+def test_two_optimizers(spoil):
+    """A bad gradient of one skips that one's step only, and the scale backs off once."""
+
+    def run(T):
+        params = [T.nn.Parameter(T.ones(2)), T.nn.Parameter(T.ones(3))]
+        optimizers = [T.optim.SGD([p], lr=0.5) for p in params]
+        scaler = T.amp.GradScaler("cpu", init_scale=16.0)
+        losses = [p.sum() * (float("inf") if i in spoil else 1.0) for i, p in enumerate(params)]
+        for loss in scaler.scale(losses):
+            loss.backward()
+        scaler.unscale_(optimizers[1])
+        stages = [s["stage"].name for s in scaler._per_optimizer_states.values()]
+        for optimizer in optimizers:
+            scaler.step(optimizer)
+        scaler.update()
+        return plain(params), stages, scaler.state_dict(), len(scaler._per_optimizer_states)
+
+    same_outcome(run)
+
+
+@pytest.mark.parametrize("name", ["unscale and clip", "two optimizers"])
+def test_more_inside_a_compiled_step(name):
+    def run(T, compile):
+        params = [T.nn.Parameter(T.tensor([1.0, -2.0, 3.0])), T.nn.Parameter(T.tensor([2.0]))]
+        optimizers = [T.optim.SGD([params[0]], lr=0.1, momentum=0.5), T.optim.AdamW([params[1]], lr=0.1)]
+        scaler = T.amp.GradScaler("cpu", init_scale=256.0, growth_interval=2)
+
+        def step(a, b):
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            scaler.scale((params[0] ** 2).sum() * a + (params[1] ** 2).sum() * b).backward()
+            for optimizer in optimizers:
+                if name == "unscale and clip":
+                    scaler.unscale_(optimizer)
+                    T.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], 0.7)
+                scaler.step(optimizer)
+            scaler.update()
+
+        run, out, inf = compile(step), [], float("inf")
+        for i in range(10):
+            run(T.tensor(inf if i in (0, 4, 7) else 1.0), T.tensor(inf if i in (2, 7) else 1.0))
+            out += [p.detach().numpy().copy() for p in params] + [np.array(scaler.get_scale())]
+        return out + [np.array(scaler._get_growth_tracker())]
+
+    assert distance(run(torch, lambda f: f), run(ft, ft.compile)) < 1e-6
+
+
+def test_compiled_counting_in_python_is_refused():
+    class Own(ft.optim.Optimizer):
+        def step(self, closure=None):
+            for p in self.param_groups[0]["params"]:
+                state = self.state[p]
+                state["step"] = state.get("step", 0) + 1
+
+    w = ft.nn.Parameter(ft.ones(2))
+    optimizer, scaler = Own([w], {}), ft.amp.GradScaler("cpu")
+
+    @ft.compile
+    def step():
+        scaler.scale(w.sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    with pytest.raises(NotImplementedError, match="Python numbers"):
+        step()

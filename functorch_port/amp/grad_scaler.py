@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any
@@ -12,6 +14,7 @@ import jax.numpy as jnp
 
 from ..accelerator import jax_devices
 from ..core import dtypes, storage
+from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
 from ..optim.optimizer import take_premade
 
@@ -24,6 +27,10 @@ class OptState(Enum):
     READY = 0
     UNSCALED = 1
     STEPPED = 2
+
+
+def _fresh_state() -> dict[str, Any]:
+    return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
 class GradScaler:
@@ -82,8 +89,7 @@ class GradScaler:
         # Tensors, made at the first call of `scale` on the device of the loss.
         self._scale: Tensor | None = None
         self._growth_tracker: Tensor | None = None
-        # id of an optimizer -> [how far it is, {device: found_inf}]
-        self._optimizers: dict[int, list[Any]] = {}
+        self._per_optimizer_states: defaultdict[int, dict[str, Any]] = defaultdict(_fresh_state)
 
     # ------------------------------------------------------------------ one iteration
 
@@ -115,8 +121,12 @@ class GradScaler:
         assert self._growth_tracker is not None
         return self._scale, self._growth_tracker
 
-    def _progress(self, optimizer: Any) -> list[Any]:
-        return self._optimizers.setdefault(id(optimizer), [OptState.READY, {}])
+    def _get_scale_async(self) -> Tensor | None:
+        return self._scale
+
+    def _found_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
+        found: dict[Any, Tensor] = self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
+        return found
 
     def unscale_(self, optimizer: Any) -> None:
         """Divide the optimizer's gradients by the scale, for instance to clip them before `step`.
@@ -128,34 +138,29 @@ class GradScaler:
         if not self._enabled:
             return
         scale, _ = self._started("unscale_")
-        progress = self._progress(optimizer)
-        if progress[0] is OptState.UNSCALED:
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.UNSCALED:
             raise RuntimeError(
                 "unscale_() has already been called on this optimizer since the last update()."
             )
-        if progress[0] is OptState.STEPPED:
+        if state["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        by_device: dict[Any, list[Tensor]] = {}
-        for group in optimizer.param_groups:
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                if p.grad.dtype is dtypes.float16:
-                    raise ValueError("Attempting to unscale FP16 gradients.")
-                values = p.grad._vals if p.grad.is_sparse else p.grad  # type: ignore[attr-defined]
-                by_device.setdefault(p.grad.device, []).append(values)
-        run = _unscale if storage.overlay is not None else _unscale_compiled
-        for place, grads in by_device.items():
-            with storage.x64():
-                unscaled, found_inf = run([g._value for g in grads], scale.to(place)._value)  # type: ignore[attr-defined]
-            for grad, value in zip(grads, unscaled, strict=True):
-                grad._set_value(value)
-            progress[1][place] = Tensor._wrap(found_inf)
-        progress[0] = OptState.UNSCALED
+        state["found_inf_per_device"] = _unscale_grads(optimizer, scale)
+        state["stage"] = OptState.UNSCALED
+
+    def _check_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
+        """Look for infinities in the gradients as they are, for an optimizer that scales by itself."""
+        self._started("_check_inf_per_device")
+        found = _unscale_grads(optimizer, None)
+        self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = found
+        return found
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Unscale the gradients if that was not done, then ``optimizer.step(...)`` unless one is infinite or
         NaN.
+
+        An optimizer with a true attribute ``_step_supports_amp_scaling`` is left to do both by itself: it
+        finds the tensors ``grad_scale`` and ``found_inf`` as its attributes during the step.
 
         Raises:
             RuntimeError: with a closure, or when called twice before `update`.
@@ -165,19 +170,48 @@ class GradScaler:
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         self._started("step")
-        progress = self._progress(optimizer)
-        if progress[0] is OptState.STEPPED:
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        if progress[0] is OptState.READY:
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            out = self._step_by_itself(optimizer, state, args, kwargs)
+            state["stage"] = OptState.STEPPED
+            return out
+        if state["stage"] is OptState.READY:
             self.unscale_(optimizer)
-        if not progress[1]:
+        found = state["found_inf_per_device"]
+        if not found:
             raise AssertionError("No inf checks were recorded for this optimizer.")
         if storage.overlay is not None:
-            out = _step_unless(progress[1].values(), optimizer, args, kwargs)
+            out = _step_unless(found.values(), optimizer, args, kwargs)
         else:
-            found_inf = any(flag.item() for flag in progress[1].values())
-            out = None if found_inf else optimizer.step(*args, **kwargs)
-        progress[0] = OptState.STEPPED
+            skip = any(flag.item() for flag in found.values())
+            out = None if skip else optimizer.step(*args, **kwargs)
+        state["stage"] = OptState.STEPPED
+        return out
+
+    def _step_by_itself(self, optimizer: Any, state: dict[str, Any], args: Any, kwargs: Any) -> Any:
+        if "grad_scaler" in inspect.signature(optimizer.step).parameters:
+            warnings.warn(
+                "GradScaler is going to stop passing itself as a keyword argument to the passed "
+                "optimizer. In the near future GradScaler registers `grad_scale: Tensor` and "
+                "`found_inf: Tensor` to the passed optimizer and let the optimizer use them directly.",
+                FutureWarning,
+                stacklevel=3,
+            )
+            return optimizer.step(*args, **kwargs, grad_scaler=self)
+        scale, _ = self._started("step")
+        if state["stage"] is OptState.READY:
+            self._check_inf_per_device(optimizer)
+        flags = [flag.to(scale.device) for flag in state["found_inf_per_device"].values()]
+        before = getattr(optimizer, "grad_scale", None)
+        if state["stage"] is OptState.READY:
+            before = scale * (1 if before is None else before)
+        optimizer.grad_scale = before
+        optimizer.found_inf = sum(flags)
+        out = optimizer.step(*args, **kwargs)
+        del optimizer.grad_scale
+        del optimizer.found_inf
         return out
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
@@ -193,7 +227,9 @@ class GradScaler:
             self._replace(scale, new_scale)
         else:
             flags = [
-                flag.to(scale.device) for _, found in self._optimizers.values() for flag in found.values()
+                flag.to(scale.device)
+                for state in self._per_optimizer_states.values()
+                for flag in state["found_inf_per_device"].values()
             ]
             if not flags:
                 raise AssertionError("No inf checks were recorded prior to update.")
@@ -203,7 +239,7 @@ class GradScaler:
                 new = run(scale._value, tracker._value, [flag._value for flag in flags], *factors)
             scale._set_value(new[0])
             tracker._set_value(new[1])
-        self._optimizers = {}
+        self._per_optimizer_states = defaultdict(_fresh_state)
 
     def _replace(self, scale: Tensor, new: Any) -> None:
         if isinstance(new, float):
@@ -294,7 +330,7 @@ class GradScaler:
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         if self._enabled:
-            if self._optimizers:
+            if self._per_optimizer_states:
                 raise AssertionError(
                     "A GradScaler instance may only be pickled at the beginning of an iteration, or at the "
                     "end after scaler.update()."
@@ -304,17 +340,58 @@ class GradScaler:
         return state
 
 
+def _unscale_grads(optimizer: Any, scale: Tensor | None) -> dict[Any, Tensor]:
+    """Divide the gradients by ``scale``, or only look at them if it is None; by device, whether one is not finite."""
+    by_device: dict[Any, list[Tensor]] = {}
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            if p.grad is None:
+                continue
+            if scale is not None and p.grad.dtype is dtypes.float16:
+                raise ValueError("Attempting to unscale FP16 gradients.")
+            values = p.grad._vals if p.grad.is_sparse else p.grad  # type: ignore[attr-defined]
+            by_device.setdefault(p.grad.device, []).append(values)
+    run = _unscale if storage.overlay is not None else _unscale_compiled
+    found = {}
+    for place, grads in by_device.items():
+        by = None if scale is None else scale.to(place)._value  # type: ignore[attr-defined]
+        with storage.x64():
+            unscaled, flag = run([g._value for g in grads], by)
+        if scale is not None:
+            for grad, value in zip(grads, unscaled, strict=True):
+                grad._set_value(value)
+        found[place] = Tensor._wrap(flag)
+    return found
+
+
 def _step_unless(flags: Iterable[Tensor], optimizer: Any, args: Any, kwargs: Any) -> Any:
     """In a trace: take the step, then put back what was there wherever a flag is set."""
     found_inf = jnp.stack([flag._value for flag in flags]).sum() > 0
     for p in list(optimizer._premade):
         take_premade(optimizer, p)
     before = {id(t): t._value for t in _tensors(optimizer)}
+    numbers = _numbers(optimizer)
     out = optimizer.step(*args, **kwargs)
+    if any(value is not numbers.get(place) for place, value in _numbers(optimizer).items()):
+        raise NotImplementedError(
+            f"GradScaler.step inside a compiled function: {type(optimizer).__name__} counts with Python numbers in "
+            "its state, which a skipped step could not take back. Keep them as tensors, or call scaler.step() outside"
+        )
     for t in _tensors(optimizer):
         value = t._value
         t._set_value(jnp.where(found_inf, before.get(id(t), jnp.zeros_like(value)), value))
     return out
+
+
+def _numbers(optimizer: Any) -> dict[Any, Any]:
+    """The Python numbers in the state, by their place."""
+    return {
+        (id(p), key): value
+        for p, state in optimizer.state.items()
+        if isinstance(state, dict)
+        for key, value in state.items()
+        if isinstance(value, (int, float, SymNumber)) and not isinstance(value, bool)
+    }
 
 
 def _tensors(optimizer: Any) -> list[Tensor]:
@@ -325,9 +402,11 @@ def _tensors(optimizer: Any) -> list[Tensor]:
 
 
 def _unscale(grads: Sequence[Any], scale: Any) -> tuple[list[Any], Any]:
-    """Gradients divided by the scale, and 1.0 if one of them was not finite."""
-    inverse = (1.0 / scale.astype(jnp.float64)).astype(jnp.float32)
+    """Gradients divided by the scale (None: by nothing), and 1.0 if one of them was not finite."""
     found = jnp.any(jnp.stack([~jnp.isfinite(g).all() for g in grads]))
+    if scale is None:
+        return [], found.astype(jnp.float32)
+    inverse = (1.0 / scale.astype(jnp.float64)).astype(jnp.float32)
     return [(g * inverse).astype(g.dtype) for g in grads], found.astype(jnp.float32)
 
 

@@ -186,8 +186,7 @@ def _sort_outputs(program: Program, count: int, unread: list[int]) -> list[int]:
         (slot, tree, [new[i] for i in indices]) for slot, tree, indices in program.slot_writes
     ]
     program.grad_writes = [
-        (target, kind, _moved(kind, what, new))
-        for target, kind, what in program.grad_writes
+        (target, kind, _moved(kind, what, new)) for target, kind, what in program.grad_writes
     ]
     return order
 

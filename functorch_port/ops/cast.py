@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from ..core import device as devices
 from ..core import dtypes, storage
@@ -22,8 +23,8 @@ def cast_array(x: Any, np_dtype: Any) -> Any:
     """An array in another dtype, as C++ casts: complex drops the imaginary part, floats are cut off and
     integers wrap.
     """
-    if x.dtype == np_dtype:
-        return x
+    if x.dtype == np_dtype:  # a number that is weakly typed must not stay so
+        return lax.convert_element_type(x, np_dtype) if getattr(x, "weak_type", False) else x
     kind = np_dtype.kind
     if x.dtype.kind == "c" and kind not in "cb":
         x = x.real

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
-import jax
 import jax.numpy as jnp
 
 from functorch_port.core.promotion import promote
 from functorch_port.core.registry import Array, Arrays, Scalar, op
-from functorch_port.ops._common import wide
-from functorch_port.ops.distance import safe_norm
-
-
-def _norm(x: Any, norm_type: float) -> jax.Array:
-    flat = jnp.abs(x) if x.dtype.kind == "c" else x
-    return safe_norm(flat.reshape(-1).astype(wide(flat.dtype)), norm_type, 0).astype(flat.dtype)
+from functorch_port.ops.reduction import vector_norm
 
 
 @op("_total_norm", where="", differentiable=False)
 def total_norm(tensors: Arrays, norm_type: float):
     """The norm of the tensors' norms, which is the norm of all their elements together."""
-    return _norm(jnp.stack(promote(*[_norm(t, norm_type) for t in tensors])), norm_type)
+    if norm_type == math.inf and any(t.size == 0 for t in tensors):
+        raise RuntimeError(
+            "_foreach_norm cannot compute the infinity norm on an empty tensor because the operation does not "
+            "have an identity"
+        )
+    return vector_norm(jnp.stack(promote(*[vector_norm(t, norm_type) for t in tensors])), norm_type)
 
 
 @op("_scaled_to_norm", where="", differentiable=False)
@@ -34,6 +32,8 @@ def scaled_to_norm(tensors: Arrays, total_norm: Array, max_norm: Scalar):
 @op("_limited", where="", differentiable=False)
 def limited(tensors: Arrays, limit: Scalar):
     """The tensors with every element in ``[-limit, limit]``."""
+    if any(jnp.iscomplexobj(t) for t in tensors):
+        raise NotImplementedError("clamp is not supported for complex types")
     return tuple(
         jnp.clip(t, jnp.asarray(-limit).astype(t.dtype), jnp.asarray(limit).astype(t.dtype)) for t in tensors
     )

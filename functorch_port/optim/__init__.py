@@ -4,6 +4,7 @@ from . import functional as functional
 from . import lr_scheduler as lr_scheduler
 from ._adafactor import Adafactor as Adafactor
 from ._muon import Muon as Muon
+from . import swa_utils as swa_utils
 from .adadelta import Adadelta as Adadelta
 from .adagrad import Adagrad as Adagrad
 from .adam import Adam as Adam
@@ -12,6 +13,8 @@ from .adamw import AdamW as AdamW
 from .asgd import ASGD as ASGD
 from .lbfgs import LBFGS as LBFGS
 from .nadam import NAdam as NAdam
+from .optax_bridge import as_optax as as_optax
+from .optax_bridge import from_optax as from_optax
 from .optimizer import Optimizer as Optimizer
 from .radam import RAdam as RAdam
 from .rmsprop import RMSprop as RMSprop
@@ -36,6 +39,9 @@ __all__ = [
     "Muon",
     "SparseAdam",
     "Optimizer",
+    "as_optax",
+    "from_optax",
     "functional",
     "lr_scheduler",
+    "swa_utils",
 ]

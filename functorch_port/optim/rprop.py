@@ -39,6 +39,16 @@ class Scalars(NamedTuple):
     largest: Any
 
 
+def _sign_of_product(a: Any, b: Any) -> Any:
+    """A number with the sign of ``a * b`` as PyTorch computes it, between -1 and 1 where that rounds to zero.
+
+    XLA flushes denormal products to zero, PyTorch keeps them; so the factors are scaled up first.
+    """
+    info, wide = jnp.finfo(a.dtype), jnp.promote_types(a.dtype, jnp.float32)
+    room = info.nmant - info.minexp + 1  # 2**-room is half of the smallest denormal number
+    return (a.astype(wide) * 2.0 ** (room // 2)) * (b.astype(wide) * 2.0 ** (room - room // 2))
+
+
 @partwise
 def rprop_rule(
     param: Any, grad: Any, state: tuple[Any, ...], scalars: Any, flags: Flags
@@ -48,10 +58,10 @@ def rprop_rule(
     before, size = state
     if flags.maximize:
         grad = -grad
-    product = times(grad, before)
-    factor = jnp.where(product > 0, eta_plus, jnp.where(product < 0, eta_minus, jnp.ones_like(eta_minus)))
+    product = _sign_of_product(grad, before)
+    factor = jnp.where(product > 1, eta_plus, jnp.where(product < -1, eta_minus, jnp.ones_like(eta_minus)))
     size = jnp.clip(times(size, factor), smallest, largest)
-    grad = jnp.where(product < 0, jnp.zeros_like(grad), grad)
+    grad = jnp.where(product < -1, jnp.zeros_like(grad), grad)
     sign = (grad > 0).astype(grad.dtype) - (grad < 0).astype(grad.dtype)  # of a NaN, as in PyTorch, 0
     return addcmul(param, -1, sign, size), (grad, size)
 

@@ -30,6 +30,10 @@ __all__ = [
 Hyper: TypeAlias = dict[str, Any]
 
 
+def _same_shape(slot: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape
+
+
 class Method(NamedTuple):
     """An update rule and how its state and factors come about.
 
@@ -53,7 +57,7 @@ class Method(NamedTuple):
     numbers: tuple[str, ...] = ()
     advance: Callable[..., tuple[Any, ...]] = lambda hyper, count: ()
     start: Callable[[Hyper], dict[str, Any]] = lambda hyper: {}
-    shape: Callable[[str, tuple[int, ...]], tuple[int, ...] | None] = lambda slot, shape: shape
+    shape: Callable[[str, tuple[int, ...]], tuple[int, ...] | None] = _same_shape
     rows: SparseRule | None = None
 
 
@@ -179,6 +183,7 @@ def collect(
     flags = method.flags(group)
     slots = method.slots(flags)
     names = ("step", *method.numbers)
+    entry = dict.__getitem__ if method.shape is _same_shape else dict.get
     arrays: list[Any] = []  # of the last parameter's numbers before the step, and after it
     values: list[Any] = []
     after: list[tuple[Any, Any]] = []
@@ -199,7 +204,7 @@ def collect(
         for tensor, pair in zip(tensors, after, strict=True):
             tensor._set_value(pair[0])
             tensor.__dict__["_counted"] = pair
-        batch.add(p, grad, tuple([None if k is None else state.get(k) for k in slots]))
+        batch.add(p, grad, tuple([None if k is None else entry(state, k) for k in slots]))
 
 
 def _same(a: Any, b: Any) -> bool:

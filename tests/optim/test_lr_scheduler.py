@@ -297,3 +297,23 @@ def test_a_schedule_of_ones_own():
         return out, isinstance(scheduler, T.optim.lr_scheduler.LRScheduler)
 
     same_outcome(run)
+
+
+@pytest.mark.parametrize("first", ["ExponentialLR", "ConstantLR"])
+def test_a_rate_that_is_a_float64_tensor_stays_exact(first):
+    """What `fill_` wrote once counted as a Python number afterwards, which is rounded to float32."""
+
+    def run(T):
+        lr = T.optim.lr_scheduler
+        p = T.nn.Parameter(T.ones(1))
+        optimizer = T.optim.SGD([p], lr=T.tensor(0.1, dtype=T.float64))
+        one = getattr(lr, first)(optimizer, 0.9)
+        cycle = lr.OneCycleLR(optimizer, 0.1, total_steps=30, cycle_momentum=False)
+        schedule, seen = lr.SequentialLR(optimizer, [one, cycle], [3]), []
+        for _ in range(6):
+            seen.append(optimizer.param_groups[0]["lr"].item())
+            optimizer.step()
+            schedule.step()
+        return seen
+
+    same_outcome(run)

@@ -698,3 +698,20 @@ def test_any_numbers_give_torchs_step(name, shape, strided, lr, weight_decay):
     theirs, ours = run(torch), run(ft)
     for a, b in zip(theirs, ours, strict=True):
         assert a.shape == b.shape and np.allclose(a, b, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+def test_rprop_with_products_of_gradients_that_are_denormal(dtype):
+    """XLA flushes them to zero; for PyTorch they have a sign."""
+    small = {"float32": 1e-20, "float64": 1e-155, "bfloat16": 1e-20, "float16": 1e-4}[dtype]
+
+    def run(T):
+        p = T.nn.Parameter(T.ones(6).to(getattr(T, dtype)))
+        optimizer = T.optim.Rprop([p], lr=0.01)
+        grads = T.tensor([[1, 1, -1, 1, 0.01, 0], [1, -1, -1, 0.01, 0.01, 1]], dtype=T.float64) * small
+        for g in (*grads, T.full((6,), 1e4, dtype=T.float64)):
+            p.grad = g.to(p.dtype)
+            optimizer.step()
+        return [v.double().tolist() for v in (p.detach(), *list(optimizer.state[p].values())[1:])]
+
+    assert run(torch) == run(ft)

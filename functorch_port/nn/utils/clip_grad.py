@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -72,7 +73,7 @@ def clip_grads_with_norm_(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grads_with_norm_.html
     """
-    grads = _gradients(parameters)
+    grads, max_norm = _gradients(parameters), float(max_norm)
     if grads:
         _replace(grads, _scaled(tuple(grads), total_norm, max_norm))
 
@@ -95,7 +96,10 @@ def clip_grad_norm_(
         foreach: accepted; it is always one program.
 
     Returns:
-        The norm before clipping.
+        The norm before clipping; 0 if there are no gradients.
+
+    Raises:
+        RuntimeError: with ``error_if_nonfinite``; or for an empty gradient with an infinite or negative norm.
 
     Example:
         >>> import functorch_port as torch
@@ -108,7 +112,10 @@ def clip_grad_norm_(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html
     """
+    made_on_demand = isinstance(parameters, types.GeneratorType)
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    if made_on_demand and not parameters:
+        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3)
     norm = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(parameters, max_norm, norm)
     return norm
@@ -131,12 +138,13 @@ def clip_grad_value_(
     """Limits every element of the gradients to ``[-clip_value, clip_value]``, in place.
 
     Args:
-        parameters: a Tensor or an iterable of Tensors whose ``.grad`` is limited.
+        parameters: a Tensor or an iterable of Tensors whose ``.grad`` is limited. With no gradient among them
+            nothing is done (PyTorch fails an internal check).
         clip_value: the limit.
         foreach: accepted; it is always one program.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_value_.html
     """
-    grads = _gradients(parameters)
+    clip_value, grads = float(clip_value), _gradients(parameters)
     if grads:
-        _replace(grads, _limited(tuple(grads), float(clip_value)))
+        _replace(grads, _limited(tuple(grads), clip_value))

@@ -1,0 +1,130 @@
+"""What the optimizers are set to: problems with exact gradients, computed by numpy in float64.
+
+Every library gets its gradients from the same function, rounds them to its dtype and takes its step; so whatever
+differs comes from the update.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["PROBLEMS", "Problem", "load"]
+
+Arrays = dict[str, np.ndarray]
+
+
+class Problem(NamedTuple):
+    """Something to minimize.
+
+    Attributes:
+        start: the first values of the parameters, by name, in float64.
+        evaluate: function of such parameters that gives the loss and the gradient by the same names.
+    """
+
+    start: Arrays
+    evaluate: Callable[[Arrays], tuple[float, Arrays]]
+
+
+def convex(seed: int) -> Problem:
+    """A quadratic form in a matrix, a vector and a scalar, with a condition number of 100."""
+    rng = np.random.default_rng(seed)
+    shapes: dict[str, tuple[int, ...]] = {"matrix": (6, 4), "vector": (5,), "scalar": ()}
+    start = {k: rng.standard_normal(s) for k, s in shapes.items()}
+    goal = {k: rng.standard_normal(s) for k, s in shapes.items()}
+    goal["scalar"] = 3 * start["scalar"]  # its path does not cross zero, where relative errors mean little
+    weight = {k: 10.0 ** rng.uniform(-1, 1, s) for k, s in shapes.items()}
+
+    def evaluate(params: Arrays) -> tuple[float, Arrays]:
+        away = {k: params[k] - goal[k] for k in params}
+        loss = sum(0.5 * float(np.sum(weight[k] * away[k] ** 2)) for k in params)
+        return loss, {k: weight[k] * away[k] for k in params}
+
+    return Problem(start, evaluate)
+
+
+def rosenbrock(seed: int) -> Problem:
+    """A hundredth of Rosenbrock's curved valley in twelve dimensions; there differences grow along the way."""
+    rng = np.random.default_rng(seed)
+    start = {"x": -1.0 + 0.1 * rng.standard_normal((3, 4))}
+
+    def evaluate(params: Arrays) -> tuple[float, Arrays]:
+        x = params["x"].reshape(-1)
+        with np.errstate(over="ignore", invalid="ignore"):  # uphill it has no bounds
+            bend, rest = x[1:] - x[:-1] ** 2, 1 - x[:-1]
+            grad = np.zeros_like(x)
+            grad[:-1] = -4 * x[:-1] * bend - 0.02 * rest
+            grad[1:] += 2 * bend
+            return float(np.sum(bend**2 + 0.01 * rest**2)), {"x": grad.reshape(params["x"].shape)}
+
+    return Problem(start, evaluate)
+
+
+def digits(seed: int) -> Problem:
+    """A small network (64-16-10, tanh, cross-entropy) on 256 of the handwritten digits of scikit-learn."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise ImportError(
+            "--problem digits needs scikit-learn: pip install 'functorch-port[examples]'"
+        ) from error
+    rng = np.random.default_rng(seed)
+    data = load_digits()
+    pick = rng.permutation(len(data.target))[:256]
+    images, labels = data.data[pick] / 16.0, data.target[pick]
+    shapes = {"0.weight": (16, 64), "0.bias": (16,), "1.weight": (10, 16), "1.bias": (10,)}
+    start = {k: rng.standard_normal(s) / np.sqrt(s[-1]) for k, s in shapes.items()}
+    rows = np.arange(len(labels))
+
+    def evaluate(params: Arrays) -> tuple[float, Arrays]:
+        hidden = np.tanh(images @ params["0.weight"].T + params["0.bias"])  # (N, 16)
+        scores = hidden @ params["1.weight"].T + params["1.bias"]  # (N, 10)
+        scores -= scores.max(1, keepdims=True)
+        odds = np.exp(scores)
+        odds /= odds.sum(1, keepdims=True)
+        loss = -float(np.mean(np.log(odds[rows, labels])))
+        odds[rows, labels] -= 1
+        odds /= len(labels)
+        back = (odds @ params["1.weight"]) * (1 - hidden**2)  # (N, 16)
+        grads = (back.T @ images, back.sum(0), odds.T @ hidden, odds.sum(0))
+        return loss, dict(zip(shapes, grads, strict=True))
+
+    return Problem(start, evaluate)
+
+
+PROBLEMS: dict[str, Callable[[int], Problem]] = {"convex": convex, "rosenbrock": rosenbrock, "digits": digits}
+
+
+def load(name: str | Callable[[int], Any], seed: int = 0) -> Problem:
+    """A problem by its name, or the user's own.
+
+    Args:
+        name: one of `PROBLEMS`, or ``module:function``, or a function. The function gets the seed and returns
+            ``(start, evaluate)`` as `Problem` has them.
+        seed: seed of the data and of the first parameters.
+
+    Raises:
+        ValueError: if there is no such problem.
+    """
+    if callable(name):
+        return _checked(name(seed))
+    if name in PROBLEMS:
+        return PROBLEMS[name](seed)
+    module, colon, function = name.partition(":")
+    if not colon:
+        raise ValueError(
+            f"no problem {name!r}: there are {', '.join(PROBLEMS)}, or your own as module:function"
+        )
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    return _checked(getattr(importlib.import_module(module), function)(seed))
+
+
+def _checked(given: Any) -> Problem:
+    start, evaluate = given
+    return Problem({k: np.asarray(v, np.float64) for k, v in start.items()}, evaluate)

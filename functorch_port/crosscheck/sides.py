@@ -1,0 +1,184 @@
+"""The libraries behind one interface: make a run, feed it gradients, look at its parameters and state."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+
+import functorch_port
+from functorch_port.core import storage
+
+from .problems import Arrays
+from .twins import Twin, make
+
+__all__ = ["DTYPES", "OptaxRun", "Run", "TorchRun", "library", "missing"]
+
+#: dtype name -> numpy type
+DTYPES: dict[str, Any] = {
+    "float64": np.float64, "float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float16": np.float16,
+}  # fmt: skip
+
+Evaluate = Callable[[Arrays], tuple[float, Arrays]]
+
+
+class Run(Protocol):
+    """One optimizer of one library at work."""
+
+    def step(self, evaluate: Evaluate) -> None:
+        """Take a step, with the gradients that ``evaluate`` gives for the parameters as they are."""
+
+    def feed(self, grads: Mapping[str, Any]) -> None:
+        """Take a step with these gradients."""
+
+    def params(self) -> Arrays:
+        """The parameters in float64."""
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The state in float64, as ``entry of parameter``."""
+
+
+def library(name: str) -> Any:
+    """``functorch_port``, or PyTorch itself if it is installed.
+
+    Raises:
+        ImportError: if PyTorch is not there, or ``torch`` means this package in this process.
+    """
+    if name == "ours":
+        return functorch_port
+    torch = importlib.import_module("torch")
+    if torch is functorch_port or sys.modules.get("torch") is functorch_port:
+        raise ImportError("in this process `torch` is functorch_port")
+    return torch
+
+
+def missing(name: str) -> str | None:
+    """Why a library cannot be compared with; None if it can."""
+    try:
+        importlib.import_module("optax") if name == "optax" else library(name)
+    except ImportError as error:
+        return str(error)
+    return None
+
+
+class TorchRun:
+    """An optimizer of PyTorch or of this package: the same code for both."""
+
+    def __init__(self, lib: Any, optimizer: str, options: dict[str, Any], start: Arrays, dtype: str) -> None:
+        self.lib, self.dtype = lib, getattr(lib, dtype)
+        self.sparse = optimizer == "SparseAdam"
+        self.values = {k: lib.nn.Parameter(self._tensor(v)) for k, v in start.items()}
+        self.optimizer = getattr(lib.optim, optimizer)(list(self.values.values()), **options)
+        self.with_closure = optimizer == "LBFGS"
+
+    def _tensor(self, value: np.ndarray) -> Any:
+        return self.lib.tensor(np.array(value, np.float64)).to(self.dtype)
+
+    def _gradient(self, value: np.ndarray) -> Any:
+        if not self.sparse:
+            return self._tensor(value)
+        rows = np.arange(0, value.shape[0], 2)  # every other row
+        values, indices = self._tensor(value[rows]), self.lib.tensor(rows[None])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch's on unchecked invariants
+            return self.lib.sparse_coo_tensor(indices, values, value.shape)
+
+    def step(self, evaluate: Evaluate) -> None:
+        def closure() -> Any:
+            loss, grads = evaluate(self.params())
+            self.set_grads(grads)
+            return self.lib.tensor(np.float64(loss)).to(self.dtype)
+
+        if self.with_closure:
+            self.optimizer.step(closure)
+            return
+        closure()
+        self.optimizer.step()
+
+    def feed(self, grads: Mapping[str, np.ndarray | None]) -> None:
+        """Take a step with these gradients."""
+        self.set_grads(grads)
+        self.optimizer.step()
+
+    def set_grads(self, grads: Mapping[str, np.ndarray | None]) -> None:
+        """Set the gradients; None where there is none."""
+        for name, p in self.values.items():
+            grad = grads[name]
+            p.grad = None if grad is None else self._gradient(grad)
+
+    def params(self) -> Arrays:
+        return {k: _plain(p) for k, p in self.values.items()}
+
+    def state(self) -> dict[str, np.ndarray]:
+        found = {}
+        for name, p in self.values.items():
+            for key, value in self.optimizer.state.get(p, {}).items():
+                if hasattr(value, "detach") and not getattr(value, "is_sparse", False):
+                    found[f"{key} of {name}"] = _plain(value)
+                elif isinstance(value, (int, float)) and not isinstance(value, bool):
+                    found[f"{key} of {name}"] = np.array(value, np.float64)
+        return found
+
+
+def _plain(tensor: Any) -> np.ndarray:
+    return np.array(tensor.detach().to(dtype=_double(tensor)).numpy())
+
+
+def _double(tensor: Any) -> Any:
+    kind = type(tensor).__module__.split(".")[0]
+    lib = functorch_port if kind == "functorch_port" else sys.modules[kind]
+    return lib.complex128 if tensor.is_complex() else lib.float64
+
+
+class OptaxRun:
+    """An optax transformation on a plain dict of arrays, jitted."""
+
+    def __init__(self, tx: Any, start: Arrays, dtype: str) -> None:
+        import optax
+
+        self.kind = DTYPES[dtype]
+
+        def update(params: Any, state: Any, grads: Any) -> Any:
+            updates, state = tx.update(grads, state, params)
+            return optax.apply_updates(params, updates), state
+
+        with self._settings():
+            self.values = {k: jnp.asarray(np.asarray(v), self.kind) for k, v in start.items()}
+            self.inner = tx.init(self.values)
+        self.update = jax.jit(update)
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _settings() -> Any:
+        with storage.x64(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # optax's deprecations are not what is looked at
+            yield
+
+    @classmethod
+    def of(cls, twin: Twin, start: Arrays, dtype: str) -> OptaxRun:
+        """The run of an entry of the table."""
+        with cls._settings():
+            return cls(make(twin), start, dtype)
+
+    def step(self, evaluate: Evaluate) -> None:
+        self.feed(evaluate(self.params())[1])
+
+    def feed(self, grads: Mapping[str, Any]) -> None:
+        """Take a step with these gradients."""
+        with self._settings():
+            slopes = {k: jnp.asarray(grads[k], self.kind) for k in self.values}
+            self.values, self.inner = self.update(self.values, self.inner, slopes)
+
+    def params(self) -> Arrays:
+        return {k: np.asarray(v).astype(np.float64) for k, v in self.values.items()}
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {}

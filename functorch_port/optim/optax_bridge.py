@@ -1,0 +1,417 @@
+"""optax both ways: `from_optax` makes an `Optimizer` of an optax transformation, `as_optax` does the reverse.
+
+An optax state is a pytree. Here its leaves lie in ``optimizer.state`` under plain names: those that belong to a
+parameter under the parameter, the others (step counts, mostly) under the name of the group. The parameters of a
+group are given to optax as a dict with keys of a type of our own, so that a leaf's path tells whose it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache, partial
+from operator import is_not
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..autograd.grad_mode import enable_grad, no_grad
+from ..core import storage
+from ..core.donation import own
+from ..core.tensor import Tensor
+from .engine import _arrays, _write
+from .optimizer import Optimizer, ParamsT, take_premade, to_scalar
+from .rules import axpy
+
+__all__ = ["OptaxOptimizer", "as_optax", "from_optax"]
+
+
+class _Key(str):
+    """The place of a parameter in what optax is given."""
+
+    __slots__ = ()
+
+
+class _Plan:
+    """How one group's optax state is laid out.
+
+    Attributes:
+        tx: the transformation, taking extra arguments.
+        keys: of the parameters.
+        tree: structure of the state.
+        owners: for each leaf of it, which parameter it belongs to, or None.
+        names: for each leaf, its name in the owner's table.
+        hyper: names of the numbers that the state holds for the user to change.
+    """
+
+    def __init__(self, tx: Any, keys: tuple[_Key, ...], params: dict[_Key, Any]) -> None:
+        import optax
+
+        self.tx, self.keys = optax.with_extra_args_support(tx), keys
+        self.shapes = {key: p.shape for key, p in params.items()}
+        state = jax.eval_shape(tx.init, params)
+        leaves, self.tree = jax.tree_util.tree_flatten_with_path(state)
+        place = {key: i for i, key in enumerate(keys)}
+        self.owners = [_owner(path, place) for path, _ in leaves]
+        self.names = [".".join(map(_text, path)) for path, _ in leaves]
+        self.hyper = sorted({name for node in _injected(state) for name in _free(node)})
+
+    def hyperparameters(self) -> dict[str, float]:
+        """The values that the transformation was made with."""
+        if not self.hyper:
+            return {}
+
+        def values() -> dict[str, Any]:
+            # optax keeps its numbers in the widest type of the parameters: in float64 they are exact.
+            wide = {
+                k: jnp.zeros(s, jnp.float64 if storage.X64 else jnp.float32) for k, s in self.shapes.items()
+            }
+            return {n: node.hyperparams[n] for node in _injected(self.tx.init(wide)) for n in _free(node)}
+
+        with storage.x64():
+            return {name: value.item() for name, value in jax.jit(values)().items()}
+
+    def apply(
+        self,
+        live: tuple[bool, ...],
+        params: Any,
+        grads: Any,
+        leaves: Any,
+        numbers: dict[str, Any],
+        extra: Any,
+    ) -> tuple[list[Any], list[Any]]:
+        """One step: new parameters and new leaves of the state. What is not ``live`` stays."""
+        tree = dict(zip(self.keys, params, strict=True))
+        slopes = [jnp.zeros_like(p) if g is None else g for p, g in zip(params, grads, strict=True)]
+        state = _with_numbers(self.tree.unflatten(leaves), numbers)
+        updates, state = self.tx.update(dict(zip(self.keys, slopes, strict=True)), state, tree, **extra)
+        factor = 1.0 if "learning_rate" in self.hyper else numbers["lr"]
+        new = [
+            axpy(p, factor, updates[key]) if on else p
+            for p, key, on in zip(params, self.keys, live, strict=True)
+        ]
+        flat = self.tree.flatten_up_to(state)
+        kept = [
+            old if owner is not None and not live[owner] else jnp.asarray(value, old.dtype)
+            for old, value, owner in zip(leaves, flat, self.owners, strict=True)
+        ]
+        return new, kept
+
+
+def _owner(path: Any, place: dict[_Key, int]) -> int | None:
+    found = [place[k.key] for k in path if isinstance(getattr(k, "key", None), _Key)]
+    return found[0] if found else None
+
+
+def _text(entry: Any) -> str:
+    """One step of a path; a parameter's key is left out by being the owner."""
+    for attribute in ("name", "idx", "key"):
+        if hasattr(entry, attribute):
+            value = getattr(entry, attribute)
+            return "*" if isinstance(value, _Key) else str(value)
+    return str(entry)
+
+
+def _is_injected(node: Any) -> bool:
+    return hasattr(node, "hyperparams") and hasattr(node, "_replace")
+
+
+def _injected(state: Any) -> list[Any]:
+    """The parts of a state that `optax.inject_hyperparams` made."""
+    return [x for x in jax.tree.leaves(state, is_leaf=_is_injected) if _is_injected(x)]
+
+
+def _free(node: Any) -> list[str]:
+    """The numbers of such a part that no schedule of its own sets."""
+    return [name for name in node.hyperparams if name not in getattr(node, "hyperparams_states", ())]
+
+
+def _with_numbers(state: Any, numbers: dict[str, Any]) -> Any:
+    def change(node: Any) -> Any:
+        if not _is_injected(node):
+            return node
+        values = dict(node.hyperparams)
+        for name in _free(node):
+            new = numbers["lr" if name == "learning_rate" else name]
+            values[name] = jnp.asarray(new, values[name].dtype)
+        return node._replace(hyperparams=values)
+
+    return jax.tree.map(change, state, is_leaf=_is_injected)
+
+
+@lru_cache(maxsize=256)
+def _plan(tx: Any, keys: tuple[_Key, ...], avals: tuple[tuple[tuple[int, ...], Any], ...]) -> _Plan:
+    params = {k: jax.ShapeDtypeStruct(*aval) for k, aval in zip(keys, avals, strict=True)}
+    return _Plan(tx, keys, params)
+
+
+def _apply(structure: Any, params: Any, grads: Any, leaves: Any, numbers: Any, extra: Any) -> list[Any]:
+    groups = zip(structure, params, grads, leaves, numbers, strict=True)
+    return [plan.apply(live, p, g, s, n, extra) for (plan, live), p, g, s, n in groups]
+
+
+@cache
+def _compiled(structure: Any) -> Callable[..., Any]:
+    def optax_step(params: Any, grads: Any, leaves: Any, numbers: Any, extra: Any) -> Any:
+        return _apply(structure, params, grads, leaves, numbers, extra)
+
+    return jax.jit(optax_step, donate_argnums=(0, 2) if _all_live(structure) else (2,))
+
+
+def _all_live(structure: Any) -> bool:
+    return all(all(live) for _, live in structure)
+
+
+class OptaxOptimizer(Optimizer):
+    """An optax transformation as an optimizer; made by `from_optax`."""
+
+    def __init__(self, tx: Any, params: ParamsT, lr: Any = None, **hyper: Any) -> None:
+        if not _is_transformation(tx):
+            tx, lr, hyper = _inject(tx, lr, hyper), None, {}
+        self.tx = tx
+        super().__init__(params, {})
+        found = self._layout(self.param_groups[0]).hyperparameters()
+        defaults = {"lr": found.pop("learning_rate", 1.0), **found}
+        unknown = [name for name in hyper if name not in defaults]
+        if unknown:
+            raise TypeError(
+                f"the transformation has no hyperparameter {unknown[0]!r} that can be set; it has {list(defaults)}"
+            )
+        defaults.update(hyper if lr is None else {"lr": lr, **hyper})
+        if not 0.0 <= defaults["lr"]:  # noqa: SIM300
+            raise ValueError(f"Invalid learning rate: {defaults['lr']}")
+        self.defaults = defaults
+        for group in self.param_groups:
+            for name, value in defaults.items():
+                group.setdefault(name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "tx": self.tx}
+
+    def _values(self, group: dict[str, Any]) -> dict[_Key, Any]:
+        names = group.get("param_names") or ()
+        if len(set(names)) < len(group["params"]):
+            names = map(str, range(len(group["params"])))
+        return {_Key(name): value for name, value in zip(names, _arrays(group["params"]), strict=True)}
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._plans: dict[int, tuple[list[Tensor], _Plan]] = {}
+
+    def _layout(self, group: dict[str, Any]) -> _Plan:
+        params, plan = self._plans.get(id(group), ((), None))
+        if plan is None or len(params) != len(group["params"]) or any(map(is_not, params, group["params"])):
+            values = self._values(group)
+            with storage.x64():
+                plan = _plan(self.tx, tuple(values), tuple((v.shape, v.dtype) for v in values.values()))
+            self._plans[id(group)] = (list(group["params"]), plan)
+        return plan
+
+    def _tables(self, group: dict[str, Any], plan: _Plan) -> list[tuple[dict[str, Any], str]]:
+        """For every leaf of the group's state, the table it lies in and its name there. Filled if it was not."""
+        place = f"group {next(i for i, g in enumerate(self.param_groups) if g is group)}"
+        shared = take_premade(self, place)  # type: ignore[arg-type]
+        own = [take_premade(self, p) for p in group["params"]]
+        where = [
+            (shared if owner is None else own[owner], name)
+            for owner, name in zip(plan.owners, plan.names, strict=True)
+        ]
+        if not shared and not any(own):
+            for (table, name), leaf in zip(where, self._first_leaves(group, plan), strict=True):
+                table[name] = leaf
+        missing = [name for table, name in where if name not in table]
+        if missing:
+            raise RuntimeError(
+                f"the optimizer's state has no {missing[0]!r}: it is that of another transformation"
+            )
+        return where
+
+    def _first_leaves(self, group: dict[str, Any], plan: _Plan) -> list[Tensor]:
+        with storage.x64():
+            # An array of its own for every leaf: optax starts some from the parameters themselves.
+            leaves = plan.tree.flatten_up_to(plan.tx.init(self._values(group)))
+            return [Tensor._wrap(jnp.array(leaf)) for leaf in leaves]
+
+    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """The whole group's state before its first step, ahead of a trace."""
+        if param is not group["params"][0]:
+            return self._premade.get(param, {})
+        plan = self._layout(group)
+        place = f"group {next(i for i, g in enumerate(self.param_groups) if g is group)}"
+        tables: dict[Any, dict[str, Any]] = {p: {} for p in group["params"]}
+        shared: dict[str, Any] = {}
+        for owner, name, leaf in zip(plan.owners, plan.names, self._first_leaves(group, plan), strict=True):
+            (shared if owner is None else tables[group["params"][owner]])[name] = leaf
+        self._premade.update({**tables, place: shared})
+        return tables[param]
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once.
+
+        Args:
+            closure: recomputes the loss and returns it. Transformations that want the loss get it as ``value``.
+        """
+        loss, extra = None, {}
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+            value = loss.detach()._value if isinstance(loss, Tensor) else loss
+            extra = {} if value is None else {"value": value}
+        with no_grad():
+            self._update(extra)
+        return loss
+
+    def _update(self, extra: dict[str, Any]) -> None:
+        batch: list[tuple[Any, ...]] = []
+        for group in self.param_groups:
+            grads = [p.grad for p in group["params"]]
+            live = tuple(g is not None for g in grads)
+            if not any(live):
+                continue
+            plan = self._layout(group)
+            where = self._tables(group, plan)
+            batch.append(((plan, live), group["params"], grads, where, self._numbers(group)))
+        if not batch:
+            return
+        structure, all_params, all_grads, tables, numbers = zip(*batch, strict=True)
+        params = [_arrays(ps) for ps in all_params]
+        grads = [_arrays(gs) for gs in all_grads]
+        leaves = [_arrays([table[name] for table, name in where]) for where in tables]
+        if storage.overlay is not None:
+            out = _apply(structure, params, grads, leaves, numbers, extra)
+        else:
+            with storage.x64():
+                params = list(map(own, params)) if _all_live(structure) else params
+                out = _compiled(structure)(params, grads, list(map(own, leaves)), numbers, extra)
+        for (_, live), ps, where, (new, kept) in zip(structure, all_params, tables, out, strict=True):
+            _write(ps, [value if on else None for value, on in zip(new, live, strict=True)])
+            _write([table[name] for table, name in where], kept)
+
+    def _numbers(self, group: dict[str, Any]) -> dict[str, Any]:
+        values = {name: to_scalar(group[name]) for name in self.defaults if name != "differentiable"}
+        if storage.overlay is not None:
+            return {k: storage.as_array(v) for k, v in values.items()}
+        return {k: v._value if isinstance(v, Tensor) else np.float64(v) for k, v in values.items()}
+
+
+def _is_transformation(tx: Any) -> bool:
+    return hasattr(tx, "init") and hasattr(tx, "update")
+
+
+def _inject(factory: Any, lr: Any, hyper: dict[str, Any]) -> Any:
+    """The transformation that a function such as `optax.adam` makes, its numbers open to change."""
+    import optax
+
+    if not callable(factory):
+        raise TypeError(
+            f"from_optax needs an optax transformation or a function that makes one, but got {factory!r}"
+        )
+    if lr is not None:
+        if "learning_rate" not in inspect.signature(factory).parameters:
+            raise TypeError(
+                f"{getattr(factory, '__name__', factory)} takes no learning_rate, so lr cannot be given to it"
+            )
+        hyper = {"learning_rate": lr, **hyper}
+    return optax.inject_hyperparams(factory)(**hyper)
+
+
+def from_optax(tx: Any, params: ParamsT | None = None, lr: Any = None, **hyper: Any) -> Any:
+    """Any optax transformation as an optimizer: with groups, schedules, hooks, `state_dict`, and in `compile`.
+
+    The transformation sees the parameters of one group as a dict (with the names, if named parameters were
+    given): what it computes over all parameters, such as a global norm, is over the group. A parameter without
+    gradient keeps its value and its state, and counts as a gradient of zero for the others.
+
+    Args:
+        tx: one of
+
+            - a function that makes a transformation, such as ``optax.adamw``: ``lr`` is its ``learning_rate``,
+              the other arguments are in ``hyper``, and all its numbers become entries of the groups;
+            - a transformation from `optax.inject_hyperparams`: the same;
+            - any other transformation: its updates are multiplied by ``lr``, by default 1.
+        params: parameters, ``(name, parameter)`` pairs, or dicts that define groups. Without them a function is
+            returned that takes them, in place of an optimizer's class.
+        lr: step size; see above.
+        **hyper: hyperparameters by optax's names.
+
+    Returns:
+        The optimizer. In its state, optax's leaves have their path as name, such as ``inner_state.0.mu.*``.
+
+    Raises:
+        TypeError: if ``tx`` is no transformation, or lacks a hyperparameter.
+        ValueError: for a negative ``lr``.
+
+    Example:
+        >>> import optax
+        >>> import functorch_port as torch
+        >>> w = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
+        >>> optimizer = torch.optim.from_optax(optax.lion, [w], lr=0.5, weight_decay=0.0)
+        >>> schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        >>> for _ in range(2):
+        ...     optimizer.zero_grad()
+        ...     (w**2).sum().backward()
+        ...     optimizer.step()
+        ...     schedule.step()
+        >>> w.detach(), optimizer.param_groups[0]["lr"]
+        (tensor([ 0.2500, -1.2500]), 0.125)
+        >>> clipped = optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(0.1))
+        >>> optimizer = torch.optim.from_optax(clipped, [w])
+
+    Reference:
+        https://optax.readthedocs.io/en/latest/api/transformations.html
+    """
+    if params is None:
+        return partial(OptaxOptimizer, tx, lr=lr, **hyper)
+    return OptaxOptimizer(tx, params, lr, **hyper)
+
+
+def as_optax(optimizer: type[Optimizer], *args: Any, **hyper: Any) -> Any:
+    """One of our optimizers as an optax transformation, on plain pytrees under plain `jax.jit`.
+
+    Args:
+        optimizer: the class, such as ``optim.AdamW``.
+        *args, **hyper: its hyperparameters, as for the class but without the parameters; ``lr`` may be a
+            function of the number of steps taken.
+
+    Returns:
+        An ``optax.GradientTransformationExtraArgs``: what `functorch_port.optim.functional` has under the
+        optimizer's name. Its ``update`` needs ``params``.
+
+    Raises:
+        NotImplementedError: for an optimizer that is no function of gradients alone, or a user's own class.
+
+    Example:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import optax
+        >>> import functorch_port as torch
+        >>> tx = optax.chain(optax.clip(1.0), torch.optim.as_optax(torch.optim.SGD, lr=0.5))
+        >>> params = {"w": jnp.array([1.0, 3.0])}
+        >>> state = tx.init(params)
+        >>> updates, state = jax.jit(tx.update)({"w": jnp.array([0.5, 6.0])}, state, params)
+        >>> print(optax.apply_updates(params, updates)["w"])
+        [0.75 2.5 ]
+
+    Reference:
+        https://optax.readthedocs.io/en/latest/api/transformations.html
+    """
+    import optax
+
+    from . import functional
+
+    name = getattr(optimizer, "__name__", str(optimizer))
+    make = getattr(functional, name.lower(), None)
+    if make is None or name.lower() not in functional.__all__:
+        raise NotImplementedError(
+            f"as_optax of {name}: there is a transformation of {', '.join(_convertible())}. A user's own rule can be "
+            "written as an optax transformation and used here with from_optax"
+        )
+    return optax.with_extra_args_support(make(*args, **hyper))
+
+
+def _convertible() -> Sequence[str]:
+    from . import functional
+
+    return [name for name in functional.__all__ if name.islower() and name != "transformation"]
