@@ -345,6 +345,27 @@ def _result(tensor: Any, value: Any, index: int, lenient: bool, materialize: boo
 # -------------------------------------------------------------------- the walk
 
 
+class _Edges(dict):
+    """Places where a gradient is caught as it arrives, before hooks, and where the walk ends."""
+
+
+def at_edges(roots: Sequence[Place], gradients: Sequence[Any], places: Sequence[Place]) -> list[Any]:
+    """The gradients that flow out of a part of the graph: what arrives at ``places``, None where nothing does.
+
+    Args:
+        roots, gradients: where the walk starts, and the arrays it starts with.
+        places: where it ends.
+    """
+    captures: Any = _Edges()
+    for node, number in places:
+        captures.setdefault(node, {})[number] = None
+    order, awaited = _reach(roots)
+    needed = _leading_to(order, set(captures))
+    with grad_mode.no_grad():
+        _walk(order, awaited, roots, gradients, True, False, needed, captures)
+    return [captures[node][number] for node, number in places]
+
+
 def _run(
     roots: Sequence[Place],
     gradients: Sequence[Any],
@@ -435,7 +456,11 @@ def _go(
             grads = [None] * node.outputs
         results: Sequence[Any] = ()
         if grads is not None and (needed is None or node in needed):
-            results = _visit(node, grads, create_graph, needed, captures.get(node))
+            caught = captures.get(node)
+            if caught is not None and type(captures) is _Edges:
+                caught.update({number: grads[number] for number in caught})
+            else:
+                results = _visit(node, grads, create_graph, needed, caught)
             if not retain and (node not in captures or _feeds(node, needed)):
                 node.release()
         for position, edge in enumerate(node.edges):
@@ -523,7 +548,8 @@ def _arrive(
     grads = buffers.pop(node, None)
     if grads is None or (needed is not None and node not in needed):
         return
-    grads = _tensor_hooks(node, grads)
+    if type(captures) is not _Edges:
+        grads = _tensor_hooks(node, grads)
     if node in captures:
         captures[node][0] = grads[0]
         return

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from ..core.storage import Storage
 from ..core.tensor import Tensor
@@ -103,14 +104,12 @@ def _sort_inputs(
 
 
 def _find_boundary(program: Program) -> None:
-    """The inputs that gradients lead to, of those that are left."""
+    """Which inputs the tensors are that gradients lead to; None for one whose value is not looked at."""
     at = {cell: k for k, cell in enumerate([*program.donated, *program.cells])}
     args = {i: len(at) + k for k, i in enumerate(program.arg_inputs)}
-    positions = [
+    program.boundary_inputs = [
         args.get(what) if kind == "arg" else at.get(what._storage) for kind, what in program.boundary
     ]
-    program.boundary = [b for b, at in zip(program.boundary, positions, strict=True) if at is not None]
-    program.boundary_inputs = [at for at in positions if at is not None]
 
 
 def _unread_gradients(program: Program) -> list[tuple[Tensor, int]]:
@@ -182,6 +181,7 @@ def _sort_outputs(program: Program, count: int, unread: list[int]) -> list[int]:
     program.cell_writes = [(cell, new[i], steps) for cell, i, steps in program.cell_writes]
     program.arg_writes = [(k, new[i], steps) for k, i, steps in program.arg_writes]
     program.fill = [(cell, new[i]) for cell, i in program.fill]
+    program.residuals = [new[i] for i in program.residuals]
     program.slot_writes = [
         (slot, tree, [new[i] for i in indices]) for slot, tree, indices in program.slot_writes
     ]
@@ -229,24 +229,19 @@ def _make_functions(
 
 
 def _differentiable(program: Program) -> None:
-    where = program.boundary_inputs
+    """The jitted walk from gradients of the outputs (those in ``given``; the others are zero) to the boundary."""
+    jaxpr = program.backward_jaxpr
+    avals = [v.aval for v in jaxpr.invars]
 
-    def forward(diff: list[Any], values: list[Any]) -> Any:
-        def of(diff: list[Any]) -> list[Any]:
-            full = list(values)
-            for i, v in zip(where, diff, strict=True):
-                full[i] = v
-            return program._flat(full)
+    def backward(residuals: list[Any], grads: list[Any], given: tuple[bool, ...]) -> list[Any]:
+        values = iter(grads)
+        full = [
+            next(values) if there else jnp.zeros(a.shape, a.dtype)
+            for there, a in zip(given, avals, strict=True)
+        ]
+        found = iter(jaxpr_as_fun(ClosedJaxpr(jaxpr, residuals))(*full))
+        return [next(found) if there else None for there in program.reached]
 
-        return jax.vjp(of, diff)
-
-    def backward(pull: Any, grads: list[Any], avals: tuple[Any, ...]) -> Any:
-        from ..core.dispatch import _conj, _cotangent
-
-        (found,) = pull([_cotangent(a, g) for a, g in zip(avals, grads, strict=True)])
-        return [_conj(g) for g in found]
-
-    program.forward = jax.jit(forward)
     program.backward = jax.jit(backward, static_argnums=2)
 
 

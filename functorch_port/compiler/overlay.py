@@ -22,6 +22,7 @@ import numpy as np
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
+from .pending import Pending
 
 __all__ = ["MODULE_TABLES", "Overlay", "same_table"]
 
@@ -80,6 +81,7 @@ class Overlay:
         self.inside: weakref.WeakSet[Storage] = weakref.WeakSet()
         self.made: dict[int, weakref.ref[Tensor]] = {}
         self.missed: list[Storage] = []
+        self.promises: set[Pending] = set()
         self.grads: dict[Tensor, Tensor | None] = {}
         self.grad_reads: dict[Tensor, Tensor | None] = {}
         self.fixed: set[Any] = set()
@@ -135,6 +137,12 @@ class Overlay:
     def get_grad(self, tensor: Tensor) -> Tensor | None:
         if tensor in self.grads:
             return self.grads[tensor]
+        kept: Any = tensor._kept_grad
+        if isinstance(kept, Pending):
+            self.promises.add(kept)
+            grad = kept.promised[[t is tensor for t in kept.targets].index(True)]
+            self.grad_reads.setdefault(tensor, grad)
+            return grad
         if self.is_outside(tensor):
             if tensor._grad is not None and tensor._grad.is_sparse:
                 raise NotImplementedError(

@@ -36,7 +36,8 @@ class Pending:
     """
 
     __slots__ = (
-        "__weakref__", "compute", "donated", "given", "jit", "lean", "needed", "others", "program", "safe", "targets",
+        "__weakref__", "compute", "donated", "given", "jit", "lean", "needed", "others", "program", "promised",
+        "safe", "targets",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +65,13 @@ class Pending:
         self.lean, self.jit = lean, jax.jit(lean, donate_argnums=(0, 1), keep_unused=True)
         self.compute = jax.jit(gradients)
         self.given: list[Any] = []
+        self.promised: list[Tensor] = []
+
+    def promise(self) -> list[Tensor]:
+        """The gradients without values, for a trace that may read them: they come with `fill`."""
+        if not self.promised and self.given and any(t._kept_grad is self for t in self.targets):
+            self.promised = [wrap(jax.ShapeDtypeStruct(t._value.shape, t._value.dtype)) for t in self.targets]
+        return self.promised
 
     def lower(self, **options: Any) -> Any:
         """What a call runs, lowered; ``options`` for `jax.jit`."""
@@ -75,18 +83,19 @@ class Pending:
         """Run the program without the gradients; from now on this call's are pending."""
         old = own(self.given[self.safe : self.donated] or kept[: self.donated - self.safe])
         outs = self.jit(donated, old, kept)
-        self.given = [*donated, *kept]
+        self.given, self.promised = [*donated, *kept], []
         for tensor in self.targets:
             tensor._kept_grad = self  # type: ignore[assignment]
         return outs
 
-    def fill(self, tensor: Tensor) -> Tensor | None:
-        """Compute the gradients for everybody; returns the one of ``tensor``."""
+    def fill(self) -> None:
+        """Compute the gradients."""
         self.program.pending = None  # somebody reads gradients here: return them from now on
         with storage.outside():
             grads = self.compute([self.given[k] for k in self.needed])
-            for target, grad in zip(self.targets, grads, strict=True):
+            tensors = self.promised or [wrap(grad) for grad in grads]
+            for target, tensor, grad in zip(self.targets, tensors, grads, strict=True):
+                tensor._storage._value = grad
                 if target._kept_grad is self:
-                    target._kept_grad = wrap(grad)
+                    target._kept_grad = tensor
         self.given = []
-        return tensor._grad

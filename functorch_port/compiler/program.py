@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..autograd.node import Node, accumulator
+from ..autograd.node import FREED, Node, accumulator
 from ..core import storage
 from ..core.donation import own
 from ..core.sparse import SparseTensor
@@ -70,6 +70,7 @@ class Program:
         self.reusable = True
         self.why_once = ""
         self.boundary: list[tuple[str, Any]] = []
+        self.residuals: list[int] = []
         self.epoch = -1
         self.calls = 0
 
@@ -276,12 +277,11 @@ class Program:
         if not any(t.requires_grad for t in tensors):
             return self.jit(donated, kept), None
         values = [*donated, *kept]
-        diff = [values[i] for i in self.boundary_inputs]
-        outs, pull = self.forward(diff, values)
+        outs = self.jit(donated, kept)
         edges = tuple(
             (accumulator(t), 0) if t.grad_fn is None else (t._grad_fn, t._output_nr) for t in tensors
         )
-        return outs, ProgramNode(self, edges, outs, pull, values)
+        return outs, ProgramNode(self, edges, outs, values)
 
     def _flat(self, values: Sequence[Any]) -> Any:
         return self.pure(list(values[: len(self.donated)]), list(values[len(self.donated) :]))
@@ -290,22 +290,22 @@ class Program:
 class ProgramNode(Node):
     """The node of a compiled function whose outputs are differentiated outside."""
 
-    __slots__ = ("avals", "program", "pull", "values")
+    __slots__ = ("program", "residuals", "values")
 
     def __init__(
-        self, program: Program, edges: tuple[Any, ...], outs: Sequence[Any], pull: Any, values: Sequence[Any]
+        self, program: Program, edges: tuple[Any, ...], outs: Sequence[Any], values: Sequence[Any]
     ) -> None:
         super().__init__(edges, len(outs))
-        self.program, self.pull, self.values = program, pull, values
-        self.avals = [aval(o) for o in outs]
+        self.program, self.values = program, values
+        self.residuals: Any = [outs[i] for i in program.residuals]
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        if self.pull is None:
-            from ..autograd.node import FREED
-
+        if self.residuals is None:
             raise RuntimeError(FREED)
+        wanted = [grads[out.index] for out in self.program.outputs if out.requires_grad]
+        given = tuple(g is not None for g in wanted)
         with storage.x64():
-            return self.program.backward(self.pull, list(grads), tuple(self.avals))
+            return self.program.backward(self.residuals, [g for g in wanted if g is not None], given)
 
     def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
         from ..core.dispatch import Plan, _with_history, run
@@ -316,15 +316,15 @@ class ProgramNode(Node):
         plan = Plan(
             lambda *values: tuple(program._flat(values)), "compiled_function", "CompiledFunctionBackward0"
         )
-        by_input = dict(zip(where, self.edges, strict=True))
+        by_input = {i: edge for i, edge in zip(where, self.edges, strict=True) if i is not None}
         holes = tuple(g is None for g in grads)
         inputs = [_with_history(v, by_input[i]) if i in by_input else v for i, v in enumerate(self.values)]
         found = run(plan.backward(mask, holes), [*inputs, *(g for g in grads if g is not None)])
         ordered = dict(zip([i for i, m in enumerate(mask) if m], found, strict=True))
-        return [ordered[i] for i in where]
+        return [None if i is None else ordered[i] for i in where]
 
     def release(self) -> None:
-        self.pull = self.values = None  # type: ignore[assignment]
+        self.residuals = self.values = None  # type: ignore[assignment]
 
 
 ProgramNode.__name__ = ProgramNode.__qualname__ = "CompiledFunctionBackward"  # as PyTorch prints it

@@ -10,7 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..autograd.node import AccumulateGrad, Node
+from ..autograd.engine import at_edges
+from ..autograd.node import FREED, AccumulateGrad, Node
 from ..autograd.node import _sequence as node_sequence
 from ..core import storage
 from ..core.storage import Storage
@@ -18,6 +19,7 @@ from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor, wrap
 from .assemble import assemble
 from .overlay import MODULE_TABLES, Overlay, is_concrete, is_number, number_slots
+from .pending import Pending
 from .program import Output, Program, aval
 from .slots import Slot, find
 from .tree import by_identity, flatten
@@ -37,9 +39,9 @@ def trace(
 
     The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was.
     """
-    optimizers, modules = prepare_state()
+    optimizers, modules, promised = prepare_state()
     call_leaves = _prepare(leaves)
-    cells = live_cells()
+    cells = [*live_cells(), *(t._storage for t in promised)]
     extra: list[Storage] = []
     modes = {m: m.training for m in modules}
     while True:
@@ -56,20 +58,25 @@ def trace(
         if not overlay.missed:
             for optimizer in optimizers:
                 optimizer._premade.clear()
+            for pending in overlay.promises:
+                pending.fill()
             return program, overlay
         overlay.undo()  # a Storage the collector does not list (gc.freeze): take it in and start again
         extra += overlay.missed
 
 
-def prepare_state() -> tuple[list[Any], list[Any]]:
-    """The optimizers and modules alive now, with lazy state made: keys of generators, and first states of optimizers.
+def prepare_state() -> tuple[list[Any], list[Any], list[Tensor]]:
+    """The optimizers and modules alive now, and the gradients that are pending, with lazy state made: keys of
+    generators, and first states of optimizers.
 
     One pass over the garbage collector's list, per trace.
     """
     optimizer_class = _loaded("functorch_port.optim.optimizer", "Optimizer")
     module_class = _loaded("functorch_port.nn.module", "Module")
     generator_class = _loaded("functorch_port.core.generator", "Generator")
-    optimizers, modules = [], []
+    optimizers: list[Any] = []
+    modules: list[Any] = []
+    promised: list[Tensor] = []
     for o in gc.get_objects():
         kind = type(o)
         if issubclass(kind, module_class):
@@ -80,7 +87,9 @@ def prepare_state() -> tuple[list[Any], list[Any]]:
                 optimizers.append(o)
         elif kind is generator_class:
             _ = o.key_storage
-    return optimizers, modules
+        elif kind is Pending:
+            promised += o.promise()
+    return optimizers, modules, promised
 
 
 def _premake(optimizer: Any) -> None:
@@ -227,7 +236,7 @@ def _collect_result(
 ) -> None:
     arg_ids = {id(t): i for i, t in enumerate(leaves) if isinstance(t, Tensor)}
     arg_cells = {t._storage for t in leaves if isinstance(t, Tensor)}
-    roots = []
+    roots: list[tuple[Node, int]] = []
     for leaf in out_leaves:
         if isinstance(leaf, Tensor):
             node = leaf.grad_fn
@@ -244,7 +253,7 @@ def _collect_result(
             else:
                 program.outputs.append(Output("tensor", outs.add_tensor(leaf), requires_grad=live))
                 if live:
-                    roots.append(node)
+                    roots.append((node, leaf._output_nr))
         elif isinstance(leaf, SymNumber):
             program.outputs.append(Output("number", value=leaf.rule))
         elif isinstance(leaf, jax.Array):
@@ -252,7 +261,8 @@ def _collect_result(
         else:
             program.outputs.append(Output("same", value=leaf))
     by_position = {id(t): i for i, t in enumerate(leaves) if isinstance(t, Tensor) and not by_identity(t)}
-    program.boundary = _boundary(roots, start, overlay, by_position)
+    if roots:
+        _collect_backward(program, overlay, roots, _boundary(roots, start, overlay, by_position), outs)
 
 
 def _collect_gradients(program: Program, overlay: Overlay, leaves: list[Any], outs: _Outs) -> None:
@@ -356,12 +366,12 @@ def _collect_cells(program: Program, overlay: Overlay, kept: set[Storage], outs:
 
 
 def _boundary(
-    roots: list[Node], start: int, overlay: Overlay, arg_ids: dict[int, int]
-) -> list[tuple[str, Any]]:
-    """The tensors outside that gradients of the outputs lead to."""
-    found: dict[int, tuple[str, Any]] = {}
-    seen: set[Node] = set(roots)
-    stack = list(roots)
+    roots: list[tuple[Node, int]], start: int, overlay: Overlay, arg_ids: dict[int, int]
+) -> dict[tuple[Node, int], tuple[str, Any]]:
+    """The tensors outside that gradients of the outputs lead to, by their places in the graph."""
+    found: dict[tuple[Node, int], tuple[str, Any]] = {}
+    stack = [node for node, _ in roots]
+    seen: set[Node] = set(stack)
     while stack:
         node = stack.pop()
         for edge in node.edges:
@@ -372,11 +382,46 @@ def _boundary(
                 tensor = overlay.edges.get((id(target), edge[1]))
                 if tensor is not None and overlay.is_outside(tensor):
                     i = arg_ids.get(id(tensor))
-                    found[id(tensor)] = ("tensor", tensor) if i is None else ("arg", i)
+                    found[edge] = ("tensor", tensor) if i is None else ("arg", i)
             elif target not in seen:
                 seen.add(target)
                 stack.append(target)
-    return list(found.values())
+    return found
+
+
+def _collect_backward(
+    program: Program,
+    overlay: Overlay,
+    roots: list[tuple[Node, int]],
+    boundary: dict[tuple[Node, int], tuple[str, Any]],
+    outs: _Outs,
+) -> None:
+    """The walk from the outputs to the tensors outside, as a program of its own: what it takes from the forward
+    pass become outputs of that.
+    """
+    live = [out for out in program.outputs if out.requires_grad]
+    inside = set(overlay.inside)
+    reached: list[bool] = []
+
+    def backward(grads: list[Any]) -> list[Any]:
+        found = at_edges(roots, grads, list(boundary))
+        reached[:] = [g is not None for g in found]
+        return [g for g in found if g is not None]
+
+    try:
+        closed = jax.make_jaxpr(backward)([aval(outs.arrays[out.index]) for out in live])
+    except RuntimeError as error:
+        if str(error) != FREED:
+            raise
+        for out in live:  # the function ran backward through it already
+            out.requires_grad = False
+        return
+    for cell in set(overlay.inside) - inside:  # what hooks made belongs to that other program
+        overlay.inside.discard(cell)
+    program.boundary = list(boundary.values())
+    program.reached = reached
+    program.backward_jaxpr = closed.jaxpr
+    program.residuals = [outs.add(value) for value in closed.consts]
 
 
 def _settle(

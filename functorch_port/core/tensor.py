@@ -420,7 +420,10 @@ class Tensor:
     def _grad(self) -> Tensor | None:
         """The gradient outside of any trace; one that a compiled step left pending is computed now."""
         grad = self._kept_grad
-        return grad if grad is None or isinstance(grad, Tensor) else grad.fill(self)
+        if grad is None or isinstance(grad, Tensor):
+            return grad
+        grad.fill()
+        return self._kept_grad
 
     @_grad.setter
     def _grad(self, grad: Tensor | None) -> None:

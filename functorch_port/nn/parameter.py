@@ -42,6 +42,12 @@ class Parameter(Tensor):
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
         """Everything is done in `__new__`; the legacy constructor of `Tensor` must not run."""
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        """A parameter with the same values and nothing else: no gradient, no hooks, no attributes, as in PyTorch."""
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(Tensor._wrap(self._value), self.requires_grad)
+        return memo[id(self)]
+
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"Parameter containing:\n{super().__repr__()}"
 

@@ -135,6 +135,22 @@ def test_another_compiled_function_reads_them():
         close([norm().item()], [expected.item()])
 
 
+def test_a_trace_that_reads_them_runs_once():
+    ours, theirs = pair()
+    ours.run(), theirs.run()
+    ran = []
+
+    @ft.compile
+    def first_gradient():
+        ran.append(True)
+        return ours.model[0].weight.grad
+
+    for _ in range(2):
+        np.testing.assert_allclose(first_gradient().numpy(), theirs.model[0].weight.grad.numpy(), rtol=1e-10)
+    assert ran == [True]
+    close(ours.grads(), theirs.grads())
+
+
 def test_an_eager_step_reads_them():
     ours, theirs = pair()
     for case in (ours, theirs):

@@ -1,0 +1,148 @@
+"""A compiled forward pass whose backward runs outside gives PyTorch's gradients: the tape's, not the values'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import functorch_port as ft
+
+VALUES = [0.5, -1.5]
+
+
+def triple(lib: Any) -> Any:
+    class Triple(lib.autograd.Function):
+        """Its backward is wrong on purpose, so that it is seen which one ran."""
+
+        @staticmethod
+        def forward(ctx, a):
+            ctx.save_for_backward(a)
+            return a * a
+
+        @staticmethod
+        def backward(ctx, g):
+            (a,) = ctx.saved_tensors
+            return g * a * 3
+
+    return Triple
+
+
+def custom_function(lib: Any, w: Any, x: Any) -> Any:
+    return triple(lib).apply(x * w).sum()
+
+
+def tensor_hook(lib: Any, w: Any, x: Any) -> Any:
+    y = x * w
+    y.register_hook(lambda g: g * 10)
+    return y.exp().sum()
+
+
+def constant(lib: Any, w: Any, x: Any) -> Any:
+    with lib.no_grad():
+        factor = w * 3
+    return (x * w * factor).sum()
+
+
+def detached(lib: Any, w: Any, x: Any) -> Any:
+    return (x * w * w.detach()).sum()
+
+
+def changed_without_grad(lib: Any, w: Any, x: Any) -> Any:
+    y = x * w
+    with lib.no_grad():
+        y.add_(w)
+    return (y * y).sum()
+
+
+def two_results(lib: Any, w: Any, x: Any) -> Any:
+    y = x * w
+    return y.sin().sum() + 0 * y.detach().sum(), y
+
+
+def stepped_inside(lib: Any, w: Any, x: Any) -> Any:
+    (w * w).sum().backward()
+    with lib.no_grad():
+        w.sub_(w.grad)
+    w.grad = None
+    return (x * w * w).sum()
+
+
+CASES = [
+    custom_function, tensor_hook, constant, detached, changed_without_grad, two_results, stepped_inside,
+]  # fmt: skip
+
+
+def gradients(lib: Any, case: Callable[..., Any], wrap: Callable[..., Any]) -> list[Any]:
+    w = lib.tensor(VALUES, dtype=lib.float64, requires_grad=True)
+    before = lib.tensor([2.0, 3.0], dtype=lib.float64, requires_grad=True)
+    fn, found = wrap(lambda x: case(lib, w, x)), []
+    for factor in (1.0, 2.0):
+        w.grad = before.grad = None
+        out = fn(before * factor)
+        total = sum(o.sum() for o in out) if isinstance(out, tuple) else out
+        total.backward()
+        found.append([total.item(), w.grad.tolist(), before.grad.tolist()])
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_gradients_are_those_of_the_tape(case: Callable[..., Any]) -> None:
+    compiled = gradients(ft, case, ft.compile)
+    for ours, theirs in zip(compiled, gradients(torch, case, lambda fn: fn), strict=True):
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_a_parameter_that_is_a_view() -> None:
+    found = []
+    for lib in (ft, torch):
+        w = lib.nn.Parameter(lib.arange(10.0).reshape(5, 2))
+        fn = (
+            (lambda x, w=w: (x @ w.t()).sum())
+            if lib is torch
+            else ft.compile(lambda x, w=w: (x @ w.t()).sum())
+        )
+        fn(lib.ones(3, 2)).backward()
+        found.append((tuple(w.grad.shape), w.grad.tolist()))
+    assert found[0] == found[1]
+
+
+def test_hooks_of_leaves_run_once() -> None:
+    found = []
+    for lib in (ft, torch):
+        w, seen = lib.ones(2, requires_grad=True), []
+        w.register_hook(seen.append)
+        fn = (lambda x, w=w: (x * w).sum()) if lib is torch else ft.compile(lambda x, w=w: (x * w).sum())
+        fn(lib.ones(2)).backward()
+        found.append((len(seen), seen[0].tolist(), w.grad.tolist()))
+    assert found[0] == found[1]
+
+
+def test_one_output_of_several_may_be_used() -> None:
+    found = []
+    for lib in (ft, torch):
+        w, v = (lib.tensor(VALUES, requires_grad=True) for _ in range(2))
+
+        def both(x, w=w, v=v):
+            return (x * w).sum(), (x * v).sum()
+
+        fn = both if lib is torch else ft.compile(both)
+        first, _ = fn(lib.ones(2))
+        first.backward()
+        found.append((w.grad.tolist(), v.grad if v.grad is None else v.grad.tolist()))
+    assert found[0][0] == found[1][0]
+    assert found[0][1] in (None, [0.0, 0.0])  # one node stands for the whole function
+
+
+def test_no_second_backward_without_retain_graph() -> None:
+    w = ft.ones(2, requires_grad=True)
+    out = ft.compile(lambda x: (x * w).sum())(ft.ones(2))
+    out.backward(retain_graph=True)
+    out.backward()
+    assert w.grad.tolist() == [2.0, 2.0]
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        out.backward()
