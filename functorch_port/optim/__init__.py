@@ -2,9 +2,9 @@
 
 from . import functional as functional
 from . import lr_scheduler as lr_scheduler
+from . import swa_utils as swa_utils
 from ._adafactor import Adafactor as Adafactor
 from ._muon import Muon as Muon
-from . import swa_utils as swa_utils
 from .adadelta import Adadelta as Adadelta
 from .adagrad import Adagrad as Adagrad
 from .adam import Adam as Adam
