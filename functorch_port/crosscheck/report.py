@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .comparison import Report, Result, show_options
+from .grids import ROUNDING
 
 __all__ = ["as_markdown", "plot", "print_numbers", "print_report", "save_json"]
 
@@ -201,7 +202,7 @@ def plot(path: str | Path, reports: Sequence[Report], title: str) -> None:
     sheet.legend(lines, list(colours), loc="outside upper center", ncols=3, frameon=False, title=title)
     sheet.supxlabel("step", fontsize=9)
     sheet.supylabel("relative error (1e-18: none)", fontsize=9)
-    sheet.savefig(path, dpi=130)
+    sheet.savefig(path, dpi=90)
     plt.close(sheet)
 
 
@@ -233,4 +234,16 @@ def as_markdown(reports: Sequence[tuple[str, Report]], command: str, picture: st
     known = list(dict.fromkeys(text for _, report in reports for text in notes(report.results)))
     if known:
         lines += ["## Known differences", "", *(f"- {text}." for text in known)]
+    lines += _rounding({r.optimizer for _, report in reports for r in report.results})
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _rounding(optimizers: set[str]) -> list[str]:
+    """Where more than the usual few roundings pass, and why."""
+    lines = ["", "## Where rounding goes further", ""]
+    lines += [
+        f"- {name}: up to {known.first_ulps:g} ulp pass in the first step, since {known.reason}."
+        for name, known in ROUNDING.items()
+        if name in optimizers
+    ]
+    return lines if len(lines) > 3 else []
