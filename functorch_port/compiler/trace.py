@@ -406,7 +406,7 @@ def _collect_backward(
     def backward(grads: list[Any]) -> list[Any]:
         found = at_edges(roots, grads, list(boundary))
         reached[:] = [g is not None for g in found]
-        return [g for g in found if g is not None]
+        return [g.to_dense()._value if isinstance(g, Tensor) else g for g in found if g is not None]
 
     try:
         closed = jax.make_jaxpr(backward)([aval(outs.arrays[out.index]) for out in live])

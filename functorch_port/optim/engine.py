@@ -23,7 +23,7 @@ from ..core import dispatch, storage
 from ..core.donation import own
 from ..core.tensor import Tensor
 
-__all__ = ["Batch", "Rule", "update"]
+__all__ = ["Batch", "Rule", "arrays_of", "update", "write"]
 
 Rule: TypeAlias = Callable[[Any, Any, tuple[Any, ...], tuple[Any, ...], Any], tuple[Any, tuple[Any, ...]]]
 State: TypeAlias = tuple[Tensor | None, ...]
@@ -92,7 +92,7 @@ def update(rule: Rule, batch: Batch) -> list[State]:
         return [state for part in parts for state in update(rule, part)]
     structure = (tuple(batch.flags), tuple(batch.group_of))
     columns = list(zip(*batch.states, strict=True))  # one per entry of the state
-    params, grads, states = _arrays(batch.params), _arrays(batch.grads), [_arrays(c) for c in columns]
+    params, grads, states = arrays_of(batch.params), arrays_of(batch.grads), [arrays_of(c) for c in columns]
     if storage.overlay is not None:
         scalars = [tuple(map(storage.as_array, row)) for row in batch.scalars]
         out = _apply(rule, structure, params, grads, states, scalars)
@@ -105,8 +105,8 @@ def update(rule: Rule, batch: Batch) -> list[State]:
             if "incompatible devices" not in str(error):
                 raise
             return _update_by_device(rule, batch)
-    _write(batch.params, out[0])
-    return list(zip(*map(_write, columns, out[1:]), strict=True)) if columns else [()] * count
+    write(batch.params, out[0])
+    return list(zip(*map(write, columns, out[1:]), strict=True)) if columns else [()] * count
 
 
 def _wants_recording(batch: Batch) -> bool:
@@ -138,7 +138,7 @@ def _compiled(rule: Rule, structure: Structure) -> Callable[..., Any]:
     return jax.jit(step, donate_argnums=0)
 
 
-def _write(tensors: Sequence[Tensor | None], values: Sequence[Any]) -> list[Tensor | None]:
+def write(tensors: Sequence[Tensor | None], values: Sequence[Any]) -> list[Tensor | None]:
     """Write to the tensors; returns them, and new ones where there were none."""
     traced = storage.overlay is not None
     written = list(tensors)
@@ -157,7 +157,8 @@ def _write(tensors: Sequence[Tensor | None], values: Sequence[Any]) -> list[Tens
     return written
 
 
-def _arrays(tensors: Sequence[Tensor | None]) -> list[Any]:
+def arrays_of(tensors: Sequence[Tensor | None]) -> list[Any]:
+    """Their values; None for None."""
     if storage.overlay is not None:
         return [None if t is None else t._value for t in tensors]
     return [None if t is None else t._storage._value if t._view is None else t._value for t in tensors]

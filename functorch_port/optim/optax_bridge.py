@@ -21,7 +21,7 @@ from ..autograd.grad_mode import enable_grad, no_grad
 from ..core import storage
 from ..core.donation import own
 from ..core.tensor import Tensor
-from .engine import _arrays, _write
+from .engine import arrays_of, write
 from .optimizer import Optimizer, ParamsT, take_premade, to_scalar
 from .rules import axpy
 
@@ -194,7 +194,7 @@ class OptaxOptimizer(Optimizer):
         names = group.get("param_names") or ()
         if len(set(names)) < len(group["params"]):
             names = map(str, range(len(group["params"])))
-        return {_Key(name): value for name, value in zip(names, _arrays(group["params"]), strict=True)}
+        return {_Key(name): value for name, value in zip(names, arrays_of(group["params"]), strict=True)}
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -276,9 +276,9 @@ class OptaxOptimizer(Optimizer):
         if not batch:
             return
         structure, all_params, all_grads, tables, numbers = zip(*batch, strict=True)
-        params = [_arrays(ps) for ps in all_params]
-        grads = [_arrays(gs) for gs in all_grads]
-        leaves = [_arrays([table[name] for table, name in where]) for where in tables]
+        params = [arrays_of(ps) for ps in all_params]
+        grads = [arrays_of(gs) for gs in all_grads]
+        leaves = [arrays_of([table[name] for table, name in where]) for where in tables]
         if storage.overlay is not None:
             out = _apply(structure, params, grads, leaves, numbers, extra)
         else:
@@ -286,8 +286,8 @@ class OptaxOptimizer(Optimizer):
                 params = list(map(own, params)) if _all_live(structure) else params
                 out = _compiled(structure)(params, grads, list(map(own, leaves)), numbers, extra)
         for (_, live), ps, where, (new, kept) in zip(structure, all_params, tables, out, strict=True):
-            _write(ps, [value if on else None for value, on in zip(new, live, strict=True)])
-            _write([table[name] for table, name in where], kept)
+            write(ps, [value if on else None for value, on in zip(new, live, strict=True)])
+            write([table[name] for table, name in where], kept)
 
     def _numbers(self, group: dict[str, Any]) -> dict[str, Any]:
         values = {name: to_scalar(group[name]) for name in self.defaults if name != "differentiable"}

@@ -17,7 +17,7 @@ import numpy as np
 from ..autograd import grad_mode
 from ..core import dtypes, storage
 from ..core.tensor import Tensor
-from .engine import Batch, Rule, update
+from .engine import Batch, Rule, arrays_of, update, write
 from .optimizer import Optimizer, check_fused, filled_state, switch_grad, take_premade, to_scalar
 from .sparse_rules import SparseRule, update_rows
 
@@ -178,37 +178,39 @@ def collect(
     Parameters whose ``step`` and other numbers are equal share the factors. The numbers are computed on the
     host, but in a trace.
     """
+    entries = list(entries)
+    if not entries:
+        return
     tracing = storage.overlay is not None
     hyper = _hyper(group)
     flags = method.flags(group)
     slots = method.slots(flags)
-    names = ("step", *method.numbers)
-    entry = dict.__getitem__ if method.shape is _same_shape else dict.get
-    arrays: list[Any] = []  # of the last parameter's numbers before the step, and after it
-    values: list[Any] = []
-    after: list[tuple[Any, Any]] = []
-    for p, grad, state in entries:
-        tensors = [state[name] for name in names]
-        before = [t._value for t in tensors]
-        if tracing or not (after and all(map(_same, before, arrays))):
-            known = [
-                _trace_number(a) if tracing else _host_number(t) for t, a in zip(tensors, before, strict=True)
-            ]
-            if tracing or known != values or [a.dtype for a in before] != [a.dtype for a in arrays]:
+    numbers = [[state[name] for _, _, state in entries] for name in ("step", *method.numbers)]
+    arrays = [arrays_of(column) for column in numbers]
+    places = list(zip(*[map(id, column) for column in arrays], strict=True))
+    values: list[Any] = []  # of the last parameter's numbers before the step, and after it
+    after: list[Any] = []
+    new: list[list[Any]] = []
+    for i, place in enumerate(places):
+        if not i or place != places[i - 1] or tracing:
+            before = [column[i] for column in arrays]
+            known = before if tracing else [_host_number(a) for a in before]
+            if tracing or known != values or [a.dtype for a in before] != [a.dtype for a in after]:
                 count = _counted(known[0]) if tracing else float(known[0] + 1)
                 batch.add_group(method.scalars(hyper, count, *known[1:]), flags)
-                new = (known[0] + 1, *method.advance(hyper, count, *known[1:]))
-                after = [_after(a, number) for a, number in zip(before, new, strict=True)]
+                moved = (known[0] + 1, *method.advance(hyper, count, *known[1:]))
+                after = [_after(a, number) for a, number in zip(before, moved, strict=True)]
                 values = known
-            arrays = before
-        for tensor, pair in zip(tensors, after, strict=True):
-            tensor._set_value(pair[0])
-            tensor.__dict__["_counted"] = pair
-        batch.add(p, grad, tuple([None if k is None else entry(state, k) for k in slots]))
-
-
-def _same(a: Any, b: Any) -> bool:
-    return a is b
+        batch.group_of.append(len(batch.flags) - 1)
+        new.append(after)
+    for column, changed in zip(numbers, zip(*new, strict=True), strict=True):
+        write(column, changed)
+    entry = dict.__getitem__ if method.shape is _same_shape else dict.get
+    batch.params += [p for p, _, _ in entries]
+    batch.grads += [grad for _, grad, _ in entries]
+    batch.states += [
+        tuple([None if k is None else entry(state, k) for k in slots]) for _, _, state in entries
+    ]
 
 
 def _hyper(group: Hyper) -> Hyper:
@@ -222,33 +224,33 @@ def _plain(value: Any) -> Any:
     return to_scalar(value) if storage.overlay is None else storage.as_array(to_scalar(value))
 
 
-def _trace_number(array: Any) -> Any:
-    return array
-
-
 def _counted(array: Any) -> Any:
     """The step count of a trace, in the type that its powers are computed in."""
     return (array + 1).astype(jnp.float64 if storage.X64 else jnp.float32)
 
 
-def _host_number(tensor: Tensor) -> Any:
-    """The value of a 0-dim tensor as a numpy number.
-
-    The tensor remembers what it was last set to, so that nothing is read back from the device.
-    """
-    array = tensor._value
-    known, value = tensor.__dict__.get("_counted", (None, None))
-    return value if known is array and value is not None else np.asarray(array)[()]
+_MOST_KNOWN = 1024
+#: id of an array made here -> the array and its value, so that nothing is read back from the device
+_known: dict[int, tuple[jax.Array, Any]] = {}
 
 
-def _after(array: Any, number: Any) -> tuple[Any, Any]:
-    """A new value for a 0-dim state entry that held ``array``, and that value as a numpy number, if known."""
+def _host_number(array: Any) -> Any:
+    """The value of a 0-dim array as a numpy number."""
+    made, value = _known.get(id(array), (None, None))
+    return value if made is array else np.asarray(array)[()]
+
+
+def _after(array: Any, number: Any) -> Any:
+    """A new value for a 0-dim state entry that held ``array``."""
     if isinstance(number, Tensor):
-        return number.detach()._value.astype(array.dtype).reshape(array.shape), None
+        return number.detach()._value.astype(array.dtype).reshape(array.shape)
     if isinstance(number, jax.Array):
-        return number.astype(array.dtype).reshape(array.shape), None
+        return number.astype(array.dtype).reshape(array.shape)
     new = _number_array(float(number), array.dtype, array.shape)
-    return new, np.asarray(number, array.dtype)[()]
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    _known[id(new)] = new, np.asarray(number, array.dtype)[()]
+    return new
 
 
 @lru_cache(maxsize=256)
