@@ -29,7 +29,16 @@ from .ruled import (
     correction,
     step_lists,
 )
-from .rules import addcdiv, addcmul, axpy, divided, lerp, nonzero, partwise, plus, root, scaled
+from .rules import (
+    addcdiv,
+    averaged,
+    decayed,
+    divided,
+    nonzero,
+    partwise,
+    plus,
+    root,
+)
 
 __all__ = ["Adam", "adam"]
 
@@ -62,14 +71,8 @@ def adam_rule(
     """One step of one parameter; the state is ``(exp_avg, exp_avg_sq, max_exp_avg_sq or None)``."""
     s = Scalars(*scalars)
     mean, square, largest = state
-    if flags.maximize:
-        grad = -grad
-    if flags.weight_decay and flags.decoupled:
-        param = scaled(param, s.decay)
-    elif flags.weight_decay:
-        grad = axpy(grad, s.decay, param)
-    mean = lerp(mean, grad, s.one_minus_beta1)
-    square = addcmul(scaled(square, s.beta2), s.one_minus_beta2, grad, grad)
+    param, grad = decayed(param, grad, s.decay, flags)
+    mean, square = averaged(mean, square, grad, s)
     if flags.amsgrad:
         largest = jnp.maximum(largest, square)
     size = root(largest if flags.amsgrad else square)

@@ -33,7 +33,16 @@ from .ruled import (
     step_lists,
     wide,
 )
-from .rules import addcdiv, addcmul, axpy, divided, lerp, nonzero, partwise, plus, root, scaled
+from .rules import (
+    addcdiv,
+    averaged,
+    decayed,
+    divided,
+    nonzero,
+    partwise,
+    plus,
+    root,
+)
 
 __all__ = ["NAdam", "nadam"]
 
@@ -66,14 +75,8 @@ def nadam_rule(
     """One step of one parameter; the state is ``(exp_avg, exp_avg_sq)``."""
     s = Scalars(*scalars)
     mean, square = state
-    if flags.maximize:
-        grad = -grad
-    if flags.weight_decay and flags.decoupled:
-        param = scaled(param, s.decay)
-    elif flags.weight_decay:
-        grad = axpy(grad, s.decay, param)
-    mean = lerp(mean, grad, s.one_minus_beta1)
-    square = addcmul(scaled(square, s.beta2), s.one_minus_beta2, grad, grad)
+    param, grad = decayed(param, grad, s.decay, flags)
+    mean, square = averaged(mean, square, grad, s)
     size = plus(root(divided(square, s.correction2)), s.eps)
     param = addcdiv(param, s.minus_grad_step, grad, size)
     return addcdiv(param, s.minus_mean_step, mean, size), (mean, square)

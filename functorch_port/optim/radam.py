@@ -22,7 +22,19 @@ import jax.numpy as jnp
 from ..core.tensor import Tensor
 from .optimizer import ParamsT
 from .ruled import Method, RuledOptimizer, check_at_least_zero, check_betas, check_lr, correction, step_lists
-from .rules import addcmul, axpy, divided, lerp, nonzero, over, partwise, plus, root, scaled, times
+from .rules import (
+    averaged,
+    axpy,
+    decayed,
+    divided,
+    nonzero,
+    over,
+    partwise,
+    plus,
+    root,
+    scaled,
+    times,
+)
 
 __all__ = ["RAdam", "radam"]
 
@@ -56,14 +68,8 @@ def radam_rule(
     """One step of one parameter; the state is ``(exp_avg, exp_avg_sq)``."""
     s = Scalars(*scalars)
     mean, square = state
-    if flags.maximize:
-        grad = -grad
-    if flags.weight_decay and flags.decoupled:
-        param = scaled(param, s.decay)
-    elif flags.weight_decay:
-        grad = axpy(grad, s.decay, param)
-    mean = lerp(mean, grad, s.one_minus_beta1)
-    square = addcmul(scaled(square, s.beta2), s.one_minus_beta2, grad, grad)
+    param, grad = decayed(param, grad, s.decay, flags)
+    mean, square = averaged(mean, square, grad, s)
     step = scaled(divided(mean, s.correction1), s.lr)
     adaptive = s.rectification > 0
     # Under the root a 1 where the result is not used, so that no gradient of it is infinite.

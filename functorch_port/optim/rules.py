@@ -13,9 +13,8 @@ from jax import lax
 from ..core.tensor import Tensor
 
 __all__ = [
-    "addcdiv", "addcmul", "axpy", "divided", "lerp", "minus", "nonzero", "over", "partwise", "penalized", "plus",
-    "quotient", "root", "scaled",
-    "times",
+    "addcdiv", "addcmul", "averaged", "axpy", "decayed", "divided", "lerp", "minus", "nonzero", "over", "partwise",
+    "penalized", "plus", "quotient", "root", "scaled", "times",
 ]  # fmt: skip
 
 
@@ -114,6 +113,24 @@ def penalized(grad: Any, param: Any, weight_decay: Any, flags: Any) -> Any:
     """The gradient, negated if ``flags.maximize``, plus the L2 penalty's if ``flags.weight_decay``."""
     grad = -grad if flags.maximize else grad
     return axpy(grad, weight_decay, param) if flags.weight_decay else grad
+
+
+def decayed(param: Any, grad: Any, decay: Any, flags: Any) -> tuple[Any, Any]:
+    """Parameter and gradient, negated if ``flags.maximize``, with weight decay if ``flags.weight_decay``.
+
+    ``decay`` is the factor of the penalty that is added to the gradient; if ``flags.decoupled``, that of the parameter.
+    """
+    if flags.weight_decay and flags.decoupled:
+        return scaled(param, decay), -grad if flags.maximize else grad
+    return param, penalized(grad, param, decay, flags)
+
+
+def averaged(mean: Any, square: Any, grad: Any, s: Any) -> tuple[Any, Any]:
+    """The running averages of the gradient and of its square, as Adam and its kin keep them."""
+    return (
+        lerp(mean, grad, s.one_minus_beta1),
+        addcmul(scaled(square, s.beta2), s.one_minus_beta2, grad, grad),
+    )
 
 
 def _parts(x: Any) -> Any:
