@@ -68,3 +68,29 @@ def distance(theirs: list[np.ndarray], ours: list[np.ndarray], scale: float = 1e
         assert a.shape == b.shape and a.dtype == b.dtype
         worst = max(worst, float(np.max(np.abs(a - b)) / max(np.max(np.abs(a)), scale)))
     return worst
+
+
+def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Normal numbers; complex ones have both parts drawn."""
+    values = rng.standard_normal(shape)
+    if dtype.startswith("complex"):
+        values = values + 1j * rng.standard_normal(shape)
+    return np.asarray(values, dtype)
+
+
+def trajectory(
+    T: Any, name: str, options: dict[str, Any], dtype: str, steps: int, shapes: Any
+) -> tuple[list[np.ndarray], Any]:
+    """Parameters after each step with given gradients, some of which are missing, and the optimizer."""
+    rng = np.random.default_rng(0)
+    params = [T.nn.Parameter(T.tensor(draw(rng, s, dtype))) for s in shapes]
+    optimizer = getattr(T.optim, name)(params, **options)
+    values = []
+    for i in range(steps):
+        for p in params:
+            p.grad = T.tensor(draw(rng, tuple(p.shape), dtype))
+        if i in (3, 4):
+            params[1].grad = None  # from here on it is two steps behind
+        optimizer.step()
+        values += [p.detach().numpy().copy() for p in params]
+    return values, optimizer

@@ -52,8 +52,10 @@ def assemble(
     if not keep_grads:
         out_order = out_order[: len(out_order) - len(unread)]
     _make_functions(program, closed, order, drawn, out_order)
-    if unread:
-        _forget(program, unread) if not keep_grads else _leave_pending(program, unread, order, needed)
+    if unread and keep_grads:
+        _leave_pending(program, unread, order, needed)
+    elif unread:
+        _forget(program, unread)
     if program.boundary:
         _find_boundary(program)
         _differentiable(program)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from ast import literal_eval
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -294,7 +293,7 @@ def _fill(shape: tuple[int, ...], value: Any, np_dtype: np.dtype, device: Any) -
         return jax.ShapeDtypeStruct(shape, np_dtype)
     with storage.x64():
         if storage.overlay is None and type(value) in _PLAIN and math.prod(shape) <= _SMALL:
-            return _small_fill(shape, repr(value), np_dtype, jax.config.jax_default_device)
+            return _small_fill(shape, value, repr(value), np_dtype, jax.config.jax_default_device)
         return jnp.full(shape, storage.as_array(value), np_dtype)
 
 
@@ -304,10 +303,11 @@ _SMALL = 4096
 
 
 @functools.lru_cache(maxsize=256)
-def _small_fill(shape: tuple[int, ...], value: str, np_dtype: np.dtype, device: Any) -> jax.Array:
-    """``value`` is spelled out, because -0.0 equals 0.0 and NaN does not equal itself."""
-    number = float(value) if value[-1] in "fn" else literal_eval(value)
-    return jnp.full(shape, number, np_dtype)
+def _small_fill(
+    shape: tuple[int, ...], value: Any, spelled: str, np_dtype: np.dtype, device: Any
+) -> jax.Array:
+    """``spelled`` tells values apart that are equal: -0.0 and 0.0."""
+    return jnp.full(shape, value, np_dtype)
 
 
 def _filled(

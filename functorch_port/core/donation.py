@@ -22,9 +22,7 @@ def own(values: list[Any]) -> list[Any]:
     """
     for i, value in enumerate(values):
         if getrefcount(value) > _ALONE and value is not None:
-            values[i] = jax.device_put(
-                value, may_alias=False
-            )  # where it lies now; nothing is compiled for it
+            values[i] = jax.device_put(value, may_alias=False)
     return values
 
 

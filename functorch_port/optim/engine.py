@@ -83,9 +83,7 @@ def update(rule: Rule, batch: Batch) -> list[State]:
         return []
     if grad_mode.state.enabled and _wants_recording(batch):
         return [_update_recorded(rule, batch, i) for i in range(count)]
-    if (
-        len(set(map(id, batch.params))) < count
-    ):  # a parameter that occurs twice takes two steps, one after the other
+    if len(set(map(id, batch.params))) < count:  # one that occurs twice takes two steps, one after the other
         return [update(rule, batch.part([i]))[0] for i in range(count)]
     if count > _MOST and storage.overlay is None:
         parts = [batch.part(slice(i, i + _MOST)) for i in range(0, count, _MOST)]

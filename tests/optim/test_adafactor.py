@@ -11,7 +11,7 @@ import optax
 import pytest
 import torch
 from counting import xla_compilations
-from twins import distance, outcome, plain, same_outcome, to_ours, to_torch
+from twins import distance, outcome, plain, same_outcome, to_ours, to_torch, trajectory
 
 import functorch_port as ft
 from functorch_port.optim import functional
@@ -31,19 +31,7 @@ BOUND = {"float64": 2e-15, "float32": 2e-6}
 
 
 def _trajectory(T, options, dtype="float32", steps=20, shapes=SHAPES):
-    rng = np.random.default_rng(0)
-    draw = lambda s: T.tensor(rng.standard_normal(s).astype(dtype))  # noqa: E731
-    params = [T.nn.Parameter(draw(s)) for s in shapes]
-    optimizer = T.optim.Adafactor(params, **options)
-    values = []
-    for i in range(steps):
-        for p in params:
-            p.grad = draw(tuple(p.shape))
-        if i in (3, 4):
-            params[1].grad = None
-        optimizer.step()
-        values += [p.detach().numpy().copy() for p in params]
-    return values, optimizer
+    return trajectory(T, "Adafactor", options, dtype, steps, shapes)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

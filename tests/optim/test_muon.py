@@ -10,7 +10,7 @@ import numpy as np
 import optax
 import pytest
 import torch
-from twins import distance, outcome, plain, to_ours, to_torch
+from twins import distance, outcome, plain, to_ours, to_torch, trajectory
 
 import functorch_port as ft
 from functorch_port.optim import functional
@@ -31,19 +31,7 @@ NEIGHBOUR = 2.0**-8
 
 
 def _trajectory(T, options, dtype="float32", steps=20, shapes=SHAPES):
-    rng = np.random.default_rng(0)
-    draw = lambda s: T.tensor(rng.standard_normal(s).astype(dtype))  # noqa: E731
-    params = [T.nn.Parameter(draw(s)) for s in shapes]
-    optimizer = T.optim.Muon(params, **options)
-    values = []
-    for i in range(steps):
-        for p in params:
-            p.grad = draw(tuple(p.shape))
-        if i in (3, 4):
-            params[1].grad = None
-        optimizer.step()
-        values += [p.detach().numpy().copy() for p in params]
-    return values, optimizer
+    return trajectory(T, "Muon", options, dtype, steps, shapes)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -16,7 +16,7 @@ import pytest
 import torch
 from counting import xla_compilations
 from hypothesis import given, settings
-from twins import distance, outcome, plain, same_outcome
+from twins import distance, draw, outcome, plain, same_outcome, trajectory
 
 import functorch_port as ft
 from functorch_port.optim import functional
@@ -99,27 +99,8 @@ RICH = {  # one group of options with as much as possible in use
 }
 
 
-def _draw(rng, shape, dtype):
-    values = rng.standard_normal(shape)
-    if dtype.startswith("complex"):
-        values = values + 1j * rng.standard_normal(shape)
-    return np.asarray(values, dtype)
-
-
 def _trajectory(T, name, options, dtype="float32", steps=STEPS, shapes=((5, 8), (8,), ())):
-    """Parameters after each step with given gradients, some of which are missing, and the optimizer."""
-    rng = np.random.default_rng(0)
-    params = [T.nn.Parameter(T.tensor(_draw(rng, s, dtype))) for s in shapes]
-    optimizer = getattr(T.optim, name)(params, **options)
-    values = []
-    for i in range(steps):
-        for p in params:
-            p.grad = T.tensor(_draw(rng, tuple(p.shape), dtype))
-        if i in (3, 4):
-            params[1].grad = None  # from here on it is two steps behind
-        optimizer.step()
-        values += [p.detach().numpy().copy() for p in params]
-    return values, optimizer
+    return trajectory(T, name, options, dtype, steps, shapes)
 
 
 def _same_state(theirs, ours, bound):
@@ -183,7 +164,7 @@ def test_first_step_of_float32(name, options):
 
     def run(T):
         rng = np.random.default_rng(1)
-        start, grad = _draw(rng, 4096, "float32"), _draw(rng, 4096, "float32")
+        start, grad = draw(rng, 4096, "float32"), draw(rng, 4096, "float32")
         p = T.nn.Parameter(T.tensor(start))
         p.grad = T.tensor(grad)
         getattr(T.optim, name)([p], **options).step()
@@ -441,7 +422,7 @@ def test_optax_form(name):
     options = RICH[name]
     transformation = optax.chain(optax.identity(), getattr(functional, name.lower())(**options))
     rng = np.random.default_rng(0)
-    arrays = [_draw(rng, s, "float32") for s in ((3, 4), ())]
+    arrays = [draw(rng, s, "float32") for s in ((3, 4), ())]
     params = {"a": jnp.asarray(arrays[0]), "b": (jnp.asarray(arrays[1]),)}
     state = transformation.init(params)
 
@@ -453,7 +434,7 @@ def test_optax_form(name):
     twins = [ft.nn.Parameter(ft.tensor(a)) for a in arrays]
     optimizer = getattr(ft.optim, name)(twins, **options)
     for _ in range(12):
-        grads = [_draw(rng, p.shape, "float32") for p in twins]
+        grads = [draw(rng, p.shape, "float32") for p in twins]
         params, state = step(params, state, {"a": jnp.asarray(grads[0]), "b": (jnp.asarray(grads[1]),)})
         for p, g in zip(twins, grads, strict=True):
             p.grad = ft.tensor(g)
@@ -611,7 +592,7 @@ def _params(specs, seed=0):
     rng = np.random.default_rng(seed)
     params, grads = [], []
     for shape, dtype, strided in specs:
-        values = lambda s: ft.tensor(_draw(rng, s, "complex64" if dtype == "complex64" else "float32"))  # noqa: E731
+        values = lambda s: ft.tensor(draw(rng, s, "complex64" if dtype == "complex64" else "float32"))  # noqa: E731
         if strided and shape:
             whole = values((*shape[:-1], 2 * shape[-1])).to(getattr(ft, dtype))
             params.append(ft.nn.Parameter(whole[..., ::2]))
