@@ -7,10 +7,11 @@ so that scripts run, and change nothing.
 from . import cpu as cpu
 from . import cuda as cuda
 from . import cudnn as cudnn
+from . import mha as mha
 from . import mkl as mkl
 from . import mkldnn as mkldnn
 from . import mps as mps
 from . import openmp as openmp
 from . import opt_einsum as opt_einsum
 
-__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
+__all__ = ["cpu", "cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]

@@ -199,6 +199,9 @@ from .modules import (
     MSELoss as MSELoss,
 )
 from .modules import (
+    MultiheadAttention as MultiheadAttention,
+)
+from .modules import (
     MultiLabelMarginLoss as MultiLabelMarginLoss,
 )
 from .modules import (
@@ -296,6 +299,21 @@ from .modules import (
 )
 from .modules import (
     Threshold as Threshold,
+)
+from .modules import (
+    Transformer as Transformer,
+)
+from .modules import (
+    TransformerDecoder as TransformerDecoder,
+)
+from .modules import (
+    TransformerDecoderLayer as TransformerDecoderLayer,
+)
+from .modules import (
+    TransformerEncoder as TransformerEncoder,
+)
+from .modules import (
+    TransformerEncoderLayer as TransformerEncoderLayer,
 )
 from .modules import (
     TripletMarginLoss as TripletMarginLoss,

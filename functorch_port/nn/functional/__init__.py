@@ -105,6 +105,8 @@ from .activation import (
 from .activation import (
     threshold_ as threshold_,
 )
+from .attention import multi_head_attention_forward as multi_head_attention_forward
+from .attention import scaled_dot_product_attention as scaled_dot_product_attention
 from .conv import bilinear as bilinear
 from .conv import conv1d as conv1d
 from .conv import conv2d as conv2d

@@ -85,6 +85,9 @@ from .activation import (
 from .activation import (
     Threshold as Threshold,
 )
+from .attention import (
+    MultiheadAttention as MultiheadAttention,
+)
 from .batchnorm import (
     BatchNorm1d as BatchNorm1d,
 )
@@ -310,4 +313,19 @@ from .pooling import (
 )
 from .sparse import (
     Embedding as Embedding,
+)
+from .transformer import (
+    Transformer as Transformer,
+)
+from .transformer import (
+    TransformerDecoder as TransformerDecoder,
+)
+from .transformer import (
+    TransformerDecoderLayer as TransformerDecoderLayer,
+)
+from .transformer import (
+    TransformerEncoder as TransformerEncoder,
+)
+from .transformer import (
+    TransformerEncoderLayer as TransformerEncoderLayer,
 )

@@ -86,6 +86,10 @@ class Linear(Module):
         )
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """A `Linear` by the name that it has inside `MultiheadAttention`."""
+
+
 class Bilinear(Module):
     """``y[k] = x1 @ weight[k] @ x2 + bias[k]``.
 

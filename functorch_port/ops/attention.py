@@ -1,0 +1,110 @@
+"""Scaled dot product attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from functorch_port.core import dtypes
+from functorch_port.core.registry import Array, op
+from functorch_port.ops._common import BOOL, c_name, check_broadcast, type_name, wide
+from functorch_port.ops.linalg import _check_matmul, product
+
+__all__ = ["attend", "scaled_dot_product_attention", "weights_of"]
+
+
+def _check(query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> None:
+    if not query.dtype == key.dtype == value.dtype:
+        names = f"query.dtype: {c_name(query)} key.dtype: {c_name(key)} and value.dtype: {c_name(value)}"
+        raise RuntimeError(f"Expected query, key, and value to have the same dtype, but got {names} instead.")
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        ranks = f"query.dim: {query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim}"
+        raise RuntimeError(
+            f"Expected query, key, and value to all be  at least 2 dimensional, but got {ranks} instead."
+        )
+    if not dtypes.from_np(query.dtype).is_floating_point:
+        raise RuntimeError(f"expected scalar type Float but found {type_name(query)}")
+    if mask is None:
+        return
+    if is_causal:
+        raise RuntimeError(
+            "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+        )
+    if mask.dtype not in (BOOL, np.float32, query.dtype):
+        found = f"attn_mask.dtype: {c_name(mask)} and  query.dtype: {c_name(query)}"
+        raise RuntimeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+            + found
+            + " instead."
+        )
+
+
+def _repeated(x: jax.Array, heads: int) -> jax.Array:
+    """Key or value heads (dimension -3), each repeated for its group of query heads."""
+    if heads % x.shape[-3]:
+        raise RuntimeError("Number of heads in key and value must divide the number of heads in ")
+    return x if x.shape[-3] == heads else jnp.repeat(x, heads // x.shape[-3], axis=-3)
+
+
+def masked_scores(scores: jax.Array, mask: Any, is_causal: bool) -> jax.Array:
+    """Scores with -inf where a query must not look: a bool mask says where it may, a float mask is added."""
+    if is_causal:
+        mask = jnp.tril(jnp.ones(scores.shape[-2:], bool))
+    if mask is None:
+        return scores
+    check_broadcast(scores, mask)
+    if mask.dtype == BOOL:
+        return jnp.where(mask, scores, -jnp.inf)
+    return scores + mask.astype(scores.dtype)
+
+
+def weights_of(scores: jax.Array) -> jax.Array:
+    """Softmax over the keys; all zeros where every key is masked."""
+    highest = lax.stop_gradient(jnp.max(scores, -1, keepdims=True, initial=-jnp.inf))
+    e = jnp.exp(scores - jnp.where(highest == -jnp.inf, 0, highest))
+    total = jnp.sum(e, -1, keepdims=True)
+    return e / jnp.where(total == 0, 1, total)
+
+
+def attend(scores: jax.Array, value: jax.Array, keep: Any = None, dropout_p: float = 0.0) -> jax.Array:
+    """The values weighted by the softmax of the scores, with weights dropped where ``keep`` is 0."""
+    weights = weights_of(scores)
+    if keep is not None:
+        weights = weights * (keep.astype(weights.dtype) * (0.0 if dropout_p == 1 else 1 / (1 - dropout_p)))
+    _check_matmul(weights, value)
+    return product(weights, value)
+
+
+@op("_scaled_dot_product_attention", where="", node="ScaledDotProductFlashAttentionForCpuBackward0")
+def scaled_dot_product_attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    attn_mask: Array | None = None,
+    keep: Array | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+):
+    """``softmax(query @ key.T * scale) @ value``; queries that may look nowhere give zeros."""
+    _check(query, key, value, attn_mask, is_causal)
+    result = query.dtype
+    query, key, value = (x.astype(wide(result)) for x in (query, key, value))
+    if enable_gqa:
+        for x in (query, key):
+            if x.ndim < 3:
+                span = f"[{-x.ndim}, {x.ndim - 1}]"
+                raise IndexError(f"Dimension out of range (expected to be in range of {span}, but got -3)")
+        key, value = _repeated(key, query.shape[-3]), _repeated(value, query.shape[-3])
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else math.inf
+    transposed = jnp.swapaxes(key, -1, -2)
+    _check_matmul(query, transposed)
+    scores = product(query * scale, transposed)
+    return attend(masked_scores(scores, attn_mask, is_causal), value, keep, dropout_p).astype(result)

@@ -1,0 +1,152 @@
+"""Attention and the Transformer against torch: values, gradients, masks of all kinds, initial numbers, errors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from compare import case, check_case, sample
+from programs import cases, check
+
+f32, f64, f16, bf16 = torch.float32, torch.float64, torch.float16, torch.bfloat16
+Q, K, V = sample(2, 4, 3, 8), sample(2, 4, 5, 8, seed=1), sample(2, 4, 5, 6, seed=2)
+MAY = sample(3, 5, seed=3) > 0
+MAY[1] = False  # a query that may look nowhere
+NUMBERS = sample(2, 1, 3, 5, seed=4)
+MINUS = torch.zeros(3, 5, dtype=f64).masked_fill(~MAY, -torch.inf)
+
+
+def S(*args, **kwargs):
+    return case("torch.nn.functional.scaled_dot_product_attention", *args, **kwargs)
+
+
+def cast(dtype, *tensors):
+    return [t.to(dtype) for t in tensors]
+
+
+ATTENTION = [
+    S(Q, K, V),
+    S(Q, K, V, attn_mask=MAY),
+    S(Q, K, V, attn_mask=NUMBERS),
+    S(Q, K, V, MINUS, _first=True),
+    S(Q, K, V, is_causal=True),
+    S(K, Q, Q, is_causal=True),
+    S(Q, K, V, scale=0.3),
+    S(Q[0, 0], K[0, 0], V[0, 0]),
+    S(Q[0], K[0], V[0], attn_mask=MAY),
+    S(Q, K[:1], V[:, :1]),
+    S(Q, K[:, :2], V[:, :2], enable_gqa=True),
+    S(Q, K[:, :1], V[:, :2], attn_mask=MAY, enable_gqa=True),
+    S(*cast(f32, Q, K, V), attn_mask=MAY),
+    *(S(*cast(d, Q, K, V), is_causal=True, _grad=False) for d in (f16, bf16)),
+    S(Q, K[:, :, :0], V[:, :, :0], _grad=False),
+    S(Q, K, V, dropout_p=1.0, _grad=False),
+    S(Q, K, V, dropout_p=-0.5, _grad=False),
+    # errors
+    S(Q, K, V.float()),
+    S(Q[0, 0, 0], K, V),
+    S(Q, K, V, attn_mask=MAY, is_causal=True),
+    S(Q, K, V, attn_mask=MAY.long()),
+    S(Q, K, V, attn_mask=torch.ones(4, 5, dtype=torch.bool)),
+    S(Q, K[:, :2], V[:, :2]),
+    S(Q, K[:, :3], V[:, :3], enable_gqa=True),
+    S(Q, K[..., :4], V),
+    S(Q, K, V[:, :, :3]),
+    S(Q, K, V, dropout_p=1.5),
+    S(Q.long(), K.long(), V.long()),
+    S(Q[0, 0], K[0, 0], V[0, 0], enable_gqa=True),
+    S(Q, K, 1),
+]
+
+
+@pytest.mark.parametrize("c", ATTENTION, ids=str)
+def test_scaled_dot_product_attention(c):
+    check_case(c)
+
+
+PRELUDE = """
+nn, F = torch.nn, torch.nn.functional
+
+def data(*shape, seed=0):
+    return torch.tensor(np.random.default_rng([seed, *shape]).uniform(-2, 2, shape))
+
+def leaves(value):
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [leaf for v in value for leaf in leaves(v)] if isinstance(value, (list, tuple)) else []
+
+def run(make, *args, train=True, grad=True, **kwargs):
+    torch.manual_seed(0)
+    m = make().double().train(train)
+    inputs = [a.clone().requires_grad_() if grad and isinstance(a, torch.Tensor) else a for a in args]
+    same = {id(a): i for i, a in reversed(list(enumerate(args)))}
+    inputs = [inputs[same[id(a)]] for a in args]
+    with torch.set_grad_enabled(grad):
+        out = m(*inputs, **kwargs)
+    if not grad:
+        return out
+    sum((o * torch.arange(o.numel()).reshape(o.shape).double().cos()).sum() for o in leaves(out)).backward()
+    return [o.detach() for o in leaves(out)], {n: p.grad for n, p in m.named_parameters()}, leaves(inputs)[0].grad
+
+x, y, z = data(5, 3, 8), data(4, 3, 8, seed=1), data(4, 3, 6, seed=2)
+padding = torch.tensor([[False] * 5, [False, False, False, True, True], [False] * 4 + [True]])
+causal = nn.Transformer.generate_square_subsequent_mask(5, dtype=torch.float64)
+some = torch.tensor(np.random.default_rng(0).uniform(0, 1, (6, 5, 5)) > 0.7)
+some[:, :, 0] = False
+A, E, D = nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer
+"""
+
+MODULES = """
+run(lambda: A(8, 2), x, x, x)
+run(lambda: A(8, 2, bias=False, batch_first=True), x, x, x, average_attn_weights=False)
+run(lambda: A(8, 2), y, x, x, key_padding_mask=padding)
+run(lambda: A(8, 2), x, x, x, attn_mask=some, key_padding_mask=padding, need_weights=False)
+run(lambda: A(8, 2), x, x, x, attn_mask=causal, need_weights=False, is_causal=True)
+run(lambda: A(8, 2), x, x, x, attn_mask=causal, is_causal=True)
+run(lambda: A(8, 2, add_bias_kv=True, add_zero_attn=True), x, x, x, attn_mask=some, key_padding_mask=padding)
+run(lambda: A(8, 4, add_bias_kv=True, add_zero_attn=True), x, x, x, need_weights=False)
+run(lambda: A(8, 2, kdim=8, vdim=6), x, y, z)
+run(lambda: A(8, 2), y, y.clone(), y.clone(), need_weights=False)
+run(lambda: A(8, 2), x[:, 0], y[:, 0], y[:, 0], attn_mask=some[:2, :, :4])
+run(lambda: A(8, 2), x[:, 0], x[:, 0], x[:, 0], key_padding_mask=padding[1])
+run(lambda: A(8, 2, dropout=0.4), x, x, x)
+run(lambda: A(8, 2, dropout=0.4), x, x, x, need_weights=False)
+run(lambda: A(8, 2, dropout=0.4), x, x, x, train=False)
+repr(A(8, 2)), list(A(8, 2, kdim=4, add_bias_kv=True).state_dict()), A(8, 2).merge_masks(causal, padding.double(), x.transpose(0, 1))
+A(8, 3)
+A(0, 3)
+A(8, 2)(x[0, 0], x, x)
+A(8, 2)(x, x[0], x)
+A(8, 2)(x[0], x, x)
+A(8, 2).double()(x, x, x, attn_mask=causal[:4])
+A(8, 2).double()(x, x, x, attn_mask=some[:5])
+A(8, 2).double()(x, x, x, attn_mask=causal.long())
+A(8, 2).double()(x, x, x, key_padding_mask=padding[:2])
+A(8, 2).double()(x, x, x, key_padding_mask=padding[0])
+A(8, 2).double()(x, x, x, is_causal=True)
+A(6, 2).double()(x, x, x)
+A(8, 2).double()(x, y, x)
+run(lambda: E(8, 2, 16, dropout=0.0), x, src_mask=causal, is_causal=True)
+run(lambda: E(8, 2, 16, activation="gelu", norm_first=True, bias=False), x, src_key_padding_mask=padding)
+run(lambda: E(8, 2, 16, activation=torch.tanh, batch_first=True), x[:, 0], train=False)
+run(lambda: E(8, 2, 16, batch_first=True), x, train=False, grad=False)
+run(lambda: D(8, 2, 16), x, y, tgt_mask=causal, tgt_is_causal=True)
+run(lambda: D(8, 2, 16, norm_first=True, batch_first=True, bias=False), x.transpose(0, 1), y.transpose(0, 1), train=False)
+run(lambda: D(8, 2, 16), x, y, tgt_key_padding_mask=padding, memory_key_padding_mask=padding[:, :4])
+E(8, 2, activation="x")
+run(lambda: nn.TransformerEncoder(E(8, 2, 16, batch_first=True), 2, nn.LayerNorm(8)), x.transpose(0, 1), src_key_padding_mask=padding, train=False, grad=False)
+run(lambda: nn.TransformerEncoder(E(8, 2, 16, batch_first=True), 2), x.transpose(0, 1), src_key_padding_mask=padding.flip(1), train=False, grad=False)
+run(lambda: nn.TransformerEncoder(E(8, 2, 16, batch_first=True), 2, enable_nested_tensor=False), x.transpose(0, 1), src_key_padding_mask=padding, train=False, grad=False)
+run(lambda: nn.TransformerEncoder(E(8, 2, 16), 2), x, mask=causal, src_key_padding_mask=padding)
+run(lambda: nn.Transformer(8, 2, 1, 2, 16, dropout=0.2), x, y, tgt_mask=causal[:4, :4], src_key_padding_mask=padding)
+run(lambda: nn.Transformer(8, 2, 1, 1, 16, norm_first=True, batch_first=True, bias=False), x.transpose(0, 1), y.transpose(0, 1), tgt_mask=causal[:4, :4], train=False)
+nn.Transformer(8, 2, 1, 1, 16).double()(x, y[:, :2])
+nn.Transformer(4, 2, 1, 1, 16).double()(x, y)
+repr(nn.Transformer(8, 2, 1, 1, 16)).replace("functorch_port", "torch"), causal, nn.Transformer.generate_square_subsequent_mask(2)
+[p.shape for p in nn.Transformer(8, 2, 1, 1, custom_encoder=nn.Identity()).parameters()]
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("code", cases(MODULES))
+def test_modules(code):
+    check(code, PRELUDE, tol=1e-10)
