@@ -68,6 +68,7 @@ _SUBMODULES = [
     "random",
     "return_types",
     "serialization",
+    "signal",
     "sparse",
     "special",
     "testing",

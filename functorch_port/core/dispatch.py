@@ -480,6 +480,9 @@ class Op:
         self.plans: dict[Any, Plan] = {}
         self.__name__ = spec.name
         self.__doc__ = spec.fn.__doc__
+        space = spec.where[0] if spec.where else ""
+        #: what error texts call it
+        self.label = f"{space}_{spec.name}" if space in ("fft", "linalg", "special") else spec.name
         self.__wrapped__ = spec.fn
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -600,26 +603,26 @@ class Op:
             args, kwargs = (args[0], *args[2:]), {**kwargs, spec.legacy: args[1]}
         if len(args) > len(params):
             raise TypeError(
-                f"{spec.name}() takes {len(params)} positional argument{'s' * (len(params) != 1)} but "
+                f"{self.label}() takes {len(params)} positional argument{'s' * (len(params) != 1)} but "
                 f"{len(args)} were given"
             )
         bound.update(zip(params, args, strict=False))
         for name, value in kwargs.items():
             target = name if name in self.kind_of else _ALIASES.get(name, name)
             if target not in self.kind_of:
-                raise TypeError(f"{spec.name}() got an unexpected keyword argument '{name}'")
+                raise TypeError(f"{self.label}() got an unexpected keyword argument '{name}'")
             if target in bound:
-                raise TypeError(f"{spec.name}() got multiple values for argument '{name}'")
+                raise TypeError(f"{self.label}() got multiple values for argument '{name}'")
             bound[target] = value
         missing = [n for n in spec.params if n not in bound and n not in spec.defaults]
         if missing:
             listed = ", ".join(f'"{n}"' for n in missing)
-            raise TypeError(f"{spec.name}() missing {len(missing)} required positional arguments: {listed}")
+            raise TypeError(f"{self.label}() missing {len(missing)} required positional arguments: {listed}")
         return {n: bound[n] for n in spec.params if n in bound}
 
     def _wrong_type(self, name: str, value: Any, wanted: str = "Tensor", positional: bool = True) -> str:
         place = f" (position {self.spec.params.index(name) + 1})" if positional else ""
-        return f"{self.spec.name}(): argument '{name}'{place} must be {wanted}, not {type(value).__name__}"
+        return f"{self.label}(): argument '{name}'{place} must be {wanted}, not {type(value).__name__}"
 
     def _check_type(self, name: str, value: Any, positional: int) -> None:
         """PyTorch's refusal of an argument of the wrong type; seen once per new signature."""

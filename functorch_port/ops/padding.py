@@ -85,7 +85,7 @@ def _wrapped(x: jax.Array, dim: int, low: int, high: int) -> jax.Array:
 _MODES = {"reflect": _reflected, "replicate": _replicated, "circular": _wrapped}
 
 
-def _pad_with(mode: str, input: Any, pad: tuple[int, ...]) -> jax.Array:
+def pad_with(mode: str, input: Any, pad: tuple[int, ...]) -> jax.Array:
     for dim, (low, high) in enumerate(_by_dimension(mode, input.ndim, pad)):
         if low or high:
             input = _MODES[mode](input, dim, low, high)
@@ -100,7 +100,7 @@ def _pad_op(mode: str, n: int, node: str) -> Any:
                 "other non-zero dimensions "
                 f"for input, but got: {list(input.shape)}"
             )
-        return _pad_with(mode, input, pad)
+        return pad_with(mode, input, pad)
 
     pad.__name__ = name = f"_{mode}_pad{n}d"
     pad.__doc__ = f"Padding of the last {n} dimension{'s' * (n > 1)}, mode {mode!r}."

@@ -2,47 +2,65 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy import special as jsp
 
 from ..core import creation, dtypes, storage
+from ..core.layout import strided
 from ..core.registry import composite
 from ..core.tensor import Tensor
+
+# shapes: at positions from 0 to `last`, computed on the host in double precision
+
+
+def cosines(n: np.ndarray, last: int, weights: tuple[float, ...]) -> np.ndarray:
+    """A sum of cosines with rising frequency and alternating sign."""
+    terms = [(-1) ** k * w * np.cos(2 * math.pi * k * n / last) for k, w in enumerate(weights)]
+    return np.sum(terms, axis=0)
+
+
+def triangle(n: np.ndarray, last: int) -> np.ndarray:
+    """Bartlett's window."""
+    return 1 - np.abs(2 * n / last - 1)
+
+
+def kaiser_shape(n: np.ndarray, last: int, beta: float) -> np.ndarray:
+    """Kaiser's window."""
+    return np.i0(beta * np.sqrt(np.maximum(1 - (2 * n / last - 1) ** 2, 0))) / np.i0(beta)
 
 
 def _window(
     name: str,
-    formula: Callable[[jax.Array, int], jax.Array],
+    formula: Callable[[np.ndarray, int], np.ndarray],
     window_length: int,
     periodic: bool,
     dtype: dtypes.dtype | None,
+    layout: Any,
     device: Any,
     requires_grad: bool,
 ) -> Tensor:
-    """``formula(position, last position)`` at the points of a window; a periodic one is cut from one point more."""
+    """``formula(positions, last position)``; a periodic window is cut from one point more. One point is 1."""
+    if not isinstance(window_length, int):
+        kind = type(window_length).__name__
+        raise TypeError(f"{name}(): argument 'window_length' (position 1) must be int, not {kind}")
+    if layout not in (None, strided):
+        raise RuntimeError(f"{name} is not implemented for sparse types, got: {layout}")
     chosen = dtype or dtypes.get_default_dtype()
+    if chosen.is_complex:
+        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{chosen.scalar_name}'")
     if not chosen.is_floating_point:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {chosen!r}")
     if window_length < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={window_length}")
+    positions, last = np.arange(window_length, dtype=np.float64), window_length - (not periodic)
+    values = formula(positions, last) if window_length > 1 else np.ones(window_length)
     with storage.x64():
-        position = jnp.arange(window_length, dtype=np.float64)
-        last = window_length if periodic else window_length - 1
-        values = jnp.ones(window_length) if window_length == 1 else formula(position, last)
-        return creation.finish(values.astype(chosen.np), device, requires_grad)
-
-
-def _cosines(*weights: float) -> Callable[[jax.Array, int], jax.Array]:
-    """A sum of cosines with falling frequency and alternating sign."""
-    return lambda n, last: sum(
-        (-1) ** k * w * jnp.cos(2 * math.pi * k * n / last) for k, w in enumerate(weights)
-    )
+        return creation.finish(jnp.asarray(values.astype(chosen.np)), device, requires_grad)
 
 
 @composite("hann_window", where="torch")
@@ -54,12 +72,14 @@ def hann_window(
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """The Hann window.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.hann_window.html
     """
-    return _window("hann_window", _cosines(0.5, 0.5), window_length, periodic, dtype, device, requires_grad)
+    formula = functools.partial(cosines, weights=(0.5, 0.5))
+    return _window("hann_window", formula, window_length, periodic, dtype, layout, device, requires_grad)
 
 
 @composite("hamming_window", where="torch")
@@ -73,14 +93,14 @@ def hamming_window(
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """The Hamming window.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.hamming_window.html
     """
-    return _window(
-        "hamming_window", _cosines(alpha, beta), window_length, periodic, dtype, device, requires_grad
-    )
+    formula = functools.partial(cosines, weights=(alpha, beta))
+    return _window("hamming_window", formula, window_length, periodic, dtype, layout, device, requires_grad)
 
 
 @composite("blackman_window", where="torch")
@@ -92,13 +112,14 @@ def blackman_window(
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """The Blackman window.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.blackman_window.html
     """
-    formula = _cosines(0.42, 0.5, 0.08)
-    return _window("blackman_window", formula, window_length, periodic, dtype, device, requires_grad)
+    formula = functools.partial(cosines, weights=(0.42, 0.5, 0.08))
+    return _window("blackman_window", formula, window_length, periodic, dtype, layout, device, requires_grad)
 
 
 @composite("bartlett_window", where="torch")
@@ -110,20 +131,13 @@ def bartlett_window(
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """The triangular window of Bartlett.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.bartlett_window.html
     """
-    return _window(
-        "bartlett_window",
-        lambda n, last: 1 - jnp.abs(2 * n / last - 1),
-        window_length,
-        periodic,
-        dtype,
-        device,
-        requires_grad,
-    )
+    return _window("bartlett_window", triangle, window_length, periodic, dtype, layout, device, requires_grad)
 
 
 @composite("kaiser_window", where="torch")
@@ -136,18 +150,15 @@ def kaiser_window(
     layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """The Kaiser window of shape ``beta``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.kaiser_window.html
     """
 
-    def formula(n: jax.Array, last: int) -> jax.Array:
-        return jsp.i0(beta * jnp.sqrt(jnp.maximum(1 - (2 * n / last - 1) ** 2, 0))) / jsp.i0(
-            jnp.float64(beta)
-        )
-
-    return _window("kaiser_window", formula, window_length, periodic, dtype, device, requires_grad)
+    formula = functools.partial(kaiser_shape, beta=beta)
+    return _window("kaiser_window", formula, window_length, periodic, dtype, layout, device, requires_grad)
 
 
 def _triangle(made: Any, row: int, col: int, offset: int, dtype: dtypes.dtype | None, device: Any) -> Tensor:
