@@ -520,7 +520,7 @@ class Op:
             return sparse.run(self.spec.name, args, kwargs)
         if self.spec.view and type(result) is Tensor:
             _attach_view(result, dyn[0], plan, dyn[1:])
-        return result if out is None else _write_out(out, result, self.spec.name)
+        return result if out is None else write_out(out, result, self.spec.name)
 
     # The slow way: once per new signature, and for calls that need their arguments put in order.
 
@@ -722,10 +722,10 @@ def _attach_view(result: Tensor, source: Tensor, plan: Plan, extra: Sequence[Any
         storage.overlay.note_made(result)
 
 
-def _write_out(out: Any, result: Any, name: str) -> Any:
+def write_out(out: Any, result: Any, name: str) -> Any:
     if isinstance(out, tuple | list):
         for target, value in zip(out, result, strict=True):
-            _write_out(target, value, name)
+            write_out(target, value, name)
         return type(result)(*out) if hasattr(result, "_fields") else tuple(out)
     if not isinstance(out, Tensor):
         raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")

@@ -1162,4 +1162,11 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 @composite("vander", where="linalg")
 def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """Vandermonde matrices, lowest powers first."""
-    return bind.function("_vander")(x, x.shape[-1] if N is None else N, True)
+    if x.dtype is dtypes.bool_:
+        raise RuntimeError(
+            "linalg.vander supports floating point, complex, and integer tensors, but got Bool"
+        )
+    columns = (x.shape[-1] if x.ndim else 1) if N is None else N
+    if columns <= 1:
+        raise RuntimeError("N must be greater than 1.")
+    return bind.function("_vander")(x if x.ndim else x.reshape(1), columns, True)  # type: ignore[attr-defined]

@@ -1,0 +1,118 @@
+"""What the decompositions and the solvers share: checks, adjoints, and the error of singular matrices."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..core.dispatch import write_out
+from ..core.tensor import Tensor
+from ._common import is_inexact, type_name
+
+LinAlgError = type(
+    "LinAlgError", (RuntimeError,), {"__doc__": "A matrix is singular, or a decomposition failed."}
+)
+
+
+def adjoint(x: jax.Array) -> jax.Array:
+    """The conjugate transpose of matrices."""
+    return jnp.conj(jnp.swapaxes(x, -2, -1))
+
+
+def shape_text(x: jax.Array) -> str:
+    """The size of matrices as error texts name it: "3x2"."""
+    return f"{x.shape[-2]}x{x.shape[-1]}"
+
+
+def check_matrix(name: str, A: jax.Array) -> None:
+    """Matrices of a floating point or complex type of full precision."""
+    if A.ndim < 2:
+        raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
+    if not is_inexact(A.dtype):
+        raise RuntimeError(
+            f"{name}: Expected a floating point or complex tensor as input. Got {type_name(A)}"
+        )
+    if A.dtype.itemsize < 4:
+        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {type_name(A)}")
+
+
+def check_square(name: str, A: jax.Array) -> None:
+    """`check_matrix`, and as many rows as columns."""
+    check_matrix(name, A)
+    if A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(
+            f"{name}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices"
+        )
+
+
+def check_system(name: str, A: jax.Array, B: jax.Array, left: bool) -> None:
+    """Square A and matrices B with which ``A X = B``, or ``X A = B``, makes sense."""
+    if B.ndim < 2:
+        raise RuntimeError(f"{name}: The input tensor B must have at least 2 dimensions.")
+    check_square(name, A)
+    if A.shape[-1] != B.shape[-2 if left else -1]:
+        equation = "AX = B" if left else "XA = B"
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation {equation} ({shape_text(A)} and {shape_text(B)})"
+        )
+
+
+def check_same_type(name: str, A: jax.Array, B: jax.Array, first: str = "A", second: str = "B") -> None:
+    """Both of one type."""
+    if A.dtype != B.dtype:
+        raise RuntimeError(
+            f"{name}: Expected {first} and {second} to have the same dtype, but found {first} of type {type_name(A)} "
+            f"and {second} of type {type_name(B)} instead"
+        )
+
+
+def check_finite(message: str, error: type[Exception]) -> Callable[..., None]:
+    """An eager check of an op: its matrices have no infinities or nans."""
+
+    def check(A: Any, *rest: Any, **options: Any) -> None:
+        if (
+            isinstance(A, jax.Array)
+            and not isinstance(A, jax.core.Tracer)
+            and not bool(jnp.isfinite(A).all())
+        ):
+            raise error(message)
+
+    return check
+
+
+def raise_if_failed(info: Tensor, error: Callable[[str, int], Exception]) -> None:
+    """Raise ``error(batch, info)`` for the first matrix whose ``info`` is not 0, where values are known."""
+    value = info._value
+    if isinstance(value, jax.core.Tracer | jax.ShapeDtypeStruct):
+        return
+    array = np.asarray(value)
+    if array.any():
+        at = int(np.flatnonzero(array)[0])
+        raise error(f"(Batch element {at}): " if array.ndim else "", int(array.flat[at]))
+
+
+def with_out(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a composite of ops the keyword ``out``."""
+
+    @functools.wraps(fn)
+    def wrapper(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        result = fn(*args, **kwargs)
+        return result if out is None else write_out(out, result, fn.__name__)
+
+    return wrapper
+
+
+def without_derivative(fn: Callable[..., Any], error: Exception) -> Callable[..., Any]:
+    """``fn`` of arrays, whose derivative raises ``error``."""
+    function = jax.custom_jvp(fn)
+
+    def refuse(primals: Any, tangents: Any) -> Any:
+        raise error
+
+    function.defjvp(refuse)
+    return function

@@ -1,0 +1,88 @@
+"""Sums of products by Einstein's convention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+
+from ..core import bind, config
+from ..core.promotion import promote
+from ..core.registry import Arrays, composite, op
+from ..core.tensor import Tensor
+from ._common import (
+    wide,
+)
+
+
+def _letter(index: int) -> str:
+    return chr(ord("A") + index) if index < 26 else chr(ord("a") + index - 26)
+
+
+def _from_sublists(parts: Sequence[Any]) -> tuple[str, list[Any]]:
+    """``einsum(a, [0, 1], b, [1, 2], [0, 2])`` as an equation and its operands."""
+
+    def term(sublist: Sequence[Any]) -> str:
+        return "".join("..." if i is Ellipsis else _letter(i) for i in sublist)
+
+    operands, terms = (
+        list(parts[0 : len(parts) // 2 * 2 : 2]),
+        [term(s) for s in parts[1 : len(parts) // 2 * 2 : 2]],
+    )
+    equation = ",".join(terms)
+    return (equation + "->" + term(parts[-1]) if len(parts) % 2 else equation), operands
+
+
+def _check_einsum(equation: str, shapes: Sequence[tuple[int, ...]]) -> None:
+    terms = equation.split("->")[0].split(",")
+    if len(terms) > len(shapes):
+        raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
+    if len(terms) < len(shapes):
+        raise RuntimeError("einsum(): more operands were provided than specified in the equation")
+    seen: dict[str, int] = {}
+    for i, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
+        head, dots, tail = term.partition("...")
+        if (not dots and len(term) != len(shape)) or len(head) + len(tail) > len(shape):
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({len(head) + len(tail)}) "
+                + ("is more than" if dots or len(term) > len(shape) else "does not match")
+                + f" the number of dimensions ({len(shape)}) for operand {i}"
+                + ("" if dots or len(term) > len(shape) else " and no ellipsis was given")
+            )
+        sizes = [*zip(head, shape, strict=False), *zip(tail, shape[len(shape) - len(tail) :], strict=True)]
+        for letter, size in sizes:
+            if seen.setdefault(letter, size) != size and 1 not in (seen[letter], size):
+                raise RuntimeError(
+                    f"einsum(): subscript {letter} has size {size} for operand {i} which does not broadcast with "
+                    f"previously seen size {seen[letter]}"
+                )
+            seen[letter] = max(seen[letter], size)
+
+
+@op("_einsum", where="", node="ViewBackward0")
+def _einsum(equation: str, operands: Arrays):
+    """Products of operands summed over the subscripts that the output lacks."""
+    equation = equation.replace(" ", "")
+    _check_einsum(equation, [x.shape for x in operands])
+    arrays = promote(*operands)
+    out = jnp.einsum(
+        equation, *arrays, precision=config.matmul_precision(), preferred_element_type=wide(arrays[0].dtype)
+    )
+    return out.astype(arrays[0].dtype)
+
+
+@composite(where="torch")
+def einsum(*args: Any) -> Tensor:
+    """Products summed by Einstein's convention: ``einsum("ij,jk->ik", a, b)``, or operands with lists of subscripts."""
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            "subscripts list"
+        )
+    if isinstance(args[0], Tensor):
+        equation, operands = _from_sublists(args)
+    else:
+        equation = args[0]
+        operands = list(args[1]) if len(args) == 2 and isinstance(args[1], list | tuple) else list(args[1:])
+    return bind.function("_einsum")(equation, operands)
