@@ -13,7 +13,7 @@ from jax import lax
 from functorch_port.core import dtypes
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import BOOL, c_name, check_broadcast, type_name, wide
-from functorch_port.ops.linalg import _check_matmul, product
+from functorch_port.ops.products import check_matmul, product
 
 __all__ = ["attend", "scaled_dot_product_attention", "weights_of"]
 
@@ -76,7 +76,7 @@ def attend(scores: jax.Array, value: jax.Array, keep: Any = None, dropout_p: flo
     weights = weights_of(scores)
     if keep is not None:
         weights = weights * (keep.astype(weights.dtype) * (0.0 if dropout_p == 1 else 1 / (1 - dropout_p)))
-    _check_matmul(weights, value)
+    check_matmul(weights, value)
     return product(weights, value)
 
 
@@ -105,6 +105,6 @@ def scaled_dot_product_attention(
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else math.inf
     transposed = jnp.swapaxes(key, -1, -2)
-    _check_matmul(query, transposed)
+    check_matmul(query, transposed)
     scores = product(query * scale, transposed)
     return attend(masked_scores(scores, attn_mask, is_causal), value, keep, dropout_p).astype(result)

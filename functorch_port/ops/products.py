@@ -90,7 +90,7 @@ def matmul(input: TensorOnly, other: TensorOnly):
         raise RuntimeError(
             f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D"
         )
-    _check_matmul(input, other)
+    check_matmul(input, other)
     _check_types(
         "dot" if input.ndim == other.ndim == 1 else "bmm" if min(input.ndim, other.ndim) > 2 else "mm",
         input,
@@ -119,7 +119,7 @@ _matmul_dunder("__matmul__", swap=False)
 _matmul_dunder("__rmatmul__", swap=True)
 
 
-def _check_matmul(a: jax.Array, b: jax.Array) -> None:
+def check_matmul(a: jax.Array, b: jax.Array) -> None:
     if a.ndim == 1 and b.ndim == 1:
         _check_dot(a, b)
     elif b.ndim == 1:
