@@ -54,6 +54,10 @@ def _sparse(indices: Tensor, values: Tensor, size: tuple[int, ...], coalesced: b
     return SparseTensor._make(indices, values, size, coalesced)
 
 
+def _uninitialized(kind: str, *args: Any) -> Tensor:
+    return _uninitialized_classes()[kind](*args)
+
+
 def _dtype(name: str) -> dtypes.dtype:
     return dtypes.from_name(name)
 
@@ -72,8 +76,14 @@ def _tensor_classes() -> dict[str, type[Tensor]]:
     return {"tensor": Tensor, "parameter": Parameter, "buffer": Buffer}
 
 
+def _uninitialized_classes() -> dict[str, type[Tensor]]:
+    from functorch_port.nn.parameter import UninitializedBuffer, UninitializedParameter
+
+    return {"parameter": UninitializedParameter, "buffer": UninitializedBuffer}
+
+
 _CALLABLE = {
-    **{(__name__, function.__name__): function for function in (_tensor, _sparse, _dtype, _device, _size)},
+    **{(__name__, f.__name__): f for f in (_tensor, _sparse, _uninitialized, _dtype, _device, _size)},
     ("collections", "OrderedDict"): OrderedDict,
     ("collections", "Counter"): Counter,
     **{("builtins", kind.__name__): kind for kind in (set, frozenset, complex, bytearray)},
@@ -126,6 +136,7 @@ class _Pickler(pickle.Pickler):
         super().__init__(file, protocol=protocol)
         self.cells: dict[int, tuple[str, Storage]] = {}
         self.kinds = {cls: kind for kind, cls in _tensor_classes().items()}
+        self.uninitialized = {cls: kind for kind, cls in _uninitialized_classes().items()}
 
     def persistent_id(self, obj: Any) -> Any:
         if not isinstance(obj, Storage):
@@ -141,6 +152,8 @@ class _Pickler(pickle.Pickler):
         if cls in self.kinds:
             _, (_, *parts) = obj.__reduce_ex__(4)
             return _tensor, (self.kinds[cls], *parts)
+        if cls in self.uninitialized:
+            return _uninitialized, (self.uninitialized[cls], *obj.__reduce_ex__(4)[1])
         if cls is SparseTensor:
             return _sparse, obj.__reduce_ex__(4)[1]
         if cls is dtypes.dtype:

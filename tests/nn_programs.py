@@ -10,21 +10,33 @@ from twins import outcome, plain
 import functorch_port as ft
 
 
-def same(program):
-    """As `twins.same_outcome`; the package's own module paths are read as torch's in texts."""
+def same(program, tol=0.0):
+    """As `twins.same_outcome`; the package's own module paths are read as torch's in texts.
+
+    ``tol`` is how far floats may be apart, relatively or absolutely.
+    """
     theirs, ours = outcome(program, torch), outcome(program, ft)
-    difference = _difference(_renamed(theirs), _renamed(ours))
+    difference = _difference(_renamed(theirs), _renamed(ours), tol)
     assert difference is None, difference
 
 
-def _difference(theirs, ours, path="outcome"):
+def _difference(theirs, ours, tol=0.0, path="outcome"):
     """Where two results part, or None."""
+    if (
+        tol
+        and type(theirs) is float
+        and type(ours) is float
+        and abs(theirs - ours) <= tol * max(1, abs(theirs))
+    ):
+        return None
     if type(theirs) is type(ours) and isinstance(theirs, (list, tuple)) and len(theirs) == len(ours):
-        found = (_difference(a, b, f"{path}[{i}]") for i, (a, b) in enumerate(zip(theirs, ours, strict=True)))
+        found = (
+            _difference(a, b, tol, f"{path}[{i}]") for i, (a, b) in enumerate(zip(theirs, ours, strict=True))
+        )
         return next((f for f in found if f), None)
     if isinstance(theirs, dict) and isinstance(ours, dict) and list(theirs) == list(ours):
         return next(
-            (f for f in (_difference(theirs[k], ours[k], f"{path}[{k!r}]") for k in theirs) if f), None
+            (f for f in (_difference(theirs[k], ours[k], tol, f"{path}[{k!r}]") for k in theirs) if f), None
         )
     return None if theirs == ours else f"{path}: torch {theirs!r}, ours {ours!r}"
 

@@ -195,6 +195,11 @@ class Overlay:
             d = module.__dict__
             self.modules[module] = tuple(dict(d[k]) for k in MODULE_TABLES)
 
+    def keep_module(self, module: Any) -> None:
+        """A module has just changed for good (a lazy one got its parameters): undoing the trace leaves it so."""
+        if module in self.modules:
+            self.modules[module] = tuple(dict(module.__dict__[k]) for k in MODULE_TABLES)
+
     def note_optimizer(self, optimizer: Any) -> None:
         if optimizer not in self.optimizers:
             self.optimizers[optimizer] = OptimizerSnapshot(optimizer, self)

@@ -87,7 +87,7 @@ def _slots(module: Any) -> dict[str, tuple[dict[str, Any], str]]:
 
 @contextmanager
 def _swapped(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool) -> Iterator[None]:
-    slots = _slots(module)
+    slots, asked = _slots(module), given
     if tie_weights:
         given = _tied(slots, given)
     if strict:
@@ -101,6 +101,10 @@ def _swapped(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool
                 table[key] = value
         yield
     finally:
+        for name in asked:  # what the module put in their place is seen by the caller
+            if name in slots:
+                table, key = slots[name]
+                asked[name] = table[key]
         for table, key, value in reversed(previous):
             table[key] = value
 

@@ -162,6 +162,13 @@ from .modules import (
 from .modules import (
     LayerNorm as LayerNorm,
 )
+from .modules import LazyBatchNorm1d as LazyBatchNorm1d
+from .modules import LazyBatchNorm2d as LazyBatchNorm2d
+from .modules import LazyBatchNorm3d as LazyBatchNorm3d
+from .modules import LazyConv1d as LazyConv1d
+from .modules import LazyConv2d as LazyConv2d
+from .modules import LazyConv3d as LazyConv3d
+from .modules import LazyLinear as LazyLinear
 from .modules import (
     LeakyReLU as LeakyReLU,
 )
@@ -335,3 +342,5 @@ from .modules import (
 )
 from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
+from .parameter import UninitializedBuffer as UninitializedBuffer
+from .parameter import UninitializedParameter as UninitializedParameter

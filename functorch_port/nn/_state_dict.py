@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..autograd.grad_mode import no_grad
 from ..core import storage
 from ..core.tensor import Tensor
-from .parameter import Parameter
+from .parameter import Parameter, is_lazy
 
 if TYPE_CHECKING:
     from .module import Module
@@ -135,18 +135,25 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bo
 
 
 def _snapshot(module: Module) -> Iterator[tuple[dict[str, Any], str, Tensor, Any]]:
-    """(dict, name, tensor, value) of everything that loading may write; cheap, since arrays are immutable."""
+    """(dict, name, tensor, value) of everything that loading may write; cheap, since arrays are immutable.
+
+    The value of a tensor without a shape is what makes it one: its type, Storage and view.
+    """
     for part in module.modules():
         for filed in (part._parameters, part._buffers):
             for name, tensor in filed.items():
-                if tensor is not None:
-                    yield filed, name, tensor, tensor._value
+                if tensor is None:
+                    continue
+                lazy = (type(tensor), tensor._storage, tensor._view) if is_lazy(tensor) else None
+                yield filed, name, tensor, lazy or tensor._value
 
 
 def _restore(before: list[tuple[dict[str, Any], str, Tensor, Any]]) -> None:
     for filed, name, tensor, value in before:
         filed[name] = tensor
-        if tensor._value is not value:
+        if isinstance(value, tuple):
+            tensor.__class__, tensor._storage, tensor._view = value
+        elif tensor._value is not value:
             tensor._set_value(value)
     storage.bump_epoch()
 
@@ -200,6 +207,12 @@ def _load_tensor(module: Module, name: str, tensor: Tensor, key: str, new: Any, 
             f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
             f"but received {type(new)}"
         )
+    if is_lazy(tensor):
+        if assign:
+            setattr(module, name, new)
+        elif not is_lazy(new):
+            tensor.copy_(new)  # refuses
+        return None
     if tensor.ndim == 0 and new.ndim == 1:  # checkpoints of PyTorch 0.3 kept scalars as one-element vectors
         new = new[0]
     if new.shape != tensor.shape:

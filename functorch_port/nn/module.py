@@ -515,7 +515,7 @@ class Module:
 
     def share_memory(self: T) -> T:
         """Accepted and without effect: arrays are immutable, so there is no memory that processes could share."""
-        return self
+        return self._apply(lambda t: t.share_memory_())
 
     # ---------------------------------------------------------------- calling
 

@@ -1,13 +1,17 @@
-"""`Parameter` and `Buffer`: Tensors that a `Module` files when they are assigned to an attribute."""
+"""`Parameter` and `Buffer`: Tensors that a `Module` files when they are assigned to an attribute, and the same without
+a shape yet.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from ..core import storage
 from ..core.creation import empty
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, View
 
-__all__ = ["Buffer", "Parameter"]
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 
 class Parameter(Tensor):
@@ -81,3 +85,181 @@ class Buffer(metaclass=_BufferType):
         buffer.persistent = persistent
         buffer._is_buffer = True
         return buffer
+
+
+class _NotYet(View):
+    """Stands where a tensor's view would: whatever wants the value of a tensor without a shape comes here."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def _refuse(self, *_: Any) -> Any:
+        raise ValueError(
+            f"Attempted to use an uninitialized parameter. This error happens when you are using a `LazyModule` or "
+            f"explicitly manipulating `torch.nn.parameter.{self.kind}` objects. When using LazyModules Call `forward` "
+            f"with a dummy batch to initialize the parameters before calling torch functions"
+        )
+
+    get = put = layout = chain = is_traced = _refuse  # type: ignore[assignment]
+
+
+def _converted(name: str) -> Callable[..., Any]:
+    """The Tensor method that casts or moves: it gives another uninitialised tensor of the same kind."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        data = getattr(self.data, name)(*args, **kwargs)
+        return type(self)(self._requires_grad, data.device, data.dtype)
+
+    method.__name__ = name
+    return method
+
+
+class UninitializedTensorMixin:
+    """What a tensor without a shape can do: be cast, be moved, and get its shape (`materialize`)."""
+
+    cls_to_become: type[Tensor]
+    _storage: Any
+    _view: Any
+
+    def _start(self, data: Tensor) -> None:
+        self._storage, self._view = data._storage, _NotYet(type(self).__name__)
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Gives the tensor its shape; it becomes an ordinary Parameter or Tensor, whose values do not matter yet.
+
+        Args:
+            shape: the shape.
+            device: where it goes; where it was when left out.
+            dtype: its dtype; the one it had when left out.
+        """
+        made = empty(
+            tuple(shape),
+            device=self.data.device if device is None else device,
+            dtype=self.data.dtype if dtype is None else dtype,
+        )
+        self._storage, self._view = made._storage, None
+        self.__class__ = self.cls_to_become  # type: ignore[assignment]
+        storage.bump_epoch()
+
+    @property
+    def data(self) -> Tensor:
+        """An empty tensor of the dtype and device that the tensor will have."""
+        made = Tensor.__new__(Tensor)
+        made._storage = self._storage
+        return made
+
+    @data.setter
+    def data(self, other: Tensor) -> None:
+        self._storage = other._storage
+        storage.bump_epoch()
+
+    @property
+    def dtype(self) -> Any:
+        return self.data.dtype
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call `forward` "
+            "to initialize the parameters before accessing their attributes."
+        )
+
+    def size(self, dim: int | None = None) -> Any:
+        """That of an empty tensor."""
+        return self.data.size(dim)
+
+    for _name in ("half", "float", "double", "char", "short", "int", "long", "bfloat16", "cuda", "cpu", "to"):
+        locals()[_name] = _converted(_name)
+    del _name
+
+    def share_memory_(self) -> Any:
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters "
+            "before calling `module.share_memory()`."
+        )
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        requires_grad = self._requires_grad  # type: ignore[attr-defined]
+        return type(self), (requires_grad, self.data.device, self.dtype)
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether `param` is an `UninitializedParameter` or an `UninitializedBuffer`."""
+    return isinstance(param, UninitializedTensorMixin)
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc]
+    """A parameter whose shape is not known yet, as those of lazy modules before the first call.
+
+    Args:
+        requires_grad: whether it takes part in autograd.
+        device, dtype: what it will have.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> w = torch.nn.UninitializedParameter()
+        >>> w
+        <UninitializedParameter>
+        >>> w.materialize((2, 3))
+        >>> w.size()
+        torch.Size([2, 3])
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.UninitializedParameter.html
+    """
+
+    cls_to_become = Parameter
+
+    def __new__(
+        cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
+    ) -> UninitializedParameter:
+        data = empty(0, device=device, dtype=dtype)
+        self = super().__new__(cls, data, requires_grad)
+        self._start(data)
+        return self  # type: ignore[return-value]
+
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+        """Everything is done in `__new__`."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self._requires_grad, self.data.device, self.dtype)
+        return memo[id(self)]
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[misc]
+    """A buffer whose shape is not known yet.
+
+    Args:
+        requires_grad: whether it takes part in autograd.
+        device, dtype: what it will have.
+        persistent: whether it is part of `Module.state_dict()`.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.UninitializedBuffer.html
+    """
+
+    cls_to_become = Tensor
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> UninitializedBuffer:
+        self: Any = super().__new__(cls)
+        self._start(empty(0, device=device, dtype=dtype))
+        self._requires_grad = bool(requires_grad)
+        self.persistent, self._is_buffer = persistent, True
+        return self
+
+    def __init__(
+        self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> None:
+        """Everything is done in `__new__`."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedBuffer:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self._requires_grad, self.data.device, self.dtype, self.persistent)
+        return memo[id(self)]

@@ -1,5 +1,6 @@
 """The layers, one family per file."""
 
+from . import lazy as lazy
 from . import module as module
 from .activation import (
     CELU as CELU,
@@ -151,6 +152,13 @@ from .flatten import (
 from .flatten import (
     Unflatten as Unflatten,
 )
+from .lazy import LazyBatchNorm1d as LazyBatchNorm1d
+from .lazy import LazyBatchNorm2d as LazyBatchNorm2d
+from .lazy import LazyBatchNorm3d as LazyBatchNorm3d
+from .lazy import LazyConv1d as LazyConv1d
+from .lazy import LazyConv2d as LazyConv2d
+from .lazy import LazyConv3d as LazyConv3d
+from .lazy import LazyLinear as LazyLinear
 from .linear import (
     Bilinear as Bilinear,
 )

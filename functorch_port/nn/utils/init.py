@@ -1,0 +1,35 @@
+"""Modules without first values."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from ..module import Module
+
+__all__ = ["skip_init"]
+
+
+def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """A module whose parameters have shapes but no meaningful values, made without drawing any numbers.
+
+    Args:
+        module_cls: the module's class, which must take ``device``.
+        args, kwargs: for its constructor; ``device`` (default: the CPU) says where the parameters are in the end.
+
+    Raises:
+        RuntimeError: if it is no module class, or does not take ``device``.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.nn.utils.skip_init(torch.nn.Linear, 5, 1).weight.shape
+        torch.Size([1, 5])
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.skip_init.html
+    """
+    if not issubclass(module_cls, Module):
+        raise RuntimeError(f"Expected a Module; got {module_cls}")
+    if "device" not in inspect.signature(module_cls).parameters:
+        raise RuntimeError("Module must support a 'device' arg to skip initialization")
+    final = kwargs.pop("device", "cpu")
+    return module_cls(*args, **kwargs, device="meta").to_empty(device=final)

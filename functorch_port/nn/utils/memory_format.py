@@ -1,0 +1,27 @@
+"""Memory formats of convolution weights: accepted, as XLA chooses the layout of every array itself."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from ..module import Module
+
+__all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
+
+M = TypeVar("M", bound=Module)
+
+
+def convert_conv2d_weight_memory_format(module: M, memory_format: Any) -> M:
+    """Returns the module as it is: the layout of its arrays is the compiler's choice.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.convert_conv2d_weight_memory_format.html
+    """
+    return module
+
+
+def convert_conv3d_weight_memory_format(module: M, memory_format: Any) -> M:
+    """Returns the module as it is: the layout of its arrays is the compiler's choice.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.convert_conv3d_weight_memory_format.html
+    """
+    return module

@@ -1,0 +1,218 @@
+"""Spectral normalisation as a forward pre-hook: the older of PyTorch's two ways (`parametrizations` has the newer)."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from ...autograd.grad_mode import no_grad
+from ...core.bind import function
+from ...core.tensor import Tensor
+from .. import functional as F
+from ..module import Module
+from ..modules.conv import _ConvNd
+from ..parameter import Parameter, UninitializedParameter
+
+__all__ = [
+    "SpectralNorm",
+    "SpectralNormLoadStateDictPreHook",
+    "SpectralNormStateDictHook",
+    "remove_spectral_norm",
+    "spectral_norm",
+]
+
+M = TypeVar("M", bound=Module)
+_iterated = function("_power_method")
+
+
+def output_dimension(module: Module) -> int:
+    """The dimension of a weight that counts the outputs."""
+    return 1 if isinstance(module, _ConvNd) and module.transposed else 0
+
+
+class SpectralNorm:
+    """The hook that sets ``module.<name>`` to ``<name>_orig`` over its largest singular value before every call.
+
+    Args:
+        name: the parameter.
+        n_power_iterations: power iterations at every call in training mode.
+        dim: the dimension that counts the outputs.
+        eps: the least norm that is divided by.
+    """
+
+    _version = 1
+
+    def __init__(
+        self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12
+    ) -> None:
+        if n_power_iterations <= 0:
+            raise ValueError(
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            )
+        self.name = name
+        self.n_power_iterations = n_power_iterations
+        self.dim = dim
+        self.eps = eps
+
+    def reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
+        """The weight with a row for every output."""
+        if self.dim != 0:
+            weight = weight.permute(self.dim, *(d for d in range(weight.dim()) if d != self.dim))
+        return weight.reshape(weight.size(0), -1)
+
+    def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
+        """The normalised weight; the buffers ``<name>_u`` and ``<name>_v`` are improved first if asked for."""
+        weight, u, v = (getattr(module, f"{self.name}_{part}") for part in ("orig", "u", "v"))
+        matrix = self.reshape_weight_to_matrix(weight)
+        if do_power_iteration:
+            with no_grad():
+                new_u, new_v = _iterated(matrix, u, v, self.n_power_iterations, self.eps, right_first=True)
+                u.copy_(new_u)
+                v.copy_(new_v)
+            u, v = new_u, new_v  # not the buffers, which the next call changes
+        return weight / function("dot")(u, matrix.mv(v))
+
+    def remove(self, module: Module) -> None:
+        """Makes the weight a parameter again."""
+        with no_grad():
+            weight = self.compute_weight(module, do_power_iteration=False)
+        for name in (self.name, f"{self.name}_u", f"{self.name}_v", f"{self.name}_orig"):
+            delattr(module, name)
+        module.register_parameter(self.name, Parameter(weight.detach()))
+
+    def __call__(self, module: Module, inputs: Any) -> None:
+        setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
+
+    @staticmethod
+    def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
+        """Splits the parameter and installs the hooks."""
+        for hook in module._forward_pre_hooks.values():
+            if isinstance(hook, SpectralNorm) and hook.name == name:
+                raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
+        norm = SpectralNorm(name, n_power_iterations, dim, eps)
+        weight = module._parameters[name]
+        if weight is None:
+            raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
+        if isinstance(weight, UninitializedParameter):
+            raise ValueError(
+                "The module passed to `SpectralNorm` can't have uninitialized parameters. "
+                "Make sure to run the dummy forward before applying spectral normalization"
+            )
+        with no_grad():
+            u, v = (
+                F.normalize(weight.new_empty(n).normal_(0, 1), dim=0, eps=eps)
+                for n in norm.reshape_weight_to_matrix(weight).size()
+            )
+        delattr(module, name)
+        module.register_parameter(f"{name}_orig", weight)
+        setattr(module, name, weight.data)  # a plain attribute, so that code that looks for it finds it
+        module.register_buffer(f"{name}_u", u)
+        module.register_buffer(f"{name}_v", v)
+        module.register_forward_pre_hook(norm)
+        module._register_state_dict_hook(SpectralNormStateDictHook(norm))
+        module._register_load_state_dict_pre_hook(SpectralNormLoadStateDictPreHook(norm))
+        return norm
+
+
+class SpectralNormLoadStateDictPreHook:
+    """Completes state dicts from before version 1, which had the normalised weight and no ``<name>_v``."""
+
+    def __init__(self, fn: SpectralNorm) -> None:
+        self.fn = fn
+
+    def __call__(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        norm = self.fn
+        version = local_metadata.get("spectral_norm", {}).get(f"{norm.name}.version")
+        if version is not None and version >= 1:
+            return
+        key = prefix + norm.name
+        new_parts = all(f"{key}_{part}" in state_dict for part in ("orig", "u", "v"))
+        if version is None and new_parts and key not in state_dict:
+            return  # no metadata, but a dict of version 1
+        missing = [name for name in (f"{key}_orig", key, f"{key}_u") if name not in state_dict]
+        if missing:
+            missing_keys.extend(missing if strict else [])
+            return
+        with no_grad():
+            original, weight = state_dict[f"{key}_orig"], state_dict.pop(key)
+            matrix = norm.reshape_weight_to_matrix(original)
+            u, sigma = state_dict[f"{key}_u"], (original / weight).mean()
+            v = (matrix.t().mm(matrix).pinverse() @ (matrix.t() @ u.unsqueeze(1))).squeeze(1)
+            state_dict[f"{key}_v"] = v * (sigma / function("dot")(u, matrix.mv(v)))
+
+
+class SpectralNormStateDictHook:
+    """Notes the version in a state dict's metadata."""
+
+    def __init__(self, fn: SpectralNorm) -> None:
+        self.fn = fn
+
+    def __call__(self, module: Module, state_dict: Any, prefix: str, local_metadata: dict[str, Any]) -> None:
+        versions = local_metadata.setdefault("spectral_norm", {})
+        key = f"{self.fn.name}.version"
+        if key in versions:
+            raise RuntimeError(f"Unexpected key in metadata['spectral_norm']: {key}")
+        versions[key] = self.fn._version
+
+
+def spectral_norm(
+    module: M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> M:
+    """Divides a parameter by its largest singular value, which power iterations follow.
+
+    Args:
+        module: the module.
+        name: its parameter.
+        n_power_iterations: power iterations at every call in training mode.
+        eps: the least norm that is divided by.
+        dim: the dimension that counts the outputs; 1 for transposed convolutions and 0 for others when left out.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.nn.utils.spectral_norm(torch.nn.Linear(20, 40)).weight_u.size()
+        torch.Size([40])
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.spectral_norm.html
+    """
+    dim = output_dimension(module) if dim is None else dim
+    SpectralNorm.apply(module, name, n_power_iterations, dim, eps)
+    return module
+
+
+def remove_spectral_norm(module: M, name: str = "weight") -> M:
+    """Takes `spectral_norm` off again.
+
+    Raises:
+        ValueError: if there is none.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.remove_spectral_norm.html
+    """
+    for key, hook in list(module._forward_pre_hooks.items()):
+        if isinstance(hook, SpectralNorm) and hook.name == name:
+            hook.remove(module)
+            del module._forward_pre_hooks[key]
+            break
+    else:
+        raise ValueError(f"spectral_norm of '{name}' not found in {module}")
+    _drop(module._state_dict_hooks, SpectralNormStateDictHook, name)
+    _drop(module._load_state_dict_pre_hooks, SpectralNormLoadStateDictPreHook, name)
+    return module
+
+
+def _drop(hooks: dict[int, Any], kind: type, name: str) -> None:
+    for key, hook in list(hooks.items()):
+        hook = getattr(hook, "hook", hook)
+        if isinstance(hook, kind) and hook.fn.name == name:  # type: ignore[attr-defined]
+            del hooks[key]
+            return

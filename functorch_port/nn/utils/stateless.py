@@ -1,0 +1,35 @@
+"""The old home of `torch.func.functional_call`."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ...core.tensor import Tensor
+from ..module import Module
+
+__all__ = ["functional_call"]
+
+
+def functional_call(
+    module: Module,
+    parameters_and_buffers: dict[str, Tensor],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """As `torch.func.functional_call`, which has taken its place.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.stateless.functional_call.html
+    """
+    from ...func.functional_call import functional_call as call
+
+    warnings.warn(
+        "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be removed in a future "
+        "version of PyTorch. Please use `torch.func.functional_call` instead which is a drop-in replacement.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
