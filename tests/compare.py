@@ -249,6 +249,40 @@ def _backward(library: Any, outs: list[Any], weights: list[Any]) -> None:
         library.autograd.backward(outs, weights)
 
 
+def _second(library: Any, case: Case, args: Any, kwargs: Any, weight: Any) -> Any:
+    """Gradients of the squared norm of the gradients of a nonlinear function of the output."""
+    tensor = torch.Tensor if library is torch else ft.Tensor
+    inputs = [x for x in _leaves([*args, *kwargs.values()], tensor) if x.requires_grad]
+    out = resolve(library, case.name)(*args, **kwargs)
+    first = library.autograd.grad(
+        (out.sin() * weight(out)).sum(), inputs, create_graph=True, allow_unused=True
+    )
+    total = sum((g * g).sum() for g in first if g is not None)
+    return library.autograd.grad(total, inputs, allow_unused=True)
+
+
+def check_second(case: Case, tol: float = 1e-9) -> None:
+    """Second derivatives on both libraries."""
+    args, kwargs = _fresh(case.args, True), _fresh(case.kwargs, True)
+    mine = to_ours(args), to_ours(kwargs)
+    fixed = {}
+
+    def weight(out: torch.Tensor) -> torch.Tensor:
+        fixed["w"] = sample(*out.shape, seed=9)
+        return fixed["w"]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = _second(torch, case, args, kwargs, weight)
+        ours = _second(ft, case, *mine, lambda out: to_ours(fixed["w"]))
+    for a, b in zip(theirs, ours, strict=True):
+        if a is None or b is None:
+            present = a if a is not None else b
+            assert present is None or not np.any(present.detach().numpy())
+        else:
+            same(a, b, tol)
+
+
 def check(name: str, *args: Any, **kwargs: Any) -> None:
     """`check_case` of a call written out: ``check("torch.sum", x, dim=0)``."""
     check_case(case(name, *args, **kwargs))

@@ -70,6 +70,9 @@ from .modules import (
     Bilinear as Bilinear,
 )
 from .modules import (
+    ChannelShuffle as ChannelShuffle,
+)
+from .modules import (
     CircularPad1d as CircularPad1d,
 )
 from .modules import (
@@ -95,6 +98,15 @@ from .modules import (
 )
 from .modules import (
     Conv3d as Conv3d,
+)
+from .modules import (
+    ConvTranspose1d as ConvTranspose1d,
+)
+from .modules import (
+    ConvTranspose2d as ConvTranspose2d,
+)
+from .modules import (
+    ConvTranspose3d as ConvTranspose3d,
 )
 from .modules import (
     CosineEmbeddingLoss as CosineEmbeddingLoss,
@@ -127,6 +139,9 @@ from .modules import (
     Flatten as Flatten,
 )
 from .modules import (
+    Fold as Fold,
+)
+from .modules import (
     GaussianNLLLoss as GaussianNLLLoss,
 )
 from .modules import (
@@ -154,6 +169,15 @@ from .modules import (
     Identity as Identity,
 )
 from .modules import (
+    InstanceNorm1d as InstanceNorm1d,
+)
+from .modules import (
+    InstanceNorm2d as InstanceNorm2d,
+)
+from .modules import (
+    InstanceNorm3d as InstanceNorm3d,
+)
+from .modules import (
     KLDivLoss as KLDivLoss,
 )
 from .modules import (
@@ -174,6 +198,9 @@ from .modules import (
 )
 from .modules import (
     Linear as Linear,
+)
+from .modules import (
+    LocalResponseNorm as LocalResponseNorm,
 )
 from .modules import (
     LogSigmoid as LogSigmoid,
@@ -228,6 +255,12 @@ from .modules import (
 )
 from .modules import (
     ParameterList as ParameterList,
+)
+from .modules import (
+    PixelShuffle as PixelShuffle,
+)
+from .modules import (
+    PixelUnshuffle as PixelUnshuffle,
 )
 from .modules import (
     PoissonNLLLoss as PoissonNLLLoss,
@@ -330,6 +363,18 @@ from .modules import (
 )
 from .modules import (
     Unflatten as Unflatten,
+)
+from .modules import (
+    Unfold as Unfold,
+)
+from .modules import (
+    Upsample as Upsample,
+)
+from .modules import (
+    UpsamplingBilinear2d as UpsamplingBilinear2d,
+)
+from .modules import (
+    UpsamplingNearest2d as UpsamplingNearest2d,
 )
 from .modules import (
     ZeroPad1d as ZeroPad1d,

@@ -120,6 +120,84 @@ def batch_norm_eval(
     return _scale_and_shift((x - mean) * scale, weight, bias).astype(input.dtype)
 
 
+# instance norm: one mean and variance per example and channel
+
+
+def _check_per_instance(input: Any, **params: Any) -> None:
+    """As PyTorch, which takes the examples as further channels, counts."""
+    batch, channels = input.shape[:2]
+    for name, value in params.items():
+        if value is not None and value.size != channels:
+            raise RuntimeError(f"{name} should contain {batch * channels} elements not {batch * value.size}")
+    _check_per_channel(input, **params)
+
+
+def _by_instance(input: Any, weight: Any, bias: Any, eps: float) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(normalized by every example's own statistics, the means, the biased variances), the latter two kept."""
+    not_implemented("batch_norm", input, kinds="biu")
+    x = input.astype(wide(input.dtype))
+    mean, var = _moments(x, tuple(range(2, x.ndim)))
+    out = _scale_and_shift((x - mean) * lax.rsqrt(var + eps), weight, bias)
+    return out.astype(input.dtype), mean, var
+
+
+@op("_instance_norm", where="", node="ViewBackward0", edges=("input", "weight", "bias"))
+def instance_norm(input: Array, weight: Array | None, bias: Array | None, eps: float):
+    """Normalized by every example's own mean and variance per channel."""
+    _check_per_instance(input, weight=weight, bias=bias)
+    return _by_instance(input, weight, bias, eps)[0]
+
+
+@op("_instance_norm_tracked", where="", node="ViewBackward0", edges=("input", "weight", "bias"))
+def instance_norm_tracked(
+    input: Array,
+    weight: Array | None,
+    bias: Array | None,
+    running_mean: Array,
+    running_var: Array,
+    momentum: Scalar,
+    eps: float,
+):
+    """`instance_norm`, and the running statistics with the average over this batch's examples taken in."""
+    _check_per_instance(input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    out, mean, var = _by_instance(input, weight, bias, eps)
+    if not input.size:
+        return out, jnp.asarray(running_mean), jnp.asarray(running_var)
+    count = numel(input.shape[2:])
+    mean, var = (jnp.mean(v, 0).reshape(-1) for v in (mean, var))
+    var = var * (count / max(count - 1, 1))
+    return out, _moved(running_mean, mean, momentum), _moved(running_var, var, momentum)
+
+
+# local response norm: over neighbouring channels
+
+#: Windows of more channels than this are left to XLA's windowed sum: the programs would grow too long.
+_MANY_CHANNELS = 20
+
+
+@op("_local_response_norm", where="", node="DivBackward0")
+def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
+    """Divided by a power of the mean square over ``size`` neighbouring channels."""
+    if size <= 0:
+        rest = "kH: 1 kW: 1" if input.ndim > 3 else "kW: 1"
+        raise RuntimeError(
+            f"kernel size should be greater than zero, but got {'kT' if input.ndim > 3 else 'kH'}: {size} {rest}"
+        )
+    not_implemented("avg_pool3d_out_frame" if input.ndim > 3 else "avg_pool2d", input, kinds="bc")
+    dtype = input.dtype
+    x = input.astype(wide(dtype))
+    square = x * x
+    around = [(0, 0)] * x.ndim
+    around[1] = (size // 2, (size - 1) // 2)
+    if size <= _MANY_CHANNELS:
+        square, channels = jnp.pad(square, around), x.shape[1]
+        total = sum(lax.slice_in_dim(square, i, i + channels, axis=1) for i in range(size))
+    else:
+        window = tuple(size if d == 1 else 1 for d in range(x.ndim))
+        total = lax.reduce_window(square, np.zeros((), x.dtype), lax.add, window, (1,) * x.ndim, around)
+    return (x / (k + alpha / size * total) ** beta).astype(dtype)
+
+
 # layer norm and RMS norm: over the last dimensions
 
 

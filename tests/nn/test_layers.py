@@ -36,6 +36,24 @@ LAYERS = {
     "Conv2d(4, 3, 3, padding=1, padding_mode='reflect')": (IMG,),
     "Conv2d(4, 3, (3, 2), padding='same', padding_mode='replicate')": (IMG,),
     "Conv3d(2, 3, 2)": (VOL,),
+    "ConvTranspose1d(4, 3, 3, stride=2)": (SEQ,),
+    "ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2, dilation=2, bias=False)": (IMG,),
+    "ConvTranspose2d(4, 3, (4, 3), (2, 3), 1)": (IMG,),
+    "ConvTranspose3d(2, 3, 2, 2)": (VOL,),
+    "InstanceNorm1d(4)": (SEQ,),
+    "InstanceNorm2d(4, affine=True, track_running_stats=True)": (IMG,),
+    "InstanceNorm2d(4, affine=True, bias=False)": (IMG[0],),
+    "InstanceNorm3d(2, track_running_stats=True, momentum=0.3)": (VOL,),
+    "LocalResponseNorm(2, alpha=0.1)": (IMG,),
+    "Upsample(scale_factor=2)": (SEQ,),
+    "Upsample(size=(3, 20), mode='bilinear')": (IMG,),
+    "UpsamplingNearest2d(scale_factor=1.5)": (IMG,),
+    "UpsamplingBilinear2d(scale_factor=2)": (IMG,),
+    "PixelShuffle(2)": (IMG,),
+    "PixelUnshuffle(3)": (IMG[..., :6, :],),
+    "ChannelShuffle(2)": (IMG,),
+    "Unfold(3, padding=1, stride=2)": (IMG,),
+    "Fold((3, 4), (2, 2))": (SEQ[..., :6],),
     "MaxPool1d(2)": (SEQ,),
     "MaxPool2d(3, stride=1, padding=1, dilation=2, ceil_mode=True, return_indices=True)": (IMG,),
     "MaxPool2d((2, 3))": (IMG,),
@@ -148,6 +166,16 @@ WRONG = [
     "BatchNorm2d(3)(torch.ones(2, 3))",
     "BatchNorm1d(3)(torch.ones(2, 3, 2, 2))",
     "BatchNorm3d(3)(torch.ones(2, 3, 2, 2))",
+    "ConvTranspose2d(4, 3, 3, groups=2)",
+    "ConvTranspose2d(4, 4, 3, padding_mode='reflect')",
+    "ConvTranspose2d(4, 4, 3, stride=2)(torch.ones(1, 4, 5, 6), output_size=(13, 15))",
+    "ConvTranspose2d(4, 4, 3)(torch.ones(1, 4, 5, 6), output_size=(13, 15, 2))",
+    "InstanceNorm2d(3)(torch.ones(2, 3))",
+    "InstanceNorm2d(3, affine=True)(torch.ones(2, 4, 3, 3))",
+    "InstanceNorm1d(3)(torch.ones(2, 3, 1))",
+    "InstanceNorm2d(3).load_state_dict({'running_mean': torch.ones(3), 'running_var': torch.ones(3)})",
+    "Fold((3, 4), 2)(torch.ones(1, 4, 5))",
+    "PixelShuffle(2)(torch.ones(1, 3, 5, 5))",
     "Bilinear(0, 1, 1)",
     "Unflatten(1, 3)",
     "Unflatten(1, (3.0,))",
@@ -219,7 +247,7 @@ def test_forward_and_gradients(text, dtype):
     )  # float32: sums and functions are rounded in another order
     if "ardsigmoid" in text:
         tol = max(tol, 1e-7)  # torch's own 1/6 is rounded to float32
-    for _ in range(2 if "BatchNorm" in text else 1):
+    for _ in range(2 if "Norm" in text else 1):
         out, grads = run(theirs, inputs, "inplace=True" in text)
         my_out, my_grads = run(ours, mine, "inplace=True" in text)
     same(out, my_out, tol)
@@ -229,7 +257,7 @@ def test_forward_and_gradients(text, dtype):
             same(a, b, 4 * tol)
     for name, value in theirs.state_dict().items():
         same(value, ours.state_dict()[name], tol, where=name)
-    if "BatchNorm" in text:
+    if "Norm" in text:
         same(theirs.eval()(inputs[0]), ours.eval()(mine[0]), tol)
 
 

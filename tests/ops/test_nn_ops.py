@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
 
-import numpy as np
 import pytest
 import torch
-from compare import _fresh, _leaves, case, check_case, resolve, same, sample, to_ours
+from compare import _fresh, case, check_case, check_second, resolve, sample, to_ours
 
 import functorch_port as ft
 
@@ -650,39 +648,9 @@ TWICE = [
 ]
 
 
-def _second(library, c, args, kwargs, weight):
-    """Gradients of the squared norm of the gradients of a nonlinear function of the output."""
-    tensor = torch.Tensor if library is torch else ft.Tensor
-    inputs = [x for x in _leaves([*args, *kwargs.values()], tensor) if x.requires_grad]
-    out = resolve(library, c.name)(*args, **kwargs)
-    first = library.autograd.grad(
-        (out.sin() * weight(out)).sum(), inputs, create_graph=True, allow_unused=True
-    )
-    total = sum((g * g).sum() for g in first if g is not None)
-    return library.autograd.grad(total, inputs, allow_unused=True)
-
-
 @pytest.mark.parametrize("c", TWICE, ids=str)
 def test_second_derivatives(c):
-    args, kwargs = _fresh(c.args, True), _fresh(c.kwargs, True)
-    mine = to_ours(args), to_ours(kwargs)
-    fixed = {}
-
-    def weight(out):
-        made = sample(*out.shape, seed=9)
-        fixed["w"] = made
-        return made
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        theirs = _second(torch, c, args, kwargs, weight)
-        ours = _second(ft, c, *mine, lambda out: to_ours(fixed["w"]))
-    for a, b in zip(theirs, ours, strict=True):
-        if a is None or b is None:
-            present = a if a is not None else b
-            assert present is None or not np.any(present.detach().numpy())
-        else:
-            same(a, b, 1e-9)
+    check_second(c)
 
 
 # ---------------------------------------------------------------- the tape shows PyTorch's structure

@@ -111,6 +111,9 @@ from .conv import bilinear as bilinear
 from .conv import conv1d as conv1d
 from .conv import conv2d as conv2d
 from .conv import conv3d as conv3d
+from .conv import conv_transpose1d as conv_transpose1d
+from .conv import conv_transpose2d as conv_transpose2d
+from .conv import conv_transpose3d as conv_transpose3d
 from .conv import linear as linear
 from .conv import pad as pad
 from .distance import cosine_similarity as cosine_similarity
@@ -203,7 +206,13 @@ from .normalization import (
     group_norm as group_norm,
 )
 from .normalization import (
+    instance_norm as instance_norm,
+)
+from .normalization import (
     layer_norm as layer_norm,
+)
+from .normalization import (
+    local_response_norm as local_response_norm,
 )
 from .normalization import (
     rms_norm as rms_norm,
@@ -253,3 +262,15 @@ from .pooling import (
 from .pooling import (
     max_pool3d_with_indices as max_pool3d_with_indices,
 )
+from .vision import affine_grid as affine_grid
+from .vision import channel_shuffle as channel_shuffle
+from .vision import fold as fold
+from .vision import grid_sample as grid_sample
+from .vision import interpolate as interpolate
+from .vision import native_channel_shuffle as native_channel_shuffle
+from .vision import pixel_shuffle as pixel_shuffle
+from .vision import pixel_unshuffle as pixel_unshuffle
+from .vision import unfold as unfold
+from .vision import upsample as upsample
+from .vision import upsample_bilinear as upsample_bilinear
+from .vision import upsample_nearest as upsample_nearest

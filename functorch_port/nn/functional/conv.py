@@ -16,6 +16,7 @@ _constant_pad = function("constant_pad_nd")
 
 bilinear = function("bilinear")
 conv1d, conv2d, conv3d = function("conv1d"), function("conv2d"), function("conv3d")
+conv_transpose1d, conv_transpose2d, conv_transpose3d = (function(f"conv_transpose{n}d") for n in (1, 2, 3))
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -14,6 +14,8 @@ _train, _train_and_track, _evaluate = (
     function("_batch_norm_tracked"),
     function("_batch_norm_eval"),
 )
+_instance_norm, _instance_norm_tracked = function("_instance_norm"), function("_instance_norm_tracked")
+_local_response_norm = function("_local_response_norm")
 _layer_norm, _group_norm, _rms_norm = function("layer_norm"), function("group_norm"), function("rms_norm")
 
 
@@ -64,6 +66,72 @@ def batch_norm(
     running_mean._set_value(mean._value)
     running_var._set_value(var._value)
     return out
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Mean 0 and variance 1 per example and channel, then scaled and shifted per channel.
+
+    Args:
+        input: (N, C, ...).
+        running_mean, running_var: used with ``use_input_stats=False``; else updated in place, by the examples' average.
+        weight, bias: (C) or None.
+        use_input_stats: use every example's own statistics.
+        momentum: weight of the batch in the running statistics.
+        eps: added to the variance.
+
+    Raises:
+        ValueError: if there is one spatial element only.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.instance_norm.html
+    """
+    require_tensor("instance_norm", "input", 1, input)
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
+    if not use_input_stats:
+        if running_mean is None:
+            raise RuntimeError(
+                "Expected running_mean and running_var to be defined when use_input_stats is false"
+            )
+        return _evaluate(input, running_mean, running_var, weight, bias, eps)
+    count = 1
+    for n in input.size()[2:]:
+        count *= n
+    if count == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.size()}")
+    if running_mean is None or running_var is None:
+        return _instance_norm(input, weight, bias, eps)
+    out, mean, var = _instance_norm_tracked(input, weight, bias, running_mean, running_var, momentum, eps)
+    running_mean._set_value(mean._value)
+    running_var._set_value(var._value)
+    return out
+
+
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """Divided by ``(k + alpha * m) ** beta``, where m is the mean square over ``size`` neighbouring channels.
+
+    Args:
+        input: (N, C, ...), with at least one further dimension.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.local_response_norm.html
+    """
+    if input.dim() < 3:
+        raise ValueError(
+            f"Expected 3D or higher dimensionality                          input (got {input.dim()} dimensions)"
+        )
+    if input.numel() == 0:
+        return input
+    return _local_response_norm(input, size, float(alpha), float(beta), float(k))
 
 
 def layer_norm(

@@ -122,6 +122,15 @@ from .conv import (
 from .conv import (
     Conv3d as Conv3d,
 )
+from .conv import (
+    ConvTranspose1d as ConvTranspose1d,
+)
+from .conv import (
+    ConvTranspose2d as ConvTranspose2d,
+)
+from .conv import (
+    ConvTranspose3d as ConvTranspose3d,
+)
 from .distance import (
     CosineSimilarity as CosineSimilarity,
 )
@@ -151,6 +160,21 @@ from .flatten import (
 )
 from .flatten import (
     Unflatten as Unflatten,
+)
+from .fold import (
+    Fold as Fold,
+)
+from .fold import (
+    Unfold as Unfold,
+)
+from .instancenorm import (
+    InstanceNorm1d as InstanceNorm1d,
+)
+from .instancenorm import (
+    InstanceNorm2d as InstanceNorm2d,
+)
+from .instancenorm import (
+    InstanceNorm3d as InstanceNorm3d,
 )
 from .lazy import LazyBatchNorm1d as LazyBatchNorm1d
 from .lazy import LazyBatchNorm2d as LazyBatchNorm2d
@@ -236,6 +260,9 @@ from .normalization import (
     LayerNorm as LayerNorm,
 )
 from .normalization import (
+    LocalResponseNorm as LocalResponseNorm,
+)
+from .normalization import (
     RMSNorm as RMSNorm,
 )
 from .padding import (
@@ -282,6 +309,15 @@ from .padding import (
 )
 from .padding import (
     ZeroPad3d as ZeroPad3d,
+)
+from .pixelshuffle import (
+    ChannelShuffle as ChannelShuffle,
+)
+from .pixelshuffle import (
+    PixelShuffle as PixelShuffle,
+)
+from .pixelshuffle import (
+    PixelUnshuffle as PixelUnshuffle,
 )
 from .pooling import (
     AdaptiveAvgPool1d as AdaptiveAvgPool1d,
@@ -336,4 +372,13 @@ from .transformer import (
 )
 from .transformer import (
     TransformerEncoderLayer as TransformerEncoderLayer,
+)
+from .upsampling import (
+    Upsample as Upsample,
+)
+from .upsampling import (
+    UpsamplingBilinear2d as UpsamplingBilinear2d,
+)
+from .upsampling import (
+    UpsamplingNearest2d as UpsamplingNearest2d,
 )

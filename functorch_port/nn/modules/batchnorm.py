@@ -15,21 +15,8 @@ from ..parameter import Parameter
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
 
 
-class _BatchNorm(Module):
-    """Mean 0 and variance 1 per channel over the batch, then scaled and shifted per channel.
-
-    In training the batch's own statistics are used and taken into the running ones; in evaluation the running ones are
-    used. The running variance is the unbiased one.
-
-    Args:
-        num_features: number of channels.
-        eps: added to the variance.
-        momentum: weight of a batch in the running statistics; None averages over all batches.
-        affine: whether to scale and shift.
-        track_running_stats: False uses the batch's statistics always.
-        bias: whether to shift, with `affine`.
-        device, dtype: of parameters and buffers.
-    """
+class _NormBase(Module):
+    """Parameters and running statistics per channel: what batch and instance normalization share."""
 
     _version = 2
     __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
@@ -84,6 +71,40 @@ class _BatchNorm(Module):
     def _check_input_dim(self, input: Tensor) -> None:
         raise NotImplementedError
 
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
+        version = local_metadata.get("version", None)
+        if (version is None or version < 2) and self.track_running_stats:
+            # state dicts from before the counter existed
+            own = self.num_batches_tracked
+            known = own is not None and not own.is_meta
+            state_dict.setdefault(
+                f"{prefix}num_batches_tracked", own if known else tensor(0, dtype=dtypes.int64)
+            )
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+
+class _BatchNorm(_NormBase):
+    """Mean 0 and variance 1 per channel over the batch, then scaled and shifted per channel.
+
+    In training the batch's own statistics are used and taken into the running ones; in evaluation the running ones are
+    used. The running variance is the unbiased one.
+
+    Args:
+        num_features: number of channels.
+        eps: added to the variance.
+        momentum: weight of a batch in the running statistics; None averages over all batches.
+        affine: whether to scale and shift.
+        track_running_stats: False uses the batch's statistics always.
+        bias: whether to shift, with `affine`.
+        device, dtype: of parameters and buffers.
+    """
+
     def _momentum_now(self, counting: bool) -> Any:
         """The weight this batch gets in the running statistics."""
         if self.momentum is not None:
@@ -103,23 +124,6 @@ class _BatchNorm(Module):
         if counting:
             self.num_batches_tracked.add_(1)  # last, so that a batch that does not fit is not counted
         return out
-
-    def extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
-        )
-
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
-        version = local_metadata.get("version", None)
-        if (version is None or version < 2) and self.track_running_stats:
-            # state dicts from before the counter existed
-            own = self.num_batches_tracked
-            known = own is not None and not own.is_meta
-            state_dict.setdefault(
-                f"{prefix}num_batches_tracked", own if known else tensor(0, dtype=dtypes.int64)
-            )
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
 
 class BatchNorm1d(_BatchNorm):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.creation import empty
@@ -13,7 +14,7 @@ from .._conversion import ntuple
 from ..module import Module
 from ..parameter import Parameter
 
-__all__ = ["Conv1d", "Conv2d", "Conv3d"]
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
 _PADDING_WORDS = ("same", "valid")
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
@@ -40,11 +41,13 @@ class _ConvNd(Module):
         "dilation",
         "groups",
         "padding_mode",
+        "output_padding",
         "in_channels",
         "out_channels",
         "kernel_size",
     ]
     _dimensions: int
+    _is_transposed = False
 
     def __init__(
         self,
@@ -61,6 +64,36 @@ class _ConvNd(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
+        self._set_up(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            0,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _set_up(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        output_padding: Any,
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: Any,
+        dtype: Any,
+    ) -> None:
         n = self._dimensions
         _check_channels(in_channels, out_channels, groups)
         stride, dilation = ntuple(stride, n), ntuple(dilation, n)
@@ -71,14 +104,15 @@ class _ConvNd(Module):
         self.stride = stride
         self.padding = padding if isinstance(padding, str) else ntuple(padding, n)
         self.dilation = dilation
-        self.transposed = False
-        self.output_padding = (0,) * n
+        self.transposed = self._is_transposed
+        self.output_padding = ntuple(output_padding, n)
         self.groups = groups
         self.padding_mode = padding_mode
         self._reversed_padding_repeated_twice = self._padding_for_pad()
-        self.weight = Parameter(
-            empty((out_channels, in_channels // groups, *self.kernel_size), device=device, dtype=dtype)
-        )
+        channels = (out_channels, in_channels // groups)
+        if self.transposed:
+            channels = (in_channels, out_channels // groups)
+        self.weight = Parameter(empty((*channels, *self.kernel_size), device=device, dtype=dtype))
         if bias:
             self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
         else:
@@ -122,6 +156,8 @@ class _ConvNd(Module):
             text += f", padding={self.padding}"
         if self.dilation != (1,) * len(self.dilation):
             text += f", dilation={self.dilation}"
+        if self.output_padding != (0,) * len(self.output_padding):
+            text += f", output_padding={self.output_padding}"
         if self.groups != 1:
             text += f", groups={self.groups}"
         if self.bias is None:
@@ -203,6 +239,167 @@ class Conv3d(_ConvNd):
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv3d.html
+    """
+
+    _dimensions = 3
+
+
+class _ConvTransposeNd(_ConvNd):
+    """What the transposed convolutions of all dimensions share.
+
+    A transposed convolution goes from a convolution's output sizes back to its input sizes. With a stride, several
+    input sizes have the same output size; `output_padding` (or `output_size` at the call) says which one is meant.
+
+    Args:
+        in_channels, out_channels: channels of the input and the output.
+        kernel_size: size of the kernel, a number or one per dimension.
+        stride: step of the kernel in the output.
+        padding: elements left out on both sides of the output.
+        output_padding: elements added at the end of the output, less than the stride.
+        groups: number of independent groups of channels.
+        bias: whether to add a bias.
+        dilation: distance between the kernel's elements.
+        padding_mode: "zeros".
+        device, dtype: of the parameters.
+    """
+
+    _is_transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        Module.__init__(self)
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+        n = self._dimensions
+        padding, kernel_size = ntuple(padding, n), ntuple(kernel_size, n)
+        self._set_up(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            output_padding,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        if self.padding_mode != "zeros":
+            raise ValueError(f"Only `zeros` padding mode is supported for {type(self).__name__}")
+        conv = _TRANSPOSED[self._dimensions]
+        return conv(
+            input,
+            self.weight,
+            self.bias,
+            self.stride,
+            self.padding,
+            self._output_padding(input, output_size),
+            self.groups,
+            self.dilation,
+        )
+
+    def _output_padding(self, input: Tensor, output_size: Sequence[int] | None) -> tuple[int, ...]:
+        """The output padding that gives the wanted size."""
+        if output_size is None:
+            return self.output_padding
+        n, wanted = self._dimensions, tuple(output_size)
+        lead = 2 if input.dim() == n + 2 else 1
+        if len(wanted) == lead + n:
+            wanted = wanted[lead:]
+        if len(wanted) != n:
+            raise ValueError(
+                f"ConvTranspose{n}D: for {input.dim()}D input, output_size must have {n} or {lead + n} elements "
+                f"(got {len(wanted)})"
+            )
+        least = [
+            (input.size(lead + i) - 1) * self.stride[i]
+            - 2 * self.padding[i]
+            + self.dilation[i] * (self.kernel_size[i] - 1)
+            + 1
+            for i in range(n)
+        ]
+        most = [size + stride - 1 for size, stride in zip(least, self.stride, strict=True)]
+        if any(not low <= size <= high for low, size, high in zip(least, wanted, most, strict=True)):
+            raise ValueError(
+                f"requested an output size of {output_size}, but valid sizes range from {least} to {most} "
+                f"(for an input of {input.size()[2:]})"
+            )
+        return tuple(size - low for size, low in zip(wanted, least, strict=True))
+
+
+_TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+
+
+class ConvTranspose1d(_ConvTransposeNd):
+    """Transposed convolution over sequences.
+
+    Shape:
+        (N, C, L) or (C, L); the weight is (in_channels, out_channels / groups, k).
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose1d.html
+    """
+
+    _dimensions = 1
+
+
+class ConvTranspose2d(_ConvTransposeNd):
+    """Transposed convolution over images.
+
+    Args:
+        in_channels, out_channels: channels of the input and the output.
+        kernel_size, stride, padding, output_padding, dilation: a number, or (height, width).
+        padding: elements left out on both sides of the output.
+        output_padding: elements added at the end of the output, less than the stride.
+        groups: number of independent groups of channels.
+        bias: whether to add a bias.
+
+    Shape:
+        (N, C, H, W) or (C, H, W); the weight is (in_channels, out_channels / groups, kh, kw).
+
+    Raises:
+        ValueError: for an `output_size` that no output padding gives.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> up = torch.nn.ConvTranspose2d(16, 8, 3, stride=2, padding=1)
+        >>> up(torch.ones(1, 16, 6, 6)).size()
+        torch.Size([1, 8, 11, 11])
+        >>> up(torch.ones(1, 16, 6, 6), output_size=(12, 12)).size()
+        torch.Size([1, 8, 12, 12])
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose2d.html
+    """
+
+    _dimensions = 2
+
+
+class ConvTranspose3d(_ConvTransposeNd):
+    """Transposed convolution over volumes.
+
+    Shape:
+        (N, C, D, H, W) or (C, D, H, W); the weight is (in_channels, out_channels / groups, kd, kh, kw).
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose3d.html
     """
 
     _dimensions = 3

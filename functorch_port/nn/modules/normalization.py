@@ -12,7 +12,7 @@ from .. import init
 from ..module import Module
 from ..parameter import Parameter
 
-__all__ = ["GroupNorm", "LayerNorm", "RMSNorm"]
+__all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
 def _shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
@@ -182,3 +182,35 @@ class GroupNorm(Module):
     def extra_repr(self) -> str:
         sizes = f"{self.num_groups}, {self.num_channels}, eps={self.eps}"
         return f"{sizes}, affine={self.affine}, bias={self.bias is not None}"
+
+
+class LocalResponseNorm(Module):
+    """Divides by ``(k + alpha * m) ** beta``, where m is the mean square over neighbouring channels.
+
+    Args:
+        size: number of channels to look at.
+        alpha: factor of the mean square.
+        beta: exponent.
+        k: added to the mean square.
+
+    Shape:
+        (N, C, ...), with at least one further dimension.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LocalResponseNorm.html
+    """
+
+    __constants__ = ["size", "alpha", "beta", "k"]
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

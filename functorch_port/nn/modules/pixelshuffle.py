@@ -1,0 +1,84 @@
+"""Shuffles between channels and space, and among channels."""
+
+from __future__ import annotations
+
+from ...core.tensor import Tensor
+from .. import functional as F
+from ..module import Module
+
+__all__ = ["ChannelShuffle", "PixelShuffle", "PixelUnshuffle"]
+
+
+class PixelShuffle(Module):
+    """Makes pixels of channels: (..., C * r * r, H, W) to (..., C, H * r, W * r).
+
+    Args:
+        upscale_factor: r.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.nn.PixelShuffle(2)(torch.arange(4.).view(4, 1, 1))
+        tensor([[[0., 1.],
+                 [2., 3.]]])
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.PixelShuffle.html
+    """
+
+    __constants__ = ["upscale_factor"]
+
+    def __init__(self, upscale_factor: int) -> None:
+        super().__init__()
+        self.upscale_factor = upscale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pixel_shuffle(input, self.upscale_factor)
+
+    def extra_repr(self) -> str:
+        return f"upscale_factor={self.upscale_factor}"
+
+
+class PixelUnshuffle(Module):
+    """Makes channels of pixels: (..., C, H * r, W * r) to (..., C * r * r, H, W).
+
+    Args:
+        downscale_factor: r.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.PixelUnshuffle.html
+    """
+
+    __constants__ = ["downscale_factor"]
+
+    def __init__(self, downscale_factor: int) -> None:
+        super().__init__()
+        self.downscale_factor = downscale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pixel_unshuffle(input, self.downscale_factor)
+
+    def extra_repr(self) -> str:
+        return f"downscale_factor={self.downscale_factor}"
+
+
+class ChannelShuffle(Module):
+    """Deals the channels of all groups out in turn; (N, C, ...) keeps its shape.
+
+    Args:
+        groups: number of groups of channels.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.ChannelShuffle.html
+    """
+
+    __constants__ = ["groups"]
+
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+        self.groups = groups
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.channel_shuffle(input, self.groups)
+
+    def extra_repr(self) -> str:
+        return f"groups={self.groups}"

@@ -1,0 +1,104 @@
+"""Resizing of images, sequences and volumes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.tensor import Tensor
+from .. import functional as F
+from ..module import Module
+
+__all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
+
+
+class Upsample(Module):
+    """Resizes sequences, images or volumes.
+
+    Args:
+        size: of the output, a number or one per spatial dimension.
+        scale_factor: of the size, instead of `size`.
+        mode: "nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear" or "area".
+        align_corners: for the linear and cubic modes: whether the centres of the outermost elements stay where they
+            are, rather than their outer edges. Default False.
+        recompute_scale_factor: use the ratio of the sizes, not `scale_factor`, where the two differ by rounding.
+
+    Shape:
+        (N, C, W), (N, C, H, W) or (N, C, D, H, W).
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.nn.Upsample(scale_factor=2)(torch.tensor([[[1., 2.]]]))
+        tensor([[[1., 1., 2., 2.]]])
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Upsample.html
+    """
+
+    __constants__ = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]
+    scale_factor: float | tuple[float, ...] | None
+
+    def __init__(
+        self,
+        size: int | tuple[int, ...] | None = None,
+        scale_factor: float | tuple[float, ...] | None = None,
+        mode: str = "nearest",
+        align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
+    ) -> None:
+        super().__init__()
+        self.name = type(self).__name__
+        self.size = size
+        if isinstance(scale_factor, tuple):
+            self.scale_factor = tuple(map(float, scale_factor))
+        else:
+            self.scale_factor = float(scale_factor) if scale_factor else None
+        self.mode = mode
+        self.align_corners = align_corners
+        self.recompute_scale_factor = recompute_scale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.interpolate(
+            input,
+            self.size,
+            self.scale_factor,
+            self.mode,
+            self.align_corners,
+            recompute_scale_factor=self.recompute_scale_factor,
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({"recompute_scale_factor": True, **state})  # as it was before there was a choice
+
+    def extra_repr(self) -> str:
+        what = "size" if self.scale_factor is None else "scale_factor"
+        return f"{what}={getattr(self, what)!r}, mode={self.mode!r}"
+
+
+class UpsamplingNearest2d(Upsample):
+    """`Upsample` of images with mode "nearest".
+
+    Args:
+        size: of the output, a number or (height, width).
+        scale_factor: of the size, instead of `size`.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.UpsamplingNearest2d.html
+    """
+
+    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+        super().__init__(size, scale_factor, mode="nearest")
+
+
+class UpsamplingBilinear2d(Upsample):
+    """`Upsample` of images with mode "bilinear" and aligned corners.
+
+    Args:
+        size: of the output, a number or (height, width).
+        scale_factor: of the size, instead of `size`.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.UpsamplingBilinear2d.html
+    """
+
+    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+        super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

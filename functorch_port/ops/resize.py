@@ -1,0 +1,290 @@
+"""Resampling of images (and sequences and volumes) to another size, one dimension after the other.
+
+Which elements an output takes, and with which weights, is known beforehand: it is computed here with numpy, in the
+float type PyTorch computes it in, so that rounding falls the same way. A whole number of outputs per input (or of
+inputs per output) is taken by slices; XLA fuses these forward and backward, whereas the gradient of a lookup is a
+scatter, and slow.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from functorch_port.core.registry import Array, op
+from functorch_port.ops._common import not_implemented, wide
+
+#: More phases than this per input element are looked up instead of sliced.
+_MANY_PHASES = 8
+
+
+@dataclass(frozen=True)
+class Taps:
+    """For every output the inputs it takes (clamped to the edges) and their weights; both (outputs, taps)."""
+
+    index: np.ndarray
+    weight: np.ndarray | None
+
+
+def _scale(size: int, out: int, align_corners: bool, factor: float | None, real: Any) -> Any:
+    """How far apart in the input neighbouring outputs are."""
+    if align_corners:
+        return real(size - 1) / real(out - 1) if out > 1 else real(0)
+    return real(1.0 / factor) if factor is not None and factor > 0 else real(size) / real(out)
+
+
+def _nearest(size: int, out: int, _: bool, factor: float | None, real: Any) -> Taps:
+    i = np.arange(out, dtype=np.float32)
+    index = np.floor(i * _scale(size, out, False, factor, np.float32)) if out != size else i
+    if out == 2 * size:
+        index = i // 2
+    return Taps(np.minimum(index.astype(np.int64), size - 1)[:, None], None)
+
+
+def _nearest_exact(size: int, out: int, _: bool, factor: float | None, real: Any) -> Taps:
+    i = np.arange(out, dtype=np.float32)
+    index = np.floor((i + np.float32(0.5)) * _scale(size, out, False, factor, np.float32))
+    return Taps(np.minimum(index.astype(np.int64), size - 1)[:, None], None)
+
+
+def _source(size: int, out: int, align_corners: bool, factor: float | None, real: Any) -> np.ndarray:
+    """Where in the input, between its elements, every output lies."""
+    i, scale = np.arange(out).astype(real), _scale(size, out, align_corners, factor, real)
+    return i * scale if align_corners else (i + real(0.5)) * scale - real(0.5)
+
+
+def _linear(size: int, out: int, align_corners: bool, factor: float | None, real: Any) -> Taps:
+    if size == out:
+        return Taps(np.arange(out)[:, None], None)
+    source = np.maximum(_source(size, out, align_corners, factor, real), real(0))
+    low = np.minimum(np.floor(source).astype(np.int64), size - 1)
+    share = np.clip(source - low.astype(real), 0, 1).astype(real)
+    index = np.stack([low, np.minimum(low + 1, size - 1)], 1)
+    return Taps(index, np.stack([1 - share, share], 1))
+
+
+def _cubic_weight(x: np.ndarray, a: float) -> np.ndarray:
+    """Keys' piecewise cubic at distance ``x``."""
+    x = np.abs(x)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = (((x - 5) * x + 8) * x - 4) * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0))
+
+
+def _cubic(size: int, out: int, align_corners: bool, factor: float | None, real: Any) -> Taps:
+    if size == out:
+        return Taps(np.arange(out)[:, None], None)
+    source = _source(size, out, align_corners, factor, real)
+    low = np.floor(source)
+    share = (source - low)[:, None]
+    weight = _cubic_weight(share + np.asarray([1, 0, -1, -2], real), -0.75)
+    index = low.astype(np.int64)[:, None] + np.arange(-1, 3)
+    return Taps(np.clip(index, 0, size - 1), weight.astype(real))
+
+
+def _hat(x: np.ndarray) -> np.ndarray:
+    return np.maximum(1 - np.abs(x), 0)
+
+
+def _lanczos(x: np.ndarray) -> np.ndarray:
+    return np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0)
+
+
+_FILTERS: dict[str, tuple[int, Callable[[np.ndarray], np.ndarray]]] = {
+    "bilinear": (2, _hat),
+    "bicubic": (4, lambda x: _cubic_weight(x, -0.5)),
+    "lanczos": (6, _lanczos),
+}
+
+
+def _smoothing_matrix(
+    mode: str, size: int, out: int, align_corners: bool, factor: float | None, real: Any
+) -> np.ndarray:
+    """(size, out): an output is the average of the inputs under a filter that is as wide as the outputs are apart."""
+    width, shape = _FILTERS[mode]
+    scale = float(_scale(size, out, align_corners, factor, real))
+    stretch = max(scale, 1.0)
+    support = width * 0.5 * stretch
+    centre = scale * (np.arange(out) + 0.5)
+    low = np.maximum((centre - support + 0.5).astype(np.int64), 0)
+    high = np.minimum((centre + support + 0.5).astype(np.int64), size)
+    i = np.arange(size)[:, None]
+    weight = np.where((i >= low) & (i < high), shape((i - centre + 0.5) / stretch), 0)
+    total = weight.sum(0)
+    return (weight / np.where(total == 0, 1, total)).astype(real)
+
+
+def _line(index: np.ndarray) -> int | None:
+    """The step between the entries if it is always the same and not 0."""
+    if len(index) < 2:
+        return 1
+    steps = np.diff(index)
+    return int(steps[0]) if steps[0] > 0 and (steps == steps[0]).all() else None
+
+
+def _take(x: jax.Array, index: np.ndarray, axis: int) -> jax.Array:
+    step = _line(index)
+    if step is not None:
+        return lax.slice_in_dim(x, int(index[0]), int(index[-1]) + 1, step, axis)
+    return jnp.take(x, jnp.asarray(index, np.int32), axis, mode="clip")
+
+
+def _per_tap(x: jax.Array, weight: np.ndarray, axis: int) -> jax.Array:
+    if (weight == weight[0]).all():
+        return x * x.dtype.type(weight[0])
+    return x * weight.astype(x.dtype).reshape(-1, *(1,) * (x.ndim - 1 - axis))
+
+
+def _weighted(x: jax.Array, taps: Taps, axis: int) -> jax.Array:
+    """The taps by slice or lookup, weighted and added."""
+    if taps.weight is None:
+        return _take(x, taps.index[:, 0], axis)
+    parts = [
+        _per_tap(_take(x, taps.index[:, t], axis), taps.weight[:, t], axis)
+        for t in range(taps.index.shape[1])
+    ]
+    return functools.reduce(jnp.add, parts)
+
+
+def _repeat_edges(x: jax.Array, axis: int, low: int, high: int) -> jax.Array:
+    first, last = (
+        lax.slice_in_dim(x, 0, 1, axis=axis),
+        lax.slice_in_dim(x, x.shape[axis] - 1, None, axis=axis),
+    )
+    return jnp.concatenate([first] * low + [x] + [last] * high, axis)
+
+
+def _interleaved(x: jax.Array, taps: Taps, axis: int, phases: int) -> jax.Array | None:
+    """For ``phases`` outputs per input, where these look alike all along: a few slices. None where they do not."""
+    size = x.shape[axis]
+    index = taps.index.reshape(size, phases, -1)
+    offset = index[size // 2] - size // 2  # (phases, taps)
+    low, high = max(0, -int(offset.min())), max(0, int(offset.max()))
+    if (index != np.clip(np.arange(size)[:, None, None] + offset, 0, size - 1)).any():
+        return None
+    if taps.weight is None:
+        if offset.any():
+            return None
+        return jnp.repeat(x, phases, axis)
+    weight = taps.weight.reshape(size, phases, -1)
+    typical = weight[size // 2]
+    inside = slice(low, size - high)
+    if not np.allclose(weight[inside], typical, rtol=0, atol=4e-7 if weight.dtype == np.float32 else 1e-13):
+        return None
+    x = _repeat_edges(x, axis, low, high)
+    parts = []
+    for p in range(phases):
+        pieces = [
+            lax.slice_in_dim(x, low + int(o), low + int(o) + size, axis=axis) * x.dtype.type(w)
+            for o, w in zip(offset[p], typical[p], strict=True)
+        ]
+        parts.append(functools.reduce(jnp.add, pieces))
+    out = jnp.stack(parts, axis + 1)
+    return out.reshape(*out.shape[:axis], size * phases, *out.shape[axis + 2 :])
+
+
+def _resample(x: jax.Array, taps: Taps, axis: int) -> jax.Array:
+    phases, rest = divmod(len(taps.index), x.shape[axis])
+    if phases > 1 and not rest and phases <= _MANY_PHASES:
+        fast = _interleaved(x, taps, axis, phases)
+        if fast is not None:
+            return fast
+    return _weighted(x, taps, axis)
+
+
+_TAPS = {
+    "nearest": _nearest,
+    "nearest-exact": _nearest_exact,
+    "linear": _linear,
+    "bilinear": _linear,
+    "trilinear": _linear,
+    "bicubic": _cubic,
+}
+
+
+def _check_sizes(x: Any, out: tuple[int, ...]) -> None:
+    n = len(out)
+    letters = {1: "W", 2: "HW", 3: "DHW"}[n]
+    sizes = x.shape[2:]
+    if min((*sizes, *out)) <= 0:
+        found, wanted = (
+            ", ".join(f"{a}: {s}" for a, s in zip(letters, v, strict=True)) for v in (sizes, out)
+        )
+        raise RuntimeError(
+            f"Input and output sizes should be greater than 0, but got input ({found}) output ({wanted})"
+        )
+    if x.shape[1] == 0:
+        raise RuntimeError(
+            f"Non-empty {n + 2}D data tensor expected but got a tensor with sizes {list(x.shape)}"
+        )
+
+
+def _resize(
+    mode: str,
+    antialias: bool,
+    input: Any,
+    output_size: tuple[int, ...],
+    align_corners: bool,
+    scales: tuple[float, ...] | None,
+) -> jax.Array:
+    _check_sizes(input, output_size)
+    dtype = input.dtype
+    if dtype != np.uint8:
+        kernel = f"upsample_{mode.removesuffix('-exact')}{len(output_size)}d_channels_last"
+        if mode == "bicubic":
+            kernel = "compute_indices_weights_cubic"
+        not_implemented(kernel, input, kinds="biuc")
+    work = np.dtype(np.float32) if dtype == np.uint8 else wide(dtype)
+    x = input if mode.startswith("nearest") else input.astype(work)
+    real = np.float64 if work == np.float64 else np.float32
+    for dim in reversed(range(len(output_size))):
+        axis, out = dim + 2, output_size[dim]
+        how = (x.shape[axis], out, align_corners, scales[dim] if scales is not None else None, real)
+        if antialias:
+            matrix = _smoothing_matrix(mode, *how)
+            x = jnp.moveaxis(jnp.tensordot(x, matrix, (axis, 0), precision=lax.Precision.HIGHEST), -1, axis)
+        else:
+            x = _resample(x, _TAPS[mode](*how), axis)
+    if dtype == np.uint8 and x.dtype != dtype:
+        x = jnp.clip(jnp.floor(x + 0.5), 0, 255)
+    return x.astype(dtype)
+
+
+def _resize_op(mode: str, n: int, antialias: bool, node: str) -> Any:
+    name = f"_upsample_{mode}{n}d{'_aa' * antialias}"
+
+    def resize(
+        input: Array,
+        output_size: tuple[int, ...],
+        align_corners: bool = False,
+        scales: tuple[float, ...] | None = None,
+    ):
+        return _resize(mode, antialias, input, output_size, align_corners, scales)
+
+    resize.__name__ = name
+    resize.__doc__ = f"Resampling of {n} dimension{'s' * (n > 1)}, mode {mode!r}{', smoothed' * antialias}."
+    return op(name, where="", node=f"Upsample{node}{n}D{'Aa' * antialias}Backward0")(resize)
+
+
+for _n in (1, 2, 3):
+    _resize_op("nearest", _n, False, "Nearest")
+    _resize_op("nearest-exact", _n, False, "NearestExact")
+_resize_op("linear", 1, False, "Linear")
+_resize_op("bilinear", 2, False, "Bilinear")
+_resize_op("trilinear", 3, False, "Trilinear")
+_resize_op("bicubic", 2, False, "Bicubic")
+for _mode in _FILTERS:
+    _resize_op(_mode, 2, True, _mode.capitalize())
+
+
+def output_sizes(sizes: tuple[int, ...], scales: tuple[float, ...]) -> tuple[int, ...]:
+    """The sizes that scale factors give."""
+    return tuple(math.trunc(size * float(scale)) for size, scale in zip(sizes, scales, strict=True))
