@@ -111,7 +111,8 @@ run(lambda: A(8, 2), x[:, 0], x[:, 0], x[:, 0], key_padding_mask=padding[1])
 run(lambda: A(8, 2, dropout=0.4), x, x, x)
 run(lambda: A(8, 2, dropout=0.4), x, x, x, need_weights=False)
 run(lambda: A(8, 2, dropout=0.4), x, x, x, train=False)
-repr(A(8, 2)), list(A(8, 2, kdim=4, add_bias_kv=True).state_dict()), A(8, 2).merge_masks(causal, padding.double(), x.transpose(0, 1))
+repr(A(8, 2)), list(A(8, 2, kdim=4, add_bias_kv=True).state_dict()), A(8, 2).merge_masks(causal, padding.double(),
+    x.transpose(0, 1))
 A(8, 3)
 A(0, 3)
 A(8, 2)(x[0, 0], x, x)
@@ -130,18 +131,24 @@ run(lambda: E(8, 2, 16, activation="gelu", norm_first=True, bias=False), x, src_
 run(lambda: E(8, 2, 16, activation=torch.tanh, batch_first=True), x[:, 0], train=False)
 run(lambda: E(8, 2, 16, batch_first=True), x, train=False, grad=False)
 run(lambda: D(8, 2, 16), x, y, tgt_mask=causal, tgt_is_causal=True)
-run(lambda: D(8, 2, 16, norm_first=True, batch_first=True, bias=False), x.transpose(0, 1), y.transpose(0, 1), train=False)
+run(lambda: D(8, 2, 16, norm_first=True, batch_first=True, bias=False), x.transpose(0, 1), y.transpose(0, 1),
+    train=False)
 run(lambda: D(8, 2, 16), x, y, tgt_key_padding_mask=padding, memory_key_padding_mask=padding[:, :4])
 E(8, 2, activation="x")
-run(lambda: nn.TransformerEncoder(E(8, 2, 16, batch_first=True), 2, nn.LayerNorm(8)), x.transpose(0, 1), src_key_padding_mask=padding, train=False, grad=False)
-run(lambda: nn.TransformerEncoder(E(8, 2, 16, batch_first=True), 2), x.transpose(0, 1), src_key_padding_mask=padding.flip(1), train=False, grad=False)
-run(lambda: nn.TransformerEncoder(E(8, 2, 16, batch_first=True), 2, enable_nested_tensor=False), x.transpose(0, 1), src_key_padding_mask=padding, train=False, grad=False)
+run(lambda: nn.TransformerEncoder(E(8, 2, 16, batch_first=True), 2, nn.LayerNorm(8)), x.transpose(0, 1),
+    src_key_padding_mask=padding, train=False, grad=False)
+run(lambda: nn.TransformerEncoder(E(8, 2, 16, batch_first=True), 2), x.transpose(0, 1),
+    src_key_padding_mask=padding.flip(1), train=False, grad=False)
+run(lambda: nn.TransformerEncoder(E(8, 2, 16, batch_first=True), 2, enable_nested_tensor=False), x.transpose(0, 1),
+    src_key_padding_mask=padding, train=False, grad=False)
 run(lambda: nn.TransformerEncoder(E(8, 2, 16), 2), x, mask=causal, src_key_padding_mask=padding)
 run(lambda: nn.Transformer(8, 2, 1, 2, 16, dropout=0.2), x, y, tgt_mask=causal[:4, :4], src_key_padding_mask=padding)
-run(lambda: nn.Transformer(8, 2, 1, 1, 16, norm_first=True, batch_first=True, bias=False), x.transpose(0, 1), y.transpose(0, 1), tgt_mask=causal[:4, :4], train=False)
+run(lambda: nn.Transformer(8, 2, 1, 1, 16, norm_first=True, batch_first=True, bias=False), x.transpose(0, 1),
+    y.transpose(0, 1), tgt_mask=causal[:4, :4], train=False)
 nn.Transformer(8, 2, 1, 1, 16).double()(x, y[:, :2])
 nn.Transformer(4, 2, 1, 1, 16).double()(x, y)
-repr(nn.Transformer(8, 2, 1, 1, 16)).replace("functorch_port", "torch"), causal, nn.Transformer.generate_square_subsequent_mask(2)
+repr(nn.Transformer(8, 2, 1, 1, 16)).replace("functorch_port", "torch"), causal,
+    nn.Transformer.generate_square_subsequent_mask(2)
 [p.shape for p in nn.Transformer(8, 2, 1, 1, custom_encoder=nn.Identity()).parameters()]
 """
 
