@@ -57,6 +57,33 @@ def _renamed(value):
     return value
 
 
+# for `programs.check`: one forward and backward pass of a module in float64
+MODULE_RUN = """
+nn, F = torch.nn, torch.nn.functional
+
+def data(*shape, seed=0):
+    return torch.tensor(np.random.default_rng([seed, *shape]).uniform(-2, 2, shape))
+
+def leaves(value):
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [leaf for v in value for leaf in leaves(v)] if isinstance(value, (list, tuple)) else []
+
+def run(make, *args, train=True, grad=True, **kwargs):
+    torch.manual_seed(0)
+    m = make().double().train(train)
+    inputs = [a.clone().requires_grad_() if grad and isinstance(a, torch.Tensor) else a for a in args]
+    same = {id(a): i for i, a in reversed(list(enumerate(args)))}
+    inputs = [inputs[same[id(a)]] for a in args]
+    with torch.set_grad_enabled(grad):
+        out = m(*inputs, **kwargs)
+    if not grad:
+        return out
+    sum((o * torch.arange(o.numel()).reshape(o.shape).double().cos()).sum() for o in leaves(out)).backward()
+    return [o.detach() for o in leaves(out)], {n: p.grad for n, p in m.named_parameters()}, leaves(inputs)[0].grad
+"""
+
+
 def net(T):
     nn = T.nn
 

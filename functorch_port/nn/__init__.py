@@ -19,6 +19,15 @@ from .modules import (
     GLU as GLU,
 )
 from .modules import (
+    GRU as GRU,
+)
+from .modules import (
+    LSTM as LSTM,
+)
+from .modules import (
+    RNN as RNN,
+)
+from .modules import (
     SELU as SELU,
 )
 from .modules import (
@@ -148,6 +157,9 @@ from .modules import (
     GroupNorm as GroupNorm,
 )
 from .modules import (
+    GRUCell as GRUCell,
+)
+from .modules import (
     Hardshrink as Hardshrink,
 )
 from .modules import (
@@ -207,6 +219,9 @@ from .modules import (
 )
 from .modules import (
     LogSoftmax as LogSoftmax,
+)
+from .modules import (
+    LSTMCell as LSTMCell,
 )
 from .modules import (
     MarginRankingLoss as MarginRankingLoss,
@@ -294,6 +309,15 @@ from .modules import (
 )
 from .modules import (
     RMSNorm as RMSNorm,
+)
+from .modules import (
+    RNNBase as RNNBase,
+)
+from .modules import (
+    RNNCell as RNNCell,
+)
+from .modules import (
+    RNNCellBase as RNNCellBase,
 )
 from .modules import (
     RReLU as RReLU,

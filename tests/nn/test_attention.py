@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from compare import case, check_case, sample
+from nn_programs import MODULE_RUN
 from programs import cases, check
 
 f32, f64, f16, bf16 = torch.float32, torch.float64, torch.float16, torch.bfloat16
@@ -63,30 +64,9 @@ def test_scaled_dot_product_attention(c):
     check_case(c)
 
 
-PRELUDE = """
-nn, F = torch.nn, torch.nn.functional
-
-def data(*shape, seed=0):
-    return torch.tensor(np.random.default_rng([seed, *shape]).uniform(-2, 2, shape))
-
-def leaves(value):
-    if isinstance(value, torch.Tensor):
-        return [value]
-    return [leaf for v in value for leaf in leaves(v)] if isinstance(value, (list, tuple)) else []
-
-def run(make, *args, train=True, grad=True, **kwargs):
-    torch.manual_seed(0)
-    m = make().double().train(train)
-    inputs = [a.clone().requires_grad_() if grad and isinstance(a, torch.Tensor) else a for a in args]
-    same = {id(a): i for i, a in reversed(list(enumerate(args)))}
-    inputs = [inputs[same[id(a)]] for a in args]
-    with torch.set_grad_enabled(grad):
-        out = m(*inputs, **kwargs)
-    if not grad:
-        return out
-    sum((o * torch.arange(o.numel()).reshape(o.shape).double().cos()).sum() for o in leaves(out)).backward()
-    return [o.detach() for o in leaves(out)], {n: p.grad for n, p in m.named_parameters()}, leaves(inputs)[0].grad
-
+PRELUDE = (
+    MODULE_RUN
+    + """
 x, y, z = data(5, 3, 8), data(4, 3, 8, seed=1), data(4, 3, 6, seed=2)
 padding = torch.tensor([[False] * 5, [False, False, False, True, True], [False] * 4 + [True]])
 causal = nn.Transformer.generate_square_subsequent_mask(5, dtype=torch.float64)
@@ -94,6 +74,7 @@ some = torch.tensor(np.random.default_rng(0).uniform(0, 1, (6, 5, 5)) > 0.7)
 some[:, :, 0] = False
 A, E, D = nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer
 """
+)
 
 MODULES = """
 run(lambda: A(8, 2), x, x, x)

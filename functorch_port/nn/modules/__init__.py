@@ -355,6 +355,30 @@ from .pooling import (
 from .pooling import (
     MaxPool3d as MaxPool3d,
 )
+from .rnn import (
+    GRU as GRU,
+)
+from .rnn import (
+    LSTM as LSTM,
+)
+from .rnn import (
+    RNN as RNN,
+)
+from .rnn import (
+    GRUCell as GRUCell,
+)
+from .rnn import (
+    LSTMCell as LSTMCell,
+)
+from .rnn import (
+    RNNBase as RNNBase,
+)
+from .rnn import (
+    RNNCell as RNNCell,
+)
+from .rnn import (
+    RNNCellBase as RNNCellBase,
+)
 from .sparse import (
     Embedding as Embedding,
 )

@@ -1,7 +1,8 @@
-"""`torch.nn.utils`: gradients clipped, parameters as one vector, parametrizations, pruning, fusion."""
+"""`torch.nn.utils`: gradients clipped, parameters as one vector, parametrizations, pruning, fusion, packed sequences."""
 
 from . import parametrizations as parametrizations
 from . import parametrize as parametrize
+from . import rnn as rnn
 from . import stateless as stateless
 from .clip_grad import clip_grad_norm as clip_grad_norm
 from .clip_grad import clip_grad_norm_ as clip_grad_norm_
