@@ -21,8 +21,9 @@ from .symbolic import SymNumber
 from .tensor import Tensor, wrap
 
 __all__ = [
-    "arange", "as_tensor", "asarray", "empty", "empty_like", "empty_strided", "eye", "from_dlpack", "from_jax",
-    "from_numpy", "full", "full_like", "linspace", "logspace", "ones", "ones_like", "range", "scalar_tensor", "tensor",
+    "arange", "as_tensor", "asarray", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "from_dlpack",
+    "from_jax", "from_numpy", "full", "full_like",
+    "linspace", "logspace", "ones", "ones_like", "range", "scalar_tensor", "tensor",
     "zeros", "zeros_like",
 ]  # fmt: skip
 
@@ -405,7 +406,46 @@ def empty_strided(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.empty_strided.html
     """
-    return empty(tuple(size), dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+    size, stride = tuple(size), tuple(stride)
+    if len(size) != len(stride):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
+        )
+    return empty(size, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+
+
+def empty_permuted(
+    size: Any,
+    physical_layout: Any,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """As `empty`, with the dimensions in memory in the order ``physical_layout``, the fastest one last.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.empty_permuted.html
+    """
+    size, order = tuple(size), tuple(physical_layout)
+    if len(size) != len(order):
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
+            f"{len(size)} is not equal to len(physical_layout) = {len(order)}"
+        )
+    for d in order:
+        if not 0 <= d < len(size):
+            raise RuntimeError(
+                f"Dimension out of range (expected to be between 0 and {len(size) - 1}, but got {d} at index "
+                f"{order.index(d)}).  NB: negative dims not currently supported; file an issue if you want it."
+            )
+    if len({*order}) < len(order):
+        raise RuntimeError("Duplicate dim not allowed")
+    made = empty([size[d] for d in order], dtype=dtype, layout=layout, device=device)
+    moved = made.permute([order.index(d) for d in sorted(order)])  # type: ignore[attr-defined]
+    moved._base = None
+    return moved.requires_grad_() if requires_grad else moved
 
 
 def full(
@@ -804,6 +844,7 @@ for _name, _factory in {
     "new_zeros": zeros,
     "new_ones": ones,
     "new_empty": empty,
+    "new_empty_strided": empty_strided,
     "new_full": full,
     "new_tensor": _new_from,
 }.items():

@@ -239,6 +239,18 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     return self
 
 
+@composite("resize_as_")
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """Change the size in place to that of another tensor."""
+    return resize_(self, tuple(the_template.shape))
+
+
+@composite("chalf", where="method")
+def chalf(self: Tensor, memory_format: Any = None) -> Tensor:
+    """PyTorch's complex numbers of half precision, which JAX does not have: refused."""
+    raise NotImplementedError("Tensor.chalf: JAX has no complex32; use Tensor.cfloat (complex64)")
+
+
 @composite("set_", where="method")
 def set_(self: Tensor, source: Tensor) -> Tensor:
     """Share the Storage of ``source``."""

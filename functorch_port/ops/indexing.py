@@ -533,6 +533,19 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     return tuple(rows.unbind(1)) if as_tuple else rows
 
 
+@op(differentiable=False)
+def nonzero_static(input: TensorOnly, *, size: int, fill_value: int = -1):
+    """The first ``size`` positions that are not 0, as rows; rows of ``fill_value`` follow if there are fewer."""
+    if size < 0:
+        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    if input.ndim == 0:
+        return jnp.zeros((size, 0), INT64)
+    if input.size == 0:
+        return jnp.full((size, input.ndim), fill_value, INT64)
+    found = jnp.nonzero(input, size=size, fill_value=fill_value)
+    return jnp.stack(found, axis=1).astype(INT64)
+
+
 @composite()
 def argwhere(input: Tensor) -> Tensor:
     """The positions that are not 0, as rows."""

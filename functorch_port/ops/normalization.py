@@ -295,7 +295,9 @@ def group_norm(
                 f"{list(value.shape)} and input of shape {shape}"
             )
     not_implemented("GroupNormKernelImpl", input, kinds="biu")
-    x = input.astype(wide(input.dtype)).reshape(shape[0], num_groups, -1)  # (N, G, C/G * ...)
+    x = input.astype(wide(input.dtype)).reshape(
+        shape[0], num_groups, numel(shape[1:]) // num_groups
+    )  # (N, G, C/G * ...)
     mean, var = _moments(x, (2,))
     out = ((x - mean) * lax.rsqrt(var + eps)).reshape(input.shape)
     return _scale_and_shift(out, weight, bias).astype(input.dtype)

@@ -154,7 +154,7 @@ def true_divide(input: Array, other: Array):
     return compute(lambda a, b: a / b, float_dtype(input, other), input, other)
 
 
-@op("_reflected_divide", where="", rdunder=("__rtruediv__",), node="MulBackward0")
+@op("_reflected_divide", where="", rdunder=("__rtruediv__", "__rdiv__"), node="MulBackward0")
 def _reflected_divide(input: Array, other: Array):
     """``number / tensor``."""
     return true_divide(input, other)
@@ -292,7 +292,7 @@ def _pow_dunder(self: Tensor, exponent: Any) -> Any:
 
 
 def _rpow_dunder(self: Tensor, base: Any) -> Any:
-    return pow(base, self) if isinstance(base, int | float | complex | SymNumber) else NotImplemented
+    return pow(base, self) if isinstance(base, Tensor | int | float | complex | SymNumber) else NotImplemented
 
 
 def pow_(self: Tensor, exponent: Any) -> Tensor:
@@ -923,11 +923,22 @@ def frexp(input: TensorOnly):
     return (input * jnp.exp2(-exponent.astype(input.dtype))).astype(input.dtype), exponent.astype(np.int32)
 
 
-@op(inplace=True, differentiable=False)
+@op(inplace=True)
 def nextafter(input: TensorOnly, other: TensorOnly):
     """The next number that can be represented, in the direction of ``other``."""
     not_implemented("nextafter_cpu", input, other, kinds="biuc")
-    return elementwise(jnp.nextafter, input, other)
+    return elementwise(_nextafter, input, other)
+
+
+@jax.custom_jvp
+def _nextafter(x: jax.Array, y: jax.Array) -> jax.Array:
+    return jnp.nextafter(x, y)
+
+
+@_nextafter.defjvp
+def _nextafter_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (dx, _) = primals, tangents
+    return _nextafter(x, y), jnp.where(x != y, dx, 0)
 
 
 # trigonometry

@@ -323,7 +323,12 @@ def tensordot(a: TensorOnly, b: TensorOnly, dims: Any = 2):
     if len(left) != len(right):
         raise RuntimeError(f"both dimension lists should have same length, got {len(left)} and {len(right)}")
     for i, j in zip(left, right, strict=True):
-        if a.shape[wrap_dim(i, a.ndim)] != b.shape[wrap_dim(j, b.ndim)]:
+        sizes = a.shape[wrap_dim(i, a.ndim)], b.shape[wrap_dim(j, b.ndim)]
+        if sizes[0] == 1 and sizes[1] != 1:
+            b = jnp.sum(b, j, keepdims=True, dtype=b.dtype)
+        elif sizes[1] == 1 and sizes[0] != 1:
+            a = jnp.sum(a, i, keepdims=True, dtype=a.dtype)
+        elif sizes[0] != sizes[1]:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has size "
                 f"{b.shape[j]} in dim {j}"

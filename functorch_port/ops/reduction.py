@@ -516,6 +516,8 @@ def _quantile(
     out = jnp.where(undefined, math.nan, out)
     if keepdim:
         out = jnp.expand_dims(out, axis + 1) if dim is not None else out.reshape(-1, *[1] * input.ndim)
+    if input.ndim == 0:
+        out = out.reshape(-1)
     return out if quantiles.ndim else out[0]
 
 
@@ -811,6 +813,7 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     dims = tuple(range(input.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    spacing = 1 if spacing is None else spacing
     steps = list(spacing) if isinstance(spacing, list | tuple) else [spacing] * len(dims)
     if len(steps) != len(dims):
         raise RuntimeError(

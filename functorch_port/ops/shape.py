@@ -214,7 +214,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     return view(input, (*shape[:axis], *infer_size(sizes, shape[axis]), *shape[axis + 1 :]))
 
 
-def _squeeze_node(static: dict[str, Any]) -> str:
+def squeeze_node(static: dict[str, Any]) -> str:
     dim = static.get("dim")
     return (
         "SqueezeBackward0"
@@ -225,7 +225,7 @@ def _squeeze_node(static: dict[str, Any]) -> str:
     )
 
 
-@op(view=True, node=_squeeze_node)
+@op(view=True, node=squeeze_node)
 def squeeze(input: TensorOnly, dim: int | tuple[int, ...] | None = None):
     """Without the dimensions of size 1, or those of them that are in ``dim``."""
     dims = range(input.ndim) if dim is None else () if dim == () else wrap_dims(dim, input.ndim)
@@ -506,7 +506,13 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     """Parts of ``split_size`` elements along ``dim`` (the last may be smaller), or of the sizes in a list."""
     if isinstance(split_size_or_sections, list | tuple):
         return split_with_sizes(tensor, split_size_or_sections, dim)
-    axis, size = _axis_of("split", tensor, dim), operator.index(split_size_or_sections)
+    sizes = split_sizes_of(tensor, split_size_or_sections, dim)
+    return _cut("_split_part", tensor, wrap_dim(dim, tensor.ndim), sizes)
+
+
+def split_sizes_of(tensor: Tensor, split_size: int, dim: int) -> list[int]:
+    """The sizes of the parts that `split` makes."""
+    axis, size = _axis_of("split", tensor, dim), operator.index(split_size)
     total = tensor.shape[axis]
     if size < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
@@ -517,13 +523,19 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     whole = total // size if size else 0
     rest = total - whole * size
     sizes = [size] * whole + [rest] * (rest > 0)
-    return _cut("_split_part", tensor, axis, sizes or [total])
+    return sizes or [total]
 
 
 @composite("split_with_sizes", "unsafe_split_with_sizes", where="torch method")
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of the given sizes along ``dim``."""
-    axis, sizes = _axis_of("split", input, dim), [operator.index(n) for n in split_sizes]
+    sizes = [operator.index(n) for n in split_sizes]
+    return _cut("_split_sizes_part", input, check_split_sizes(input, sizes, dim), sizes)
+
+
+def check_split_sizes(input: Tensor, sizes: Sequence[int], dim: int) -> int:
+    """The dimension as a number from 0 on, if these sizes add up to its own."""
+    axis = _axis_of("split", input, dim)
     total = input.shape[axis]
     if min(sizes, default=0) < 0:
         raise RuntimeError(
@@ -532,10 +544,10 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
     if sum(sizes) != total:
         raise RuntimeError(
             f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at "
-            f"dimension {axis}), "
+            f"dimension {dim}), "
             f"but got split_sizes={sizes}"
         )
-    return _cut("_split_sizes_part", input, axis, sizes)
+    return axis
 
 
 @composite("chunk", "unsafe_chunk", where="torch method")
@@ -975,13 +987,15 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = tuple(choose(range(input.shape[0]), r))
-    return bind.function("_rows")(input, rows) if rows and r else input.new_empty((0,) if r == 0 else (0, r))  # type: ignore[attr-defined]
+    if r == 0:
+        return input.new_empty((0,))  # type: ignore[attr-defined]
+    return bind.function("_rows")(input, rows, r)
 
 
 @op("_rows", where="", node="StackBackward0")
-def _rows(input: TensorOnly, index: tuple[tuple[int, ...], ...]):
+def _rows(input: TensorOnly, index: tuple[tuple[int, ...], ...], width: int):
     """The elements at fixed positions."""
-    return input[np.asarray(index)]
+    return input[np.asarray(index, INT64).reshape(-1, width)]
 
 
 def _atleast(ndim: int, jnp_shape: Any) -> None:
@@ -1113,7 +1127,10 @@ def as_strided_scatter(
     stride: tuple[int, ...],
     storage_offset: int | None = None,
 ):
-    """A copy with ``src`` at the elements that these strides reach."""
+    """A copy with ``src`` at the elements that these strides reach.
+
+    The gradient of ``input`` is 0 there; PyTorch's is 0 everywhere else instead, which is an error.
+    """
     take = functools.partial(_as_strided, size=size, stride=stride, storage_offset=storage_offset or 0)
     _check_part(src, size)
     position = take(jnp.arange(input.size).reshape(input.shape))

@@ -13,7 +13,7 @@ from ..core import bind, dtypes
 from ..core.promotion import promote
 from ..core.registry import Array, TensorOnly, composite, op
 from ..core.tensor import Tensor
-from ._common import INT64, at_least_1d, is_inexact, not_implemented, stable_order, type_name, wrap_dim
+from ._common import INT64, at_least_1d, is_inexact, stable_order, wrap_dim
 from .reduction import take_along
 
 # order
@@ -152,7 +152,10 @@ def _unique(input: TensorOnly, dim: int | None = None):
     x = np.asarray(input)
     if dim is not None:
         dim = wrap_dim(dim, x.ndim)
+        _check_unique(x.shape, dim)
         x = np.moveaxis(x, dim, 0)
+        if x.size == 0:
+            return _on_device(np.asarray(input), *_EMPTY)
         flat = x.reshape(x.shape[0], -1)
         _, first, inverse, counts = np.unique(
             flat, axis=0, return_index=True, return_inverse=True, return_counts=True
@@ -169,11 +172,28 @@ def _on_device(
     return jnp.asarray(values), jnp.asarray(inverse.astype(INT64)), jnp.asarray(counts.astype(INT64))
 
 
+_EMPTY = (np.zeros(0, INT64), np.zeros(0, INT64))
+
+
+def _check_unique(shape: tuple[int, ...], dim: int) -> None:
+    if shape.count(0) > 1:
+        raise RuntimeError("Number of zero sized dimensions is more than one, so unique cannot be applied ")
+    if 0 in shape and shape[dim] != 0:
+        raise RuntimeError(
+            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+        )
+
+
 @op("_unique_consecutive", where="", eager=True, differentiable=False)
 def _unique_consecutive(input: TensorOnly, dim: int | None = None):
     """The values with runs of equal neighbours collapsed, where each element went, the lengths of the runs."""
     x = np.asarray(input)
     axis = 0 if dim is None else wrap_dim(dim, x.ndim)
+    if dim is not None:
+        _check_unique(x.shape, axis)
+    if x.size == 0:
+        inverse = np.zeros(x.shape, INT64) if dim is None else _EMPTY[0]
+        return _on_device(x.reshape(-1) if dim is None else x, inverse, _EMPTY[1])
     rows = x.reshape(-1) if dim is None else np.moveaxis(x, axis, 0)
     new = np.ones(rows.shape[0], bool)
     new[1:] = (rows[1:] != rows[:-1]).reshape(max(rows.shape[0] - 1, 0), -1).any(axis=1)
@@ -233,53 +253,3 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise RuntimeError("weights should be 1-d and have the same length as input")
     largest = int(input.max()) + 1 if input.numel() else 0  # type: ignore[attr-defined]
     return bind.function("_bincount")(input, max(largest, minlength), weights)
-
-
-def _bins(
-    input: jax.Array, count: int, low: Any, high: Any, weight: jax.Array | None
-) -> tuple[jax.Array, jax.Array]:
-    """Counts and edges of equal bins; a value on the last edge belongs to the last bin."""
-    x = input.reshape(-1)
-    same = low == high
-    low, high = jnp.where(same, low - 1, low), jnp.where(same, high + 1, high)
-    position = jnp.floor((x - low) / (high - low) * count)
-    inside = (x >= low) & (x <= high)
-    index = jnp.clip(jnp.where(inside, position, 0), 0, count - 1).astype(np.int32)
-    amount = inside.astype(x.dtype) if weight is None else jnp.where(inside, weight.reshape(-1), 0)
-    edges = jnp.linspace(low, high, count + 1, dtype=x.dtype)
-    return jnp.zeros(count, x.dtype).at[index].add(amount), edges
-
-
-@op(differentiable=False)
-def histc(input: TensorOnly, bins: int = 100, min: float = 0, max: float = 0):
-    """Counts of values in equal bins between ``min`` and ``max`` (the data's own, if both are 0)."""
-    not_implemented("histogram_cpu", input, kinds="biu")
-    if bins <= 0:
-        raise RuntimeError("bins must be > 0")
-    if min > max:
-        raise RuntimeError("torch.histc: max must be larger than min")
-    if min == max and input.size:
-        low, high = jnp.min(input), jnp.max(input)
-    else:
-        low, high = jnp.asarray(min, input.dtype), jnp.asarray(max, input.dtype)
-    return _bins(input, bins, low, high, None)[0]
-
-
-@op(differentiable=False, returns=("hist", "bin_edges"))
-def histogram(
-    input: TensorOnly,
-    bins: int,
-    *,
-    range: tuple[float, float] | None = None,
-    weight: Array | None = None,
-    density: bool = False,
-):
-    """Counts (or sums of weights) in equal bins, and the bins' edges."""
-    if not is_inexact(input.dtype):
-        raise NotImplementedError(f"\"histogramdd\" not implemented for '{type_name(input)}'")
-    if range is None:
-        low, high = jnp.min(input), jnp.max(input)
-    else:
-        low, high = (jnp.asarray(edge, input.dtype) for edge in range)
-    counts, edges = _bins(input, bins, low, high, weight)
-    return (counts / counts.sum() / jnp.diff(edges) if density else counts), edges
