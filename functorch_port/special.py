@@ -1,4 +1,4 @@
-"""Special functions: those of PyTorch's `torch.special` that are there so far.
+"""Special functions: PyTorch's `torch.special`.
 
 Reference: https://docs.pytorch.org/docs/stable/special.html
 """

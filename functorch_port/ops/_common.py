@@ -155,6 +155,13 @@ def not_implemented(kernel: str, *args: Any, kinds: str) -> None:
             raise NotImplementedError(f"\"{kernel}\" not implemented for '{type_name(a)}'")
 
 
+def only_single_and_double(kernel: str, *args: Any) -> None:
+    """PyTorch's error for a kernel without half precision and complex numbers."""
+    for a in args:
+        if hasattr(a, "dtype") and (a.dtype.kind == "c" or (is_inexact(a.dtype) and a.dtype.itemsize < 4)):
+            raise NotImplementedError(f"\"{kernel}\" not implemented for '{type_name(a)}'")
+
+
 def numel(shape: Sequence[int]) -> int:
     """The number of elements."""
     return math.prod(shape)

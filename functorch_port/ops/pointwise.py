@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.scipy import special as jsp
 
 from ..core import bind, dtypes
 from ..core.promotion import cast, promote, result_dtype, scalar_type
@@ -1053,7 +1052,16 @@ def hypot(input: TensorOnly, other: TensorOnly):
 @op(inplace=True, where="torch method special")
 def sinc(input: TensorOnly):
     """``sin(pi x) / (pi x)``, 1 at 0."""
-    return elementwise_float(jnp.sinc, input)
+    return elementwise_float(_sinc, input)
+
+
+def _sinc(x: jax.Array) -> jax.Array:
+    z = math.pi * x
+    small = jnp.abs(z) < 0.1
+    square = jnp.where(small, z * z, 0)
+    series = 1 - square / 6 * (1 - square / 20 * (1 - square / 42 * (1 - square / 72)))
+    large = jnp.where(small, 1, z)
+    return jnp.where(small, series, jnp.sin(large) / large).astype(x.dtype)
 
 
 @op(inplace=True, where="torch method F")
@@ -1086,76 +1094,47 @@ def rad2deg(input: TensorOnly):
 @op(inplace=True, where="torch method special")
 def erf(input: TensorOnly):
     """The error function."""
+    not_implemented("erf_vml_cpu", input, kinds="c")
     return elementwise_float(lax.erf, input)
 
 
 @op(inplace=True, where="torch method special")
 def erfc(input: TensorOnly):
     """``1 - erf(input)``."""
+    not_implemented("erfc_vml_cpu", input, kinds="c")
     return elementwise_float(lax.erfc, input)
 
 
 @op(inplace=True, where="torch method special")
 def erfinv(input: TensorOnly):
     """The inverse of `erf`."""
+    not_implemented("erfinv_vml_cpu", input, kinds="c")
     return elementwise_float(lax.erf_inv, input)
-
-
-@op(inplace=True)
-def lgamma(input: TensorOnly):
-    """The logarithm of the absolute value of the gamma function."""
-    return elementwise_float(lax.lgamma, input)
-
-
-@op(inplace=True, where="torch method special")
-def digamma(input: TensorOnly):
-    """The derivative of `lgamma`."""
-    return elementwise_float(_digamma, input)
-
-
-def _digamma(x: jax.Array) -> jax.Array:
-    pole = -jnp.copysign(jnp.asarray(jnp.inf, x.dtype), x)
-    return jnp.where(x == 0, pole, lax.digamma(jnp.where(x == 0, 1, x)))
-
-
-@op(where="torch special")
-def polygamma(n: int, input: TensorOnly):
-    """The ``n``-th derivative of `digamma`."""
-    if n < 0:
-        raise RuntimeError("polygamma(n, x) does not support negative n.")
-    return elementwise_float(lambda x: _digamma(x) if n == 0 else jsp.polygamma(n, x), input)
-
-
-@op(inplace=True)
-def mvlgamma(input: TensorOnly, p: int):
-    """The logarithm of the multivariate gamma function of dimension ``p``."""
-    if p < 1:
-        raise RuntimeError("p has to be greater than or equal to 1")
-    shift = p * (p - 1) / 4 * math.log(math.pi)
-
-    def formula(x: jax.Array) -> jax.Array:
-        return jnp.sum(lax.lgamma(x[..., None] - jnp.arange(p, dtype=x.dtype) / 2), -1) + shift
-
-    return elementwise_float(formula, input)
-
-
-@op(inplace=True, where="torch method special")
-def i0(input: TensorOnly):
-    """The modified Bessel function of the first kind of order 0."""
-    return elementwise_float(jsp.i0, input)
 
 
 @op(inplace=True, where="torch method special")
 def logit(input: TensorOnly, eps: float | None = None):
     """``log(x / (1 - x))``, with ``x`` brought into ``[eps, 1 - eps]`` first."""
+    not_implemented("logit_cpu", input, kinds="c")
 
     def formula(x: jax.Array) -> jax.Array:
         if eps is not None:
             inside = (x >= eps) & (x <= 1 - eps)
             x = jnp.where(inside, x, lax.stop_gradient(jnp.clip(x, eps, 1 - eps)))
-        return jnp.log(x / (1 - x))
+        return _logit(x)
 
     return elementwise_float(formula, input)
+
+
+@jax.custom_jvp
+def _logit(x: jax.Array) -> jax.Array:
+    return jnp.log(x / (1 - x))
+
+
+@_logit.defjvp
+def _logit_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (dx,) = primals, tangents
+    return _logit(x), jnp.where((x < 0) | (x > 1), jnp.nan, 1 / (x * (1 - x))).astype(x.dtype) * dx
 
 
 # complex numbers

@@ -1,125 +1,135 @@
-"""Special functions of `torch.special` beyond those that are elementwise functions of `torch` itself."""
+"""Special functions of `torch.special` around the normal distribution and the error function."""
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.scipy import special as jsp
 
-from ..core import bind
-from ..core.registry import TensorOnly, composite, op
-from ..core.tensor import Tensor
+from ..core.registry import Array, TensorOnly, op
 from . import pointwise
-from ._common import check_broadcast, elementwise, elementwise_float, not_implemented
+from ._chebyshev import evaluate, fit
+from ._common import elementwise_float, not_implemented, only_single_and_double
 from .reduction import logsumexp as logsumexp
 
-for _alias, _fn in (
-    ("expit", pointwise.sigmoid),
-    ("gammaln", pointwise.lgamma),
-    ("psi", pointwise.digamma),
-    ("multigammaln", pointwise.mvlgamma),
-):
-    op(_alias, where="special", node=f"{_fn.__name__.capitalize()}Backward0")(_fn)
+op("expit", where="special", node="SigmoidBackward0")(pointwise.sigmoid)
 
 
 @op(where="special")
 def entr(input: TensorOnly):
     """``-x log(x)``, 0 at 0 and minus infinity below."""
-    return elementwise_float(jsp.entr, input)
+    not_implemented("entr_cpu", input, kinds="c")
+    return elementwise_float(_entropy, input)
 
 
-@op(where="special")
+@jax.custom_jvp
+def _entropy(x: jax.Array) -> jax.Array:
+    return jsp.entr(x)
+
+
+_entropy.defjvp(lambda p, t: (_entropy(*p), (-jnp.log(*p) - 1) * t[0]))
+
+
+@op(where="special", node="MulBackward1")
 def ndtr(input: TensorOnly):
     """The normal distribution function."""
+    not_implemented("erf_vml_cpu", input, kinds="c")
     return elementwise_float(jsp.ndtr, input)
 
 
 @op(where="special")
 def log_ndtr(input: TensorOnly):
     """The logarithm of the normal distribution function."""
-    return elementwise_float(jsp.log_ndtr, input)
+    only_single_and_double("log_ndtr_cpu", input)
+    return elementwise_float(_log_ndtr, input)
 
 
 @op(where="special")
 def ndtri(input: TensorOnly):
     """The inverse of the normal distribution function."""
-    return elementwise_float(jsp.ndtri, input)
+    only_single_and_double("ndtri_cpu", input)
+    return elementwise_float(_ndtri, input)
 
 
 @op(where="special")
 def erfcx(input: TensorOnly):
     """``exp(x**2) erfc(x)``."""
-    return elementwise_float(_erfcx, input)
+    only_single_and_double("erfcx_cpu", input)
+    return elementwise_float(scaled_erfc, input)
 
 
-def _erfcx(x: jax.Array) -> jax.Array:
-    # log_ndtr is exact far out, where erfc underflows
-    return jnp.exp(x * x + jsp.log_ndtr(-x * 2**0.5) + jnp.log(jnp.asarray(2, x.dtype)))
+@functools.cache
+def _erfcx_fit() -> np.ndarray:
+    """``(1 + x) erfcx(x)`` for x from 0 on, in ``(x - 2) / (x + 2)``."""
+
+    def at(y: np.ndarray) -> np.ndarray:
+        x = 2 * (1 + y) / (1 - y)
+        # the integral of exp(-t**2 - 2 x t) over log t, by equal steps, which converge exponentially
+        t = np.exp(np.arange(-42, 2, 0.0625))
+        weights = 0.0625 * 2 / math.sqrt(math.pi) * t * np.exp(-t * t)
+        return (1 + x) * (np.exp(-2 * x[:, None] * t) @ weights)
+
+    return fit(at, -1, 1)
 
 
-@op(where="special")
-def i0e(input: TensorOnly):
-    """``exp(-|x|) i0(x)``."""
-    return elementwise_float(jsp.i0e, input)
+@jax.custom_jvp
+def scaled_erfc(x: jax.Array) -> jax.Array:
+    """``exp(x**2) erfc(x)``."""
+    size = jnp.abs(x)
+    finite = jnp.where(jnp.isinf(size), 1, size)
+    value = evaluate(_erfcx_fit(), (finite - 2) / (finite + 2), -1, 1) / (1 + size)
+    return jnp.where(x < 0, 2 * jnp.exp(x * x) - value, value)
 
 
-@op(where="special")
-def i1(input: TensorOnly):
-    """The modified Bessel function of the first kind of order 1."""
-    return elementwise_float(jsp.i1, input)
+scaled_erfc.defjvp(
+    lambda p, t: (scaled_erfc(*p), (2 * p[0] * scaled_erfc(*p) - 2 / math.sqrt(math.pi)) * t[0])
+)
 
 
-@op(where="special")
-def i1e(input: TensorOnly):
-    """``exp(-|x|) i1(x)``."""
-    return elementwise_float(jsp.i1e, input)
+@jax.custom_jvp
+def _log_ndtr(x: jax.Array) -> jax.Array:
+    low = jnp.where(x < -1, x, -1)
+    below = jnp.log(scaled_erfc(-low * math.sqrt(0.5)) / 2) - low * low / 2
+    above = jnp.log1p(-lax.erfc(jnp.where(x < -1, 0, x) * math.sqrt(0.5)) / 2)
+    return jnp.where(x < -1, below, above)
 
 
-@op(where="special")
-def zeta(input: TensorOnly, other: TensorOnly):
-    """The Hurwitz zeta function."""
-    return elementwise_float(lambda x, q: jsp.zeta(*jnp.broadcast_arrays(x, q)), input, other)
+@jax.custom_jvp
+def _hazard(x: jax.Array) -> jax.Array:
+    """The derivative of `_log_ndtr`."""
+    return math.sqrt(2 / math.pi) / scaled_erfc(-x * math.sqrt(0.5))
+
+
+@jax.custom_jvp
+def _ndtri(p: jax.Array) -> jax.Array:
+    return jsp.ndtri(p)
+
+
+_log_ndtr.defjvp(lambda p, t: (_log_ndtr(*p), _hazard(*p) * t[0]))
+_hazard.defjvp(lambda p, t: (_hazard(*p), -_hazard(*p) * (p[0] + _hazard(*p)) * t[0]))
+_ndtri.defjvp(lambda p, t: (_ndtri(*p), math.sqrt(2 * math.pi) * jnp.exp(_ndtri(*p) ** 2 / 2) * t[0]))
 
 
 @op(where="special", node="SpecialXlog1PyBackward0")
-def xlog1py(input: TensorOnly, other: TensorOnly):
+def xlog1py(input: Array, other: Array):
     """``input * log1p(other)``, 0 where ``input`` is 0."""
-    return elementwise_float(lambda x, y: jsp.xlog1py(*jnp.broadcast_arrays(x, y)), input, other)
+    return elementwise_float(lambda x, y: _xlog1py(*jnp.broadcast_arrays(x, y)), input, other)
 
 
-def _gamma_fraction(fn: Any, kernel: str, input: jax.Array, other: jax.Array) -> jax.Array:
-    not_implemented(kernel, input, other, kinds="biu")
-    check_broadcast(input, other)
-    return elementwise(lambda a, x: fn(*jnp.broadcast_arrays(a, x)), input, other)
+@jax.custom_jvp
+def _xlog1py(x: jax.Array, y: jax.Array) -> jax.Array:
+    return jsp.xlog1py(x, y)
 
 
-@op("igamma", inplace=True)
-def igamma(input: TensorOnly, other: TensorOnly):
-    """The regularised lower incomplete gamma function."""
-    return _gamma_fraction(lax.igamma, "igamma_cpu", input, other)
-
-
-@op("igammac", inplace=True)
-def igammac(input: TensorOnly, other: TensorOnly):
-    """The regularised upper incomplete gamma function."""
-    return _gamma_fraction(lax.igammac, "igammac_cpu", input, other)
-
-
-op("gammainc", where="special", node="IgammaBackward0")(igamma)
-op("gammaincc", where="special", node="IgammacBackward0")(igammac)
-
-
-@composite("polygamma", where="method")
-def polygamma(self: Tensor, n: int) -> Tensor:
-    """The ``n``-th derivative of `digamma`."""
-    return bind.function("polygamma")(n, self)
-
-
-@composite("polygamma_", where="method")
-def polygamma_(self: Tensor, n: int) -> Tensor:
-    """In-place version of `polygamma`."""
-    self._check_inplace()
-    return self._take(polygamma(self, n))
+@_xlog1py.defjvp
+def _xlog1py_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (dx, dy) = primals, tangents
+    flat = (x == 0) & (y <= -1)
+    by_x = jnp.where(flat, 0, jnp.log1p(jnp.where(flat, 0, y)))
+    return _xlog1py(x, y), by_x * dx + x / (y + 1) * dy
