@@ -61,6 +61,7 @@ _SUBMODULES = [
     "func",
     "jit",
     "linalg",
+    "masked",
     "mps",
     "multiprocessing",
     "nn",
