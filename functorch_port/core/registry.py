@@ -130,6 +130,22 @@ def _accepted(signature: inspect.Signature, where: str) -> dict[str, tuple[tuple
     return found
 
 
+def _strict(signature: inspect.Signature, where: list[str]) -> frozenset[str]:
+    """The parameters that refuse numbers: those marked so, and what a function of one tensor works on."""
+    words = {n: _words(p.annotation)[0] for n, p in signature.parameters.items()}
+    found = {n for n, word in words.items() if word in ("TensorOnly", "TensorsOnly")}
+    first = next(iter(words), "")
+    alone = list(words.values()).count("Array") == 1 or "F" in where
+    if (
+        where
+        and words.get(first) == "Array"
+        and alone
+        and "None" not in _words(signature.parameters[first].annotation)
+    ):
+        found.add(first)
+    return frozenset(found)
+
+
 def _node_name(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Backward0"
 
@@ -205,11 +221,7 @@ def op(
             edges=edges,
             legacy=legacy,
             parts=parts,
-            strict=frozenset(
-                n
-                for n, p in signature.parameters.items()
-                if _words(p.annotation)[0] in ("TensorOnly", "TensorsOnly")
-            ),
+            strict=_strict(signature, where.split()),
             types=_accepted(signature, where),
         )
         return fn

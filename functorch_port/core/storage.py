@@ -69,13 +69,14 @@ class Storage:
     Attributes:
         value: the array. Assigning it counts up `version`.
         version: how often the value was written.
+        apart: how many of these times through a handle that counts for itself (``Tensor.data``).
     """
 
-    __slots__ = ("__weakref__", "_value", "version")
+    __slots__ = ("__weakref__", "_value", "apart", "version")
 
     def __init__(self, value: Any) -> None:
         self._value = value
-        self.version = 0
+        self.version = self.apart = 0
         if overlay is not None:
             overlay.created(self)
 

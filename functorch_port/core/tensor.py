@@ -86,6 +86,8 @@ class Tensor:
     _hooks: Hooks | None = None
     _post_accumulate_hooks: Hooks | None = None
     _retains_grad = False
+    #: the count of writes, as a list of one number, of a tensor that came from ``.data`` and counts for itself
+    _own_count: list[int] | None = None
     is_sparse = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
@@ -125,6 +127,9 @@ class Tensor:
 
     def _set_value(self, value: Any) -> None:
         """Write in place, through views; counts up the version; not recorded."""
+        if self._own_count is not None or (self._base is not None and self._base._own_count is not None):
+            self._counter()[0] += 1
+            self._storage.apart += 1
         if self._view is None:
             self._storage.value = value
         else:
@@ -233,7 +238,12 @@ class Tensor:
 
     @property
     def _version(self) -> int:
-        return self._storage.version
+        own = self._counter()
+        return self._storage.version - self._storage.apart if own is None else own[0]
+
+    def _counter(self) -> Any:
+        """The count that this tensor's writes are added to, unless that is the Storage's."""
+        return self._own_count if self._base is None else self._base._own_count
 
     # --------------------------------------------------------------- layout
 
@@ -478,6 +488,9 @@ class Tensor:
         tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
         tensor._requires_grad = False
         tensor._output_nr = 0
+        own = self._counter()
+        if own is not None:
+            tensor._own_count = own
         if storage.overlay is not None:
             storage.overlay.note_made(tensor)
         return tensor
@@ -492,8 +505,10 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
-        """A tensor that shares this one's Storage and is invisible to autograd."""
-        return self.detach()
+        """A tensor that shares this one's Storage and is invisible to autograd, which does not count its writes."""
+        tensor = self.detach()
+        tensor._own_count = [0]
+        return tensor
 
     @data.setter
     def data(self, other: Tensor) -> None:
@@ -600,6 +615,8 @@ class Tensor:
         if value.dtype != own.dtype:
             out = self._cast_result(out)
             value = out._value
+        if value.__class__ is not own.__class__:
+            value = _on_meta(own, value)
         history = (
             out._requires_grad
             or self._requires_grad
@@ -642,7 +659,7 @@ class Tensor:
         links = self._view.chain()
         plan = _copy_slices(tuple(link.plan for link in links), tuple(len(link.extra) for link in links))
         new = run(plan, [base, out, *(e for link in links for e in link.extra)])
-        base._storage.value = new._value
+        base._set_value(new._value)
         base._become(new)
         base._rebases += 1
         self._sync_view()
@@ -755,6 +772,9 @@ class Tensor:
     def __int__(self) -> int:
         return int(self._one("int64_t"))
 
+    __long__ = __int__
+    __nonzero__ = __bool__
+
     def __float__(self) -> float:
         return float(self._one("double"))
 
@@ -865,6 +885,15 @@ def _rebuild(
         tensor._view = strided._view
     tensor.__dict__.update(extra)
     return tensor
+
+
+def _on_meta(own: Any, value: Any) -> Any:
+    """What an in-place operation writes: shapes stay shapes on the meta device, and do not leave it."""
+    if isinstance(own, jax.ShapeDtypeStruct):
+        return jax.ShapeDtypeStruct(value.shape, value.dtype)
+    if isinstance(value, jax.ShapeDtypeStruct):
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    return value
 
 
 def _stopped(tensor: Tensor) -> View:

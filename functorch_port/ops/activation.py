@@ -218,7 +218,7 @@ def _inside(x: jax.Array, limit: float) -> jax.Array:
     return (x >= -limit) & (x <= limit)
 
 
-@op(where="torch F")
+@op(where="torch method F")
 def hardshrink(input: Array, lambd: float = 0.5):
     """``input``, with 0 where ``|input| <= lambd``."""
     return _floating(

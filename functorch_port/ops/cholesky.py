@@ -16,6 +16,8 @@ from ..core.tensor import Tensor
 from ._common import broadcast_shapes, type_name
 from ._matrices import LinAlgError, adjoint, check_square, raise_if_failed, with_out
 
+_CHOLESKY_EX = return_type_of("linalg_cholesky_ex", ("L", "info"))
+
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _hermitian(A: jax.Array, lower: bool) -> jax.Array:
@@ -96,7 +98,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     lower, info = bind.function("_cholesky_ex")(A, upper)
     if check_errors:
         _raise(info, "linalg.cholesky_ex")
-    return return_type_of("linalg_cholesky_ex", ("L", "info"))(lower, info)
+    return _CHOLESKY_EX(lower, info)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2,))

@@ -9,7 +9,7 @@ from ..core.registry import TensorOnly, op
 from ._common import Dims, not_implemented, wrap_dims
 
 
-@op(where="torch", differentiable=False)
+@op(differentiable=False)
 def hash_tensor(input: TensorOnly, dim: Dims = (), *, keepdim: bool = False, mode: int = 0):
     """The exclusive or of the elements' bits, each taken as a 64-bit float or integer."""
     if mode != 0:

@@ -17,6 +17,9 @@ from ..core.tensor import Tensor
 from ._common import c_name, is_inexact, not_implemented, type_name
 from ._matrices import with_out
 
+_HISTOGRAM = return_type_of("histogram", ("hist", "bin_edges"))
+_HISTOGRAMDD = return_type_of("histogramdd", ("hist", "bin_edges"))
+
 Range = tuple[float, ...] | None
 
 
@@ -171,7 +174,7 @@ def histogram(
     flat = input.reshape(-1, 1)  # type: ignore[attr-defined]
     weights = None if weight is None else weight.reshape(-1)  # type: ignore[attr-defined]
     counts, edges = _histogram(flat, (bins,), range, weights, density)
-    return return_type_of("histogram", ("hist", "bin_edges"))(counts, edges[0])
+    return _HISTOGRAM(counts, edges[0])
 
 
 @composite(where="torch")
@@ -192,4 +195,4 @@ def histogramdd(
             "histogramdd: The size of bins must be equal to the innermost dimension of the input."
         )
     counts, edges = _histogram(input, each, range, weight, density)
-    return return_type_of("histogramdd", ("hist", "bin_edges"))(counts, tuple(edges))
+    return _HISTOGRAMDD(counts, tuple(edges))

@@ -17,6 +17,9 @@ from ..core.tensor import Tensor
 from ._common import broadcast_shapes, type_name
 from ._matrices import adjoint, check_same_type, check_square, raise_if_failed, with_out, without_derivative
 
+_LDL_FACTOR = return_type_of("linalg_ldl_factor", ("LD", "pivots"))
+_LDL_FACTOR_EX = return_type_of("linalg_ldl_factor_ex", ("LD", "pivots", "info"))
+
 #: a pivot must be this large beside its column: bounds the growth of steps of one and of two rows alike
 _ALPHA = (1 + math.sqrt(17)) / 8
 
@@ -110,7 +113,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
     """The decomposition ``A = L D L^T`` (or ``L D L^H``) in one matrix, and the row exchanges as LAPACK counts them."""
     factors, pivots, info = bind.function("_ldl_factor_ex")(A, hermitian)
     _raise(info, "torch.linalg.ldl_factor")
-    return return_type_of("linalg_ldl_factor", ("LD", "pivots"))(factors, pivots)
+    return _LDL_FACTOR(factors, pivots)
 
 
 @composite("ldl_factor_ex", where="linalg")
@@ -120,7 +123,7 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
     factors, pivots, info = bind.function("_ldl_factor_ex")(A, hermitian)
     if check_errors:
         _raise(info, "torch.linalg.ldl_factor_ex")
-    return return_type_of("linalg_ldl_factor_ex", ("LD", "pivots", "info"))(factors, pivots, info)
+    return _LDL_FACTOR_EX(factors, pivots, info)
 
 
 def _swap(x: jax.Array, i: Any, j: Any) -> jax.Array:

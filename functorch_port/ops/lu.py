@@ -16,6 +16,12 @@ from ..core.tensor import Tensor
 from ._common import broadcast_shapes
 from ._matrices import adjoint, check_matrix, check_same_type, check_system, raise_if_failed, with_out
 
+_LU_FACTOR = return_type_of("linalg_lu_factor", ("LU", "pivots"))
+_LU_FACTOR_EX = return_type_of("linalg_lu_factor_ex", ("LU", "pivots", "info"))
+_LU_WITH_INFO = return_type_of("_lu_with_info", ("LU", "pivots", "info"))
+_LU = return_type_of("linalg_lu", ("P", "L", "U"))
+_LU_UNPACK = return_type_of("lu_unpack", ("P", "L", "U"))
+
 
 def zero_pivot(factors: jax.Array) -> jax.Array:
     """LAPACK's ``info``: the first zero on the diagonal of U, counted from 1; 0 if there is none."""
@@ -79,7 +85,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     """The LU decomposition in one matrix, and the row exchanges (counted from 1)."""
     factors, pivots, info = bind.function("_lu_factor_ex")(A, pivot)
     _raise(info, "torch.linalg.lu_factor")
-    return return_type_of("linalg_lu_factor", ("LU", "pivots"))(factors, pivots)
+    return _LU_FACTOR(factors, pivots)
 
 
 @composite("lu_factor_ex", where="linalg")
@@ -89,7 +95,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
     factors, pivots, info = bind.function("_lu_factor_ex")(A, pivot)
     if check_errors:
         _raise(info, "torch.linalg.lu_factor_ex")
-    return return_type_of("linalg_lu_factor_ex", ("LU", "pivots", "info"))(factors, pivots, info)
+    return _LU_FACTOR_EX(factors, pivots, info)
 
 
 @composite("lu")
@@ -98,7 +104,7 @@ def torch_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
     """`lu_factor`, with ``info`` instead of an error if that is asked for."""
     factors, pivots, info = bind.function("_lu_factor_ex")(A, pivot)
     if get_infos:
-        return return_type_of("_lu_with_info", ("LU", "pivots", "info"))(factors, pivots, info)
+        return _LU_WITH_INFO(factors, pivots, info)
     _raise(info, "torch.linalg.lu_factor")
     return factors, pivots
 
@@ -124,7 +130,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> Any:
     """The LU decomposition with row exchanges: ``A = P L U``."""
     pivots, lower, upper = bind.function("_lu")(A, pivot)
     exchanges = bind.function("_lu_permutation")(pivots, A.shape[-2], A.dtype)
-    return return_type_of("linalg_lu", ("P", "L", "U"))(exchanges, lower, upper)
+    return _LU(exchanges, lower, upper)
 
 
 @op("_lu_unpack", where="", node="LuUnpackBackward0")
@@ -147,7 +153,7 @@ def lu_unpack(
         exchanges = bind.function("_lu_permutation")(LU_pivots, LU_data.shape[-2], LU_data.dtype)
     if unpack_data:
         lower, upper = bind.function("_lu_unpack")(LU_data)
-    return return_type_of("lu_unpack", ("P", "L", "U"))(exchanges, lower, upper)
+    return _LU_UNPACK(exchanges, lower, upper)
 
 
 def _check_pivots(LU_data: Tensor, LU_pivots: Tensor) -> None:

@@ -146,7 +146,7 @@ def div(input: Array, other: Array, *, rounding_mode: str | None = None):
     return compute(quotient, _not_bool(input, other), input, other)
 
 
-@op(inplace=True, dunder=("__truediv__",), node="DivBackward0")
+@op(inplace=True, dunder=("__truediv__", "__div__"), node="DivBackward0")
 def true_divide(input: Array, other: Array):
     """``input / other`` as a float."""
     check_broadcast(input, other)

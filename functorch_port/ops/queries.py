@@ -123,6 +123,44 @@ def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
     return self
 
 
+@composite("map2_", where="method")
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
+    """Replace every element by ``callable(own, of x, of y)``; slow, for small CPU tensors."""
+    parts = [np.broadcast_to(t.detach().numpy(), self.shape).reshape(-1).tolist() for t in (self, x, y)]
+    values = np.array([callable(*each) for each in zip(*parts, strict=True)]).reshape(self.shape)
+    with storage.x64():
+        self._set_value(storage.jax.numpy.asarray(values, self._value.dtype))
+    return self
+
+
+@composite(where="method")
+def as_subclass(self: Tensor, cls: type) -> Tensor:
+    """This tensor as an instance of a subclass, sharing its Storage."""
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise RuntimeError(
+            "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your "
+            "class inherits from Tensor."
+        )
+    made: Tensor = cls.__new__(cls)
+    seen = self.view_as(self)  # type: ignore[attr-defined]
+    for slot in ("_storage", "_view", "_base", "_grad_fn", "_requires_grad", "_output_nr"):
+        setattr(made, slot, getattr(seen, slot))
+    made._rebased = seen._rebased
+    return made
+
+
+@composite("detach_", where="torch")
+def detach_(input: Tensor) -> Tensor:
+    """Cut a tensor off from its history, in place."""
+    return _checked(input, "detach_").detach_()
+
+
+@composite(where="torch")
+def get_device(input: Tensor) -> int:
+    """Index of the tensor's device, -1 on the CPU."""
+    return _checked(input, "get_device").get_device()
+
+
 @composite("is_set_to", where="method")
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both look at one Storage in the same way."""

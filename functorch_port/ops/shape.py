@@ -347,7 +347,7 @@ def _reshaped_in_place(name: str) -> None:
     composite(f"{name}_", where="method")(method)
 
 
-for _name in ("t", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze"):
+for _name in ("t", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze", "as_strided"):
     _reshaped_in_place(_name)
 
 

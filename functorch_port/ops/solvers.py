@@ -23,6 +23,9 @@ from ._matrices import (
 )
 from .lu import substitute, zero_pivot
 
+_INV_EX = return_type_of("linalg_inv_ex", ("inverse", "info"))
+_SOLVE_EX = return_type_of("linalg_solve_ex", ("result", "info"))
+
 # inverses and systems
 
 
@@ -87,7 +90,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     out, info = bind.function("_inv_ex")(A)
     if check_errors:
         _raise_singular(info, "linalg.inv_ex")
-    return return_type_of("linalg_inv_ex", ("inverse", "info"))(out, info)
+    return _INV_EX(out, info)
 
 
 @op("_solve_ex", where="", node="LinalgSolveExBackward0")
@@ -128,7 +131,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     X, info = bind.function("_solve_ex")(A, B, left)
     if check_errors:
         _raise_unsolved(info, "torch.linalg.solve_ex")
-    return return_type_of("linalg_solve_ex", ("result", "info"))(X, info)
+    return _SOLVE_EX(X, info)
 
 
 @op(where="linalg", node="LinalgSolveTriangularBackward0")

@@ -196,7 +196,7 @@ def _unique_consecutive(input: TensorOnly, dim: int | None = None):
         return _on_device(x.reshape(-1) if dim is None else x, inverse, _EMPTY[1])
     rows = x.reshape(-1) if dim is None else np.moveaxis(x, axis, 0)
     new = np.ones(rows.shape[0], bool)
-    new[1:] = (rows[1:] != rows[:-1]).reshape(max(rows.shape[0] - 1, 0), -1).any(axis=1)
+    new[1:] = (rows[1:] != rows[:-1]).any(axis=tuple(range(1, rows.ndim)))
     inverse = np.cumsum(new) - 1
     values = np.moveaxis(rows[new], 0, axis)
     return _on_device(values, inverse.reshape(x.shape) if dim is None else inverse, np.bincount(inverse))

@@ -113,6 +113,24 @@ repr((w*1)[0]), repr(w.double())
 y=w*1; y[0]=0; repr(y)
 y=w.double(); [y.grad_fn.name()]+[n[0].name() if n[0] else None for n in y.grad_fn.next_functions]
 y=w.clone(); [y.grad_fn.name()]+[n[0].name() if n[0] else None for n in y.grad_fn.next_functions]
+c.data.add_(1); [c._version, c.sum()]
+d=c.data; c.add_(1); v=d[0]; v.zero_(); [c._version, d._version, v._version, d.detach()._version, c]
+d=c[1:].data; d.mul_(2); c.mul_(3); [c._version, d._version, c]
+y=w*1; y.data.zero_(); [y._version, y.detach().add_(1)._version, y._version]
+m=torch.empty(3,device="meta"); [str(m.fill_(2).device), m.zero_().is_meta, m.add_(1).is_meta, m.copy_(c[0,:3]).is_meta]
+torch.ones(3).copy_(torch.empty(3,device="meta"))
+a=torch.arange(6.); b=a.as_strided_((2,2),(2,1),1); [a, b is a]
+torch.nn.functional.relu6(3.)
+torch.nn.functional.hardtanh(3.)
+torch.nn.functional.softplus(3)
+torch.sigmoid(1.)
+torch.softmax(1., 0)
+c.hardshrink(2.), c.__div__(2), c.__idiv__(2)
+torch.arange(3.).map2_(torch.ones(3), torch.tensor(2.), lambda a, b, d: a*b+d)
+c.as_subclass(torch.nn.Parameter).requires_grad, type(c.as_subclass(torch.nn.Parameter)).__name__
+c.as_subclass(int)
+torch.get_device(c), torch.detach_(w*1).requires_grad
+torch.return_types.linalg_inv_ex.__name__, torch.return_types.max.__name__
 """
 
 
