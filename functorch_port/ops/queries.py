@@ -137,7 +137,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
 def as_subclass(self: Tensor, cls: type) -> Tensor:
     """This tensor as an instance of a subclass, sharing its Storage."""
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
-        raise RuntimeError(
+        raise TypeError(
             "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your "
             "class inherits from Tensor."
         )
