@@ -222,7 +222,8 @@ class OpNode(Node):
     def _pull(self, grads: Sequence[Any]) -> Sequence[Any]:
         pull, outs, many = self.pull
         cotangents = tuple(_cotangent(o, g) for o, g in zip(outs, grads, strict=True))
-        return [_conj(g) for g in pull(cotangents if many else cotangents[0])]
+        with _x64(_X64):
+            return [_conj(g) for g in pull(cotangents if many else cotangents[0])]
 
     def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
         if self.values is None:
@@ -713,8 +714,12 @@ def _attach_view(result: Tensor, source: Tensor, plan: Plan, extra: Sequence[Any
     """Make ``result`` share the Storage of ``source``."""
     value = result._storage._value if storage.overlay is None else result._storage.value
     result._view = View(source._view, plan, tuple(extra), source._storage.value, value, _grad.enabled)
-    if not _grad.enabled and source._requires_grad and _has_gradient[value.dtype] and plan.differentiable:
-        result._requires_grad = True  # as in PyTorch: without a history, but not a constant either
+    # without a history, but not a constant either: under `no_grad`, as in PyTorch, and inside a transform of `func`
+    unrecorded = (
+        _grad.enabled if storage.overlay is not None and storage.overlay.transforms else not _grad.enabled
+    )
+    if unrecorded and source._requires_grad and _has_gradient[value.dtype] and plan.differentiable:
+        result._requires_grad = True
     result._storage = source._storage
     result._base = source._base if source._base is not None else source
     result._rebased = result._base._rebases

@@ -1,5 +1,6 @@
 """`torch.nn`: modules, parameters, layers and losses."""
 
+from . import attention as attention
 from . import functional as functional
 from . import init as init
 from . import modules as modules

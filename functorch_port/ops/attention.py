@@ -63,17 +63,20 @@ def masked_scores(scores: jax.Array, mask: Any, is_causal: bool) -> jax.Array:
     return scores + mask.astype(scores.dtype)
 
 
-def weights_of(scores: jax.Array) -> jax.Array:
-    """Softmax over the keys; all zeros where every key is masked."""
+def weights_of(scores: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Softmax over the keys, all zeros where every key is masked; and the logarithm of the sum."""
     highest = lax.stop_gradient(jnp.max(scores, -1, keepdims=True, initial=-jnp.inf))
-    e = jnp.exp(scores - jnp.where(highest == -jnp.inf, 0, highest))
+    shift = jnp.where(highest == -jnp.inf, 0, highest)
+    e = jnp.exp(scores - shift)
     total = jnp.sum(e, -1, keepdims=True)
-    return e / jnp.where(total == 0, 1, total)
+    nothing = total == 0
+    total = jnp.where(nothing, 1, total)
+    return e / total, jnp.where(nothing, -jnp.inf, shift + jnp.log(total))[..., 0]
 
 
 def attend(scores: jax.Array, value: jax.Array, keep: Any = None, dropout_p: float = 0.0) -> jax.Array:
     """The values weighted by the softmax of the scores, with weights dropped where ``keep`` is 0."""
-    weights = weights_of(scores)
+    weights, _ = weights_of(scores)
     if keep is not None:
         weights = weights * (keep.astype(weights.dtype) * (0.0 if dropout_p == 1 else 1 / (1 - dropout_p)))
     check_matmul(weights, value)
@@ -108,3 +111,22 @@ def scaled_dot_product_attention(
     check_matmul(query, transposed)
     scores = product(query * scale, transposed)
     return attend(masked_scores(scores, attn_mask, is_causal), value, keep, dropout_p).astype(result)
+
+
+def _for_heads(x: jax.Array, heads: int) -> jax.Array:
+    return x if x.shape[1] == heads else jnp.repeat(x, heads // x.shape[1], axis=1)
+
+
+@op("_attention_scores", where="", node="MulBackward0")
+def attention_scores(query: Array, key: Array, scale: float):
+    """``query @ key.T * scale`` in a wide type, the heads of the keys repeated for those of the queries."""
+    query, key = (x.astype(wide(x.dtype)) for x in (query, key))
+    return product(query * scale, jnp.swapaxes(_for_heads(key, query.shape[1]), -1, -2))
+
+
+@op("_attend", where="", node="FlexAttentionBackward")
+def attend_with_sums(scores: Array, value: Array):
+    """(the values weighted by the softmax of the scores, the logarithm of the sum, the largest score)."""
+    weights, lse = weights_of(scores)
+    values = _for_heads(value, scores.shape[1]).astype(weights.dtype)
+    return product(weights, values).astype(value.dtype), lse, lax.stop_gradient(jnp.max(scores, -1))

@@ -107,7 +107,9 @@ def gpt(T, compile):
 
         def forward(self, x):
             b, t, c = x.shape
-            q, k, v = (a.view(b, t, 2, c // 2).transpose(1, 2) for a in self.qkv(self.norm1(x)).split(c, dim=2))
+            q, k, v = (
+                a.view(b, t, 2, c // 2).transpose(1, 2) for a in self.qkv(self.norm1(x)).split(c, dim=2)
+            )
             attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
             x = x + self.out(attended.transpose(1, 2).reshape(b, t, c))
             return x + self.down(F.gelu(self.up(self.norm2(x))))
