@@ -30,6 +30,7 @@ _x64 = jax.enable_x64
 _X64 = storage.X64
 _grad = grad_mode.state
 _NUMBERS = frozenset({bool, int, float, complex})
+_OF_NUMBERS = frozenset({"add", "sub", "rsub", "mul", "div", "true_divide"})
 _ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}
 _T, _OPEN, _CLOSE = object(), object(), object()
 
@@ -482,6 +483,8 @@ class Op:
         self.__name__ = spec.name
         self.__doc__ = spec.fn.__doc__
         space = spec.where[0] if spec.where else ""
+        #: operands may be numbers, but not all of them: only the arithmetic of `+ - * /` makes tensors of numbers
+        self.needs_tensor = spec.kinds[:2] == (ARRAY, ARRAY) and spec.name not in _OF_NUMBERS
         #: what error texts call it
         self.label = f"{space}_{spec.name}" if space in ("fft", "linalg", "special") else spec.name
         self.__wrapped__ = spec.fn
@@ -543,10 +546,16 @@ class Op:
                 slots[name] = _slots(value, start)
             elif kind is not STATIC and value is not None:
                 slots[name] = start
+        if self.needs_tensor and not any(isinstance(a, Tensor | SymNumber) for a in dyn):
+            got = ", ".join(type(a).__name__ for a in bound.values())
+            raise TypeError(
+                f"{self.label}() received an invalid combination of arguments - got ({got}), but expected a Tensor "
+                "among them"
+            )
         try:
             plan = self.plans.get(tuple(sig))
         except TypeError as error:
-            raise TypeError(f"{self.spec.name}(): {error}") from None
+            raise TypeError(f"{self.label}(): {error}") from None
         if plan is None:
             static = {n: v for n, v in bound.items() if n not in slots}
             plan = self.plans[tuple(sig)] = self._plan(slots, static, len(dyn))

@@ -675,7 +675,7 @@ def logsumexp(input: TensorOnly, dim: Dims, keepdim: bool = False):
     dims = wrap_dims(dim, x.ndim)
     if x.size == 0:
         return jnp.log(jnp.sum(jnp.exp(x), axis=dims, keepdims=keepdim)).astype(out)
-    top = jnp.max(lax.stop_gradient(x), axis=dims, keepdims=True)
+    top = jnp.max(lax.stop_gradient(x.real), axis=dims, keepdims=True)
     top = jnp.where(jnp.isfinite(top), top, 0).astype(x.dtype)
     total = jnp.log(jnp.sum(jnp.exp(x - top), axis=dims, keepdims=keepdim))
     return (total + top.reshape(total.shape)).astype(out)

@@ -141,6 +141,13 @@ def test_no_derivative():
         y.sum().backward()
 
 
+def test_two_numbers():
+    for lib in (torch, ft):
+        for name in ("zeta", "xlogy", "chebyshev_polynomial_t"):
+            with pytest.raises(TypeError, match=rf"{name}\(\) received an invalid combination.*got \(int, int\)"):
+                getattr(lib.special, name)(2, 3)
+
+
 def test_names():
     skipped = {"Tensor", "torch", "common_args", "multi_dim_common"}
     assert {n for n in dir(torch.special) if n[0] != "_"} - skipped <= set(dir(ft.special))
