@@ -34,10 +34,7 @@ cases = [
     case("torch.masked.mean", whole, mask=MASK),
     case("torch.masked.mean", whole, mask=MASK, dtype=torch.int32),
     *(case(f"torch.masked.{n}", whole > 0, mask=MASK) for n in ("sum", "amax", "argmin")),
-    *(
-        case(f"torch.masked.{n}", sample(3, 4, dtype=c128), mask=MASK)
-        for n in ("sum", "prod", "mean", "var")
-    ),
+    *(case(f"torch.masked.{n}", sample(3, 4, dtype=c128), mask=MASK) for n in ("sum", "prod", "mean", "var")),
     case("torch.masked.norm", X, 3.0, 1, mask=MASK),
     *(case("torch.masked.norm", X, o, mask=MASK) for o in (0.0, 1.0, math.inf, -math.inf)),
     case("torch.masked.norm", whole, -math.inf, mask=MASK),

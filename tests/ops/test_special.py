@@ -144,7 +144,9 @@ def test_no_derivative():
 def test_two_numbers():
     for lib in (torch, ft):
         for name in ("zeta", "xlogy", "chebyshev_polynomial_t"):
-            with pytest.raises(TypeError, match=rf"{name}\(\) received an invalid combination.*got \(int, int\)"):
+            with pytest.raises(
+                TypeError, match=rf"{name}\(\) received an invalid combination.*got \(int, int\)"
+            ):
                 getattr(lib.special, name)(2, 3)
 
 
