@@ -706,11 +706,8 @@ def linspace(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.linspace.html
     """
-    first, last, steps = _number(start), _number(end), _number(steps)
-    if not isinstance(steps, int) or not all(isinstance(v, int | float | _COMPLEX) for v in (first, last)):
-        raise _wrong_call("linspace", [v for v in (start, end, steps) if v is not _ABSENT], {})
-    if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
+    steps = _number(steps)
+    first, last = _ends("linspace", start, end, steps)
     is_complex = isinstance(first, _COMPLEX) or isinstance(last, _COMPLEX)
     kind = _dtype(dtype, "linspace") or (
         dtypes.get_default_complex_dtype() if is_complex else dtypes.get_default_dtype()
@@ -723,6 +720,22 @@ def linspace(
     with storage.x64():
         made = finish(jnp.asarray(values.astype(kind.np)), device, requires_grad)
     return made if out is None else _into(out, made)
+
+
+def _ends(name: str, start: Any, end: Any, steps: Any) -> tuple[Any, Any]:
+    """The first and the last of evenly spaced numbers, as numbers."""
+    ndims = [x.ndim if isinstance(x, Tensor) else 0 for x in (start, end)]
+    if any(ndims):
+        raise RuntimeError(
+            f"{name} only supports 0-dimensional start and end tensors, but got start with {ndims[0]} dimension(s) and "
+            f"end with {ndims[1]} dimension(s)."
+        )
+    first, last = _number(start), _number(end)
+    if not isinstance(steps, int) or not all(isinstance(v, int | float | _COMPLEX) for v in (first, last)):
+        raise _wrong_call(name, [v for v in (start, end, steps) if v is not _ABSENT], {})
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    return first, last
 
 
 def _linspace(first: Any, last: Any, steps: int) -> np.ndarray:
@@ -751,7 +764,8 @@ def logspace(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.logspace.html
     """
     kind = _dtype(dtype, "logspace") or dtypes.get_default_dtype()
-    exponents = _linspace(np.float64(_number(start)), np.float64(_number(end)), steps)
+    first, last = _ends("logspace", start, end, steps)
+    exponents = _linspace(np.float64(first), np.float64(last), steps)
     values = np.power(np.float64(base), exponents).astype(kind.np)
     made = _from_data(values, kind, device, requires_grad)
     return made if out is None else _into(out, made)

@@ -18,6 +18,7 @@ from ..autograd import anomaly, grad_mode
 from ..autograd.node import FREED, Edge, Node, accumulator
 from ..autograd.node import _sequence as _sequence
 from . import autocast, config, dtypes, sparse, storage
+from .out import write_out
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
 from .sparse import SparseOperand
 from .symbolic import SymNumber
@@ -488,6 +489,9 @@ class Op:
         #: what error texts call it
         self.label = f"{space}_{spec.name}" if space in ("fft", "linalg", "special") else spec.name
         self.__wrapped__ = spec.fn
+        self.arrays = tuple(n for n, kind in zip(spec.params, spec.kinds, strict=True) if kind is ARRAY)
+        #: whether a number is refused in the first place because others may be numbers: PyTorch has several signatures
+        self.overloaded = any(n not in spec.strict and n not in spec.defaults for n in self.arrays[1:])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None) if kwargs else None
@@ -524,12 +528,14 @@ class Op:
             return sparse.run(self.spec.name, args, kwargs)
         if self.spec.view and type(result) is Tensor:
             _attach_view(result, dyn[0], plan, dyn[1:])
-        return result if out is None else write_out(out, result, self.spec.name)
+        return result if out is None else write_out(out, result, self.spec.name, dyn)
 
     # The slow way: once per new signature, and for calls that need their arguments put in order.
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Plan, list[Any]]:
         bound = self._arguments(args, kwargs)
+        if self.overloaded and self.spec.where and not self.spec.numbers:
+            self._check_some_tensor(bound, args, kwargs)
         sig: list[Any] = [dtypes._default, config.key, None]
         dyn: list[Any] = []
         slots: dict[str, Any] = {}
@@ -629,6 +635,18 @@ class Op:
             listed = ", ".join(f'"{n}"' for n in missing)
             raise TypeError(f"{self.label}() missing {len(missing)} required positional arguments: {listed}")
         return {n: bound[n] for n in spec.params if n in bound}
+
+    def _check_some_tensor(
+        self, bound: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """PyTorch's refusal of numbers alone, and of a number in the place of the tensor to work on."""
+        tensors = [n for n in self.arrays if isinstance(bound.get(n), Tensor | jax.Array)]
+        first = bound[self.arrays[0]]
+        if not tensors or (self.arrays[0] in self.spec.strict and isinstance(first, int | float | complex)):
+            given = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
+            raise TypeError(
+                f"{self.spec.name}() received an invalid combination of arguments - got ({', '.join(given)})"
+            )
 
     def _wrong_type(self, name: str, value: Any, wanted: str = "Tensor", positional: bool = True) -> str:
         place = f" (position {self.spec.params.index(name) + 1})" if positional else ""
@@ -734,19 +752,3 @@ def _attach_view(result: Tensor, source: Tensor, plan: Plan, extra: Sequence[Any
     result._rebased = result._base._rebases
     if storage.overlay is not None:
         storage.overlay.note_made(result)
-
-
-def write_out(out: Any, result: Any, name: str) -> Any:
-    if isinstance(out, tuple | list):
-        for target, value in zip(out, result, strict=True):
-            write_out(target, value, name)
-        return type(result)(*out) if hasattr(result, "_fields") else tuple(out)
-    if not isinstance(out, Tensor):
-        raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
-    if _grad.enabled and (out._requires_grad or result._requires_grad):
-        raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of "
-            "the arguments requires grad."
-        )
-    out._assign_out(result)
-    return out

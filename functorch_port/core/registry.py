@@ -84,6 +84,7 @@ class OpSpec:
     edges: tuple[str, ...] | None = None
     legacy: str | None = None
     parts: Callable[..., Any] | None = None
+    numbers: bool = False
     #: parameters that refuse numbers, and what static parameters accept: name -> (types, what the error calls them)
     strict: frozenset[str] = frozenset()
     types: dict[str, tuple[tuple[type, ...], str]] = field(default_factory=dict)
@@ -167,6 +168,7 @@ def op(
     edges: tuple[str, ...] | None = None,
     legacy: str | None = None,
     parts: Callable[..., Any] | None = None,
+    numbers: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a pure function of arrays as an operation.
 
@@ -188,6 +190,7 @@ def op(
         legacy: the keyword that a number in second place, one argument too many, is meant for: ``x.add_(2, y)``.
         parts: the same as a function of Tensors in several operations, those which PyTorch records. They are
             recorded in this one's place as soon as somebody looks at its node.
+        numbers: numbers alone will do, as in ``torch.add(1, 2)``.
     """
 
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -221,6 +224,7 @@ def op(
             edges=edges,
             legacy=legacy,
             parts=parts,
+            numbers=numbers,
             strict=_strict(signature, where.split()),
             types=_accepted(signature, where),
         )

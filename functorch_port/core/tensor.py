@@ -42,7 +42,7 @@ DETACH_VIEW = (
     "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
 )
 #: what C++ calls the types, where an error text says so
-_C_NAMES = {
+C_NAMES = {
     "float64": "double", "float32": "float", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
     "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char", "complex64":
     "c10::complex<float>",
@@ -414,7 +414,7 @@ class Tensor:
             if grad.dtype != self.dtype:
                 raise RuntimeError(
                     "attempting to assign a gradient with dtype '"
-                    f"{_C_NAMES.get(grad.dtype.name, grad.dtype.name)}' to a tensor with grad_dtype "
+                    f"{C_NAMES.get(grad.dtype.name, grad.dtype.name)}' to a tensor with grad_dtype "
                     f"'{self.dtype.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults "
                     "to the tensor's dtype). You can set the tensor's grad_dtype attribute with a specific "
                     "dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging the dtypes of "
@@ -677,6 +677,8 @@ class Tensor:
 
     def _assign_out(self, result: Tensor) -> None:
         """Receive an ``out=`` result; resizes as PyTorch does."""
+        if self._overlaps():
+            raise RuntimeError(OVERLAP)
         if result.dtype != self.dtype:
             result = self._cast_result(result)
         if result.shape == self.shape:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core.dispatch import write_out
+from ..core.out import write_out
 from ..core.tensor import Tensor
 from ._common import is_inexact, type_name
 

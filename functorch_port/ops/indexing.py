@@ -44,8 +44,13 @@ def _out_of_bounds(dim: int, size: int) -> Callable[[int], Exception]:
     return lambda bad: RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {size}")
 
 
-def _check_gather_range(input: Any, dim: int, index: Any, *_: Any, **__: Any) -> None:
+def _check_gather_range(input: Any, dim: int, index: Any, src: Any = None, *_: Any, **__: Any) -> None:
+    """That positions exist; what is wrong with the shapes is for the operation itself to say first."""
     axis = wrap_dim(dim, input.ndim)
+    if getattr(src, "ndim", 0) not in (0, index.ndim):
+        return
+    if any(n > m for d, (n, m) in enumerate(zip(index.shape, input.shape, strict=False)) if d != axis):
+        return
     size = input.shape[axis] if input.ndim else 1
     check_index_range(index, size, _out_of_bounds(axis, size), lowest=0)
 
@@ -301,6 +306,12 @@ def index_add(input: TensorOnly, dim: int, index: TensorOnly, source: TensorOnly
             f"index_add_(): self ({type_name(input)}) and source ({type_name(source)}) must have the same scalar type"
         )
     _check_source("index_add", input, dim, index, source, RuntimeError)
+    axis = wrap_dim(dim, input.ndim)
+    if input.shape[:axis] + input.shape[axis + 1 :] != source.shape[:axis] + source.shape[axis + 1 :]:
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+            f"{list(input.shape)} source.shape = {list(source.shape)}"
+        )
     axis = wrap_dim(dim, input.ndim)
     x, values = at_least_1d(input), at_least_1d(source)
     if not (isinstance(alpha, int) and alpha == 1):

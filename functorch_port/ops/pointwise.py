@@ -60,14 +60,14 @@ def _check_alpha(alpha: Any, *args: Any) -> None:
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
 
 
-@op(inplace=True, dunder=("__add__",), rdunder=("__radd__",), legacy="alpha")
+@op(inplace=True, dunder=("__add__",), rdunder=("__radd__",), legacy="alpha", numbers=True)
 def add(input: Array, other: Array, *, alpha: Scalar = 1):
     """``input + alpha * other``."""
     _check_alpha(alpha, input, other)
     return elementwise(lambda a, b: a + _scaled(b, alpha), input, other)
 
 
-@op("sub", "subtract", inplace=True, dunder=("__sub__",), rdunder=("__rsub__",), legacy="alpha")
+@op("sub", "subtract", inplace=True, dunder=("__sub__",), rdunder=("__rsub__",), legacy="alpha", numbers=True)
 def sub(input: Array, other: Array, *, alpha: Scalar = 1):
     """``input - alpha * other``."""
     kinds = _category(input) + _category(other)
@@ -86,12 +86,12 @@ def sub(input: Array, other: Array, *, alpha: Scalar = 1):
 
 
 @op(where="torch", node="RsubBackward1")
-def rsub(input: Array, other: Array, *, alpha: Scalar = 1):
+def rsub(input: TensorOnly, other: Array, *, alpha: Scalar = 1):
     """``other - alpha * input``."""
     return sub(other, input, alpha=alpha)
 
 
-@op("mul", "multiply", inplace=True, dunder=("__mul__",), rdunder=("__rmul__",))
+@op("mul", "multiply", inplace=True, dunder=("__mul__",), rdunder=("__rmul__",), numbers=True)
 def mul(input: Array, other: Array):
     """``input * other``."""
     check_broadcast(input, other)
@@ -132,7 +132,7 @@ def _check_div(input: Any, other: Any, *, rounding_mode: str | None = None) -> N
         _check_zero_divisor(input, other)
 
 
-@op("div", "divide", inplace=True, check=_check_div)
+@op("div", "divide", inplace=True, check=_check_div, numbers=True)
 def div(input: Array, other: Array, *, rounding_mode: str | None = None):
     """``input / other``, optionally rounded towards zero ("trunc") or down ("floor")."""
     if rounding_mode is None:
@@ -146,7 +146,7 @@ def div(input: Array, other: Array, *, rounding_mode: str | None = None):
     return compute(quotient, _not_bool(input, other), input, other)
 
 
-@op(inplace=True, dunder=("__truediv__", "__div__"), node="DivBackward0")
+@op(inplace=True, dunder=("__truediv__", "__div__"), node="DivBackward0", numbers=True)
 def true_divide(input: Array, other: Array):
     """``input / other`` as a float."""
     check_broadcast(input, other)
@@ -173,6 +173,7 @@ def _not_bool(*args: Any) -> np.dtype[Any]:
     dunder=("__floordiv__",),
     rdunder=("__rfloordiv__",),
     check=_check_zero_divisor,
+    numbers=True,
 )
 def floor_divide(input: Array, other: Array):
     """``input / other`` rounded down."""
@@ -187,7 +188,7 @@ def remainder(input: Array, other: Array):
 
 
 @op(inplace=True, check=_check_zero_divisor)
-def fmod(input: Array, other: Array):
+def fmod(input: TensorOnly, other: Array):
     """The remainder of division rounded towards zero: it has the sign of ``input``."""
     return elementwise(jnp.fmod, input, other)
 
@@ -271,6 +272,9 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
         name = "_pow" if isinstance(input, Tensor) else "_number_pow"
         return bind.function(name)(input, exponent, **kwargs)
     if not isinstance(input, Tensor) or not isinstance(exponent, int | float | complex | SymNumber):
+        if isinstance(input, int | float | complex) and isinstance(exponent, int | float | complex):
+            found = f"{type(input).__name__}, {type(exponent).__name__}"
+            raise TypeError(f"pow() received an invalid combination of arguments - got ({found})")
         wrong, position = ("self", 1) if not isinstance(input, Tensor) else ("exponent", 2)
         found = type(exponent if position == 2 else input).__name__
         raise TypeError(f"pow(): argument '{wrong}' (position {position}) must be Tensor, not {found}")
@@ -512,7 +516,13 @@ def _ordered(name: str, *args: Any) -> tuple[Any, ...]:
     return args
 
 
-@op(differentiable=False)
+def _check_tolerances(input: Any, other: Any, rtol: Any = 0, atol: Any = 0, equal_nan: bool = False) -> None:
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if not hasattr(value, "dtype") and value < 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value:g}")
+
+
+@op(differentiable=False, check=_check_tolerances)
 def isclose(
     input: TensorOnly, other: TensorOnly, rtol: Scalar = 1e-05, atol: Scalar = 1e-08, equal_nan: bool = False
 ):
@@ -765,7 +775,7 @@ def nan_to_num(
 
 
 @op(inplace=True, differentiable=False)
-def heaviside(input: TensorOnly, values: Array):
+def heaviside(input: TensorOnly, values: TensorOnly):
     """0 below zero, 1 above, ``values`` at zero."""
     if input.dtype != values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
@@ -1160,15 +1170,19 @@ def conj(input: TensorOnly):
 
 
 @op(where="torch")
-def polar(abs: Array, angle: Array):
+def polar(abs: TensorOnly, angle: TensorOnly):
     """The complex numbers of these absolute values and angles."""
     check_broadcast(abs, angle)
     return lax.complex(*jnp.broadcast_arrays(abs * jnp.cos(angle), abs * jnp.sin(angle)))
 
 
 @op("complex", where="torch")
-def complex_(real: Array, imag: Array):
+def complex_(real: TensorOnly, imag: TensorOnly):
     """The complex numbers of these parts."""
+    if any(x.dtype.kind != "f" for x in (real, imag)):
+        raise RuntimeError(
+            f"Expected both inputs to be Half, Float or Double tensors but got {type_name(real)} and {type_name(imag)}"
+        )
     if real.dtype != imag.dtype:
         raise RuntimeError(
             f"Expected object of scalar type {type_name(real)} but got scalar type {type_name(imag)} for "

@@ -893,6 +893,8 @@ def multinomial(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.multinomial.html
     """
     weights = _require("multinomial", input)._value
+    if out is not None and out.dtype is not dtypes.int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.scalar_name}")
     _check_multinomial(weights, num_samples, replacement)
     shape = (*weights.shape[:-1], num_samples)
     if _is_meta(weights) or 0 in shape:

@@ -236,7 +236,8 @@ def _check_not_empty(name: str, input: jax.Array, dim: Dims, error: type[Excepti
         return
     for d in wrap_dims(dim, input.ndim):
         if input.ndim and input.shape[d] == 0:
-            raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+            shown = name if name == "aminmax" else f"{name}()"
+            raise IndexError(f"{shown}: Expected reduction dim {d} to have non-zero size.")
 
 
 @op("_max", where="", node="MaxBackward1")
@@ -287,6 +288,9 @@ def _extremum(name: str, elementwise_name: str) -> Any:
         input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None
     ) -> Any:
         kwargs = {} if out is None else {"out": out}
+        if not isinstance(input, Tensor) and dim is not None:
+            given = f"{type(input).__name__}, {type(dim).__name__}"
+            raise TypeError(f"{name}() received an invalid combination of arguments - got ({given})")
         if isinstance(dim, Tensor) and not (dim.ndim == 0 and not dim.is_floating_point()):
             other, dim = dim, None
         if other is not None:
@@ -741,6 +745,8 @@ def diff(
     """The ``n``-th differences of neighbours along ``dim``."""
     if input.ndim == 0:
         raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
     axis = wrap_dim(dim, input.ndim)
     out = jnp.concatenate([part for part in (prepend, input, append) if part is not None], axis=axis)
     for _ in range(min(n, out.shape[axis])):
@@ -815,14 +821,25 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     dims = tuple(range(input.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     spacing = 1 if spacing is None else spacing
     steps = list(spacing) if isinstance(spacing, list | tuple) else [spacing] * len(dims)
+    if len(steps) != len(dims) and dim is not None:
+        raise RuntimeError(
+            "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have the "
+            f"same length, but got a spacing argument of length {len(steps)} and a dim argument of length {len(dims)}."
+        )
     if len(steps) != len(dims):
         raise RuntimeError(
             "torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to 'self.dim() = "
             f"{input.ndim}', since dim argument was not given, but got a list of length {len(steps)}"
         )
-    for d in dims:
-        if input.shape[wrap_dim(d, input.ndim)] < edge_order + 1:
+    for d in wrap_dims(dims, input.ndim) if dims else ():
+        if input.shape[d] < edge_order + 1:
             raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+    for h in steps:
+        if isinstance(h, Tensor) and h.device != input.device:
+            raise RuntimeError(
+                "torch.gradient expected each tensor to be on the same device, but got devices "
+                f"{input.device} and {h.device}!"
+            )
     tensors = [
         h if isinstance(h, Tensor) else input.new_tensor(float(h), dtype=_step_dtype(input)) for h in steps
     ]  # type: ignore[attr-defined]

@@ -419,6 +419,8 @@ def _check_narrow(input: Any, dim: int, start: Any, length: int) -> None:
     size = input.shape[wrap_dim(dim, input.ndim)]
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
+    if hasattr(start, "dtype") and (start.ndim or start.dtype.kind not in "iu"):
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
     if isinstance(start, jax.core.Tracer):
         return
     start = int(start)
@@ -594,6 +596,9 @@ def _split_along(name: str, needed: int, axis: int) -> None:
                 f"torch.{name} requires a tensor with at least {needed} dimension, but got a tensor with {input.ndim} "
                 "dimensions!"
             )
+        if not isinstance(indices_or_sections, int | list | tuple | Tensor):
+            given = f"Tensor, {type(indices_or_sections).__name__}"
+            raise TypeError(f"{name}() received an invalid combination of arguments - got ({given})")
         dim = 0 if input.ndim == 1 else axis
         total = input.shape[dim]
         if isinstance(indices_or_sections, int) and (indices_or_sections <= 0 or total % indices_or_sections):
@@ -770,9 +775,15 @@ def stack(tensors: TensorsOnly, dim: int = 0):
     return jnp.stack(promote(*tensors), axis=axis)
 
 
+def _check_any(name: str, tensors: Sequence[Any]) -> None:
+    if not tensors:
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+
+
 @op(where="torch", node="CatBackward0")
 def hstack(tensors: TensorsOnly):
     """Tensors side by side: along dimension 1, or 0 for vectors."""
+    _check_any("hstack", tensors)
     arrays = [at_least_1d(x) for x in tensors]
     return cat(arrays, 0 if arrays and arrays[0].ndim == 1 else 1)
 
@@ -780,12 +791,14 @@ def hstack(tensors: TensorsOnly):
 @op("vstack", "row_stack", where="torch", node="CatBackward0")
 def vstack(tensors: TensorsOnly):
     """Tensors one below the other: along dimension 0, vectors as rows."""
+    _check_any("vstack", tensors)
     return cat([jnp.atleast_2d(x) for x in tensors], 0)
 
 
 @op(where="torch", node="CatBackward0")
 def dstack(tensors: TensorsOnly):
     """Tensors one behind the other: along dimension 2."""
+    _check_any("dstack", tensors)
     return cat([jnp.atleast_3d(x) for x in tensors], 2)
 
 
@@ -846,9 +859,11 @@ def roll(input: TensorOnly, shifts: int | tuple[int, ...], dims: int | tuple[int
         raise RuntimeError("`shifts` required")
     if not axes and len(amounts) == 1:
         return jnp.roll(input.reshape(-1), amounts[0]).reshape(input.shape)
+    if input.ndim == 0:
+        raise IndexError(f"Dimension specified as {axes[0]} but tensor has no dimensions")
     if len(amounts) != len(axes):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(amounts)}, dims:{len(axes)}")
-    return jnp.roll(input, amounts, tuple(wrap_dim(d, input.ndim) for d in axes)) if input.ndim else input
+    return jnp.roll(input, amounts, tuple(wrap_dim(d, input.ndim) for d in axes))
 
 
 @op()
@@ -1133,6 +1148,7 @@ def as_strided_scatter(
     """
     take = functools.partial(_as_strided, size=size, stride=stride, storage_offset=storage_offset or 0)
     _check_part(src, size)
+    jax.eval_shape(take, input)
     position = take(jnp.arange(input.size).reshape(input.shape))
     return (
         input.reshape(-1)
@@ -1145,6 +1161,9 @@ def as_strided_scatter(
 @composite("narrow_copy")
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """A copy of `narrow`."""
+    if length < 0 and input.ndim:
+        size = input.shape[wrap_dim(dim, input.ndim)]
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
     return bind.function("narrow")(input, dim, start, length).clone()
 
 

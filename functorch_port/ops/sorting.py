@@ -137,9 +137,7 @@ def searchsorted(
 def bucketize(input: Array, boundaries: TensorOnly, *, out_int32: bool = False, right: bool = False):
     """The bucket of every value between sorted boundaries."""
     if boundaries.ndim != 1:
-        raise RuntimeError(
-            f"torch.searchsorted(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})"
-        )
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return _search(boundaries, input, "right" if right else "left", out_int32)
 
 
