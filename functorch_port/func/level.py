@@ -270,6 +270,11 @@ def entered(overlay: Any) -> Iterator[Any]:
 _session = Session()
 
 
+def current_session() -> Session:
+    """What the levels of the transform that is running share."""
+    return _session
+
+
 @contextmanager
 def _in_session(session: Session) -> Iterator[None]:
     global _session

@@ -324,6 +324,9 @@ from .modules import (
     RReLU as RReLU,
 )
 from .modules import (
+    ScanStack as ScanStack,
+)
+from .modules import (
     Sequential as Sequential,
 )
 from .modules import (

@@ -379,6 +379,9 @@ from .rnn import (
 from .rnn import (
     RNNCellBase as RNNCellBase,
 )
+from .scan import (
+    ScanStack as ScanStack,
+)
 from .sparse import (
     Embedding as Embedding,
 )

@@ -1,0 +1,131 @@
+"""`nn.ScanStack`: the same numbers as the layers one by one, in a program of one size for any depth."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import functorch_port as ft
+
+nn = ft.nn
+
+
+class Block(nn.Module):
+    def __init__(self, size=4, p=0.0):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(size), nn.Linear(size, 8), nn.Linear(8, size, bias=False)
+        self.drop = nn.Dropout(p)
+        self.register_buffer("scale", ft.tensor(0.5))
+
+    def forward(self, x, shift=None, power=1):
+        out = self.drop(self.down(ft.tanh(self.up(self.norm(x))))) * self.scale**power
+        return x + (out if shift is None else out + shift)
+
+
+def stack(n=5, container=nn.ScanStack, **kwargs):
+    ft.manual_seed(0)
+    return container([Block() for _ in range(n)], **kwargs).double()
+
+
+def train(layers, compile, steps=4):
+    head = nn.Linear(4, 1).double()
+    with ft.no_grad():
+        head.weight.fill_(0.3)
+        head.bias.fill_(0.1)
+    opt = ft.optim.Adam([*layers.parameters(), *head.parameters()], lr=0.05)
+    x = ft.arange(12.0).reshape(3, 4).double().sin()
+
+    def step(x, shift):
+        opt.zero_grad()
+        for layer in [layers] if isinstance(layers, nn.ScanStack) else layers:
+            x = layer(x, shift, power=2)
+        loss = head(x).square().mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    run = compile(step)
+    losses = [run(x, ft.ones(4).double()).item() for _ in range(steps)]
+    return losses, {k: v.numpy() for k, v in layers.state_dict().items()}
+
+
+@pytest.mark.parametrize("remat", [False, True, "dots_saveable", jax.checkpoint_policies.nothing_saveable])
+def test_trains_as_the_layers_one_by_one(remat):
+    want, state = train(stack(container=nn.ModuleList), lambda fn: fn)
+    got, mine = train(stack(remat=remat), ft.compile)
+    np.testing.assert_allclose(got, want, rtol=1e-10)
+    assert list(mine) == list(state)
+    for name, value in state.items():
+        np.testing.assert_allclose(mine[name], value, rtol=1e-7, atol=1e-9, err_msg=name)
+
+
+def test_eager_frozen_layers_and_transforms():
+    layers, x = stack(3), ft.ones(2, 4).double()
+    layers[1].requires_grad_(False)
+    layers(x).sum().backward()
+    want = {n: p.grad for n, p in layers.named_parameters()}
+    layers.zero_grad()
+
+    @ft.compile
+    def step(x):
+        layers(x).sum().backward()
+
+    step(x)
+    for name, p in layers.named_parameters():
+        assert (p.grad is None) == (want[name] is None), name
+        if p.grad is not None:
+            np.testing.assert_allclose(p.grad.numpy(), want[name].numpy(), rtol=1e-10)
+    grad = ft.func.grad(lambda x: layers(x).sum())(x)
+    leaf = x.clone().requires_grad_()
+    layers(leaf).sum().backward()
+    np.testing.assert_allclose(grad.numpy(), leaf.grad.numpy(), rtol=1e-10)
+
+
+def size_of(n, **kwargs):
+    layers, x = stack(n, **kwargs), ft.ones(2, 4).double()
+    pure = ft.functionalize(lambda x: layers(x))
+    jaxpr = jax.make_jaxpr(pure)(pure.state(x), x._value).jaxpr
+    while not any(e.primitive.name == "scan" for e in jaxpr.eqns):
+        jaxpr = next(e.params["jaxpr"].jaxpr for e in jaxpr.eqns if "jaxpr" in e.params)
+    return sum(e.primitive.name in ("dot_general", "tanh", "jit", "scan") for e in jaxpr.eqns)
+
+
+def test_the_program_does_not_grow_with_the_depth():
+    assert size_of(3) == size_of(12)
+
+
+def test_dropout_differs_between_layers_and_modes_are_noticed():
+    ft.manual_seed(0)
+    layers = nn.ScanStack([nn.Dropout(0.5) for _ in range(3)])
+    run = ft.compile(lambda x: layers(x))
+    out = run(ft.ones(4000))
+    values, counts = np.unique(out.numpy(), return_counts=True)
+    assert values.tolist() == [0.0, 8.0] and abs(counts[1] / 4000 - 1 / 8) < 0.03
+    torch_like = ft.compile(lambda x: layers(x), rng="torch")  # PyTorch's stream: a loop
+    ft.manual_seed(1)
+    out = torch_like(ft.ones(40))
+    ft.manual_seed(1)
+    assert out.tolist() == layers(ft.ones(40)).tolist()
+    layers.eval()
+    assert run(ft.ones(4)).tolist() == [1.0] * 4
+    layers.train()
+    layers[1].eval()  # only some of them: a loop
+    assert set(np.unique(run(ft.ones(4000)).numpy())) == {0.0, 4.0}
+    layers[0].register_forward_hook(lambda m, args, out: out * 0)
+    assert run(ft.ones(4)).tolist() == [0.0] * 4
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="layer 1 differs from layer 0 in its class"):
+        nn.ScanStack([nn.Linear(2, 2), nn.Identity()])
+    with pytest.raises(ValueError, match="options"):
+        nn.ScanStack([nn.Dropout(0.1), nn.Dropout(0.2)])
+    with pytest.raises(ValueError, match="no 'x'"):
+        nn.ScanStack([nn.Identity()], remat="x")
+    with pytest.raises(RuntimeError, match="shape and type must stay"):
+        layers = nn.ScanStack([nn.Linear(2, 3), nn.Linear(2, 3)])
+        ft.compile(lambda x: layers(x))(ft.ones(1, 2))
+    with pytest.raises(RuntimeError, match="writes to its 'running_mean'"):
+        norms = nn.ScanStack([nn.BatchNorm1d(2), nn.BatchNorm1d(2)])
+        ft.compile(lambda x: norms(x))(ft.ones(4, 2))
