@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -9,30 +10,37 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ...autograd.grad_mode import no_grad
 from ...core import keyed, storage
+from ...core.bind import function
 from ...core.tensor import Tensor, wrap
 from ...func import level
-from ...func.functional_call import functional_call
+from ...func.functional_call import _slots, functional_call
 from ...func.level import Level, entered, flatten, through, unflatten
 from .. import hooks
-from ..module import Module
+from ..module import Module, indent
+from ..parameter import Parameter
 from .container import ModuleList
 
 __all__ = ["ScanStack"]
 
 
-class ScanStack(ModuleList):
-    """Identical layers, called one after the other; a compiled function loops over them.
+class ScanStack(Module):
+    """Identical layers, called one after the other, with their parameters stacked: compiled as one layer.
 
-    In eager mode it is a Python loop. Inside ``compile``, ``functionalize`` and the transforms of ``func`` it is
-    one `jax.lax.scan` over the layers' stacked parameters, so that the time to compile does not grow with the
-    number of layers. Each layer has its parameters of its own, and the keys of ``state_dict`` are those of a
-    `ModuleList`: ``"0.weight"``, ``"1.weight"``, ... Dropout differs from layer to layer.
+    In eager mode the layers are called in a Python loop. Inside ``compile`` and ``functionalize`` they are one
+    `jax.lax.scan`, and each parameter of theirs is one tensor with the layers as dimension 0. So the time to
+    compile forward pass, backward pass and optimizer does not grow with the number of layers. ``parameters()``
+    gives the stacked tensors, and what an optimizer keeps is stacked too; the keys of ``state_dict`` are those of a
+    `Sequential` or `ModuleList` of the layers (``"0.weight"``, ``"1.weight"``, ...), so that checkpoints fit both
+    ways. Dropout differs from layer to layer. Layers with hooks are looped over in compiled functions too.
 
-    Layers with hooks, or of which only some are in training mode, are looped over in compiled functions too.
+    An optimizer that takes a parameter as a whole (the norms of `Adafactor`, the matrices of `Muon`) sees all layers
+    at once.
 
     Args:
-        modules: the layers: one class, with parameters and buffers of the same names, shapes and types.
+        modules: the layers: one class, with parameters and buffers of the same names, shapes and types. Their
+            values are copied; tied parameters between layers become separate ones.
         remat: what the backward pass computes again instead of keeping it from the forward pass, in compiled
             functions. False: nothing; True: all but the layers' inputs; or a policy for `jax.checkpoint`, the
             name of one of `jax.checkpoint_policies` among them ("dots_saveable", ...).
@@ -42,7 +50,7 @@ class ScanStack(ModuleList):
         stay. x may be a nest of tuples, lists and dicts of Tensors.
 
     Raises:
-        ValueError: for layers that differ.
+        ValueError: for no layers, or layers that differ.
         RuntimeError: if a layer changes the shape or type of x, or writes to a buffer of its own.
 
     Example:
@@ -50,61 +58,126 @@ class ScanStack(ModuleList):
         >>> layers = torch.nn.ScanStack([torch.nn.Linear(4, 4) for _ in range(12)], remat=True)
         >>> torch.compile(lambda x: layers(x))(torch.ones(2, 4)).shape
         torch.Size([2, 4])
-        >>> list(layers.state_dict())[:3]
-        ['0.weight', '0.bias', '1.weight']
+        >>> list(layers.state_dict())[:3], [p.shape for p in layers.parameters()]
+        (['0.weight', '0.bias', '1.weight'], [torch.Size([12, 4, 4]), torch.Size([12, 4])])
 
     Reference:
         https://docs.jax.dev/en/latest/_autosummary/jax.lax.scan.html
     """
 
+    stacked: Module
+
     def __init__(self, modules: Iterable[Module], remat: bool | str | Callable[..., Any] = False) -> None:
-        super().__init__(modules)
+        super().__init__()
+        layers = list(modules)
+        _check_layers(layers)
         if isinstance(remat, str) and not hasattr(jax.checkpoint_policies, remat):
             raise ValueError(f"remat: jax.checkpoint_policies has no {remat!r}")
         self.remat = remat
-        self._check_layers()
+        self.count = len(layers)
+        self.stacked = copy.deepcopy(layers[0])
+        states = [_slots(layer) for layer in layers]
+        for name, (table, key) in _slots(self.stacked).items():
+            tensors = [own[key] for own, key in (state[name] for state in states)]
+            with no_grad():
+                joined = function("stack")(tensors)
+            old = table[key]
+            table[key] = Parameter(joined, old.requires_grad) if isinstance(old, Parameter) else joined
 
-    def _check_layers(self) -> None:
-        described = [(type(layer), repr(layer), _shapes(layer)) for layer in self]
-        for i, other in enumerate(described):
-            if other != described[0]:
-                what = next(
-                    name
-                    for name, a, b in zip(
-                        ("class", "options", "parameters and buffers"), described[0], other, strict=True
-                    )
-                    if a != b
-                )
-                raise ValueError(f"ScanStack: layer {i} differs from layer 0 in its {what}; use a Sequential")
+    def __len__(self) -> int:
+        return self.count
+
+    def unstack(self) -> ModuleList:
+        """Copies of the layers, each with its own parameters."""
+        states = self._unbound()
+        layers = []
+        for state in states:
+            layer = copy.deepcopy(self.stacked)
+            for name, (table, key) in _slots(layer).items():
+                value = state[name].detach().clone()
+                old = table[key]
+                table[key] = Parameter(value, old.requires_grad) if isinstance(old, Parameter) else value
+            layers.append(layer)
+        return ModuleList(layers)
+
+    def _unbound(self) -> list[dict[str, Tensor]]:
+        """The parameters and buffers of every layer."""
+        parts = {name: table[key].unbind(0) for name, (table, key) in _slots(self.stacked).items()}
+        return [{name: tensors[i] for name, tensors in parts.items()} for i in range(self.count)]
 
     def forward(self, x: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
-        if storage.overlay is None or len(self) < 2 or not self._alike():
-            for layer in self:
-                x = layer(x, *args, **kwargs)
-            return x
-        try:
-            return _scan(list(self), self.remat, x, args, kwargs)
-        except _FromStream:
-            for layer in self:
-                x = layer(x, *args, **kwargs)
-            return x
+        if storage.overlay is not None and not self._hooked():
+            try:
+                return _scan(self, x, args, kwargs)
+            except _FromStream:
+                pass
+        for state in self._unbound():
+            given = dict(state)
+            versions = {name: t._storage.version for name, t in state.items()}
+            x = functional_call(self.stacked, given, (x, *args), kwargs, tie_weights=False)
+            _check_written(state, given, versions)
+        return x
 
-    def _alike(self) -> bool:
-        """Whether what runs is the same in all layers; a trace takes note of what that depends on."""
-        global_hooks = hooks.globals_.for_call()
-        listed = [list(layer.modules()) for layer in self]
-        for module in (m for modules in listed for m in modules):
-            storage.overlay.note_module(module, global_hooks)
-        modes = [[m.training for m in modules] for modules in listed]
-        hooked = any(
+    def _hooked(self) -> bool:
+        """Whether a layer has hooks; a trace takes note of them."""
+        around = hooks.globals_.for_call()
+        for module in self.stacked.modules():
+            storage.overlay.note_module(module, around)
+        return any(
             m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks
-            for modules in listed
-            for m in modules
+            for m in self.stacked.modules()
         )
-        return not hooked and all(mode == modes[0] for mode in modes)
 
-    def extra_repr(self) -> str:
-        return f"remat={self.remat}" if self.remat else ""
+    def state_dict(
+        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> Any:
+        """As `Module.state_dict`, with the keys of a list of the layers."""
+        destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])
+        whole = super().state_dict(destination=destination, prefix=prefix, keep_vars=keep_vars)
+        inner = f"{prefix}stacked"
+        tensors = {
+            key.removeprefix(inner): whole.pop(key) for key in list(whole) if key.startswith(f"{inner}.")
+        }
+        with no_grad():
+            for i in range(self.count):
+                whole.update({f"{prefix}{i}{rest}": t[i] for rest, t in tensors.items()})
+        versions = whole._metadata
+        described = {
+            key.removeprefix(inner): versions.pop(key)
+            for key in list(versions)
+            if key == inner or key.startswith(f"{inner}.")
+        }
+        for i in range(self.count):
+            versions.update({f"{prefix}{i}{rest}": dict(value) for rest, value in described.items()})
+        return whole
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        for name in _slots(self.stacked):
+            keys = [f"{prefix}{i}.{name}" for i in range(self.count)]
+            tensors = [state_dict.get(key) for key in keys]
+            if all(isinstance(t, Tensor) and t.shape == tensors[0].shape for t in tensors):
+                for key in keys:
+                    del state_dict[key]
+                with no_grad():
+                    state_dict[f"{prefix}stacked.{name}"] = function("stack")(tensors)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def __repr__(self) -> str:
+        extra = f", remat={self.remat}" if self.remat else ""
+        body = indent(f"(0-{self.count - 1}): {self.count} x {self.stacked!r}")
+        return f"{self._get_name()}(\n  {body}{extra}\n)"
+
+
+def _check_layers(layers: list[Module]) -> None:
+    if not layers:
+        raise ValueError("ScanStack: at least one layer is needed")
+    described = [(type(layer), repr(layer), _shapes(layer)) for layer in layers]
+    for i, other in enumerate(described):
+        for what, a, b in zip(
+            ("class", "options", "parameters and buffers"), described[0], other, strict=True
+        ):
+            if a != b:
+                raise ValueError(f"ScanStack: layer {i} differs from layer 0 in its {what}; use a Sequential")
 
 
 class _FromStream(Exception):
@@ -153,12 +226,9 @@ class _Layer(Level):
         return keyed.draw(draw.kind, key, draw.shape, draw.dtype, **draw.params)
 
 
-def _state(layer: Module) -> dict[str, Tensor]:
-    return {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
-
-
 def _shapes(layer: Module) -> dict[str, Any]:
-    return {name: (tuple(t.shape), t.dtype) for name, t in _state(layer).items()}
+    tensors = {name: table[key] for name, (table, key) in _slots(layer).items()}
+    return {name: (tuple(t.shape), t.dtype, t.requires_grad) for name, t in tensors.items()}
 
 
 def _checkpointed(body: Callable[..., Any], remat: Any) -> Callable[..., Any]:
@@ -168,60 +238,54 @@ def _checkpointed(body: Callable[..., Any], remat: Any) -> Callable[..., Any]:
     return jax.checkpoint(body, prevent_cse=False, policy=None if policy is True else policy)
 
 
-def _scan(layers: list[Module], remat: Any, x: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The layers as one operation: a scan over their stacked state."""
+def _scan(stack: ScanStack, x: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The layers as one operation."""
     carry, carry_tree = flatten(x)
     extra, extra_tree = flatten((args, kwargs))
     given = [e for e in extra if isinstance(e, Tensor)]
-    states = [list(_state(layer).values()) for layer in layers]
-    names = list(_state(layers[0]))
-    count, keys, around = len(layers), _Keys(), storage.overlay
+    slots = _slots(stack.stacked)
+    names, stacked = list(slots), [table[key] for table, key in slots.values()]
+    keys, around = _Keys(), storage.overlay
 
     def call(values: list[Any], own: list[Any], shared: list[Any], index: Any) -> list[Any]:
-        """The first layer with the state of another."""
-
-        def run(tensors: list[Tensor]) -> list[Any]:
-            it = iter(tensors)
+        """One layer."""
+        with entered(_Layer(keys, index)):
+            it = iter([wrap(a) for a in (*values, *own, *shared)])
             here = unflatten(carry_tree, [next(it) for _ in values])
             state = {name: next(it) for name in names}
             more, named = unflatten(extra_tree, [next(it) if isinstance(e, Tensor) else e for e in extra])
-            versions = [t._value for t in state.values()]
-            outs, tree = flatten(functional_call(layers[0], state, (here, *more), named, tie_weights=False))
-            _check(names, state, versions, values, outs, tree == carry_tree)
+            versions = {name: t._storage.version for name, t in state.items()}
+            after = dict(state)
+            result = functional_call(stack.stacked, after, (here, *more), named, tie_weights=False)
+            _check_written(state, after, versions)
+            outs, tree = flatten(result)
+            _check_kept(values, outs, tree == carry_tree)
             return [o._value for o in outs]
 
-        with entered(_Layer(keys, index)):
-            return run([wrap(a) for a in (*values, *own, *shared)])
-
     def compute(values: list[Any]) -> list[Any]:
+        n, m = len(carry), len(carry) + len(given)
         if not level.current_session().dry:
             keys.take(level.current_session(), around)
-        n, m = len(carry), len(carry) + len(given)
-        rest = values[m:]
-        width = len(names)
-        stacked = [jnp.stack(rest[i::width]) for i in range(width)]
 
-        def body(values: list[Any], xs: Any) -> tuple[list[Any], None]:
+        def body(now: list[Any], xs: Any) -> tuple[list[Any], None]:
             index, own = xs
-            return call(values, own, values_shared, index), None
+            return call(now, own, values[n:m], index), None
 
-        values_shared = values[n:m]
-        places = jnp.arange(count, dtype=jnp.int32)
-        return lax.scan(_checkpointed(body, remat), values[:n], (places, stacked))[0]
+        places = jnp.arange(stack.count, dtype=jnp.int32)
+        return lax.scan(_checkpointed(body, stack.remat), values[:n], (places, values[m:]))[0]
 
-    outs = through("scan_stack", compute, [*carry, *given, *(t for state in states for t in state)])
-    return unflatten(carry_tree, outs)
+    return unflatten(carry_tree, through("scan_stack", compute, [*carry, *given, *stacked]))
 
 
-def _check(
-    names: list[str], state: Any, before: list[Any], values: list[Any], outs: list[Any], same: bool
-) -> None:
-    """Raise for what a scan cannot do."""
-    for name, old in zip(names, before, strict=True):
-        if state[name]._value is not old:
+def _check_written(before: dict[str, Tensor], after: dict[str, Any], versions: dict[str, int]) -> None:
+    for name, tensor in before.items():
+        if after[name] is not tensor or tensor._storage.version != versions[name]:
             raise RuntimeError(
-                f"ScanStack: a layer writes to its {name!r}, which is lost in a compiled function; use a Sequential"
+                f"ScanStack: a layer writes to its {name!r}, which would be lost; use a Sequential"
             )
+
+
+def _check_kept(values: list[Any], outs: list[Any], same: bool) -> None:
     if not same:
         raise RuntimeError("ScanStack: a layer must return what it was given: the same structure of Tensors")
     for value, out in zip(values, outs, strict=True):
