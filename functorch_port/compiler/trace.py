@@ -83,6 +83,7 @@ def prepare_state() -> tuple[list[Any], list[Any], list[Tensor]]:
             modules.append(o)
         elif issubclass(kind, optimizer_class):
             if "param_groups" in o.__dict__:
+                o._loosen()
                 _premake(o)
                 optimizers.append(o)
         elif kind is generator_class:

@@ -221,6 +221,7 @@ RULES: dict[str, Callable[..., tuple[Ints, int]]] = {
     "diagonal": _diagonal,
     "unfold": _unfold,
     "_as_strided": lambda at, size, stride, storage_offset=0: (stride, storage_offset),
+    "_part": lambda at, size, start: (contiguous(size), at[2] + start),
     "_view_dtype": _view_dtype,
     "real": _real,
     "imag": _imag,

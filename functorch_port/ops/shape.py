@@ -477,6 +477,12 @@ def _unbind_part(input: TensorOnly, dim: int, index: Scalar):
     return lax.squeeze(_slice(input, dim, index, 1), [dim])
 
 
+@op("_part", where="", view=True)
+def _part(input: TensorOnly, size: tuple[int, ...], start: Scalar):
+    """Consecutive elements of a vector, in a shape of their own."""
+    return _slice(input, 0, start, math.prod(size)).reshape(size)
+
+
 @composite()
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """All slices along ``dim``."""

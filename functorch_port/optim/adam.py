@@ -26,7 +26,6 @@ from .ruled import (
     check_betas,
     check_fused_options,
     check_no_scaling,
-    correction,
     step_lists,
 )
 from .rules import (
@@ -39,6 +38,7 @@ from .rules import (
     plus,
     root,
 )
+from .scalars import correction
 
 __all__ = ["Adam", "adam"]
 

@@ -16,8 +16,9 @@ import jax.numpy as jnp
 
 from ..core.tensor import Tensor
 from .optimizer import ParamsT
-from .ruled import Method, RuledOptimizer, check_at_least_zero, check_betas, check_lr, correction, step_lists
+from .ruled import Method, RuledOptimizer, check_at_least_zero, check_betas, check_lr, step_lists
 from .rules import addcdiv, lerp, nonzero, partwise, penalized, plus, scaled
+from .scalars import correction
 
 __all__ = ["Adamax", "adamax"]
 

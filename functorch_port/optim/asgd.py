@@ -19,8 +19,9 @@ import jax.numpy as jnp
 
 from ..core.tensor import Tensor
 from .optimizer import ParamsT
-from .ruled import Method, RuledOptimizer, check_at_least_zero, check_lr, default_rounded, step_lists, wide
+from .ruled import Method, RuledOptimizer, check_at_least_zero, check_lr, step_lists
 from .rules import axpy, minus, nonzero, partwise, penalized, scaled
+from .scalars import default_rounded, wide
 
 __all__ = ["ASGD", "asgd"]
 

@@ -23,7 +23,7 @@ from ..core import dispatch, storage
 from ..core.donation import own
 from ..core.tensor import Tensor
 
-__all__ = ["Batch", "Rule", "arrays_of", "update", "write"]
+__all__ = ["DOUBLE", "MOST", "Batch", "Rule", "arrays_of", "as_data", "on_one_device", "update", "write"]
 
 Rule: TypeAlias = Callable[[Any, Any, tuple[Any, ...], tuple[Any, ...], Any], tuple[Any, tuple[Any, ...]]]
 State: TypeAlias = tuple[Tensor | None, ...]
@@ -33,9 +33,11 @@ Structure: TypeAlias = tuple[
 
 #: Parameters of one program. XLA compiles the update of each by itself, and the more arrays a call has the more each
 #: costs: 3,000 in twelve programs compile in a tenth of the time, as equal parts share one, and run faster.
-_MOST = 256
+MOST = 256
 
-_DOUBLE = frozenset({np.dtype(np.float64), np.dtype(np.complex128)})
+_INCOMPATIBLE = "incompatible devices"
+_DEVICES = "Expected all tensors to be on the same device: a gradient or the state of a parameter is not"
+DOUBLE = frozenset({np.dtype(np.float64), np.dtype(np.complex128)})
 
 
 class Batch:
@@ -85,8 +87,8 @@ def update(rule: Rule, batch: Batch) -> list[State]:
         return [_update_recorded(rule, batch, i) for i in range(count)]
     if len(set(map(id, batch.params))) < count:  # one that occurs twice takes two steps, one after the other
         return [update(rule, batch.part([i]))[0] for i in range(count)]
-    if count > _MOST and storage.overlay is None:
-        parts = [batch.part(slice(i, i + _MOST)) for i in range(0, count, _MOST)]
+    if count > MOST and storage.overlay is None:
+        parts = [batch.part(slice(i, i + MOST)) for i in range(0, count, MOST)]
         return [state for part in parts for state in update(rule, part)]
     structure = (tuple(batch.flags), tuple(batch.group_of))
     columns = list(zip(*batch.states, strict=True))  # one per entry of the state
@@ -98,9 +100,11 @@ def update(rule: Rule, batch: Batch) -> list[State]:
         try:
             with storage.x64():
                 written = [own(params), *map(own, states)]
-                out = _compiled(rule, structure)(written, grads, _as_data(batch, params))
+                out = _compiled(rule, structure)(
+                    written, grads, as_data(tuple(batch.scalars), any(p.dtype in DOUBLE for p in params))
+                )
         except ValueError as error:
-            if "incompatible devices" not in str(error):
+            if _INCOMPATIBLE not in str(error):
                 raise
             return _update_by_device(rule, batch)
     write(batch.params, out[0])
@@ -162,19 +166,15 @@ def arrays_of(tensors: Sequence[Tensor | None]) -> list[Any]:
     return [None if t is None else t._storage._value if t._view is None else t._value for t in tensors]
 
 
-def _as_data(batch: Batch, params: Sequence[Any]) -> Any:
+def as_data(rows: tuple[tuple[Any, ...], ...], double: bool) -> Any:
     """The groups' numbers as arguments of the jitted call: one small array, unless some are tensors."""
-    rows = tuple(batch.scalars)
     for row in rows:
         for x in row:
             if isinstance(x, Tensor):
                 return [
                     tuple(x._value if isinstance(x, Tensor) else np.float64(x) for x in row) for row in rows
                 ]
-    for p in params:
-        if p.dtype in _DOUBLE:
-            return _as_array(rows, True)
-    return _as_array(rows, False)
+    return _as_array(rows, double)
 
 
 @lru_cache(maxsize=64)
@@ -188,13 +188,16 @@ def _update_by_device(rule: Rule, batch: Batch) -> list[State]:
     for i, p in enumerate(batch.params):
         places.setdefault(frozenset(p._value.sharding.device_set), []).append(i)
     if len(places) < 2:
-        raise RuntimeError(
-            "Expected all tensors to be on the same device: a gradient or the state of a parameter is not"
-        )
+        raise RuntimeError(_DEVICES)
     written: dict[int, State] = {}
     for indices in places.values():
         written.update(zip(indices, update(rule, batch.part(indices)), strict=True))
     return [written[i] for i in range(len(batch.params))]
+
+
+def on_one_device(error: ValueError) -> Exception:
+    """The error to raise where tensors that are on one device should all be."""
+    return RuntimeError(_DEVICES) if _INCOMPATIBLE in str(error) else error
 
 
 # ---------------------------------------------------------------------- differentiable=True

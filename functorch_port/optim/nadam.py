@@ -29,9 +29,7 @@ from .ruled import (
     check_at_least_zero,
     check_betas,
     check_lr,
-    correction,
     step_lists,
-    wide,
 )
 from .rules import (
     addcdiv,
@@ -43,6 +41,7 @@ from .rules import (
     plus,
     root,
 )
+from .scalars import correction, wide
 
 __all__ = ["NAdam", "nadam"]
 

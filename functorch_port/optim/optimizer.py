@@ -87,6 +87,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         self = args[0]
         if storage.overlay is not None:
             storage.overlay.note_optimizer(self)
+            self._once_traced = True
         if _step_pre_hooks or self._optimizer_step_pre_hooks:
             for hook in (*_step_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
                 changed = hook(self, args, kwargs)
@@ -179,6 +180,11 @@ class Optimizer:
     param_groups: list[dict[str, Any]]
     # State that `compile` makes ahead of the first step; `take_premade` moves it to `state`.
     _premade: dict[Any, dict[str, Any]]
+    # How `steady` takes the next step, which parameters took part in the last one, and whether a compiled function
+    # ever took one.
+    _steady: Any = None
+    _took_part: list[int] | None = None
+    _once_traced = False
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
@@ -217,7 +223,14 @@ class Optimizer:
             storage.bump_epoch()
         object.__setattr__(self, name, value)
 
+    def _loosen(self) -> None:
+        """Give the state's tensors Storages of their own, where `steady` put them together."""
+        if self._steady is not None:
+            self._steady.release()
+            self._steady = None
+
     def __getstate__(self) -> dict[str, Any]:
+        self._loosen()
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -279,6 +292,7 @@ class Optimizer:
         """
         for hook in self._optimizer_state_dict_pre_hooks.values():  # type: ignore[attr-defined]
             hook(self)
+        self._loosen()
         place: dict[int, int] = {}
         start = 0
         groups = []

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 
 from ..core.tensor import Tensor
 from .optimizer import ParamsT
-from .ruled import Method, RuledOptimizer, check_at_least_zero, check_betas, check_lr, correction, step_lists
+from .ruled import Method, RuledOptimizer, check_at_least_zero, check_betas, check_lr, step_lists
 from .rules import (
     averaged,
     axpy,
@@ -35,6 +35,7 @@ from .rules import (
     scaled,
     times,
 )
+from .scalars import correction
 
 __all__ = ["RAdam", "radam"]
 

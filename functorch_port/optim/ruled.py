@@ -7,23 +7,22 @@ An optimizer is a `Method`: the rule, and functions that give its factors. `Rule
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 
 from ..autograd import grad_mode
-from ..core import dtypes, storage
+from ..core import storage
 from ..core.tensor import Tensor
 from .engine import Batch, Rule, arrays_of, update, write
 from .optimizer import Optimizer, check_fused, filled_state, switch_grad, take_premade, to_scalar
+from .scalars import host_number, number_tensor, replaced
 from .sparse_rules import SparseRule, update_rows
+from .steady import Kind, settle, step_again
 
 __all__ = [
     "Method", "RuledOptimizer", "check_at_least_zero", "check_betas", "check_fused_options", "check_lr",
-    "check_no_scaling", "check_should_be", "correction", "default_rounded", "step_lists", "wide",
+    "check_no_scaling", "check_should_be", "step_lists",
 ]  # fmt: skip
 
 #: hyperparameters by their names in a group; in a trace, arrays in place of numbers
@@ -59,6 +58,11 @@ class Method(NamedTuple):
     start: Callable[[Hyper], dict[str, Any]] = lambda hyper: {}
     shape: Callable[[str, tuple[int, ...]], tuple[int, ...] | None] = _same_shape
     rows: SparseRule | None = None
+
+    def factors(self, hyper: Hyper, count: Any, numbers: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]:
+        """Of the numbers before step ``count``, ``step`` the first: the rule's factors, and the numbers after."""
+        rest = numbers[1:]
+        return self.scalars(hyper, count, *rest), [numbers[0] + 1, *self.advance(hyper, count, *rest)]
 
 
 class RuledOptimizer(Optimizer):
@@ -105,7 +109,9 @@ class RuledOptimizer(Optimizer):
         if closure is not None:
             with grad_mode.enable_grad():
                 loss = closure()
-        batch, by_rows = Batch(), Batch()
+        if step_again(self, self._kind, self._factors):
+            return loss
+        found: list[Any] = []
         for group in self.param_groups:
             entries: list[Any] = []
             sparse: list[Any] = []
@@ -121,11 +127,31 @@ class RuledOptimizer(Optimizer):
                     state.update(self._init_state(p, group))
                 self._check_state(state, group)
                 (sparse if grad.is_sparse else entries).append((p, grad, state))
+            found.append((group, entries, sparse))
+        if self._settles(found):
+            return loss
+        batch, by_rows = Batch(), Batch()
+        for group, entries, sparse in found:
             collect(batch, self.method, self._resolved(group, entries), entries)
             collect(by_rows, self.method, group, sparse)
         update(self.method.rule, batch)
         update_rows(self.method.rows, by_rows)
         return loss
+
+    def _settles(self, found: Sequence[Any]) -> bool:
+        """Whether the step could be taken in the way of which the next ones are repetitions."""
+        if self.method.shape is not _same_shape or any(sparse for _, _, sparse in found):
+            return False
+        groups = [(group, self._kind(group), entries) for group, entries, _ in found]
+        return settle(self, self.method.rule, groups) and step_again(self, self._kind, self._factors)
+
+    def _kind(self, group: Hyper) -> Kind:
+        flags = self.method.flags(group)
+        return Kind(flags, self.method.slots(flags), ("step", *self.method.numbers))
+
+    def _factors(self, group: Hyper, state: dict[str, Any], numbers: list[Any]) -> tuple[Any, Sequence[Any]]:
+        self._check_state(state, group)
+        return self.method.factors(_hyper(group), float(numbers[0] + 1), numbers)
 
     def _check_grad(self, grad: Tensor, group: dict[str, Any]) -> None:
         if grad.is_sparse and self.method.rows is None:
@@ -194,12 +220,12 @@ def collect(
     for i, place in enumerate(places):
         if not i or place != places[i - 1] or tracing:
             before = [column[i] for column in arrays]
-            known = before if tracing else [_host_number(a) for a in before]
+            known = before if tracing else [host_number(a) for a in before]
             if tracing or known != values or [a.dtype for a in before] != [a.dtype for a in after]:
                 count = _counted(known[0]) if tracing else float(known[0] + 1)
-                batch.add_group(method.scalars(hyper, count, *known[1:]), flags)
-                moved = (known[0] + 1, *method.advance(hyper, count, *known[1:]))
-                after = [_after(a, number) for a, number in zip(before, moved, strict=True)]
+                row, moved = method.factors(hyper, count, known)
+                batch.add_group(row, flags)
+                after = [replaced(a, number) for a, number in zip(before, moved, strict=True)]
                 values = known
         batch.group_of.append(len(batch.flags) - 1)
         new.append(after)
@@ -227,61 +253,6 @@ def _plain(value: Any) -> Any:
 def _counted(array: Any) -> Any:
     """The step count of a trace, in the type that its powers are computed in."""
     return (array + 1).astype(jnp.float64 if storage.X64 else jnp.float32)
-
-
-_MOST_KNOWN = 1024
-#: id of an array made here -> the array and its value, so that nothing is read back from the device
-_known: dict[int, tuple[jax.Array, Any]] = {}
-
-
-def _host_number(array: Any) -> Any:
-    """The value of a 0-dim array as a numpy number."""
-    made, value = _known.get(id(array), (None, None))
-    return value if made is array else np.asarray(array)[()]
-
-
-def _after(array: Any, number: Any) -> Any:
-    """A new value for a 0-dim state entry that held ``array``."""
-    if isinstance(number, Tensor):
-        return number.detach()._value.astype(array.dtype).reshape(array.shape)
-    if isinstance(number, jax.Array):
-        return number.astype(array.dtype).reshape(array.shape)
-    new = _number_array(float(number), array.dtype, array.shape)
-    if len(_known) >= _MOST_KNOWN:
-        _known.clear()
-    _known[id(new)] = new, np.asarray(number, array.dtype)[()]
-    return new
-
-
-@lru_cache(maxsize=256)
-def _number_array(value: float, dtype: Any, shape: tuple[int, ...] = ()) -> jax.Array:
-    with storage.x64(), jax.ensure_compile_time_eval():  # kept: it must not belong to a trace
-        return jnp.asarray(np.full(shape, value, dtype))
-
-
-def number_tensor(value: Any = 0.0, fused: bool | None = False) -> Tensor:
-    """A new ``step`` (or other number) of the state: a 0-dim tensor."""
-    kind = np.dtype(np.float64 if not fused and dtypes.get_default_dtype() is dtypes.float64 else np.float32)
-    value = storage.as_array(value)
-    if isinstance(value, jax.Array):
-        return Tensor._wrap(jnp.asarray(value, kind).reshape(()))
-    return Tensor._wrap(_number_array(float(value), kind))
-
-
-def correction(beta: Any, count: Any) -> Any:
-    """``1 - beta**count``; of arrays in a form that keeps its digits in float32 too."""
-    return 1 - beta**count if isinstance(count, float) else -jnp.expm1(count * jnp.log(beta))
-
-
-def wide(number: Any, count: Any) -> Any:
-    """A number of the state in the type that factors are computed in: that of ``count``."""
-    return float(number) if isinstance(count, float) else number.astype(count.dtype)
-
-
-def default_rounded(x: Any) -> Any:
-    """A number as the tensor that PyTorch makes of it: rounded to the default type."""
-    kind = np.float64 if dtypes.get_default_dtype() is dtypes.float64 else np.float32
-    return x if isinstance(x, Tensor) else x.astype(kind) if isinstance(x, jax.Array) else kind(x)
 
 
 # ---------------------------------------------------------------------- checks of constructors

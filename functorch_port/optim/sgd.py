@@ -34,6 +34,7 @@ from .optimizer import (
 from .ruled import check_fused_options, check_no_scaling
 from .rules import axpy, nonzero, scaled
 from .sparse_rules import sgd_step
+from .steady import Kind, settle, step_again
 
 __all__ = ["SGD", "sgd"]
 
@@ -86,6 +87,22 @@ def _settings(
 ) -> tuple[Scalars, Flags]:
     scalars = Scalars(-to_scalar(lr), momentum, 1 - dampening, weight_decay)
     return scalars, Flags(nonzero(momentum), nonzero(weight_decay), bool(nesterov), bool(maximize))
+
+
+def _settings_of(group: dict[str, Any]) -> tuple[Scalars, Flags]:
+    return _settings(*map(group.__getitem__, _SETTINGS))
+
+
+_SETTINGS = ("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize")
+
+
+def _kind(group: dict[str, Any]) -> Kind:
+    flags = _settings_of(group)[1]
+    return Kind(flags, ("momentum_buffer" if flags.momentum else None,))
+
+
+def _factors(group: dict[str, Any], state: dict[str, Any], numbers: list[Any]) -> tuple[Scalars, tuple[()]]:
+    return _settings_of(group)[0], ()
 
 
 class SGD(Optimizer):
@@ -181,13 +198,12 @@ class SGD(Optimizer):
         if closure is not None:
             with grad_mode.enable_grad():
                 loss = closure()
-        batch, states, sparse = Batch(), [], []
+        if step_again(self, _kind, _factors):
+            return loss
+        found, sparse = [], []
         for group in self.param_groups:
-            scalars, flags = _settings(
-                group["lr"], group["momentum"], group["dampening"], group["weight_decay"],
-                group["nesterov"], group["maximize"],
-            )  # fmt: skip
-            batch.add_group(scalars, flags)
+            scalars, flags = _settings_of(group)
+            entries: list[Any] = []
             for p in group["params"]:
                 grad = p.grad
                 if grad is None:
@@ -198,9 +214,18 @@ class SGD(Optimizer):
                 if grad.is_sparse:
                     _refuse_fused(group["fused"])
                     sparse.append((p, grad, state, scalars, flags))
-                    continue
-                states.append(state)
+                else:
+                    entries.append((p, grad, state))
+            found.append((group, entries))
+        if not sparse and settle(self, sgd_rule, [(g, _kind(g), entries) for g, entries in found]):
+            step_again(self, _kind, _factors)
+            return loss
+        batch, states = Batch(), []
+        for group, entries in found:
+            batch.add_group(*_settings_of(group))
+            for p, grad, state in entries:
                 batch.add(p, grad, (state.get("momentum_buffer"),))
+                states.append(state)
         _refuse_sparse(batch)
         for state, (buf,) in zip(states, update(sgd_rule, batch), strict=True):
             if buf is not None:

@@ -15,7 +15,7 @@ from counting import xla_compilations
 from twins import distance, outcome, plain, same_outcome, to_ours, to_torch
 
 import functorch_port as ft
-from functorch_port.optim import engine, functional
+from functorch_port.optim import engine, functional, steady
 from functorch_port.optim.sgd import sgd
 
 STEPS = 20
@@ -346,16 +346,19 @@ def test_a_step_is_one_program_and_hyperparameters_are_data():
 
 def test_a_step_makes_one_jitted_call(monkeypatch):
     calls = []
-    compiled = engine._compiled
 
-    def counted(*key):
-        def call(*args):
-            calls.append(key)
-            return compiled(*key)(*args)
+    def counting(program):
+        def counted(*key):
+            def call(*args):
+                calls.append(key)
+                return program(*key)(*args)
 
-        return call
+            return call
 
-    monkeypatch.setattr(engine, "_compiled", counted)
+        return counted
+
+    monkeypatch.setattr(engine, "_compiled", counting(engine._compiled))
+    monkeypatch.setattr(steady, "_program", counting(steady._program))
     _, optimizer = _trajectory(ft, {"lr": 0.1, "momentum": 0.9}, steps=5)
     assert len(calls) == 5 and len(optimizer.state) == 4
 
@@ -509,7 +512,7 @@ def test_a_graph_that_is_kept_keeps_its_values():
 
 
 def test_many_parameters_are_updated_in_parts(monkeypatch):
-    monkeypatch.setattr(engine, "_MOST", 3)
+    monkeypatch.setattr(engine, "MOST", 3)
     found = []
     for lib in (ft, torch):
         params = [lib.nn.Parameter(lib.full((k % 3 + 1,), float(k), dtype=lib.float64)) for k in range(11)]

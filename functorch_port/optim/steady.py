@@ -1,0 +1,451 @@
+"""An optimizer's step when it finds what the last one found, which is nearly every step of a training run.
+
+A `Steady` remembers which parameters take part, their state, and how programs update them; a step checks that
+all is still the same and calls the programs. It also keeps the state of small parameters in one array per entry,
+since what a program costs grows with the number of its arrays, and a model has many small ones. The tensors in
+``optimizer.state`` are then views of that array: they read and write as ever, and `release` gives them Storages
+of their own again.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from math import prod
+from operator import is_not
+from sys import getrefcount
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..autograd import grad_mode
+from ..core import bind, storage
+from ..core.donation import own
+from ..core.storage import Storage
+from ..core.tensor import Tensor, View
+from . import engine
+from .engine import DOUBLE, Rule, arrays_of, as_data, on_one_device, write
+from .scalars import host_number, number_array
+
+__all__ = ["Kind", "Steady", "settle", "step_again"]
+
+#: elements of the largest parameter whose state is put together with others'
+SMALL = 1024
+#: how many small ones make that worth while; the program takes longer to compile
+ENOUGH = 16
+
+#: parameter, gradient, state
+Entry: TypeAlias = tuple[Tensor, Tensor, dict[str, Any]]
+
+
+class Kind(NamedTuple):
+    """How the parameters of a group are updated.
+
+    Attributes:
+        flags: what decides the structure, as in `engine`.
+        slots: names of the state entries that are like the parameter, in the rule's order; None where one is not
+            in use.
+        numbers: names of the 0-dim entries.
+    """
+
+    flags: Any
+    slots: tuple[str | None, ...]
+    numbers: tuple[str, ...] = ()
+
+
+#: of a group: its kind
+KindOf: TypeAlias = Callable[[dict[str, Any]], Kind]
+#: of a group, the state of one of its parameters and the values of its numbers: the rule's factors, and the numbers'
+#: values after the step
+Factors: TypeAlias = Callable[
+    [dict[str, Any], dict[str, Any], list[Any]], tuple[tuple[Any, ...], Sequence[Any]]
+]
+
+
+class Steady:
+    """The parameters of an optimizer that take part in a step, in the parts that its programs update.
+
+    Args:
+        rule: as in `engine`; it treats each element by itself.
+        groups: every group with its kind and the entries that take part.
+    """
+
+    def __init__(self, rule: Rule, groups: Sequence[tuple[dict[str, Any], Kind, list[Entry]]]) -> None:
+        self.rule = rule
+        self.groups = [(group, kind, list(group["params"])) for group, kind, _ in groups]
+        active = {id(p) for _, _, entries in groups for p, _, _ in entries}
+        self.idle = [p for _, _, params in self.groups for p in params if id(p) not in active]
+        self.runs = [
+            Run(group, kind, alike) for group, kind, entries in groups for alike in _by_numbers(kind, entries)
+        ]
+        self.parts = [Part(self.runs, pieces) for pieces in _pieces(self.runs)]
+
+    @classmethod
+    def of(cls, rule: Rule, groups: Sequence[tuple[dict[str, Any], Kind, list[Entry]]]) -> Steady | None:
+        """Of what a step found; None if it found something that is not covered."""
+        params: list[Tensor] = []
+        tensors: list[Any] = []
+        for _, kind, entries in groups:
+            for p, grad, state in entries:
+                params.append(p)
+                wanted = [state.get(k) for k in (*kind.slots, *kind.numbers) if k is not None]
+                tensors += [p, grad, *wanted]
+                if p._view is not None or not all(map(_is_free, wanted)):
+                    return None
+                if any(state[k]._value.shape for k in kind.numbers):
+                    return None
+        if not params or len(set(map(id, params))) < len(params):
+            return None
+        arrays = [t._value for t in tensors]
+        if not all(isinstance(a, jax.Array) for a in arrays):
+            return None
+        return cls(rule, groups) if len({frozenset(a.sharding.device_set) for a in arrays}) == 1 else None
+
+    def step(self, optimizer: Any, kind_of: KindOf, factors: Factors) -> bool:
+        """Take the step, if all is as it was; returns whether it was."""
+        groups, state_of = optimizer.param_groups, optimizer.state.get
+        if len(groups) != len(self.groups):
+            return False
+        for group, (known, kind, params) in zip(groups, self.groups, strict=True):
+            if group is not known or _differ(group["params"], params) or kind_of(group) != kind:
+                return False
+        if any(p._kept_grad is not None for p in self.idle):
+            return False
+        grads, rows, after = [], [], []
+        for run in self.runs:
+            found = run.gradients(state_of)
+            if found is None:
+                return False
+            row, values = factors(run.group, run.states[0], [number.value for number in run.numbers])
+            if any(isinstance(v, (Tensor, jax.Array)) for v in values):
+                return False
+            grads.append(found)
+            rows.append(row)
+            after.append(values)
+        try:
+            for part in self.parts:
+                part.step(self.rule, grads, rows)
+        except ValueError as error:
+            raise on_one_device(error) from error
+        for run, values in zip(self.runs, after, strict=True):
+            run.settle(values)
+        return True
+
+    def release(self) -> None:
+        """Give every tensor of the state a Storage of its own again."""
+        for part in self.parts:
+            for piece in part.pieces:
+                piece.release()
+        for run in self.runs:
+            for number in run.numbers:
+                number.release()
+
+
+def step_again(optimizer: Any, kind_of: KindOf, factors: Factors) -> bool:
+    """Take the step as the last one was taken, if that can be; returns whether it could."""
+    if optimizer._steady is None or storage.overlay is not None:
+        return False
+    if optimizer._steady.step(optimizer, kind_of, factors):
+        return True
+    optimizer._loosen()
+    return False
+
+
+def settle(optimizer: Any, rule: Rule, groups: Sequence[tuple[dict[str, Any], Kind, list[Entry]]]) -> bool:
+    """Prepare for steps like this one, if it looks as if there will be more; returns whether it is prepared.
+
+    An optimizer that was part of a compiled function keeps its state in Storages of their own, as the program
+    knows them; and one whose gradients come and go is not worth it.
+    """
+    if storage.overlay is not None or grad_mode.state.enabled or optimizer._once_traced:
+        return False
+    taking_part = [id(p) for _, _, entries in groups for p, _, _ in entries]
+    last, optimizer._took_part = optimizer._took_part, taking_part
+    if last is None or last == taking_part:
+        optimizer._steady = Steady.of(rule, groups)
+    return optimizer._steady is not None
+
+
+class Run:
+    """Parameters of a group whose numbers are equal, so that they share the rule's factors."""
+
+    def __init__(self, group: dict[str, Any], kind: Kind, entries: Sequence[Entry]) -> None:
+        self.group, self.kind = group, kind
+        self.params = [p for p, _, _ in entries]
+        self.states = [state for _, _, state in entries]
+        self.columns = [[state[k] for state in self.states] for k in kind.slots if k is not None]
+        self.numbers = [Number([state[k] for state in self.states]) for k in kind.numbers]
+        names = [*filter(None, kind.slots), *kind.numbers]
+        self.named = list(zip(names, [*self.columns, *(n.members for n in self.numbers)], strict=True))
+        self.grad_types = [g._value.dtype for _, g, _ in entries]
+        self.cells = [p._storage for p in self.params]
+        self.types = [_type(c._value) for c in self.cells]
+        self.versions = self._versions()
+
+    def _versions(self) -> int:
+        return sum([cell.version for cell in self.cells])
+
+    def gradients(self, state_of: Callable[[Tensor], Any]) -> list[Any] | None:
+        """The gradients, if parameters and state are as they were."""
+        grads: list[Any] = [p._kept_grad for p in self.params]
+        if set(map(type, grads)) != {Tensor}:
+            grads = [p.grad for p in self.params]
+            if set(map(type, grads)) != {Tensor}:
+                return None
+        if _differ([p._storage for p in self.params], self.cells):
+            return None
+        if self.named:
+            states = list(map(state_of, self.params))
+            if _differ(states, self.states):
+                return None
+            for name, members in self.named:
+                if _differ([state.get(name) for state in states], members):
+                    return None
+        if not all(number.is_known() for number in self.numbers):
+            return None
+        if self._versions() != self.versions and [_type(c._value) for c in self.cells] != self.types:
+            return None
+        return arrays_of(grads)
+
+    def settle(self, values: Sequence[Any]) -> None:
+        """After a step: the numbers' new values."""
+        self.versions = self._versions()
+        for number, value in zip(self.numbers, values, strict=True):
+            number.set(value)
+
+
+class Number:
+    """A 0-dim entry of the state of several parameters, with one value for all: views of one vector."""
+
+    def __init__(self, members: list[Tensor]) -> None:
+        self.members = members
+        self.value = host_number(members[0]._value)
+        self.cell = Storage(self._array((len(members),)))
+        self.version = self.cell.version
+        _look_into(self.cell, members)
+
+    def _array(self, shape: tuple[int, ...]) -> jax.Array:
+        return number_array(float(self.value), self.value.dtype, shape)
+
+    def is_known(self) -> bool:
+        """Whether nobody else wrote to one."""
+        return self.cell.version == self.version
+
+    def set(self, value: Any) -> None:
+        self.value = np.asarray(value, self.value.dtype)[()]
+        self.cell.value = self._array((len(self.members),))
+        self.version = self.cell.version
+
+    def release(self) -> None:
+        if not _is_shared(getrefcount(self.cell), self.cell, self.members):
+            _look_away(self.cell, self.members, self._array(()) if self.is_known() else None)
+
+
+class Piece:
+    """Parameters of one run in one program.
+
+    Attributes:
+        cells: for every slot in use the Storage of the whole state; None if the tensors have their own.
+    """
+
+    def __init__(self, runs: Sequence[Run], run: int, where: Sequence[int], packed: bool) -> None:
+        source = runs[run]
+        self.run, self.where = run, where
+        self.columns = [[column[i] for i in where] for column in source.columns]
+        self.cells = [_pack(column) for column in self.columns] if packed else None
+        self.params = [source.cells[i] for i in where]
+        present = tuple([k is not None for k in source.kind.slots])
+        self.structure = (source.kind.flags, len(where), present, packed)
+
+    def state(self) -> list[Any]:
+        """The arrays of the state, to give away."""
+        if self.cells is not None:
+            return own([cell._value for cell in self.cells])
+        return [own(arrays_of(column)) for column in self.columns]
+
+    def release(self) -> None:
+        for i, column in enumerate(self.columns if self.cells is not None else ()):
+            if not _is_shared(getrefcount(self.cells[i]), self.cells[i], column):
+                _look_away(self.cells[i], column)
+
+    def write(self, values: Sequence[Any]) -> None:
+        for i, value in enumerate(values):
+            if self.cells is not None:
+                self.cells[i].value = value
+            else:
+                write(self.columns[i], value)
+
+
+class Part:
+    """What one call of a program updates."""
+
+    def __init__(self, runs: Sequence[Run], pieces: Sequence[tuple[int, Sequence[int], bool]]) -> None:
+        self.pieces = [Piece(runs, *piece) for piece in pieces]
+        self.cells = [cell for piece in self.pieces for cell in piece.params]
+        self.structure = tuple([piece.structure for piece in self.pieces])
+        self.double = any(cell._value.dtype in DOUBLE for cell in self.cells)
+
+    def step(self, rule: Rule, grads: Sequence[list[Any]], rows: Sequence[tuple[Any, ...]]) -> None:
+        params = [cell._value for cell in self.cells]
+        mine = [grads[piece.run][i] for piece in self.pieces for i in piece.where]
+        with storage.x64():
+            data = as_data(tuple([rows[piece.run] for piece in self.pieces]), self.double)
+            written = own(params), [piece.state() for piece in self.pieces]
+            new, states = _program(rule, self.structure)(written, mine, data)
+        for cell, value in zip(self.cells, new, strict=True):
+            cell._value = value
+            cell.version += 1
+        for piece, state in zip(self.pieces, states, strict=True):
+            piece.write(state)
+
+
+# ---------------------------------------------------------------------- programs
+
+
+@cache
+def _program(rule: Rule, structure: tuple[Any, ...]) -> Callable[..., Any]:
+    def step(written: Any, grads: Any, rows: Any) -> Any:
+        params, states = written
+        new: list[Any] = []
+        kept: list[Any] = []
+        for (flags, count, present, packed), state, row in zip(structure, states, rows, strict=True):
+            mine = slice(len(new), len(new) + count)
+            given = iter(state)
+            entries = tuple([next(given) if there else None for there in present])
+            update = _update_packed if packed else _update_each
+            values, changed = update(rule, flags, tuple(row), params[mine], grads[mine], entries)
+            new += values
+            kept.append([c for c in changed if c is not None])
+        return new, kept
+
+    step.__name__ = step.__qualname__ = f"{rule.__name__}_step"
+    return jax.jit(step, donate_argnums=0)
+
+
+def _update_each(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
+    entries = [tuple([None if c is None else c[i] for c in state]) for i in range(len(params))]
+    results = [rule(p, g, e, row, flags) for p, g, e in zip(params, grads, entries, strict=True)]
+    changed = [None if c is None else [r[1][k] for r in results] for k, c in enumerate(state)]
+    return [r[0] for r in results], changed
+
+
+def _update_packed(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
+    """The rule once, over all elements in a row."""
+    # Barriers, or XLA puts the joining and cutting into the rule's own loop, which then is several times slower.
+    joined = lax.optimization_barrier(
+        tuple([jnp.concatenate([a.ravel() for a in x]) for x in (params, grads)])
+    )
+    new, changed = rule(joined[0], joined[1], state, row, flags)
+    new = lax.optimization_barrier(new)
+    ends = np.cumsum([p.size for p in params]).tolist()
+    starts = [0, *ends[:-1]]
+    cut = zip(params, starts, ends, strict=True)
+    return [lax.slice(new, [a], [b]).reshape(p.shape) for p, a, b in cut], changed
+
+
+# ---------------------------------------------------------------------- state in one array
+
+
+def _pieces(runs: Sequence[Run]) -> list[list[tuple[int, Sequence[int], bool]]]:
+    """For every part its pieces: a run, places in it, and whether their state is packed."""
+    parts: list[list[tuple[int, Sequence[int], bool]]] = [[]]
+    room = engine.MOST
+    for run, packed, where in _alike(runs):
+        while where:
+            if not room:
+                parts.append([])
+                room = engine.MOST
+            parts[-1].append((run, where[:room], packed))
+            taken, where = where[:room], where[room:]
+            room -= len(taken)
+    return parts
+
+
+def _alike(runs: Sequence[Run]) -> Iterable[tuple[int, bool, list[int]]]:
+    """Places in runs that can be packed together, and those that cannot be."""
+    for number, run in enumerate(runs):
+        places: dict[Any, list[int]] = {}
+        for i, (shape, dtype, sharding) in enumerate(run.types):
+            kept = [column[i]._value for column in run.columns]
+            small = prod(shape) <= SMALL and len(sharding.device_set) == 1
+            fits = small and all(a.shape == shape and a.sharding == sharding for a in kept)
+            key = (dtype, sharding, run.grad_types[i], *(a.dtype for a in kept)) if fits else None
+            places.setdefault(key, []).append(i)
+        loose = places.pop(None, [])
+        for where in places.values():
+            if run.columns and len(where) >= ENOUGH:
+                yield number, True, where
+            else:
+                loose += where
+        yield number, False, sorted(loose)
+
+
+def _by_numbers(kind: Kind, entries: Sequence[Entry]) -> list[list[Entry]]:
+    """The entries, those with equal numbers together."""
+    found: dict[Any, list[Entry]] = {}
+    for entry in entries:
+        values = [host_number(entry[2][name]._value) for name in kind.numbers]
+        found.setdefault(tuple([(v.dtype, v) for v in values]), []).append(entry)
+    return list(found.values())
+
+
+def _pack(members: list[Tensor]) -> Storage:
+    """The values in one array, with the tensors as views of it. Joined on the host: nothing is compiled."""
+    arrays = [t._value for t in members]
+    joined = np.concatenate([a.ravel() for a in jax.device_get(arrays)])
+    with storage.x64():
+        cell = Storage(jax.device_put(joined, arrays[0].sharding if arrays[0].committed else None))
+    _look_into(cell, members)
+    return cell
+
+
+def _look_into(cell: Storage, members: Sequence[Tensor]) -> None:
+    """Make the tensors views of consecutive parts of a Storage."""
+    plans: dict[Any, Any] = {}
+    start = 0
+    for t in members:
+        like = jax.ShapeDtypeStruct(t._value.shape, t._value.dtype)
+        plan = plans.get(like.shape)
+        if plan is None:
+            view = bind.function("_part")(Tensor._wrap(cell._value), like.shape, 0)._view
+            plan = plans[like.shape] = view.plan
+        t._storage, t._view = cell, View(None, plan, (start,), None, like)
+        start += like.size
+
+
+def _look_away(cell: Storage, members: Sequence[Tensor], value: Any = None) -> None:
+    """Give the tensors that look into a Storage their own (with ``value``, if it is known)."""
+    for t in members:
+        if t._storage is cell:
+            t._storage, t._view = Storage(t._value if value is None else value), None
+
+
+def _is_free(tensor: Tensor | None) -> bool:
+    """Whether a tensor is the only one that looks into its Storage, and no compiled program knows it."""
+    return (
+        type(tensor) is Tensor
+        and tensor._view is None
+        and getrefcount(tensor._storage) == _HELD
+        and not weakref.getweakrefcount(tensor._storage)
+    )
+
+
+def _is_shared(count: int, cell: Storage, members: Sequence[Tensor]) -> bool:
+    """Whether a Storage, referred to ``count`` times, is seen by others than its members."""
+    return count > _HELD + sum([t._storage is cell for t in members])
+
+
+#: what `getrefcount` says of an attribute or an item that nobody else holds: it, and the call's argument
+_HELD = 2
+
+
+def _type(array: jax.Array) -> tuple[Any, Any, Any]:
+    return array.shape, array.dtype, array.sharding
+
+
+def _differ(now: Sequence[Any], known: Sequence[Any]) -> bool:
+    return len(now) != len(known) or any(map(is_not, now, known))
