@@ -369,7 +369,7 @@ def _step_unless(flags: Iterable[Tensor], optimizer: Any, args: Any, kwargs: Any
     found_inf = jnp.stack([flag._value for flag in flags]).sum() > 0
     for p in list(optimizer._premade):
         take_premade(optimizer, p)
-    before = {id(t): t._value for t in _tensors(optimizer)}
+    before = {t._storage: t._storage.value for t in _tensors(optimizer)}
     numbers = _numbers(optimizer)
     out = optimizer.step(*args, **kwargs)
     if any(value is not numbers.get(place) for place, value in _numbers(optimizer).items()):
@@ -377,9 +377,13 @@ def _step_unless(flags: Iterable[Tensor], optimizer: Any, args: Any, kwargs: Any
             f"GradScaler.step inside a compiled function: {type(optimizer).__name__} counts with Python numbers in "
             "its state, which a skipped step could not take back. Keep them as tensors, or call scaler.step() outside"
         )
-    for t in _tensors(optimizer):
-        value = t._value
-        t._set_value(jnp.where(found_inf, before.get(id(t), jnp.zeros_like(value)), value))
+    chosen: dict[tuple[int, int], tuple[Any, ...]] = {}  # Storages with one value still have one then
+    for cell in {t._storage: None for t in _tensors(optimizer)}:
+        new = cell.value
+        old = before[cell] if cell in before else jnp.zeros_like(new)
+        if (id(old), id(new)) not in chosen:
+            chosen[id(old), id(new)] = jnp.where(found_inf, old, new), old, new
+        cell.value = chosen[id(old), id(new)][0]
     return out
 
 

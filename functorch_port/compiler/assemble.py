@@ -33,6 +33,7 @@ def assemble(
     closed, live = _prune(closed)
     by_cell = {t._storage: i for i, t in enumerate(leaves) if isinstance(t, Tensor) and not by_identity(t)}
     grad_of = {g._storage: t for t, g in overlay.grad_reads.items() if g is not None and g._view is None}
+    program.twins = _read_twins(overlay)
     places = _sort_inputs(program, live, cells, names, arrays, by_cell, grad_of)
     program.arg_writes = [(by_cell[c], i, n) for c, i, n in program.cell_writes if c in by_cell]
     slot_writes = [(grad_of[c], "slot", i) for c, i, _ in program.cell_writes if c in grad_of]
@@ -59,6 +60,15 @@ def assemble(
     if program.boundary:
         _find_boundary(program)
         _differentiable(program)
+
+
+def _read_twins(overlay: Overlay) -> dict[Storage, list[Storage]]:
+    """The first of Storages that were joined to one input, with the others; those that the trace looked at."""
+    found: dict[Storage, list[Storage]] = {}
+    for cell, first in overlay.twins.items():
+        if cell in overlay.env:
+            found.setdefault(first, []).append(cell)
+    return found
 
 
 def _sort_inputs(
@@ -90,7 +100,9 @@ def _sort_inputs(
             sources[kind].append(source)
 
     for position, cell in enumerate(cells):
-        if cell in by_cell:
+        if cell in program.twins:
+            add("cell", cell, position)  # others hold the array too: it is not to be given away
+        elif cell in by_cell:
             add("arg", by_cell[cell], position)
         elif cell in grad_of:
             add("grad", grad_of[cell], position)

@@ -58,6 +58,7 @@ class Overlay:
     Attributes:
         tracers: Storage -> the tracer that stands for its value.
         numbers: key of a Python number -> (value, tracer).
+        twins: Storages that hold one array together with others -> the first of them. They are one input.
         env: Storage -> its current value, for those that were read or written.
         written: the pre-existing Storages that were assigned.
         grads: pre-existing Tensor -> what its ``.grad`` is now, for those whose ``.grad`` was assigned.
@@ -81,6 +82,7 @@ class Overlay:
         self.inside: weakref.WeakSet[Storage] = weakref.WeakSet()
         self.made: dict[int, weakref.ref[Tensor]] = {}
         self.missed: list[Storage] = []
+        self.twins: dict[Storage, Storage] = {}
         self.promises: set[Pending] = set()
         self.grads: dict[Tensor, Tensor | None] = {}
         self.grad_reads: dict[Tensor, Tensor | None] = {}

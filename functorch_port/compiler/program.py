@@ -29,6 +29,11 @@ class Stale(Exception):
     """An input has another shape or dtype than the program was traced for."""
 
 
+def _grad_value(tensor: Any) -> Any:
+    grad = tensor._kept_grad
+    return grad._storage._value if type(grad) is Tensor and grad._view is None else tensor._grad._value
+
+
 def aval(value: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(value.shape, value.dtype)
 
@@ -50,6 +55,7 @@ class Program:
         self.out_tree: Any = None
         self.cells: list[Storage] = []
         self.donated: list[Storage] = []
+        self.twins: dict[Storage, list[Storage]] = {}
         self.arg_inputs: list[int] = []
         self.grad_inputs: list[Any] = []
         self.number_inputs: list[tuple[Any, Any, Any]] = []
@@ -107,6 +113,10 @@ class Program:
         for table, key, tensor in self.slot_guards:
             if table.get(key) is not tensor:
                 return f"optimizer state {key!r} was replaced"
+        for first, others in self.twins.items():
+            array = first._value
+            if any(cell._value is not array for cell in others):
+                return "the step counts of an optimizer's parameters, equal so far, are not any more"
         for slot, _, _ in self.slot_writes:
             if not all(isinstance(t, Tensor) and t._view is None for t in slot.tensors()):
                 return f"something else is kept under {slot.key!r}"
@@ -153,7 +163,7 @@ class Program:
         del kept[: self.gives]
         own(donated)
         kept += [leaves[i]._value if isinstance(leaves[i], Tensor) else leaves[i] for i in self.arg_inputs]
-        kept += [tensor._grad._value for tensor in self.grad_inputs]
+        kept += [_grad_value(tensor) for tensor in self.grad_inputs]
         kept += [(slot.old if first else slot.tensors())[i]._value for slot, i in self.slot_inputs]
         kept += [self._number(k, env[name]) for k, name in enumerate(self.number_inputs)]
         if self.draws:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,18 +35,22 @@ def trace(
     rng: str = "jax",
     watched: Sequence[Slot] = (),
     keep_grads: bool = True,
+    join_counts: bool = True,
 ) -> tuple[Program, Overlay]:
     """Run ``fn`` once with tracers in place of all state, and turn what happened into a `Program`.
 
+    With ``join_counts`` the program counts an optimizer's steps once where parameters have the same count.
     The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was.
     """
     optimizers, modules, promised = prepare_state()
+    twins = _join_counts(optimizers) if join_counts else {}
     call_leaves = _prepare(leaves)
     cells = [*live_cells(), *(t._storage for t in promised)]
     extra: list[Storage] = []
     modes = {m: m.training for m in modules}
     while True:
         overlay = Overlay(rng, watched)
+        overlay.twins = twins
         try:
             program = _trace_once(
                 fn, leaves, call_leaves, tree, cells + extra, optimizers, modes, overlay, keep_grads
@@ -105,6 +110,29 @@ def _premake(optimizer: Any) -> None:
                     state = make(p, group)
                 if state is not None:
                     optimizer._premade[p] = state
+
+
+def _join_counts(optimizers: Sequence[Any]) -> dict[Storage, Storage]:
+    """Storages of 0-dim state that hold the same array -> the first of them. Equal values become one array first."""
+    twins: dict[Storage, Storage] = {}
+    for optimizer in optimizers:
+        cells = optimizer._count_cells()
+        arrays = {id(cell._value): cell._value for cell in cells if is_concrete(cell._value)}
+        if len(arrays) > 1:
+            same: dict[Any, Any] = {}
+            for array, value in zip(arrays.values(), jax.device_get(list(arrays.values())), strict=True):
+                key = (array.dtype, array.shape, array.sharding, array.committed, value.tobytes())
+                arrays[id(array)] = same.setdefault(key, array)
+            for cell in cells:
+                cell._value = arrays.get(id(cell._value), cell._value)
+        firsts: dict[int, Storage] = {}
+        for cell in cells:
+            first = firsts.setdefault(id(cell._value), cell)
+            twins[cell] = first
+    alone = [first for first, n in Counter(twins.values()).items() if n == 1]
+    for first in alone:
+        del twins[first]
+    return twins
 
 
 def live_cells() -> list[Storage]:
@@ -168,6 +196,7 @@ def _trace_once(
 
     def run(cell_values: list[Any], number_values: list[Any], array_values: list[Any]) -> list[Any]:
         overlay.tracers = dict(zip(cells, cell_values, strict=True))
+        overlay.tracers.update({twin: overlay.tracers[first] for twin, first in overlay.twins.items()})
         overlay.numbers = {n: (plain[n], v) for n, v in zip(names, number_values, strict=True)}
         given = list(call_leaves)
         for name in arg_numbers:
@@ -360,10 +389,19 @@ def _collect_cells(program: Program, overlay: Overlay, kept: set[Storage], outs:
         program.reusable = False
         shape = tuple(program.kept[0]._value.shape)
         program.why_once = f"a tensor of shape {shape} made inside was kept in a Python object outside"
+    joined: dict[int, int] = {}  # id of a value that twins share -> output
     for cell in overlay.written:
         value = overlay.env[cell]
         if value is not overlay.tracers.get(cell):
-            program.cell_writes.append((cell, outs.add(value), cell.version - overlay.written[cell]))
+            if cell in overlay.twins:
+                index = (
+                    joined[id(value)]
+                    if id(value) in joined
+                    else joined.setdefault(id(value), outs.add(value))
+                )
+            else:
+                index = outs.add(value)
+            program.cell_writes.append((cell, index, cell.version - overlay.written[cell]))
 
 
 def _boundary(

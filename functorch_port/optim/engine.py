@@ -23,7 +23,18 @@ from ..core import dispatch, storage
 from ..core.donation import own
 from ..core.tensor import Tensor
 
-__all__ = ["DOUBLE", "MOST", "Batch", "Rule", "arrays_of", "as_data", "on_one_device", "update", "write"]
+__all__ = [
+    "DOUBLE",
+    "MOST",
+    "Batch",
+    "Rule",
+    "arrays_of",
+    "as_data",
+    "of_one",
+    "on_one_device",
+    "update",
+    "write",
+]
 
 Rule: TypeAlias = Callable[[Any, Any, tuple[Any, ...], tuple[Any, ...], Any], tuple[Any, tuple[Any, ...]]]
 State: TypeAlias = tuple[Tensor | None, ...]
@@ -123,11 +134,22 @@ def _apply(
     flags, group_of = structure
     rows = [tuple(row) for row in scalars]
     given = zip(*states, strict=True) if states else [()] * len(params)
+    rules = [of_one(rule, f) for f in flags]
     results = [
-        rule(p, g, state, rows[i], flags[i])
-        for p, g, state, i in zip(params, grads, given, group_of, strict=True)
+        rules[i](p, g, state, rows[i]) for p, g, state, i in zip(params, grads, given, group_of, strict=True)
     ]
     return [[r[0] for r in results], *([r[1][k] for r in results] for k in range(len(states)))]
+
+
+@cache
+def of_one(rule: Rule, flags: Any) -> Callable[..., Any]:
+    """The rule as a jitted function: traced once for parameters of one shape and type."""
+
+    def one(param: Any, grad: Any, state: Any, scalars: Any) -> Any:
+        return rule(param, grad, state, scalars, flags)
+
+    one.__name__ = one.__qualname__ = rule.__name__
+    return jax.jit(one)
 
 
 @cache

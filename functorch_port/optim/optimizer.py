@@ -17,6 +17,7 @@ import numpy as np
 from ..autograd import grad_mode
 from ..autograd.node import RemovableHandle
 from ..core import dtypes, storage
+from ..core.storage import Storage
 from ..core.tensor import Tensor
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
@@ -222,6 +223,10 @@ class Optimizer:
         if name in ("state", "param_groups"):
             storage.bump_epoch()
         object.__setattr__(self, name, value)
+
+    def _count_cells(self) -> list[Storage]:
+        """The Storages of 0-dim state that the steps of all parameters change alike."""
+        return []
 
     def _loosen(self) -> None:
         """Give the state's tensors Storages of their own, where `steady` put them together."""

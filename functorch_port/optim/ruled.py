@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from ..autograd import grad_mode
 from ..core import storage
+from ..core.storage import Storage
 from ..core.tensor import Tensor
 from .engine import Batch, Rule, arrays_of, update, write
 from .optimizer import Optimizer, check_fused, filled_state, switch_grad, take_premade, to_scalar
@@ -101,6 +102,12 @@ class RuledOptimizer(Optimizer):
             if shape is not None:
                 state[k] = filled_state(param, start.get(k, 0.0), shape)
         return state
+
+    def _count_cells(self) -> list[Storage]:
+        names = ("step", *self.method.numbers)
+        states = (*self.state.values(), *self._premade.values())
+        found = [state.get(name) for state in states for name in names]
+        return [t._storage for t in found if isinstance(t, Tensor) and t._view is None]
 
     @switch_grad
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -218,7 +225,7 @@ def collect(
     after: list[Any] = []
     new: list[list[Any]] = []
     for i, place in enumerate(places):
-        if not i or place != places[i - 1] or tracing:
+        if not i or place != places[i - 1]:
             before = [column[i] for column in arrays]
             known = before if tracing else [host_number(a) for a in before]
             if tracing or known != values or [a.dtype for a in before] != [a.dtype for a in after]:

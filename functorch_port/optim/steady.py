@@ -28,7 +28,7 @@ from ..core.donation import own
 from ..core.storage import Storage
 from ..core.tensor import Tensor, View
 from . import engine
-from .engine import DOUBLE, Rule, arrays_of, as_data, on_one_device, write
+from .engine import DOUBLE, Rule, arrays_of, as_data, of_one, on_one_device, write
 from .scalars import host_number, number_array
 
 __all__ = ["Kind", "Steady", "settle", "step_again"]
@@ -328,7 +328,8 @@ def _program(rule: Rule, structure: tuple[Any, ...]) -> Callable[..., Any]:
 
 def _update_each(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
     entries = [tuple([None if c is None else c[i] for c in state]) for i in range(len(params))]
-    results = [rule(p, g, e, row, flags) for p, g, e in zip(params, grads, entries, strict=True)]
+    one = of_one(rule, flags)
+    results = [one(p, g, e, row) for p, g, e in zip(params, grads, entries, strict=True)]
     changed = [None if c is None else [r[1][k] for r in results] for k, c in enumerate(state)]
     return [r[0] for r in results], changed
 
