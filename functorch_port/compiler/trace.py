@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections import Counter
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -61,6 +61,7 @@ def trace(
                 module.__dict__["training"] = mode
             raise
         if not overlay.missed:
+            _apart.update(_diverged(overlay))
             for optimizer in optimizers:
                 optimizer._premade.clear()
             for pending in overlay.promises:
@@ -112,27 +113,48 @@ def _premake(optimizer: Any) -> None:
                     optimizer._premade[p] = state
 
 
+#: Storages that a trace gave different values, although they had one before
+_apart: weakref.WeakSet[Storage] = weakref.WeakSet()
+
+
 def _join_counts(optimizers: Sequence[Any]) -> dict[Storage, Storage]:
-    """Storages of 0-dim state that hold the same array -> the first of them. Equal values become one array first."""
+    """Storages that hold the same array, of parameters whose steps are counted alike -> the first of them.
+
+    Equal values become one array first.
+    """
     twins: dict[Storage, Storage] = {}
-    for optimizer in optimizers:
-        cells = optimizer._count_cells()
-        arrays = {id(cell._value): cell._value for cell in cells if is_concrete(cell._value)}
-        if len(arrays) > 1:
-            same: dict[Any, Any] = {}
-            for array, value in zip(arrays.values(), jax.device_get(list(arrays.values())), strict=True):
-                key = (array.dtype, array.shape, array.sharding, array.committed, value.tobytes())
-                arrays[id(array)] = same.setdefault(key, array)
-            for cell in cells:
-                cell._value = arrays.get(id(cell._value), cell._value)
-        firsts: dict[int, Storage] = {}
-        for cell in cells:
-            first = firsts.setdefault(id(cell._value), cell)
-            twins[cell] = first
-    alone = [first for first, n in Counter(twins.values()).items() if n == 1]
-    for first in alone:
-        del twins[first]
+    for rows in (rows for optimizer in optimizers for rows in optimizer._count_cells()):
+        _share_arrays([cell for row in rows for cell in row if is_concrete(cell._value)])
+        alike: dict[Any, list[tuple[Storage, ...]]] = {}
+        for row in rows:
+            if _apart.isdisjoint(row):
+                alike.setdefault(tuple([id(cell._value) for cell in row]), []).append(row)
+        for first, *others in alike.values():
+            if others:
+                twins.update((cell, first[i]) for row in (first, *others) for i, cell in enumerate(row))
     return twins
+
+
+def _diverged(overlay: Overlay) -> list[Storage]:
+    """Twins that do not have one value any more."""
+    after: dict[Storage, set[int]] = {}
+    for cell, first in overlay.twins.items():
+        if cell in overlay.env:
+            after.setdefault(first, set()).add(id(overlay.env[cell]))
+    return [cell for cell, first in overlay.twins.items() if len(after.get(first, ())) > 1]
+
+
+def _share_arrays(cells: Sequence[Storage]) -> None:
+    """One array for the Storages whose arrays are equal."""
+    arrays = {id(cell._value): cell._value for cell in cells}
+    if len(arrays) < 2:
+        return
+    same: dict[Any, Any] = {}
+    for array, value in zip(list(arrays.values()), jax.device_get(list(arrays.values())), strict=True):
+        key = (array.dtype, array.shape, array.sharding, array.committed, value.tobytes())
+        arrays[id(array)] = same.setdefault(key, array)
+    for cell in cells:
+        cell._value = arrays[id(cell._value)]
 
 
 def live_cells() -> list[Storage]:

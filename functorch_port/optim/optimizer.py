@@ -224,8 +224,8 @@ class Optimizer:
             storage.bump_epoch()
         object.__setattr__(self, name, value)
 
-    def _count_cells(self) -> list[Storage]:
-        """The Storages of 0-dim state that the steps of all parameters change alike."""
+    def _count_cells(self) -> list[list[tuple[Storage, ...]]]:
+        """Of every group, for every parameter, the Storages of the 0-dim state by which steps are counted."""
         return []
 
     def _loosen(self) -> None:

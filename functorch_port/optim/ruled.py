@@ -103,11 +103,15 @@ class RuledOptimizer(Optimizer):
                 state[k] = filled_state(param, start.get(k, 0.0), shape)
         return state
 
-    def _count_cells(self) -> list[Storage]:
+    def _count_cells(self) -> list[list[tuple[Storage, ...]]]:
         names = ("step", *self.method.numbers)
-        states = (*self.state.values(), *self._premade.values())
-        found = [state.get(name) for state in states for name in names]
-        return [t._storage for t in found if isinstance(t, Tensor) and t._view is None]
+        cells = []
+        for group in self.param_groups:
+            states = [self.state.get(p) or self._premade.get(p) or {} for p in group["params"]]
+            rows: list[list[Any]] = [[state.get(name) for name in names] for state in states]
+            whole = [row for row in rows if all(isinstance(t, Tensor) and t._view is None for t in row)]
+            cells.append([tuple([t._storage for t in row]) for row in whole])
+        return cells
 
     @switch_grad
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -221,20 +225,22 @@ def collect(
     numbers = [[state[name] for _, _, state in entries] for name in ("step", *method.numbers)]
     arrays = [arrays_of(column) for column in numbers]
     places = list(zip(*[map(id, column) for column in arrays], strict=True))
-    values: list[Any] = []  # of the last parameter's numbers before the step, and after it
-    after: list[Any] = []
+    made: dict[Any, tuple[int, list[Any]]] = {}  # numbers -> their group in the batch, and what they become
     new: list[list[Any]] = []
     for i, place in enumerate(places):
-        if not i or place != places[i - 1]:
+        if place not in made:
             before = [column[i] for column in arrays]
             known = before if tracing else [host_number(a) for a in before]
-            if tracing or known != values or [a.dtype for a in before] != [a.dtype for a in after]:
+            same = place if tracing else tuple([(v.dtype, v) for v in known])
+            if same not in made:
                 count = _counted(known[0]) if tracing else float(known[0] + 1)
                 row, moved = method.factors(hyper, count, known)
                 batch.add_group(row, flags)
                 after = [replaced(a, number) for a, number in zip(before, moved, strict=True)]
-                values = known
-        batch.group_of.append(len(batch.flags) - 1)
+                made[same] = len(batch.flags) - 1, after
+            made[place] = made[same]
+        index, after = made[place]
+        batch.group_of.append(index)
         new.append(after)
     for column, changed in zip(numbers, zip(*new, strict=True), strict=True):
         write(column, changed)

@@ -94,3 +94,53 @@ def test_a_schedule_steps_outside():
         schedule.step()
         assert w[0].item() == expected
     assert run.traces == 1
+
+
+def test_equal_step_counts_are_one_input():
+    """Until one of them changes: then the program is traced again, and the numbers stay PyTorch's."""
+    found = []
+    for T in (torch, ft):
+        params = [T.nn.Parameter(T.full((2,), k + 1.0, dtype=T.float64)) for k in range(6)]
+        optimizer = T.optim.NAdam(params, lr=0.1)
+        for k, p in enumerate(params):
+            p.grad = T.full_like(p, 0.1 * k - 0.2)
+        step = ft.compile(optimizer.step) if T is ft else optimizer.step
+        for _ in range(3):
+            step()
+        if T is ft:
+            assert step.traces == 1
+            (program,) = (p for programs in step._programs.values() for p in programs)
+            # of every parameter itself, its gradient and two averages; together a count and a product
+            assert len(program.input_avals) - len(program.number_inputs) == 6 * 4 + 2
+        optimizer.state[params[2]]["step"].fill_(1)
+        for _ in range(3):
+            step()
+        if T is ft:
+            assert step.traces == 2
+        for key in ("step", "mu_product"):  # as loaded: every one an array of its own
+            for p in params:
+                optimizer.state[p][key] = optimizer.state[p][key].clone()
+        for _ in range(2):
+            step()
+        if T is ft:
+            assert step.traces == 3
+        found.append([t.tolist() for p in params for t in (p, *optimizer.state[p].values())])
+    for theirs, ours in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-13)
+
+
+def test_counts_that_are_written_apart_are_traced_once_more():
+    params = [ft.nn.Parameter(ft.ones(2)) for _ in range(4)]
+    optimizer = ft.optim.Adam([{"params": params[:2]}, {"params": params[2:], "lr": 0.1}])
+    for p in params:
+        p.grad = ft.ones(2)
+
+    @ft.compile
+    def step():
+        optimizer.step()
+        for p in params:
+            optimizer.state[p]["step"].fill_(3)
+
+    for _ in range(5):
+        step()
+    assert step.traces <= 2 and all(optimizer.state[p]["step"].item() == 3 for p in params)
