@@ -47,6 +47,17 @@ CASES = {
     "det": ((SPD,), lambda lib, x: lib.linalg.det(x)),
     "solve": ((SPD, sample(3)), lambda lib, x, y: lib.linalg.solve(x, y)),
     "cholesky": ((SPD,), lambda lib, x: lib.linalg.cholesky(x)),
+    "pinv": ((sample(4, 3),), lambda lib, x: lib.linalg.pinv(x)),
+    "svd": ((SPD[:, :2].contiguous(),), lambda lib, x: lib.linalg.svd(x)[0][:, :2].abs()),
+    "eigh": ((SPD,), lambda lib, x: lib.linalg.eigh(x)[1].abs()),
+    "eig": ((SPD + sample(3, 3),), lambda lib, x: lib.linalg.eig(x)[1].abs()),
+    "eigvals": ((SPD + sample(3, 3),), lambda lib, x: lib.linalg.eigvals(x).abs().sort()[0]),
+    "cholesky_solve": ((X.mT.contiguous(), SPD), lambda lib, x, y: lib.cholesky_solve(x, lib.tril(y))),
+    "lu_solve": (
+        (SPD, X.mT.contiguous()),
+        lambda lib, x, y: lib.linalg.lu_solve(*lib.linalg.lu_factor(x), y),
+    ),
+    "householder": ((SPD, SPD[0].contiguous()), lambda lib, x, t: lib.linalg.householder_product(x, t)),
     "gather": ((X,), lambda lib, x: x.gather(0, lib.tensor([[0, 1, 1]])) ** 2),
     "scatter_add": (
         (sample(3, 3), X),
