@@ -41,6 +41,9 @@ from .modules import (
     AdaptiveAvgPool3d as AdaptiveAvgPool3d,
 )
 from .modules import (
+    AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss,
+)
+from .modules import (
     AdaptiveMaxPool1d as AdaptiveMaxPool1d,
 )
 from .modules import (
@@ -128,6 +131,9 @@ from .modules import (
     CrossEntropyLoss as CrossEntropyLoss,
 )
 from .modules import (
+    CTCLoss as CTCLoss,
+)
+from .modules import (
     Dropout as Dropout,
 )
 from .modules import (
@@ -143,6 +149,9 @@ from .modules import (
     Embedding as Embedding,
 )
 from .modules import (
+    EmbeddingBag as EmbeddingBag,
+)
+from .modules import (
     FeatureAlphaDropout as FeatureAlphaDropout,
 )
 from .modules import (
@@ -150,6 +159,12 @@ from .modules import (
 )
 from .modules import (
     Fold as Fold,
+)
+from .modules import (
+    FractionalMaxPool2d as FractionalMaxPool2d,
+)
+from .modules import (
+    FractionalMaxPool3d as FractionalMaxPool3d,
 )
 from .modules import (
     GaussianNLLLoss as GaussianNLLLoss,
@@ -213,6 +228,12 @@ from .modules import (
     Linear as Linear,
 )
 from .modules import (
+    LinearCrossEntropyLoss as LinearCrossEntropyLoss,
+)
+from .modules import (
+    LinearCrossEntropyOptions as LinearCrossEntropyOptions,
+)
+from .modules import (
     LocalResponseNorm as LocalResponseNorm,
 )
 from .modules import (
@@ -220,6 +241,15 @@ from .modules import (
 )
 from .modules import (
     LogSoftmax as LogSoftmax,
+)
+from .modules import (
+    LPPool1d as LPPool1d,
+)
+from .modules import (
+    LPPool2d as LPPool2d,
+)
+from .modules import (
+    LPPool3d as LPPool3d,
 )
 from .modules import (
     LSTMCell as LSTMCell,
@@ -235,6 +265,15 @@ from .modules import (
 )
 from .modules import (
     MaxPool3d as MaxPool3d,
+)
+from .modules import (
+    MaxUnpool1d as MaxUnpool1d,
+)
+from .modules import (
+    MaxUnpool2d as MaxUnpool2d,
+)
+from .modules import (
+    MaxUnpool3d as MaxUnpool3d,
 )
 from .modules import (
     Mish as Mish,
@@ -262,6 +301,9 @@ from .modules import (
 )
 from .modules import (
     NLLLoss as NLLLoss,
+)
+from .modules import (
+    NLLLoss2d as NLLLoss2d,
 )
 from .modules import (
     PairwiseDistance as PairwiseDistance,

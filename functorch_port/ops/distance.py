@@ -6,10 +6,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from functorch_port.core.promotion import promote
 from functorch_port.core.registry import Array, op
-from functorch_port.ops._common import broadcast_shapes, type_name, wrap_dim
+from functorch_port.ops._common import broadcast_shapes, not_implemented, type_name, wrap_dim
 
 
 @op("cosine_similarity", where="torch F", node="SumBackward1")
@@ -70,6 +71,30 @@ def pairwise_distance(x1: Array, x2: Array, p: float = 2.0, eps: float = 1e-06, 
     broadcast_shapes(x1.shape, x2.shape)
     x1, x2 = promote(x1, x2)
     return safe_norm(x1 - x2 + eps, p, -1, keepdims=keepdim)
+
+
+def _largest(x: jax.Array) -> jax.Array:
+    """The largest ``|x|`` along the last dimension; every element that reaches it gets the whole gradient."""
+    size = jnp.abs(x)
+    top = jax.lax.stop_gradient(jnp.max(size, -1, keepdims=True, initial=0))
+    hit = jnp.where(size == top, size_of(x), 0)
+    return top[..., 0] + jnp.sum(hit - jax.lax.stop_gradient(hit), -1)
+
+
+@op("pdist", where="torch F")
+def pdist(input: Array, p: float = 2):
+    """The p-norms of the differences of all pairs of rows: (0, 1), (0, 2), ..., (1, 2), ..."""
+    if input.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    if input.dtype.kind not in "fV":
+        raise RuntimeError("pdist only supports floating-point dtypes")
+    if p < 0:
+        raise RuntimeError("pdist only supports non-negative p values")
+    if input.dtype.itemsize < 4:
+        not_implemented("pdist", input, kinds="fV")
+    first, second = np.triu_indices(input.shape[0], 1)
+    x = jnp.take(input, first.astype(np.int32), 0) - jnp.take(input, second.astype(np.int32), 0)
+    return _largest(x) if p == float("inf") else safe_norm(x, float(p), -1)
 
 
 @op("_unit_vectors", where="", node="DivBackward0")

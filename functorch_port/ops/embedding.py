@@ -24,7 +24,7 @@ _TYPE_NAMES = {
 }
 
 
-def _check_rows(input: Any, weight: Any, padding_idx: int = -1) -> None:
+def _check_rows(input: Any, weight: Any, *_: Any, **__: Any) -> None:
     """Eager: every index must name a row; PyTorch allows no negative ones here."""
     values = np.asarray(input)
     if values.size and (values.min() < 0 or values.max() >= weight.shape[0]):
@@ -35,8 +35,25 @@ def _rows(table: jax.Array, index: jax.Array) -> jax.Array:
     return table.at[int32_if_small(index, table.shape[0])].get(mode="clip")
 
 
+@jax.custom_jvp
+def _with_scaled_gradient(x: jax.Array, scale: jax.Array) -> jax.Array:
+    return x
+
+
+@_with_scaled_gradient.defjvp
+def _with_scaled_gradient_jvp(primals: Any, tangents: Any) -> Any:
+    return _with_scaled_gradient(*primals), primals[1] * tangents[0]
+
+
+def by_frequency(rows: jax.Array, index: jax.Array, count: int) -> jax.Array:
+    """Rows whose gradient is divided by how often their index occurs."""
+    index = int32_if_small(index, count)
+    often = jnp.zeros(count, np.float32).at[index].add(1).at[index].get(mode="clip")
+    return _with_scaled_gradient(rows, (1 / often).astype(rows.dtype)[..., None])
+
+
 @op("embedding", where="", node="EmbeddingBackward0", check=_check_rows)
-def embedding(input: Array, weight: Array, padding_idx: int = -1):
+def embedding(input: Array, weight: Array, padding_idx: int = -1, scale_grad_by_freq: bool = False):
     """Row ``input[i]`` of ``weight`` for every ``i``; the row ``padding_idx`` gets no gradient."""
     if input.dtype.name not in ("int64", "int32"):
         raise RuntimeError(
@@ -46,6 +63,8 @@ def embedding(input: Array, weight: Array, padding_idx: int = -1):
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     rows = _rows(weight, input)
+    if scale_grad_by_freq:
+        rows = by_frequency(rows, input, weight.shape[0])
     if padding_idx < 0:
         return rows
     padding = (input == padding_idx)[..., None]

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from functorch_port.core.config import matmul_precision
 from functorch_port.core.promotion import promote
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import (
@@ -218,6 +219,48 @@ def nll_loss_nd(
 ):
     """`nll_loss` for (N, C, d1, d2, ...)."""
     return _nll(input, target, weight, ignore_index, reduction)
+
+
+@op("_linear_cross_entropy", where="", node="NllLossBackward0", edges=("input",))
+def linear_cross_entropy(
+    input: Array,
+    linear_weight: Array,
+    target: Array,
+    linear_bias: Array | None,
+    weight: Array | None,
+    ignore_index: int,
+    reduction: str,
+    chunk: int,
+):
+    """Cross entropy of ``input @ linear_weight.T + linear_bias``, ``chunk`` examples at a time.
+
+    Only one chunk's scores exist at any time, in the backward too, which computes them again.
+    """
+    count, features = input.shape
+    _check_nll_types(jax.ShapeDtypeStruct((count, linear_weight.shape[0]), input.dtype), target, weight)
+    rest = -count % chunk
+    x = jnp.pad(input, [(0, rest), (0, 0)]).reshape(-1, chunk, features)
+    t = jnp.pad(_narrow(target, ignore_index), (0, rest), constant_values=ignore_index).reshape(-1, chunk)
+
+    @jax.checkpoint
+    def losses(some: Any) -> tuple[jax.Array, jax.Array]:
+        x, t = some
+        scores = lax.dot_general(
+            x,
+            linear_weight,
+            (((1,), (1,)), ((), ())),
+            precision=matmul_precision(),
+            preferred_element_type=wide(x.dtype),
+        )
+        scores = scores if linear_bias is None else scores + linear_bias.astype(scores.dtype)
+        safe, weights = _class_weights(scores, t, weight, ignore_index)
+        picked = _pick(log_softmax(scores, 1, None), safe)
+        return jnp.where(weights != 0, -picked * weights, 0), weights
+
+    each, weights = (v.reshape(-1)[:count] for v in lax.map(losses, (x, t)))
+    if reduction == "mean":
+        return (jnp.sum(each) / jnp.sum(weights)).astype(input.dtype)
+    return _reduce(each, reduction).astype(input.dtype)
 
 
 @op("_nll_loss_smoothed", where="", node="AddBackward0", edges=("input",), check=_check_targets)

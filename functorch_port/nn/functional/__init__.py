@@ -116,9 +116,11 @@ from .conv import conv_transpose2d as conv_transpose2d
 from .conv import conv_transpose3d as conv_transpose3d
 from .conv import linear as linear
 from .conv import pad as pad
+from .ctc import ctc_loss as ctc_loss
 from .distance import cosine_similarity as cosine_similarity
 from .distance import normalize as normalize
 from .distance import pairwise_distance as pairwise_distance
+from .distance import pdist as pdist
 from .dropout import (
     alpha_dropout as alpha_dropout,
 )
@@ -138,7 +140,9 @@ from .dropout import (
     feature_alpha_dropout as feature_alpha_dropout,
 )
 from .embedding import embedding as embedding
+from .embedding import embedding_bag as embedding_bag
 from .embedding import one_hot as one_hot
+from .linear_loss import linear_cross_entropy as linear_cross_entropy
 from .loss import (
     binary_cross_entropy as binary_cross_entropy,
 )
@@ -229,12 +233,15 @@ from .pooling import (
 from .pooling import (
     adaptive_max_pool1d as adaptive_max_pool1d,
 )
+from .pooling import adaptive_max_pool1d_with_indices as adaptive_max_pool1d_with_indices
 from .pooling import (
     adaptive_max_pool2d as adaptive_max_pool2d,
 )
+from .pooling import adaptive_max_pool2d_with_indices as adaptive_max_pool2d_with_indices
 from .pooling import (
     adaptive_max_pool3d as adaptive_max_pool3d,
 )
+from .pooling import adaptive_max_pool3d_with_indices as adaptive_max_pool3d_with_indices
 from .pooling import (
     avg_pool1d as avg_pool1d,
 )
@@ -244,6 +251,13 @@ from .pooling import (
 from .pooling import (
     avg_pool3d as avg_pool3d,
 )
+from .pooling import fractional_max_pool2d as fractional_max_pool2d
+from .pooling import fractional_max_pool2d_with_indices as fractional_max_pool2d_with_indices
+from .pooling import fractional_max_pool3d as fractional_max_pool3d
+from .pooling import fractional_max_pool3d_with_indices as fractional_max_pool3d_with_indices
+from .pooling import lp_pool1d as lp_pool1d
+from .pooling import lp_pool2d as lp_pool2d
+from .pooling import lp_pool3d as lp_pool3d
 from .pooling import (
     max_pool1d as max_pool1d,
 )
@@ -262,6 +276,9 @@ from .pooling import (
 from .pooling import (
     max_pool3d_with_indices as max_pool3d_with_indices,
 )
+from .pooling import max_unpool1d as max_unpool1d
+from .pooling import max_unpool2d as max_unpool2d
+from .pooling import max_unpool3d as max_unpool3d
 from .vision import affine_grid as affine_grid
 from .vision import channel_shuffle as channel_shuffle
 from .vision import fold as fold

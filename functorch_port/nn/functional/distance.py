@@ -6,6 +6,7 @@ from ...core.bind import function
 from ...core.tensor import Tensor
 
 cosine_similarity, pairwise_distance = function("cosine_similarity"), function("pairwise_distance")
+pdist = function("pdist")
 _unit_vectors = function("_unit_vectors")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from ...core.sparse import SparseTensor
 from ...core.tensor import Tensor, wrap
 from ._common import require_tensor
 
+_embedding_bag, _embedding_bag_of_rows = function("_embedding_bag"), function("_embedding_bag_of_rows")
 _embedding, _renorm, _one_hot = function("embedding"), function("embedding_renorm"), function("one_hot")
 
 
@@ -38,7 +40,7 @@ def embedding(
         padding_idx: a row that gets no gradient.
         max_norm: rows looked up whose norm is larger are first scaled down to it, in ``weight`` itself.
         norm_type: the norm's exponent.
-        scale_grad_by_freq: not supported.
+        scale_grad_by_freq: divide a row's gradient by the number of times it was looked up.
         sparse: give ``weight`` a sparse gradient, whose entries are the rows looked up, if it is a leaf (else a
             dense one, as where a compiled function ends before the backward). `SGD`, `Adagrad` and `SparseAdam` take
             it, in a compiled function too, if that clears the gradient first.
@@ -49,9 +51,9 @@ def embedding(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html
     """
     require_tensor("embedding", "indices", 2, input)
-    if scale_grad_by_freq:
+    if scale_grad_by_freq and sparse:
         raise NotImplementedError(
-            "embedding(scale_grad_by_freq=True) is not supported; divide the gradient by the counts in a hook"
+            "embedding(scale_grad_by_freq=True, sparse=True) is not supported; use sparse=False"
         )
     rows = weight.shape[0]
     if padding_idx is not None:
@@ -65,7 +67,7 @@ def embedding(
     transformed = storage.overlay is not None and storage.overlay.transforms
     if sparse and not transformed and is_grad_enabled() and weight.requires_grad:
         return _sparse_embedding(input, weight, padding)
-    return _embedding(input, weight, padding)
+    return _embedding(input, weight, padding, scale_grad_by_freq)
 
 
 def _sparse_embedding(input: Tensor, weight: Tensor, padding: int) -> Tensor:
@@ -126,6 +128,102 @@ def _entries(indices: Any, grad: Any, padding: int, rows: int) -> tuple[Any, Any
     if padding >= 0:
         ids = jnp.where(ids == padding, rows, ids)
     return ids, grad.reshape(-1, grad.shape[-1])
+
+
+_MODES = ("sum", "mean", "max")
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Sums, means or maxima over bags of rows of a table.
+
+    Args:
+        input: indices: (B, n), B bags of n rows each, or a vector of all bags' indices.
+        weight: (rows, columns).
+        offsets: with a vector of indices, where every bag begins.
+        max_norm: rows looked up whose norm is larger are first scaled down to it, in ``weight`` itself.
+        norm_type: the norm's exponent.
+        scale_grad_by_freq: divide a row's gradient by the number of times it was looked up (not with "max").
+        mode: "sum", "mean" or "max".
+        sparse: give ``weight`` a sparse gradient, as in `embedding` (not with "max").
+        per_sample_weights: a factor per index (with "sum" only).
+        include_last_offset: the last offset is where the last bag ends.
+        padding_idx: an index that does not count.
+
+    Shape:
+        to (B, columns); an empty bag gives zeros.
+
+    Raises:
+        ValueError: for shapes or a mode that do not fit.
+        RuntimeError: for an index that names no row.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding_bag.html
+    """
+    if weight.dtype.name == "int64" and input.is_floating_point():
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
+            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            stacklevel=2,
+        )
+        weight, input = input, weight
+    _check_bags(input, weight, offsets, per_sample_weights, mode)
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
+    if max_norm is not None:
+        with no_grad():
+            weight._set_value(_renorm(weight, input, float(max_norm), float(norm_type))._value)
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
+            f"(got mode='{mode}'). Please open a feature request on GitHub."
+        )
+    rows = weight.shape[0]
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, -{rows} through {rows - 1}, but got {padding_idx}"
+        )
+    padding = -1 if padding_idx is None else padding_idx % rows
+    how = mode, include_last_offset and offsets is not None, padding
+    if not sparse:
+        return _embedding_bag(weight, input, offsets, per_sample_weights, *how, scale_grad_by_freq)
+    looked_up = embedding(input, weight, padding_idx, scale_grad_by_freq=scale_grad_by_freq, sparse=True)
+    return _embedding_bag_of_rows(looked_up, input, offsets, per_sample_weights, *how)
+
+
+def _check_bags(input: Tensor, weight: Tensor, offsets: Any, per_sample_weights: Any, mode: str) -> None:
+    if per_sample_weights is not None and input.size() != per_sample_weights.size():
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, "
+            f"then it must have the same shape as the input ({input.shape})"
+        )
+    if weight.dim() != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}")
+    if input.dim() not in (1, 2):
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
+    if input.dim() == 2 and offsets is not None:
+        raise ValueError(
+            "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
+            f"sequences. However, found offsets of type {type(offsets)}"
+        )
+    if input.dim() == 1 and offsets is None:
+        raise ValueError("offsets has to be a 1D Tensor but got None")
+    if offsets is not None and offsets.dim() != 1:
+        raise ValueError("offsets has to be a 1D Tensor")
+    if mode not in _MODES:
+        raise ValueError("mode has to be one of sum, mean or max")
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

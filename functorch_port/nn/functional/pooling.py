@@ -7,6 +7,7 @@ from typing import Any
 
 from ...core.bind import function
 from ...core.tensor import Tensor
+from .._conversion import ntuple
 
 avg_pool1d, avg_pool2d, avg_pool3d = function("avg_pool1d"), function("avg_pool2d"), function("avg_pool3d")
 
@@ -105,7 +106,7 @@ def _adaptive_avg_pool(n: int) -> Callable[..., Tensor]:
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (_adaptive_avg_pool(n) for n in (1, 2, 3))
 
 
-def _adaptive_max_pool(n: int) -> Callable[..., Any]:
+def _adaptive_max_pool(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
     name = f"adaptive_max_pool{n}d"
     both = function(f"{name}_with_indices")
 
@@ -113,6 +114,11 @@ def _adaptive_max_pool(n: int) -> Callable[..., Any]:
         out = both(input, _hashable(output_size))
         return out if return_indices else out[0]
 
+    def with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> tuple[Tensor, Tensor]:
+        """The maxima, and where in the input (its spatial dimensions flattened) they were."""
+        return both(input, _hashable(output_size))
+
+    with_indices.__name__ = with_indices.__qualname__ = f"{name}_with_indices"
     pool.__doc__ = f"""Maxima over windows chosen so that the output has the size asked for.
 
     Args:
@@ -123,7 +129,173 @@ def _adaptive_max_pool(n: int) -> Callable[..., Any]:
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.{name}.html
     """
     pool.__name__ = pool.__qualname__ = name
+    return pool, with_indices
+
+
+adaptive_max_pool1d, adaptive_max_pool1d_with_indices = _adaptive_max_pool(1)
+adaptive_max_pool2d, adaptive_max_pool2d_with_indices = _adaptive_max_pool(2)
+adaptive_max_pool3d, adaptive_max_pool3d_with_indices = _adaptive_max_pool(3)
+
+
+def _lp_pool(n: int, max_pool: Callable[..., Any]) -> Callable[..., Tensor]:
+    name = f"lp_pool{n}d"
+    norm = function(f"_{name}")
+
+    def pool(
+        input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ) -> Tensor:
+        if norm_type == float("inf"):
+            return max_pool(input.abs(), kernel_size, stride, 0, 1, ceil_mode)
+        if norm_type == -float("inf"):
+            return -max_pool(-input.abs(), kernel_size, stride, 0, 1, ceil_mode)
+        return norm(input, norm_type, _hashable(kernel_size), _hashable(stride), ceil_mode)
+
+    pool.__doc__ = f"""The p-norm over windows of {n} spatial dimension{"s" * (n > 1)}: ``(sum of x ** p) ** (1 / p)``.
+
+    Args:
+        input: (N, C, ...) or (C, ...).
+        norm_type: p; infinity gives the largest absolute value.
+        kernel_size: size of the windows.
+        stride: distance between windows; default ``kernel_size``.
+        ceil_mode: let the last window hang over the end.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.{name}.html
+    """
+    pool.__name__ = pool.__qualname__ = name
     return pool
 
 
-adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (_adaptive_max_pool(n) for n in (1, 2, 3))
+lp_pool1d, lp_pool2d, lp_pool3d = (
+    _lp_pool(n, each) for n, each in ((1, max_pool1d), (2, max_pool2d), (3, max_pool3d))
+)
+
+
+def _fractional_size(name: str, input: Tensor, n: int, output_size: Any, output_ratio: Any) -> Any:
+    """The output's size, given as such or as a share of the input's."""
+    if output_size is not None:
+        return _hashable(output_size)
+    if output_ratio is None:
+        raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+    if n == 2 and len(output_ratio) > 2:
+        raise ValueError(f"{name} requires output_ratio to either be a single Int or tuple of Ints.")
+    ratios = ntuple(output_ratio, n)
+    return tuple(int(size * ratio) for size, ratio in zip(input.shape[-n:], ratios, strict=True))
+
+
+def _fractional_max_pool(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    name = f"fractional_max_pool{n}d"
+    both, draw = function(f"_{name}"), function("rand")
+
+    def with_indices(
+        input: Tensor,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The maxima, and where in the input (its spatial dimensions flattened) they were."""
+        size = _fractional_size(name, input, n, output_size, output_ratio)
+        if _random_samples is None:
+            batch = 1 if input.dim() == n + 1 else input.size(0)
+            _random_samples = draw(batch, input.size(-n - 1), n, dtype=input.dtype, device=input.device)
+        return both(input, _hashable(kernel_size), size, _random_samples)
+
+    def pool(
+        input: Tensor,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> Any:
+        out = with_indices(input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
+        return out if return_indices else out[0]
+
+    pool.__doc__ = f"""Maxima over {n}-dimensional windows at random distances: a random resizing.
+
+    Args:
+        input: (N, C, ...) or (C, ...).
+        kernel_size: size of the windows.
+        output_size: a number or one per spatial dimension.
+        output_ratio: the output's size as a share of the input's, instead.
+        return_indices: also return where the maxima were.
+
+    Raises:
+        ValueError: if neither an output size nor a ratio is given.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.{name}.html
+    """
+    pool.__name__, with_indices.__name__ = name, f"{name}_with_indices"
+    pool.__qualname__, with_indices.__qualname__ = pool.__name__, with_indices.__name__
+    return pool, with_indices
+
+
+fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional_max_pool(2)
+fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional_max_pool(3)
+
+
+def _unpooled_size(
+    input: Tensor, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...], wanted: Any
+) -> tuple[int, ...]:
+    """The size before the pooling: as `wanted`, if the pooling goes from there to the input's size."""
+    n = len(kernel)
+    usual = tuple(
+        (size - 1) * s + k - 2 * p
+        for size, k, s, p in zip(input.shape[-n:], kernel, stride, padding, strict=True)
+    )
+    if wanted is None:
+        return usual
+    sizes = tuple(wanted)[2:] if len(wanted) == n + 2 else tuple(wanted)
+    if len(sizes) != n:
+        raise ValueError(
+            f"output_size should be a sequence containing {n} or {n + 2} elements, but it has a length of "
+            f"'{len(sizes)}'"
+        )
+    for dim, (size, middle, s) in enumerate(zip(sizes, usual, stride, strict=True)):
+        if not middle - s < size < middle + s:
+            raise ValueError(
+                f'invalid output_size "{wanted if len(wanted) == n else wanted[2:]}" (dim {dim} must be between '
+                f"{middle - s} and {middle + s})"
+            )
+    return sizes
+
+
+def _max_unpool(n: int) -> Callable[..., Tensor]:
+    name = f"max_unpool{n}d"
+    write = function(f"_{name}")
+
+    def unpool(
+        input: Tensor,
+        indices: Tensor,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        output_size: Any = None,
+    ) -> Tensor:
+        kernel, paddings = ntuple(kernel_size, n), ntuple(padding, n)
+        strides = kernel if stride is None else ntuple(stride, n)
+        size = _unpooled_size(input, kernel, strides, paddings, output_size)
+        if n == 3 and min(strides) <= 0:
+            raise RuntimeError(f"strides should be greater than zero, but got stride: {list(strides)}")
+        return write(input, indices, size)
+
+    unpool.__doc__ = f"""The reverse of `max_pool{n}d`: maxima back where they were, zeros elsewhere.
+
+    Args:
+        input: (N, C, ...) or (C, ...).
+        indices: where the maxima were, as the pooling returned it.
+        kernel_size, stride, padding: of the pooling.
+        output_size: the size before the pooling, where several are possible.
+
+    Raises:
+        ValueError: for an ``output_size`` that the pooling does not shrink to the input's size.
+        RuntimeError: for an index outside of the output.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.{name}.html
+    """
+    unpool.__name__ = unpool.__qualname__ = name
+    return unpool
+
+
+max_unpool1d, max_unpool2d, max_unpool3d = (_max_unpool(n) for n in (1, 2, 3))

@@ -86,6 +86,9 @@ from .activation import (
 from .activation import (
     Threshold as Threshold,
 )
+from .adaptive import (
+    AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss,
+)
 from .attention import (
     MultiheadAttention as MultiheadAttention,
 )
@@ -192,6 +195,12 @@ from .linear import (
 from .linear import (
     Linear as Linear,
 )
+from .linear_cross_entropy import (
+    LinearCrossEntropyLoss as LinearCrossEntropyLoss,
+)
+from .linear_cross_entropy import (
+    LinearCrossEntropyOptions as LinearCrossEntropyOptions,
+)
 from .loss import (
     BCELoss as BCELoss,
 )
@@ -203,6 +212,9 @@ from .loss import (
 )
 from .loss import (
     CrossEntropyLoss as CrossEntropyLoss,
+)
+from .loss import (
+    CTCLoss as CTCLoss,
 )
 from .loss import (
     GaussianNLLLoss as GaussianNLLLoss,
@@ -236,6 +248,9 @@ from .loss import (
 )
 from .loss import (
     NLLLoss as NLLLoss,
+)
+from .loss import (
+    NLLLoss2d as NLLLoss2d,
 )
 from .loss import (
     PoissonNLLLoss as PoissonNLLLoss,
@@ -347,6 +362,15 @@ from .pooling import (
     AvgPool3d as AvgPool3d,
 )
 from .pooling import (
+    LPPool1d as LPPool1d,
+)
+from .pooling import (
+    LPPool2d as LPPool2d,
+)
+from .pooling import (
+    LPPool3d as LPPool3d,
+)
+from .pooling import (
     MaxPool1d as MaxPool1d,
 )
 from .pooling import (
@@ -385,6 +409,9 @@ from .scan import (
 from .sparse import (
     Embedding as Embedding,
 )
+from .sparse import (
+    EmbeddingBag as EmbeddingBag,
+)
 from .transformer import (
     Transformer as Transformer,
 )
@@ -399,6 +426,21 @@ from .transformer import (
 )
 from .transformer import (
     TransformerEncoderLayer as TransformerEncoderLayer,
+)
+from .unpooling import (
+    FractionalMaxPool2d as FractionalMaxPool2d,
+)
+from .unpooling import (
+    FractionalMaxPool3d as FractionalMaxPool3d,
+)
+from .unpooling import (
+    MaxUnpool1d as MaxUnpool1d,
+)
+from .unpooling import (
+    MaxUnpool2d as MaxUnpool2d,
+)
+from .unpooling import (
+    MaxUnpool3d as MaxUnpool3d,
 )
 from .upsampling import (
     Upsample as Upsample,

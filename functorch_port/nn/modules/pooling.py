@@ -18,6 +18,9 @@ __all__ = [
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
+    "LPPool1d",
+    "LPPool2d",
+    "LPPool3d",
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
@@ -320,3 +323,72 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+
+
+class _LPPoolNd(Module):
+    """The p-norm over windows: ``(sum of x ** p) ** (1 / p)``.
+
+    Args:
+        norm_type: p; infinity gives the largest absolute value.
+        kernel_size: size of the windows.
+        stride: distance between windows; default `kernel_size`.
+        ceil_mode: let the last window hang over the end.
+    """
+
+    __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
+
+    def __init__(
+        self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ) -> None:
+        super().__init__()
+        self.norm_type = norm_type
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.ceil_mode = ceil_mode
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
+
+    def extra_repr(self) -> str:
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
+
+
+class LPPool1d(_LPPoolNd):
+    """The p-norm over windows of a sequence, (N, C, L) or (C, L).
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool1d.html
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.lp_pool1d(input, *self._arguments())
+
+
+class LPPool2d(_LPPoolNd):
+    """The p-norm over windows of an image, (N, C, H, W) or (C, H, W).
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.nn.LPPool2d(2, 2)(torch.tensor([[[3., 0.], [0., 4.]]]))
+        tensor([[[5.]]])
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool2d.html
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.lp_pool2d(input, *self._arguments())
+
+
+class LPPool3d(_LPPoolNd):
+    """The p-norm over windows of a volume, (N, C, D, H, W) or (C, D, H, W).
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool3d.html
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.lp_pool3d(input, *self._arguments())

@@ -1,0 +1,157 @@
+"""Sums, means and maxima over bags of rows of a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from functorch_port.core.registry import Array, op
+from functorch_port.ops._common import type_name, wide
+from functorch_port.ops.embedding import _TYPE_NAMES, _rows, by_frequency
+
+
+def _check_bags(weight: Any, input: Any, offsets: Any, *_: Any, **__: Any) -> None:
+    """Eager: the indices name rows, and the offsets rise from 0."""
+    values, rows = np.asarray(input).reshape(-1), weight.shape[0]
+    if offsets is not None and offsets.shape[0]:
+        begin = np.asarray(offsets)
+        if begin[0] != 0:
+            raise RuntimeError(
+                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
+                f"However, got {begin[0]}"
+            )
+        if begin[-1] > values.size:
+            raise RuntimeError(
+                f"offsets[-1] can not be greater than input's length {values.size} but got offsets[-1] of {begin[-1]}"
+            )
+    bad = np.flatnonzero((values < 0) | (values >= rows))
+    if bad.size and weight.dtype == np.float64:
+        raise RuntimeError(
+            f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {values[bad[0]]}"
+        )
+    if bad.size:
+        raise RuntimeError(
+            f"Index {bad[0]} of input takes value {values[bad[0]]} which is not in the valid range [0, {rows})"
+        )
+
+
+def _check_types(weight: Any, input: Any, offsets: Any, per_sample_weights: Any) -> None:
+    if weight.dtype.kind not in "fV":
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, "
+            f"Float, Double; but got torch.{type_name(weight)}Tensor instead (while checking arguments for "
+            "embedding_bag)"
+        )
+    for what, value in (("indices", input), ("offsets", offsets)):
+        if value is not None and value.dtype.name not in ("int64", "int32"):
+            raise RuntimeError(
+                f"Expected tensor for argument #1 '{what}' to have one of the following scalar types: Long, Int; but "
+                f"got {_TYPE_NAMES.get(value.dtype.name, value.dtype.name)} instead (while checking arguments for "
+                "embedding_bag)"
+            )
+    if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
+        ours, theirs = (_TYPE_NAMES.get(v.dtype.name, v.dtype.name) for v in (weight, per_sample_weights))
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
+            f"'per_sample_weights'; but type {ours} does not equal {theirs} (while checking arguments for "
+            "embedding_bag)"
+        )
+
+
+class _Bags:
+    """Which bag every row belongs to: bags of one size (a matrix of indices), or given by where they begin."""
+
+    def __init__(self, input: Any, offsets: Any, include_last_offset: bool) -> None:
+        self.even = offsets is None
+        if self.even:
+            self.count = input.shape[0]
+            return
+        if include_last_offset and not offsets.shape[0]:
+            raise RuntimeError("include_last_offset: number of offset should be at least 1")
+        self.count = offsets.shape[0] - include_last_offset
+        place = jnp.arange(input.shape[0], dtype=offsets.dtype)
+        self.bag = (jnp.searchsorted(offsets, place, side="right") - 1).astype(np.int32)
+
+    def sum(self, x: jax.Array) -> jax.Array:
+        if self.even:
+            return jnp.sum(x, 1)
+        return jax.ops.segment_sum(x, self.bag, self.count, indices_are_sorted=True)
+
+    def first_largest(self, x: jax.Array, keep: jax.Array) -> jax.Array:
+        """Per bag and column the largest element that is kept, its first occurrence; 0 where there is none."""
+        masked = jnp.where(keep[..., None], lax.stop_gradient(x), -jnp.inf)
+        some = self.sum(keep.astype(np.int32))[..., None] > 0
+        if self.even:
+            at = jnp.argmax(masked, 1)[:, None] if x.shape[1] else None
+            best = jnp.zeros((self.count, x.shape[2]), x.dtype)
+            best = best if at is None else jnp.take_along_axis(x, at, 1, mode="clip")[:, 0]
+        elif not x.shape[0]:
+            best = jnp.zeros((self.count, x.shape[1]), x.dtype)
+        else:
+            peak = jax.ops.segment_max(masked, self.bag, self.count, indices_are_sorted=True)
+            hit = keep[:, None] & (masked == peak.at[self.bag].get(mode="clip"))
+            place = jnp.where(hit, np.arange(x.shape[0], dtype=np.int32)[:, None], x.shape[0])
+            at = jax.ops.segment_min(place, self.bag, self.count, indices_are_sorted=True)
+            best = jnp.take_along_axis(x, at, 0, mode="clip")
+        return jnp.where(some, best, jnp.zeros((), x.dtype))
+
+
+def _combined(
+    rows: Any,
+    input: Any,
+    offsets: Any,
+    per_sample_weights: Any,
+    mode: str,
+    include_last_offset: bool,
+    padding_idx: int,
+) -> jax.Array:
+    bags = _Bags(input, offsets, include_last_offset)
+    keep = input != padding_idx if padding_idx >= 0 else jnp.ones(input.shape, bool)
+    dtype = rows.dtype
+    x = rows.astype(wide(dtype))
+    if mode == "max":
+        return bags.first_largest(x, keep).astype(dtype)
+    if per_sample_weights is not None:
+        x = x * per_sample_weights.astype(x.dtype)[..., None]
+    total = bags.sum(jnp.where(keep[..., None], x, jnp.zeros((), x.dtype)))
+    if mode == "mean":
+        total = total / jnp.maximum(bags.sum(keep.astype(x.dtype)), 1)[..., None]
+    return total.astype(dtype)
+
+
+@op("_embedding_bag", where="", node="EmbeddingBagBackward0", check=_check_bags)
+def embedding_bag(
+    weight: Array,
+    input: Array,
+    offsets: Array | None,
+    per_sample_weights: Array | None,
+    mode: str,
+    include_last_offset: bool,
+    padding_idx: int,
+    scale_grad_by_freq: bool,
+):
+    """Rows of ``weight`` combined over bags: the rows of ``input``, or what lies between ``offsets`` of a vector."""
+    _check_types(weight, input, offsets, per_sample_weights)
+    rows = _rows(weight, input)
+    if scale_grad_by_freq:
+        rows = by_frequency(rows, input, weight.shape[0])
+    return _combined(rows, input, offsets, per_sample_weights, mode, include_last_offset, padding_idx)
+
+
+@op("_embedding_bag_of_rows", where="", node="EmbeddingBagBackward0")
+def embedding_bag_of_rows(
+    rows: Array,
+    input: Array,
+    offsets: Array | None,
+    per_sample_weights: Array | None,
+    mode: str,
+    include_last_offset: bool,
+    padding_idx: int,
+):
+    """`embedding_bag` of rows that were looked up already, so that the table's gradient can be sparse."""
+    _check_types(rows, input, offsets, per_sample_weights)
+    return _combined(rows, input, offsets, per_sample_weights, mode, include_last_offset, padding_idx)
