@@ -5,6 +5,9 @@ from .control import scan as scan
 from .control import while_loop as while_loop
 from .functional_call import functional_call as functional_call
 from .functional_call import stack_module_state as stack_module_state
+from .pure import Pure as Pure
+from .pure import load_pytree as load_pytree
+from .pure import pure as pure
 from .transforms import grad as grad
 from .transforms import grad_and_value as grad_and_value
 from .transforms import hessian as hessian
@@ -17,6 +20,7 @@ from .transforms import vjp as vjp
 from .vmap import vmap as vmap
 
 __all__ = [
+    "Pure",
     "cond",
     "functional_call",
     "grad",
@@ -26,6 +30,8 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "load_pytree",
+    "pure",
     "scan",
     "stack_module_state",
     "value_and_grad",
