@@ -50,25 +50,37 @@ for _table in (
 
 #: submodules, and names that live in them; loaded when first asked for
 _SUBMODULES = [
+    "_dynamo",
     "accelerator",
     "amp",
     "autograd",
     "backends",
     "compiler",
+    "cpu",
     "cuda",
+    "distributed",
+    "export",
     "fft",
     "func",
+    "fx",
+    "hub",
+    "jit",
+    "library",
     "linalg",
     "masked",
     "mps",
     "nn",
+    "onnx",
     "optim",
+    "overrides",
     "random",
     "return_types",
     "serialization",
     "signal",
     "sparse",
     "special",
+    "torch_version",
+    "types",
     "utils",
     "version",
     "xpu",
@@ -106,6 +118,48 @@ _LAZY = {
     ),
     **dict.fromkeys(
         [
+            "AcceleratorError",
+            "OutOfMemoryError",
+            "SymBool",
+            "SymFloat",
+            "SymInt",
+            "TypedStorage",
+            "UntypedStorage",
+            "_assert",
+            "_assert_async",
+            "_check",
+            "_check_index",
+            "_check_is_size",
+            "_check_not_implemented",
+            "_check_tensor_all",
+            "_check_type",
+            "_check_value",
+            "_check_with",
+            "compiled_with_cxx11_abi",
+            "e",
+            "frombuffer",
+            "get_autocast_cpu_dtype",
+            "get_autocast_gpu_dtype",
+            "get_device",
+            "get_device_module",
+            "inf",
+            "is_autocast_cpu_enabled",
+            "is_distributed",
+            "nan",
+            "newaxis",
+            "pi",
+            "set_anomaly_enabled",
+            "sym_float",
+            "sym_int",
+            "sym_max",
+            "sym_min",
+            "sym_not",
+            "typename",
+        ],
+        "checks",
+    ),
+    **dict.fromkeys(
+        [
             "are_deterministic_algorithms_enabled",
             "get_deterministic_debug_mode",
             "get_num_interop_threads",
@@ -135,6 +189,10 @@ def __getattr__(name: str) -> Any:
         except ModuleNotFoundError as error:
             if error.name != f"{__name__}.{name}":
                 raise
+    if name.startswith("_foreach_"):
+        found = getattr(importlib.import_module(f"{__name__}.foreach"), name, None)
+        if found is not None:
+            return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

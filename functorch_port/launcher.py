@@ -18,6 +18,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import ModuleType, TracebackType
 from typing import Any
 
+from functorch_port.torch_version import TorchVersion
 from functorch_port.version import __version__, torch_version
 
 _OURS = "functorch_port"
@@ -43,7 +44,7 @@ def install() -> None:
         )
     if not any(isinstance(finder, _TorchFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _TorchFinder())
-        torch.__version__ = torch_version  # scripts compare it with PyTorch's releases
+        torch.__version__ = TorchVersion(torch_version)  # scripts compare it with PyTorch's releases
     _alias_loaded()
 
 

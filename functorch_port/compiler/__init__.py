@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -38,16 +39,37 @@ def reset() -> None:
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Refused: a compiled function is one program, so no part of it can be left out.
+    """A function that runs outside compiled functions only.
+
+    Args:
+        fn: the function; a decorator is returned when it is left out.
+        recursive, reason: accepted.
 
     Raises:
-        NotImplementedError: always; call the part outside the compiled function.
+        NotImplementedError: when the function is called in a trace. A compiled function is one program, so no part of it
+            can stay eager.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.compiler.disable.html
     """
-    raise NotImplementedError(
-        "compiler.disable: a compiled function is one XLA program, so no part of it can stay eager. Call "
-        "that part outside, "
-        "or compile the parts around it separately"
-    )
+    if fn is None:
+        return lambda f: disable(f, recursive, reason=reason)
+
+    @functools.wraps(fn)
+    def outside(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            raise NotImplementedError(
+                f"{getattr(fn, '__qualname__', fn)} is marked with compiler.disable, and a compiled function is one XLA "
+                "program, so no part of it can stay eager. Call that part outside, or compile the parts around it "
+                "separately"
+            )
+        return fn(*args, **kwargs)
+
+    return outside
+
+
+def is_exporting() -> bool:
+    """False: there is no exporter that would trace."""
+    return False
 
 
 def allow_in_graph(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,6 +4,7 @@ from . import attention as attention
 from . import functional as functional
 from . import init as init
 from . import modules as modules
+from . import parallel as parallel
 from . import parameter as parameter
 from . import utils as utils
 from .module import Module as Module
@@ -455,6 +456,7 @@ from .modules import (
 from .modules import (
     ZeroPad3d as ZeroPad3d,
 )
+from .parallel import DataParallel as DataParallel
 from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
 from .parameter import UninitializedBuffer as UninitializedBuffer

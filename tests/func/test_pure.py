@@ -30,7 +30,9 @@ class Net(torch.nn.Module):
 
 def arrays(seed=0):
     rng = np.random.default_rng(seed)
-    return jnp.asarray(rng.normal(size=(8, 3)), jnp.float32), jnp.asarray(rng.normal(size=(8, 4)), jnp.float32)
+    return jnp.asarray(rng.normal(size=(8, 3)), jnp.float32), jnp.asarray(
+        rng.normal(size=(8, 4)), jnp.float32
+    )
 
 
 def eager_training(net, x, y, steps):

@@ -1,0 +1,273 @@
+"""Small functions and names of the top level: checks that raise, constants, symbolic sizes, buffers."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import warnings
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from .core import dtypes
+from .core.creation import from_numpy
+from .core.device import device as Device
+from .core.storage import Storage
+from .core.tensor import Tensor
+
+__all__ = [
+    "OutOfMemoryError", "AcceleratorError", "SymBool", "SymFloat", "SymInt", "UntypedStorage", "TypedStorage",
+    "_assert", "_assert_async", "_check", "_check_index", "_check_is_size", "_check_not_implemented",
+    "_check_tensor_all", "_check_type", "_check_value", "_check_with", "compiled_with_cxx11_abi", "e", "frombuffer",
+    "get_autocast_cpu_dtype", "get_autocast_gpu_dtype", "get_device", "get_device_module", "inf",
+    "is_autocast_cpu_enabled", "is_distributed", "nan", "newaxis", "pi", "set_anomaly_enabled", "sym_float", "sym_int",
+    "sym_max", "sym_min", "sym_not", "typename",
+]  # fmt: skip
+
+e, pi, inf, nan, newaxis = math.e, math.pi, math.inf, math.nan, None
+UntypedStorage = TypedStorage = Storage
+
+
+class OutOfMemoryError(RuntimeError):
+    """PyTorch's error for a full device. JAX raises its own, so this is only a name for ``except`` clauses."""
+
+
+class AcceleratorError(RuntimeError):
+    """PyTorch's error for a failing device; only a name for ``except`` clauses."""
+
+
+# ---------------------------------------------------------------- checks
+
+_FALSE = (
+    "Expected cond to be True, but got False. (Could this error message be improved? If so, please report an "
+    "enhancement request to PyTorch.)"
+)
+
+
+def _check_with(error_type: type[Exception], cond: bool, message: Callable[[], Any] | None = None) -> None:
+    """Raises ``error_type`` unless ``cond``; the text comes from calling ``message``."""
+    if not isinstance(cond, bool):
+        if isinstance(cond, Tensor):
+            raise TypeError(
+                "cond must be a bool, but got a Tensor. For tensor conditions, use torch._check_tensor_all() to assert "
+                "that all elements are true."
+            )
+        raise TypeError(f"cond must be a bool, but got {type(cond)}")
+    if cond:
+        return
+    if message is not None and not callable(message):
+        raise TypeError("message must be a callable")
+    raise error_type(_FALSE if message is None else str(message()))
+
+
+def _checker(name: str, error_type: type[Exception]) -> Callable[..., None]:
+    def check(cond: bool, message: Callable[[], Any] | None = None) -> None:
+        _check_with(error_type, cond, message)
+
+    check.__name__ = check.__qualname__ = name
+    check.__doc__ = f"Raises {error_type.__name__} unless ``cond``; the text comes from calling ``message``."
+    return check
+
+
+_check = _checker("_check", RuntimeError)
+_check_index = _checker("_check_index", IndexError)
+_check_value = _checker("_check_value", ValueError)
+_check_type = _checker("_check_type", TypeError)
+_check_not_implemented = _checker("_check_not_implemented", NotImplementedError)
+
+
+def _check_is_size(i: Any, message: Any = None, *, max: int | None = None) -> None:
+    """Raises RuntimeError for a negative size."""
+    _check(i >= 0 and (max is None or i <= max), message)
+
+
+def _check_tensor_all(cond: Any, message: Any = None) -> None:
+    """Raises RuntimeError unless all elements are true."""
+    if not isinstance(cond, Tensor):
+        raise TypeError(f"cond must be a tensor, but got {type(cond)}")
+    _check(bool(cond.all()), message)
+
+
+def _assert(condition: Any, message: Any) -> None:
+    """An ``assert`` that is a function."""
+    assert condition, message
+
+
+def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:
+    """Raises RuntimeError for a tensor that is zero. In a trace the value is not known, and nothing is checked."""
+    from .compiler import is_compiling
+
+    if not is_compiling() and not bool(input):
+        raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")
+
+
+# ---------------------------------------------------------------- symbolic sizes: sizes are always known
+
+
+class SymInt:
+    """The type of PyTorch's symbolic sizes; every size is known here, so nothing is one."""
+
+
+class SymFloat:
+    """As `SymInt`, for floats."""
+
+
+class SymBool:
+    """As `SymInt`, for bools."""
+
+
+def sym_int(a: Any) -> int:
+    """``int(a)``."""
+    return int(a)
+
+
+def sym_float(a: Any) -> float:
+    """``float(a)``."""
+    return float(a)
+
+
+def sym_not(a: Any) -> bool:
+    """``not a``."""
+    return not a
+
+
+def sym_max(a: Any, b: Any) -> Any:
+    """The larger number, a float if one of them is."""
+    return float(max(a, b)) if isinstance(a, float) or isinstance(b, float) else max(a, b)
+
+
+def sym_min(a: Any, b: Any) -> Any:
+    """The smaller number, a float if one of them is."""
+    return float(min(a, b)) if isinstance(a, float) or isinstance(b, float) else min(a, b)
+
+
+# ---------------------------------------------------------------- others
+
+
+def frombuffer(
+    buffer: Any, *, dtype: dtypes.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """A 1-dimensional tensor of the bytes of a buffer, copied (PyTorch shares the memory).
+
+    Args:
+        buffer: an object with Python's buffer interface.
+        dtype: of the tensor.
+        count: elements to take; all when negative.
+        offset: bytes to leave out at the start.
+        requires_grad: whether autograd should record operations on it.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.frombuffer.html
+    """
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    size, each = view.nbytes, dtype.itemsize
+    if size == 0 or count == 0:
+        raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
+    if not 0 <= offset < size:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1"
+        )
+    if count < 0:
+        if (size - offset) % each:
+            raise ValueError(
+                f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size "
+                f"({each})"
+            )
+        count = (size - offset) // each
+    if offset + count * each > size:
+        raise ValueError(
+            f"requested buffer length ({count} * {each} bytes) after offset ({offset} bytes) must not be greater than "
+            f"actual buffer length ({size} bytes)"
+        )
+    array = np.frombuffer(view, dtype.np, count, offset).copy()
+    out = from_numpy(array) if array.dtype.kind != "V" else _wrapped(array)
+    return out.requires_grad_(requires_grad) if requires_grad else out
+
+
+def _wrapped(array: np.ndarray) -> Tensor:
+    from .core.creation import from_jax
+
+    return from_jax(array)
+
+
+def get_device(input: Tensor) -> int:
+    """Index of the tensor's device, -1 on the CPU."""
+    return input.get_device()
+
+
+def get_device_module(device: Any = None) -> ModuleType:
+    """The module of a device type: ``torch.cpu``, ``torch.cuda``, ...
+
+    Raises:
+        RuntimeError: if there is none.
+    """
+    kind = "cpu" if device is None else Device(device).type if isinstance(device, str) else device.type
+    try:
+        return importlib.import_module(f"{__package__}.{kind}")
+    except ModuleNotFoundError:
+        raise RuntimeError(
+            f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'."
+        ) from None
+
+
+def is_distributed(input: Tensor) -> bool:
+    """False."""
+    return False
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """True, as PyTorch's wheels answer."""
+    return True
+
+
+def typename(obj: Any, /) -> str:
+    """The name of an object's type, or of a type or function, with its module."""
+    from .nn._conversion import typename as of_value
+
+    if isinstance(obj, Tensor):
+        return of_value(obj)
+    if hasattr(obj, "__qualname__"):
+        module = "" if obj.__module__ in (None, "builtins", "__main__") else f"{obj.__module__}."
+        return f"{module}{obj.__qualname__}"
+    return of_value(obj)
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Turns anomaly detection on or off, as `autograd.set_detect_anomaly` does."""
+    from .autograd import set_detect_anomaly
+
+    set_detect_anomaly(mode, check_nan)
+
+
+def _deprecated(name: str, instead: str) -> None:
+    warnings.warn(
+        f"torch.{name} is deprecated. Please use torch.{instead} instead.", DeprecationWarning, stacklevel=3
+    )
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """`is_autocast_enabled` of the CPU; deprecated."""
+    from .amp.autocast_mode import is_autocast_enabled
+
+    _deprecated("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
+    return is_autocast_enabled("cpu")
+
+
+def get_autocast_cpu_dtype() -> dtypes.dtype:
+    """`get_autocast_dtype` of the CPU; deprecated."""
+    from .amp.autocast_mode import get_autocast_dtype
+
+    _deprecated("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
+    return get_autocast_dtype("cpu")
+
+
+def get_autocast_gpu_dtype() -> dtypes.dtype:
+    """`get_autocast_dtype` of CUDA; deprecated."""
+    from .amp.autocast_mode import get_autocast_dtype
+
+    _deprecated("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")
+    return get_autocast_dtype("cuda")

@@ -1,0 +1,44 @@
+"""``torch.cpu``: the CPU as a device module."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from .amp import autocast as _autocast
+
+__all__ = ["current_device", "device_count", "is_available", "set_device", "stream", "synchronize"]
+
+
+def is_available() -> bool:
+    """True."""
+    return True
+
+
+def device_count() -> int:
+    """1."""
+    return 1
+
+
+def current_device() -> str:
+    """``"cpu"``."""
+    return "cpu"
+
+
+def set_device(device: Any) -> None:
+    """Nothing to set."""
+
+
+def synchronize(device: Any = None) -> None:
+    """Nothing to wait for: reading a value waits for it."""
+
+
+def stream(stream: Any = None) -> Any:
+    """A context that does nothing."""
+    return contextlib.nullcontext()
+
+
+class amp:
+    """``torch.cpu.amp``."""
+
+    autocast = _autocast

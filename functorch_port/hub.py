@@ -1,0 +1,173 @@
+"""``torch.hub``: weights from URLs, kept in a directory, and models from local ``hubconf.py`` files."""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import importlib.util
+import os
+import re
+import sys
+import tempfile
+import urllib.request
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlparse
+
+__all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
+
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
+_hub_dir: str | None = None
+
+
+def get_dir() -> str:
+    """Where downloads are kept: what `set_dir` said, or ``$TORCH_HOME/hub``, or ``~/.cache/torch/hub``.
+
+    Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.get_dir
+    """
+    if _hub_dir is not None:
+        return _hub_dir
+    return os.path.join(_get_torch_home(), "hub")
+
+
+def _get_torch_home() -> str:
+    """The directory of downloads of all kinds."""
+    cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
+    return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
+
+
+def set_dir(d: str | os.PathLike[str]) -> None:
+    """Sets where downloads are kept."""
+    global _hub_dir
+    _hub_dir = os.path.expanduser(d)
+
+
+def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
+    """Downloads a file; it appears only when it is complete.
+
+    Args:
+        url: where from.
+        dst: path of the file.
+        hash_prefix: the first letters of its SHA-256 hash, which is checked.
+        progress: accepted; nothing is printed.
+
+    Raises:
+        RuntimeError: if the hash is another.
+
+    Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.download_url_to_file
+    """
+    dst = os.path.expanduser(dst)
+    digest = hashlib.sha256()
+    descriptor, partial = tempfile.mkstemp(dir=os.path.dirname(dst) or ".", suffix=".partial")
+    try:
+        with os.fdopen(descriptor, "wb") as file, urllib.request.urlopen(url) as source:
+            while chunk := source.read(1 << 17):
+                file.write(chunk)
+                digest.update(chunk)
+        found = digest.hexdigest()
+        if hash_prefix is not None and found[: len(hash_prefix)] != hash_prefix:
+            raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{found}")')
+        os.replace(partial, dst)
+    finally:
+        if os.path.exists(partial):
+            os.remove(partial)
+
+
+def load_state_dict_from_url(
+    url: str,
+    model_dir: str | None = None,
+    map_location: Any = None,
+    progress: bool = True,
+    check_hash: bool = False,
+    file_name: str | None = None,
+    weights_only: bool = False,
+) -> Any:
+    """What `functorch_port.load` reads from a URL; the file is downloaded once.
+
+    Args:
+        url: where from.
+        model_dir: where the file is kept; ``checkpoints`` in `get_dir` when left out.
+        map_location: for `load`.
+        progress: accepted; nothing is printed.
+        check_hash: take the first letters of the SHA-256 hash from a file name like ``name-<hash>.pth`` and check them.
+        file_name: name of the file; that in the URL when left out.
+        weights_only: for `load`.
+
+    Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.load_state_dict_from_url
+    """
+    from .serialization import load as load_file
+
+    model_dir = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
+    os.makedirs(model_dir, exist_ok=True)
+    name = file_name or os.path.basename(urlparse(url).path)
+    path = os.path.join(model_dir, name)
+    if not os.path.exists(path):
+        match = HASH_REGEX.search(name) if check_hash else None
+        download_url_to_file(url, path, match.group(1) if match else None, progress=progress)
+    return load_file(path, map_location=map_location, weights_only=weights_only)
+
+
+def _hubconf(repo_or_dir: Any, source: str) -> ModuleType:
+    if source not in ("github", "local"):
+        raise ValueError(f'Unknown source: "{source}". Allowed values: "github" | "local".')
+    if source == "github":
+        raise NotImplementedError(
+            "torch.hub: code is not fetched from GitHub; clone the repository and use source='local' "
+            "(its hubconf.py imports torch, so run the script through `functorch-port run`)"
+        )
+    path = os.path.join(os.fspath(repo_or_dir), "hubconf.py")
+    spec = importlib.util.spec_from_file_location("hubconf", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, os.fspath(repo_or_dir))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(os.fspath(repo_or_dir))
+    return module
+
+
+def _entry(module: ModuleType, name: str) -> Any:
+    missing = [m for m in getattr(module, "dependencies", []) if importlib.util.find_spec(m) is None]
+    if missing:
+        raise RuntimeError(f"Missing dependencies: {', '.join(missing)}")
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise RuntimeError(f"Cannot find callable {name} in hubconf")
+    return found
+
+
+def load(repo_or_dir: Any, model: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
+    """Calls an entry point of a ``hubconf.py``.
+
+    Args:
+        repo_or_dir: the directory it is in.
+        model: name of the entry point.
+        args, kwargs: for the entry point.
+        source: must be ``"local"``.
+
+    Raises:
+        NotImplementedError: for ``source="github"``.
+
+    Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.load
+    """
+    for option in ("trust_repo", "force_reload", "verbose", "skip_validation"):
+        kwargs.pop(option, None)
+    return _entry(_hubconf(repo_or_dir, source), model)(*args, **kwargs)
+
+
+def list(github: Any, *args: Any, source: str = "local", **kwargs: Any) -> builtins.list[str]:
+    """The entry points of a local ``hubconf.py``.
+
+    Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.list
+    """
+    module = _hubconf(github, source)
+    return [n for n in dir(module) if callable(getattr(module, n)) and not n.startswith("_")]
+
+
+def help(github: Any, model: str, *args: Any, source: str = "local", **kwargs: Any) -> str | None:
+    """The docstring of an entry point of a local ``hubconf.py``.
+
+    Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.help
+    """
+    return _entry(_hubconf(github, source), model).__doc__

@@ -1,0 +1,244 @@
+"""``torch.library``: custom operators as what they are in eager mode, Python functions.
+
+`custom_op` and `Library` give operators that can be called, also as ``torch.ops.<namespace>.<name>``, differentiated and
+compiled. PyTorch's own operators are not there, and what needs its dispatcher is refused.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .autograd import Function
+
+__all__ = [
+    "CustomOpDef", "Library", "OpNamespace", "custom_op", "define", "fallthrough_kernel", "get_ctx", "get_kernel", "impl",
+    "impl_abstract", "infer_schema", "register_autograd", "register_autocast", "register_fake", "register_kernel",
+    "register_torch_dispatch", "register_vmap", "triton_op", "wrap_triton",
+]  # fmt: skip
+
+
+class CustomOpDef:
+    """A custom operator: call it.
+
+    Args:
+        name: its qualified name, ``"namespace::name"``.
+        fn: what it does.
+    """
+
+    def __init__(self, name: str, fn: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, fn)
+        self._qualname = name
+        self._fn = fn
+        self._function: type[Function] | None = None
+        self.default = self  # operators have no overloads
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._function is None:
+            return self._fn(*args, **kwargs)
+        return self._function.apply(*args, *kwargs.values())
+
+    def __repr__(self) -> str:
+        return f"<CustomOpDef({self._qualname})>"
+
+    def register_autograd(
+        self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
+    ) -> None:
+        """Gives the operator a gradient.
+
+        Args:
+            backward: ``backward(ctx, *grads)``, giving a gradient for every argument.
+            setup_context: ``setup_context(ctx, inputs, output)``, which keeps what it needs.
+        """
+
+        def remember(ctx: Any, inputs: Any, output: Any) -> None:
+            if setup_context is not None:
+                setup_context(ctx=ctx, inputs=inputs, output=output)
+
+        members = {
+            "forward": staticmethod(self._fn),
+            "setup_context": staticmethod(remember),
+            "backward": staticmethod(backward),
+        }
+        self._function = type(self._qualname.split("::")[-1], (Function,), members)
+
+    def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
+        """Gives back ``fn``: shapes come from the operator itself."""
+        return fn
+
+    def register_kernel(self, device_types: Any, fn: Any = None, /) -> Any:
+        """Refused: the operator runs the same on every device.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            f"{self._qualname}: kernels for single devices; write the operator with operations that run on all of them"
+        )
+
+    def register_vmap(self, func: Any = None, /) -> Any:
+        """Gives back ``func``: `vmap` sees through the operator."""
+        return (lambda f: f) if func is None else func
+
+    register_autocast = register_torch_dispatch = register_kernel
+
+
+def custom_op(
+    name: str,
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str] = (),
+    device_types: Any = None,
+    schema: str | None = None,
+    tags: Any = None,
+) -> Any:
+    """Makes a function a custom operator; as a decorator, or called with the function.
+
+    Args:
+        name: qualified name, ``"namespace::name"``.
+        fn: the function; a decorator is returned when it is left out.
+        mutates_args, device_types, schema, tags: accepted; the function is run as it is.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> @torch.library.custom_op("mine::double", mutates_args=())
+        ... def double(x: torch.Tensor) -> torch.Tensor:
+        ...     return x * 2
+        >>> double(torch.ones(2))
+        tensor([2., 2.])
+
+    Reference: https://docs.pytorch.org/docs/stable/library.html#torch.library.custom_op
+    """
+    if "::" not in name:
+        raise ValueError(f"Expected `name` to be of the form `namespace::name`, got {name}")
+    if fn is None:
+        return lambda function: custom_op(name, function)
+    space, _, short = name.partition("::")
+    made = _namespaces.setdefault(space, {})[short] = CustomOpDef(name, fn)
+    return made
+
+
+def register_fake(op: Any, func: Any = None, /, *, lib: Any = None, **kwargs: Any) -> Any:
+    """Gives back ``func`` (or a decorator that does): shapes come from the operators themselves."""
+    return (lambda f: f) if func is None else func
+
+
+impl_abstract = register_vmap = register_fake
+
+
+def register_autograd(
+    op: Any, backward: Callable[..., Any], /, *, setup_context: Any = None, lib: Any = None
+) -> None:
+    """`CustomOpDef.register_autograd` of an operator that `custom_op` made."""
+    if isinstance(op, str):
+        space, _, name = op.partition("::")
+        op = getattr(OpNamespace(space), name)
+    op.register_autograd(backward, setup_context=setup_context)
+
+
+def _refuse(name: str) -> Any:
+    raise NotImplementedError(
+        f"torch.library.{name}: PyTorch's operator registry and its dispatcher do not exist here. Make the operator with "
+        "torch.library.custom_op and call what that returns"
+    )
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        """Refused: there is no operator registry.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        return _refuse(name)
+
+    refused.__name__ = refused.__qualname__ = name
+    return refused
+
+
+class Library:
+    """A namespace of operators: those that get an implementation can be called as ``torch.ops.<ns>.<name>``.
+
+    An implementation is a Python function that runs on every device; dispatch keys do not choose between several: the first one
+    stays, unless a later one is for "CompositeImplicitAutograd" or "CPU". Those for "Meta" and "Autograd" are not needed.
+
+    Args:
+        ns: the namespace.
+        kind: "DEF", "IMPL" or "FRAGMENT".
+        dispatch_key: for what the implementations are.
+    """
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        if kind not in ("IMPL", "DEF", "FRAGMENT"):
+            raise ValueError("Unsupported library kind: ", kind)
+        if ns == "aten":
+            _refuse("Library")
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
+        """Declares an operator; only its name counts. Returns the name."""
+        return schema.split("(")[0].split(".")[0]
+
+    def impl(
+        self, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False
+    ) -> None:
+        """Gives an operator its implementation."""
+        key = dispatch_key or self.dispatch_key
+        name = str(op_name).split("::")[-1].split(".")[0]
+        if key in ("Meta", "Autograd", "AutogradCPU", "AutogradCUDA"):
+            return
+        table = _namespaces.setdefault(self.ns, {})
+        if name not in table or key in ("CompositeImplicitAutograd", "CPU"):
+            table[name] = CustomOpDef(f"{self.ns}::{name}", fn)
+
+    def _destroy(self) -> None:
+        """Nothing to free."""
+
+
+#: namespace -> name -> operator
+_namespaces: dict[str, dict[str, CustomOpDef]] = {}
+
+
+class OpNamespace:
+    """``torch.ops.<name>``: the operators that have been registered there.
+
+    Args:
+        name: the namespace.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> CustomOpDef:
+        found = _namespaces.get(self._name, {}).get(name)
+        if found is None:
+            raise AttributeError(
+                f"torch.ops.{self._name}.{name}: no such operator. There is no registry of PyTorch's own operators here: call "
+                "the public function (torch.add for torch.ops.aten.add); compiled extensions cannot be loaded"
+            )
+        return found
+
+
+fallthrough_kernel, get_ctx, get_kernel, infer_schema = (
+    _refused(n) for n in ("fallthrough_kernel", "get_ctx", "get_kernel", "infer_schema")
+)
+
+
+def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any = ()) -> None:
+    """Declares an operator; nothing needs to be declared."""
+
+
+def impl(qualname: str, types: Any, func: Callable[..., Any] | None = None, *, lib: Any = None) -> Any:
+    """Gives an operator its implementation, a Python function that runs on every device; also a decorator."""
+    if func is None:
+        return lambda f: impl(qualname, types, f)
+    ns, _, name = qualname.partition("::")
+    Library(ns, "IMPL").impl(name, func, "CPU" if types in ("cpu", "default") else "")
+    return func
+
+register_kernel, register_autocast, register_torch_dispatch, triton_op, wrap_triton = (
+    _refused(n)
+    for n in ("register_kernel", "register_autocast", "register_torch_dispatch", "triton_op", "wrap_triton")
+)

@@ -1,0 +1,67 @@
+"""`DataParallel` on one device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..module import Module
+
+__all__ = ["DataParallel", "data_parallel"]
+
+_MANY = (
+    "nn.DataParallel over several devices: one process drives all devices here; give the batch a jax.sharding over "
+    "them and call the module itself"
+)
+
+
+def _check(device_ids: Any) -> None:
+    if device_ids is not None and len(device_ids) > 1:
+        raise NotImplementedError(_MANY)
+
+
+class DataParallel(Module):
+    """Calls the module it holds, as PyTorch's does on a machine without GPUs; parameters are under ``module.``.
+
+    Args:
+        module: the module.
+        device_ids: one device at most.
+        output_device, dim: accepted.
+
+    Raises:
+        NotImplementedError: for several devices.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> list(torch.nn.DataParallel(torch.nn.Linear(1, 1)).state_dict())
+        ['module.weight', 'module.bias']
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html
+    """
+
+    def __init__(
+        self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0
+    ) -> None:
+        super().__init__()
+        _check(device_ids)
+        self.module = module
+        self.device_ids: list[Any] = []
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        return self.module(*inputs, **kwargs)
+
+
+def data_parallel(
+    module: Module,
+    inputs: Any,
+    device_ids: Any = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: dict[str, Any] | None = None,
+) -> Any:
+    """Calls the module.
+
+    Raises:
+        NotImplementedError: for several devices.
+    """
+    _check(device_ids)
+    return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))

@@ -1,0 +1,32 @@
+"""``torch.onnx``: nothing is exported to ONNX, and code that asks whether it is being exported hears no."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["export", "is_in_onnx_export", "is_onnxrt_backend_supported", "register_custom_op_symbolic", "select_model_mode_for_export"]  # fmt: skip
+
+
+def is_in_onnx_export() -> bool:
+    """False."""
+    return False
+
+
+def is_onnxrt_backend_supported() -> bool:
+    """False."""
+    return False
+
+
+def export(*args: Any, **kwargs: Any) -> Any:
+    """Refused.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(
+        "torch.onnx.export: there is no ONNX exporter; jax.export of functorch_port.functionalize(fn) gives a portable "
+        "StableHLO program, or load the state dict into PyTorch and export there"
+    )
+
+
+register_custom_op_symbolic = select_model_mode_for_export = export

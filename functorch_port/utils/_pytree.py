@@ -1,0 +1,467 @@
+"""``torch.utils._pytree``: nested lists, tuples, dicts and registered classes as leaves and a structure.
+
+Unlike in JAX's trees None is a leaf and dicts keep the order of their keys. A class registered here is registered with JAX too, so that
+`compile` sees the tensors in it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+
+__all__ = [
+    "Context", "GetAttrKey", "KeyPath", "LeafSpec", "MappingKey", "PyTree", "PyTreeSpec", "SequenceKey", "TreeSpec",
+    "is_namedtuple", "is_namedtuple_class", "is_namedtuple_instance", "keystr", "register_dataclass",
+    "register_pytree_node", "tree_all", "tree_all_only", "tree_any", "tree_any_only", "tree_flatten",
+    "tree_flatten_with_path", "tree_is_leaf", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map",
+    "tree_map_", "tree_map_only", "tree_map_only_", "tree_map_with_path", "tree_structure", "tree_unflatten",
+]  # fmt: skip
+
+PyTree = Any
+Context = Any
+Leafy = Callable[[Any], bool] | None
+
+
+# ---------------------------------------------------------------- kinds of nodes
+
+
+@dataclasses.dataclass(frozen=True)
+class SequenceKey:
+    """A step of a path: into a sequence."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+
+@dataclasses.dataclass(frozen=True)
+class MappingKey:
+    """A step of a path: into a dict."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+
+@dataclasses.dataclass(frozen=True)
+class GetAttrKey:
+    """A step of a path: into an attribute."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+
+KeyPath = tuple[Any, ...]
+
+
+class NodeDef(NamedTuple):
+    """How a type is taken apart and put together."""
+
+    type: Any
+    flatten_fn: Callable[[Any], tuple[list[Any], Any]]
+    unflatten_fn: Callable[[Any, Any], Any]
+    keys_fn: Callable[[Any, int], list[Any]]
+
+
+def _indices(context: Any, count: int) -> list[Any]:
+    return [SequenceKey(i) for i in range(count)]
+
+
+def _mapping_keys(context: Any, count: int) -> list[Any]:
+    return [MappingKey(k) for k in context]
+
+
+SUPPORTED_NODES: dict[Any, NodeDef] = {}
+_NAMEDTUPLE = "namedtuple"
+
+for _def in (
+    NodeDef(list, lambda x: (list(x), None), lambda v, c: list(v), _indices),
+    NodeDef(tuple, lambda x: (list(x), None), lambda v, c: tuple(v), _indices),
+    NodeDef(
+        dict, lambda x: (list(x.values()), list(x)), lambda v, c: dict(zip(c, v, strict=True)), _mapping_keys
+    ),
+    NodeDef(
+        OrderedDict,
+        lambda x: (list(x.values()), list(x)),
+        lambda v, c: OrderedDict(zip(c, v, strict=True)),
+        _mapping_keys,
+    ),
+    NodeDef(
+        defaultdict,
+        lambda x: (list(x.values()), [x.default_factory, list(x)]),
+        lambda v, c: defaultdict(c[0], zip(c[1], v, strict=True)),
+        lambda c, n: _mapping_keys(c[1], n),
+    ),
+    NodeDef(deque, lambda x: (list(x), x.maxlen), lambda v, c: deque(v, maxlen=c), _indices),
+):
+    SUPPORTED_NODES[_def.type] = _def
+_NAMED = NodeDef(
+    _NAMEDTUPLE,
+    lambda x: (list(x), type(x)),
+    lambda v, c: c(*v),
+    lambda c, n: [GetAttrKey(f) for f in c._fields],
+)
+BUILTIN_TYPES = frozenset(SUPPORTED_NODES)
+
+
+def is_namedtuple_class(cls: Any) -> bool:
+    """Whether a class is a named tuple's."""
+    fields = getattr(cls, "_fields", None)
+    return isinstance(cls, type) and issubclass(cls, tuple) and isinstance(fields, tuple)
+
+
+def is_namedtuple_instance(obj: Any) -> bool:
+    """Whether an object is a named tuple."""
+    return is_namedtuple_class(type(obj))
+
+
+def is_namedtuple(obj: Any) -> bool:
+    """Whether an object or class is a named tuple."""
+    return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
+
+
+def _node_of(tree: Any) -> NodeDef | None:
+    found = SUPPORTED_NODES.get(type(tree))
+    return _NAMED if found is None and is_namedtuple_instance(tree) else found
+
+
+class _Aux:
+    """A context that JAX can compare and hash."""
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, _Aux) and self.context == other.context
+
+    def __hash__(self) -> int:
+        return hash(repr(self.context))
+
+
+def register_pytree_node(
+    cls: type,
+    flatten_fn: Callable[[Any], tuple[list[Any], Any]],
+    unflatten_fn: Callable[[Any, Any], Any],
+    *,
+    serialized_type_name: str | None = None,
+    to_dumpable_context: Any = None,
+    from_dumpable_context: Any = None,
+    flatten_with_keys_fn: Callable[[Any], tuple[list[tuple[Any, Any]], Any]] | None = None,
+) -> None:
+    """Says how objects of a class are taken apart and put together.
+
+    Args:
+        cls: the class.
+        flatten_fn: object -> (children, context).
+        unflatten_fn: (children, context) -> object.
+        serialized_type_name, to_dumpable_context, from_dumpable_context: accepted.
+        flatten_with_keys_fn: object -> ((key, child) pairs, context).
+
+    Raises:
+        ValueError: if the class is registered.
+    """
+    if cls in SUPPORTED_NODES:
+        raise ValueError(f"{cls} is already registered as pytree node.")
+
+    def keys(context: Any, count: int) -> list[Any]:
+        return _indices(context, count)
+
+    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, keys)
+    if flatten_with_keys_fn is not None:
+        _KEYED[cls] = flatten_with_keys_fn
+
+    def flatten(x: Any) -> tuple[list[Any], _Aux]:
+        children, context = flatten_fn(x)
+        return list(children), _Aux(context)
+
+    try:
+        jax.tree_util.register_pytree_node(cls, flatten, lambda aux, v: unflatten_fn(list(v), aux.context))
+    except ValueError:  # JAX knows it
+        pass
+
+
+_KEYED: dict[Any, Callable[[Any], tuple[list[tuple[Any, Any]], Any]]] = {}
+
+
+def _register_pytree_node(cls: type, flatten_fn: Any, unflatten_fn: Any, *args: Any, **kwargs: Any) -> None:
+    """`register_pytree_node`, which does nothing for a class that is registered."""
+    if cls not in SUPPORTED_NODES:
+        kwargs = {k: v for k, v in kwargs.items() if k == "flatten_with_keys_fn"}
+        register_pytree_node(cls, flatten_fn, unflatten_fn, **kwargs)
+
+
+def register_dataclass(
+    cls: type,
+    *,
+    field_names: list[str] | None = None,
+    drop_field_names: list[str] | None = None,
+    serialized_type_name: str | None = None,
+) -> None:
+    """Registers a dataclass, whose fields become children.
+
+    Args:
+        cls: the dataclass.
+        field_names: the fields that are kept; all when left out.
+        drop_field_names: fields that are left out, and get their defaults back.
+        serialized_type_name: accepted.
+    """
+    dropped = set(drop_field_names or ())
+    names = field_names or [f.name for f in dataclasses.fields(cls) if f.init and f.name not in dropped]
+    register_pytree_node(
+        cls,
+        lambda x: ([getattr(x, n) for n in names], list(names)),
+        lambda v, c: cls(**dict(zip(c, v, strict=True))),
+        flatten_with_keys_fn=lambda x: ([(GetAttrKey(n), getattr(x, n)) for n in names], list(names)),
+    )
+
+
+# ---------------------------------------------------------------- structures
+
+
+class TreeSpec:
+    """The structure of a tree.
+
+    Attributes:
+        type: type of the node; None for a leaf.
+        context: what its flattening says beside the children.
+        num_leaves, num_nodes, num_children: how many there are.
+    """
+
+    def __init__(self, type: Any, context: Any, children: list[TreeSpec]) -> None:
+        self.type = type
+        self.context = context
+        self._children = children
+        self.num_children = len(children)
+        self.num_nodes = 1 + sum(c.num_nodes for c in children)
+        self.num_leaves = 1 if type is None else sum(c.num_leaves for c in children)
+
+    def children(self) -> list[TreeSpec]:
+        """The structures of the children."""
+        return list(self._children)
+
+    @property
+    def children_specs(self) -> list[TreeSpec]:
+        return self._children
+
+    def child(self, index: int) -> TreeSpec:
+        """The structure of one child."""
+        return self._children[index]
+
+    def is_leaf(self) -> bool:
+        """Whether it is a leaf's."""
+        return self.type is None
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, TreeSpec):
+            return NotImplemented
+        return (self.type, self.context, self._children) == (other.type, other.context, other._children)
+
+    def __hash__(self) -> int:
+        return hash((self.type, repr(self.context), tuple(self._children)))
+
+    def __repr__(self, indent: int = 0) -> str:
+        if self.is_leaf():
+            return "*"
+        name = self.type if isinstance(self.type, str) else self.type.__name__
+        shown = [c.__repr__(indent + 2) for c in self._children]
+        inner = (",\n" + " " * (indent + 2)).join(shown)
+        return f"TreeSpec({name}, {self.context}, [{inner}])"
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """The tree with these leaves."""
+        leaves = list(leaves)
+        if len(leaves) != self.num_leaves:
+            raise ValueError(
+                f"treespec.unflatten(leaves): `leaves` has length {len(leaves)} but the spec refers to a pytree that "
+                f"holds {self.num_leaves} items ({self})."
+            )
+        return self._build(iter(leaves))
+
+    def _build(self, leaves: Iterator[Any]) -> Any:
+        if self.is_leaf():
+            return next(leaves)
+        node = _NAMED if self.type is _NAMEDTUPLE or self.type == _NAMEDTUPLE else SUPPORTED_NODES[self.type]
+        return node.unflatten_fn([c._build(leaves) for c in self._children], self.context)
+
+    def flatten_up_to(self, tree: Any) -> list[Any]:
+        """The parts of a tree, which must begin like this structure, at its leaves."""
+        if self.is_leaf():
+            return [tree]
+        node = _node_of(tree)
+        if node is None or node.type != self.type:
+            raise ValueError(f"Node type mismatch; expected {self.type!r}, but got {type(tree)!r}.")
+        children, context = node.flatten_fn(tree)
+        if len(children) != self.num_children:
+            raise ValueError(f"Node arity mismatch; expected {self.num_children}, but got {len(children)}.")
+        if context != self.context:
+            if not (
+                isinstance(context, list) and sorted(map(repr, context)) == sorted(map(repr, self.context))
+            ):
+                raise ValueError(f"Node context mismatch for node type {self.type!r}.")
+            children = [tree[key] for key in self.context]
+        return [
+            leaf
+            for spec, child in zip(self._children, children, strict=True)
+            for leaf in spec.flatten_up_to(child)
+        ]
+
+
+PyTreeSpec = TreeSpec
+
+
+class LeafSpec(TreeSpec):
+    """The structure of a leaf."""
+
+    def __init__(self) -> None:
+        super().__init__(None, None, [])
+
+
+# ---------------------------------------------------------------- functions
+
+
+def tree_is_leaf(tree: Any, is_leaf: Leafy = None) -> bool:
+    """Whether the tree is one leaf."""
+    return (is_leaf is not None and is_leaf(tree)) or _node_of(tree) is None
+
+
+def _walk(tree: Any, is_leaf: Leafy, path: KeyPath, out: list[tuple[KeyPath, Any]]) -> TreeSpec:
+    node = None if is_leaf is not None and is_leaf(tree) else _node_of(tree)
+    if node is None:
+        out.append((path, tree))
+        return LeafSpec()
+    if node.type in _KEYED:
+        pairs, context = _KEYED[node.type](tree)
+        keys, children = [k for k, _ in pairs], [c for _, c in pairs]
+    else:
+        children, context = node.flatten_fn(tree)
+        children = list(children)
+        keys = node.keys_fn(context, len(children))
+    specs = [_walk(child, is_leaf, (*path, key), out) for key, child in zip(keys, children, strict=True)]
+    return TreeSpec(node.type, context, specs)
+
+
+def tree_flatten_with_path(tree: Any, is_leaf: Leafy = None) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
+    """(pairs of a path and a leaf, the structure)."""
+    pairs: list[tuple[KeyPath, Any]] = []
+    spec = _walk(tree, is_leaf, (), pairs)
+    return pairs, spec
+
+
+def tree_flatten(tree: Any, is_leaf: Leafy = None) -> tuple[list[Any], TreeSpec]:
+    """(the leaves in order, the structure).
+
+    Args:
+        tree: any object.
+        is_leaf: says of an object that it is not taken apart.
+
+    Example:
+        >>> from functorch_port.utils import _pytree
+        >>> _pytree.tree_flatten({"a": [1, None]})[0]
+        [1, None]
+    """
+    pairs, spec = tree_flatten_with_path(tree, is_leaf)
+    return [leaf for _, leaf in pairs], spec
+
+
+def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
+    """The tree of that structure with these leaves."""
+    if not isinstance(treespec, TreeSpec):
+        raise TypeError(
+            f"tree_unflatten(leaves, treespec): Expected `treespec` to be instance of PyTreeSpec but got item of type "
+            f"{type(treespec)}."
+        )
+    return treespec.unflatten(leaves)
+
+
+def tree_leaves(tree: Any, is_leaf: Leafy = None) -> list[Any]:
+    """The leaves in order."""
+    return tree_flatten(tree, is_leaf)[0]
+
+
+def tree_iter(tree: Any, is_leaf: Leafy = None) -> Iterator[Any]:
+    """The leaves, one after the other."""
+    yield from tree_leaves(tree, is_leaf)
+
+
+def tree_structure(tree: Any, is_leaf: Leafy = None) -> TreeSpec:
+    """The structure."""
+    return tree_flatten(tree, is_leaf)[1]
+
+
+def tree_leaves_with_path(tree: Any, is_leaf: Leafy = None) -> list[tuple[KeyPath, Any]]:
+    """Pairs of a path and a leaf."""
+    return tree_flatten_with_path(tree, is_leaf)[0]
+
+
+def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Leafy = None) -> Any:
+    """The tree with ``func`` of every leaf, and of what stands at its place in ``rests``."""
+    leaves, spec = tree_flatten(tree, is_leaf)
+    columns = [leaves, *(spec.flatten_up_to(r) for r in rests)]
+    return spec.unflatten(func(*row) for row in zip(*columns, strict=True))
+
+
+def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Leafy = None) -> Any:
+    """Calls ``func`` as `tree_map` does, for its effects, and returns the tree."""
+    tree_map(func, tree, *rests, is_leaf=is_leaf)
+    return tree
+
+
+def tree_map_with_path(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Leafy = None) -> Any:
+    """As `tree_map`; ``func`` gets the path first."""
+    pairs, spec = tree_flatten_with_path(tree, is_leaf)
+    columns = [[p for p, _ in pairs], [leaf for _, leaf in pairs], *(spec.flatten_up_to(r) for r in rests)]
+    return spec.unflatten(func(*row) for row in zip(*columns, strict=True))
+
+
+def _test_of(which: Any) -> Callable[[Any], bool]:
+    """A predicate: of a type, several types, or a function."""
+    if isinstance(which, (type, tuple)) or not callable(which):
+        return lambda x: isinstance(x, which)
+    return which
+
+
+def tree_map_only(which: Any, /, func: Callable[[Any], Any], tree: Any, is_leaf: Leafy = None) -> Any:
+    """`tree_map` on the leaves of a type (or types, or that a function picks); the others stay."""
+    test = _test_of(which)
+    return tree_map(lambda x: func(x) if test(x) else x, tree, is_leaf=is_leaf)
+
+
+def tree_map_only_(which: Any, /, func: Callable[[Any], Any], tree: Any, is_leaf: Leafy = None) -> Any:
+    """`tree_map_only` for its effects."""
+    tree_map_only(which, func, tree, is_leaf)
+    return tree
+
+
+def tree_all(pred: Callable[[Any], bool], tree: Any, is_leaf: Leafy = None) -> bool:
+    """Whether ``pred`` holds for all leaves."""
+    return all(map(pred, tree_iter(tree, is_leaf)))
+
+
+def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: Leafy = None) -> bool:
+    """Whether ``pred`` holds for any leaf."""
+    return any(map(pred, tree_iter(tree, is_leaf)))
+
+
+def tree_all_only(which: Any, /, pred: Callable[[Any], bool], tree: Any, is_leaf: Leafy = None) -> bool:
+    """Whether ``pred`` holds for all leaves of a type."""
+    test = _test_of(which)
+    return all(pred(x) for x in tree_iter(tree, is_leaf) if test(x))
+
+
+def tree_any_only(which: Any, /, pred: Callable[[Any], bool], tree: Any, is_leaf: Leafy = None) -> bool:
+    """Whether ``pred`` holds for any leaf of a type."""
+    test = _test_of(which)
+    return any(pred(x) for x in tree_iter(tree, is_leaf) if test(x))
+
+
+def keystr(kp: KeyPath) -> str:
+    """A path as Python code."""
+    return "".join(map(str, kp))

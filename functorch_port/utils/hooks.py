@@ -1,0 +1,20 @@
+"""``torch.utils.hooks``: the handle that registering a hook returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..autograd.node import RemovableHandle as RemovableHandle
+from ..nn.hooks import BackwardHook as BackwardHook
+
+__all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
+
+
+def unserializable_hook(f: Any) -> Any:
+    """Marks a hook that pickling should leave out, and gives it back."""
+    f.__torch_unserializable__ = True
+    return f
+
+
+def warn_if_has_hooks(tensor: Any) -> None:
+    """Nothing to warn of: hooks of tensors are never pickled."""
