@@ -50,6 +50,8 @@ for _table in (
 
 #: submodules, and names that live in them; loaded when first asked for
 _SUBMODULES = [
+    "_C",
+    "_custom_ops",
     "_dynamo",
     "accelerator",
     "amp",
@@ -59,6 +61,7 @@ _SUBMODULES = [
     "cpu",
     "cuda",
     "distributed",
+    "distributions",
     "export",
     "fft",
     "func",

@@ -16,6 +16,29 @@ from urllib.parse import urlparse
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
+try:
+    from tqdm import tqdm as tqdm
+except ImportError:
+
+    class tqdm:  # type: ignore[no-redef]
+        """Stands for tqdm's progress bar where that is not installed; shows nothing."""
+
+        def __init__(self, iterable: Any = None, *args: Any, **kwargs: Any) -> None:
+            self.iterable = iterable
+
+        def __iter__(self) -> Any:
+            return iter(self.iterable)
+
+        def __enter__(self) -> Any:
+            return self
+
+        def __exit__(self, *exc: object) -> None:
+            """Nothing to close."""
+
+        def update(self, n: Any = 1) -> None:
+            """Nothing to show."""
+
+
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 _hub_dir: str | None = None
 

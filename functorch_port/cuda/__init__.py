@@ -322,3 +322,25 @@ default_stream = current_stream
 def stream(stream: Stream | None) -> Iterator[None]:
     """Accepted; there is one queue per GPU."""
     yield
+
+
+def is_current_stream_capturing() -> bool:
+    """False: there are no CUDA graphs; a compiled function is one program."""
+    return False
+
+
+class CUDAGraph:
+    """Refused when it is made: a compiled function is one program, which XLA launches as a whole.
+
+    Raises:
+        NotImplementedError: always.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(
+            "torch.cuda.CUDAGraph: use functorch_port.compile, whose program is launched as a whole"
+        )
+
+
+graph = CUDAGraph
+StreamContext = stream

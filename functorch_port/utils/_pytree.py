@@ -85,9 +85,7 @@ _NAMEDTUPLE = "namedtuple"
 for _def in (
     NodeDef(list, lambda x: (list(x), None), lambda v, c: list(v), _indices),
     NodeDef(tuple, lambda x: (list(x), None), lambda v, c: tuple(v), _indices),
-    NodeDef(
-        dict, lambda x: (list(x.values()), list(x)), lambda v, c: dict(zip(c, v, strict=True)), _mapping_keys
-    ),
+    NodeDef(dict, lambda x: _dict_flatten(x), lambda v, c: _dict_unflatten(v, c), _mapping_keys),
     NodeDef(
         OrderedDict,
         lambda x: (list(x.values()), list(x)),
@@ -110,6 +108,18 @@ _NAMED = NodeDef(
     lambda c, n: [GetAttrKey(f) for f in c._fields],
 )
 BUILTIN_TYPES = frozenset(SUPPORTED_NODES)
+
+
+def _dict_flatten(d: dict[Any, Any]) -> tuple[list[Any], Context]:
+    return list(d.values()), list(d)
+
+
+def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[tuple[Any, Any]], Context]:
+    return [(MappingKey(k), v) for k, v in d.items()], list(d)
+
+
+def _dict_unflatten(values: Iterable[Any], context: Context) -> dict[Any, Any]:
+    return dict(zip(context, values, strict=True))
 
 
 def is_namedtuple_class(cls: Any) -> bool:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from .compiler import allow_in_graph as allow_in_graph
-from .compiler import disable as disable
-from .compiler import is_compiling as is_compiling
-from .compiler import reset as reset
+from ..compiler import allow_in_graph as allow_in_graph
+from ..compiler import disable as disable
+from ..compiler import is_compiling as is_compiling
+from ..compiler import reset as reset
 
 __all__ = [
     "allow_in_graph", "config", "disable", "disallow_in_graph", "graph_break", "is_compiling",
@@ -47,7 +47,7 @@ def mark_static_address(t: Any, guard: bool = True) -> None:
 
 def optimize(*args: Any, **kwargs: Any) -> Callable[[Any], Any]:
     """A decorator: `functorch_port.compile`."""
-    from .compiler import compile as compile_function
+    from ..compiler import compile as compile_function
 
     return compile_function
 

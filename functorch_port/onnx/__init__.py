@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["export", "is_in_onnx_export", "is_onnxrt_backend_supported", "register_custom_op_symbolic", "select_model_mode_for_export"]  # fmt: skip
+__all__ = [
+    "export",
+    "is_in_onnx_export",
+    "is_onnxrt_backend_supported",
+    "register_custom_op_symbolic",
+    "unregister_custom_op_symbolic",
+]
 
 
 def is_in_onnx_export() -> bool:
@@ -29,4 +35,8 @@ def export(*args: Any, **kwargs: Any) -> Any:
     )
 
 
-register_custom_op_symbolic = select_model_mode_for_export = export
+def register_custom_op_symbolic(*args: Any, **kwargs: Any) -> None:
+    """Does nothing: there is no exporter that would use it."""
+
+
+unregister_custom_op_symbolic = register_custom_op_symbolic

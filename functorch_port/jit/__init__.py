@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from .nn.module import Module
+from ..nn.module import Module
 
 __all__ = [
     "Attribute", "CompilationUnit", "Error", "Final", "Future", "ScriptFunction", "ScriptModule", "annotate",
@@ -100,6 +100,9 @@ def trace_module(mod: F, inputs: Any, *args: Any, **kwargs: Any) -> F:
 def script_if_tracing(fn: F) -> F:
     """The function itself."""
     return fn
+
+
+_script_if_tracing = script_if_tracing
 
 
 def script_method(fn: F, _rcb: Any = None) -> F:

@@ -1,0 +1,59 @@
+"""``torch._C``: the few names of PyTorch's C++ module that libraries look at, answered as eager mode would."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from collections.abc import Iterator
+from typing import Any
+
+from .core.device import device
+from .fx import Graph as Graph
+
+__all__ = ["DispatchKey", "DispatchKeySet", "Graph", "Value"]
+
+
+class Value:
+    """The type of values in TorchScript's graphs; nothing is one here."""
+
+
+class DispatchKey(enum.Enum):
+    """Names of PyTorch's dispatch keys; nothing is dispatched by them."""
+
+    CPU, CUDA, Meta, Autograd, AutogradCPU, AutogradCUDA, CompositeImplicitAutograd = range(7)
+    AutocastCPU, AutocastCUDA, AutocastXPU, Python, FuncTorchBatched = range(7, 12)
+
+
+class DispatchKeySet:
+    """A set of dispatch keys."""
+
+    def __init__(self, key: Any) -> None:
+        self.keys = frozenset(key) if isinstance(key, (set, frozenset)) else frozenset([key])
+
+    def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return DispatchKeySet(self.keys | other.keys)
+
+
+@contextlib.contextmanager
+def _ExcludeDispatchKeyGuard(keys: Any) -> Iterator[None]:
+    yield
+
+
+def _get_tracing_state() -> None:
+    return None
+
+
+def _log_api_usage_once(event: str) -> None:
+    return None
+
+
+def _get_accelerator(check: bool | None = None) -> device:
+    from .accelerator import current_accelerator
+
+    return current_accelerator() or device("cpu")
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith(("_jit_set_", "_jit_override_")):
+        return lambda *args, **kwargs: False  # settings of TorchScript
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,3 @@
+"""``torch.distributions.bernoulli``."""
+
+from .discrete import Bernoulli as Bernoulli

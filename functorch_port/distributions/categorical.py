@@ -1,0 +1,3 @@
+"""``torch.distributions.categorical``."""
+
+from .discrete import Categorical as Categorical

@@ -1,0 +1,247 @@
+"""``torch.distributions.constraints``: what values parameters and samples may have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.bind import function
+from ..core.creation import ones_like
+from ..core.tensor import Tensor
+
+__all__ = [
+    "Constraint", "boolean", "dependent", "dependent_property", "greater_than", "greater_than_eq", "half_open_interval",
+    "independent", "integer_interval", "interval", "is_dependent", "less_than", "lower_triangular", "multinomial",
+    "nonnegative", "nonnegative_integer", "one_hot", "positive", "positive_definite", "positive_integer", "real",
+    "real_vector", "simplex", "square", "symmetric", "unit_interval",
+]  # fmt: skip
+
+
+class Constraint:
+    """A region of values.
+
+    Attributes:
+        is_discrete: whether it consists of separate values.
+        event_dim: how many dimensions at the right make one value.
+    """
+
+    is_discrete = False
+    event_dim = 0
+
+    def check(self, value: Tensor) -> Tensor:
+        """Whether each value is inside: bools of the batch's shape."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return self.__class__.__name__[1:] + "()"
+
+
+class _Dependent(Constraint):
+    """Depends on other variables, so nothing can be checked by itself."""
+
+    def __init__(self, *, is_discrete: bool = False, event_dim: int = 0) -> None:
+        self.is_discrete, self.event_dim = is_discrete, event_dim
+
+    def __call__(self, *, is_discrete: bool = False, event_dim: int = 0) -> _Dependent:
+        return _Dependent(is_discrete=is_discrete, event_dim=event_dim)
+
+    def check(self, value: Tensor) -> Tensor:
+        raise ValueError("Cannot determine validity of dependent constraint")
+
+
+def is_dependent(constraint: Constraint) -> bool:
+    """Whether a constraint depends on other variables."""
+    return isinstance(constraint, _Dependent)
+
+
+class _DependentProperty(property, _Dependent):
+    """A property of a distribution that is a constraint; on the class it is one that depends."""
+
+    def __init__(
+        self, fn: Callable[..., Any] | None = None, *, is_discrete: bool = False, event_dim: int = 0
+    ) -> None:
+        super().__init__(fn)
+        self.is_discrete, self.event_dim = is_discrete, event_dim
+
+    def __call__(self, fn: Callable[..., Any]) -> _DependentProperty:  # type: ignore[override]
+        return _DependentProperty(fn, is_discrete=self.is_discrete, event_dim=self.event_dim)
+
+
+class _Independent(Constraint):
+    """A constraint of all elements along some dimensions at the right."""
+
+    def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
+        self.base_constraint = base_constraint
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
+        self.is_discrete = base_constraint.is_discrete
+        self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
+
+    def check(self, value: Tensor) -> Tensor:
+        result = self.base_constraint.check(value)
+        kept = result.dim() - self.reinterpreted_batch_ndims
+        if kept < 0:
+            raise ValueError(
+                f"Expected value.dim() >= {self.event_dim} but got {value.dim()}"
+            )
+        return result.reshape((*result.shape[:kept], -1)).all(-1)
+
+    def __repr__(self) -> str:
+        return f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
+
+
+class _Boolean(Constraint):
+    is_discrete = True
+
+    def check(self, value: Tensor) -> Tensor:
+        return (value == 0) | (value == 1)
+
+
+class _OneHot(Constraint):
+    is_discrete = True
+    event_dim = 1
+
+    def check(self, value: Tensor) -> Tensor:
+        return ((value == 0) | (value == 1)).all(-1) & value.sum(-1).eq(1)
+
+
+class _Bounded(Constraint):
+    """Between two bounds, either of which may be missing."""
+
+    _bounds: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name)}" for name, _ in self._bounds)
+        return f"{self.__class__.__name__[1:]}({shown})"
+
+    def check(self, value: Tensor) -> Tensor:
+        out = value % 1 == 0 if self.is_discrete else None
+        for name, test in self._bounds:
+            inside = getattr(value, test)(getattr(self, name))
+            out = inside if out is None else out & inside
+        assert out is not None
+        return out
+
+
+class _IntegerInterval(_Bounded):
+    is_discrete = True
+    _bounds = (("lower_bound", "ge"), ("upper_bound", "le"))
+
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        self.lower_bound, self.upper_bound = lower_bound, upper_bound
+
+
+class _IntegerGreaterThan(_Bounded):
+    is_discrete = True
+    _bounds = (("lower_bound", "ge"),)
+
+    def __init__(self, lower_bound: Any) -> None:
+        self.lower_bound = lower_bound
+
+
+class _GreaterThan(_Bounded):
+    _bounds: tuple[tuple[str, str], ...] = (("lower_bound", "gt"),)
+
+    def __init__(self, lower_bound: Any) -> None:
+        self.lower_bound = lower_bound
+
+
+class _GreaterThanEq(_GreaterThan):
+    _bounds = (("lower_bound", "ge"),)
+
+
+class _LessThan(_Bounded):
+    _bounds = (("upper_bound", "lt"),)
+
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+
+class _Interval(_Bounded):
+    _bounds: tuple[tuple[str, str], ...] = (("lower_bound", "ge"), ("upper_bound", "le"))
+
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        self.lower_bound, self.upper_bound = lower_bound, upper_bound
+
+
+class _HalfOpenInterval(_Interval):
+    _bounds = (("lower_bound", "ge"), ("upper_bound", "lt"))
+
+
+class _Real(Constraint):
+    def check(self, value: Tensor) -> Tensor:
+        return value == value  # not nan
+
+
+class _Simplex(Constraint):
+    event_dim = 1
+
+    def check(self, value: Tensor) -> Tensor:
+        return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
+
+
+class _Multinomial(Constraint):
+    is_discrete = True
+    event_dim = 1
+
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+    def check(self, x: Tensor) -> Tensor:
+        return (x >= 0).all(-1) & (x.sum(-1) <= self.upper_bound)
+
+
+class _Square(Constraint):
+    event_dim = 2
+
+    def check(self, value: Tensor) -> Tensor:
+        fits = value.shape[-2] == value.shape[-1]
+        return ones_like(value[..., 0, 0]).bool() if fits else ones_like(value[..., 0, 0]) != 1
+
+
+class _Symmetric(_Square):
+    def check(self, value: Tensor) -> Tensor:
+        square = super().check(value)
+        if not bool(square.all()):
+            return square
+        return function("isclose")(value, value.mT, atol=1e-6).all(-2).all(-1)
+
+
+class _PositiveDefinite(_Symmetric):
+    def check(self, value: Tensor) -> Tensor:
+        from ..linalg import cholesky_ex
+
+        symmetric = super().check(value)
+        return cholesky_ex(value).info.eq(0) if bool(symmetric.all()) else symmetric
+
+
+class _LowerTriangular(Constraint):
+    event_dim = 2
+
+    def check(self, value: Tensor) -> Tensor:
+        return (value.tril() == value).flatten(-2).all(-1)
+
+
+dependent = _Dependent()
+dependent_property = _DependentProperty
+independent = _Independent
+boolean = _Boolean()
+one_hot = _OneHot()
+nonnegative_integer = _IntegerGreaterThan(0)
+positive_integer = _IntegerGreaterThan(1)
+integer_interval = _IntegerInterval
+real = _Real()
+real_vector = independent(real, 1)
+positive = _GreaterThan(0.0)
+nonnegative = _GreaterThanEq(0.0)
+greater_than = _GreaterThan
+greater_than_eq = _GreaterThanEq
+less_than = _LessThan
+multinomial = _Multinomial
+unit_interval = _Interval(0.0, 1.0)
+interval = _Interval
+half_open_interval = _HalfOpenInterval
+simplex = _Simplex()
+lower_triangular = _LowerTriangular()
+square = _Square()
+symmetric = _Symmetric()
+positive_definite = _PositiveDefinite()

@@ -1,0 +1,198 @@
+"""The base class of probability distributions."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ..autograd.grad_mode import no_grad
+from ..compiler import is_compiling
+from ..core.bind import function
+from ..core.creation import tensor
+from ..core.size import Size
+from ..core.tensor import Tensor
+from . import constraints
+
+__all__ = ["Distribution"]
+
+
+def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
+    """Numbers and tensors as tensors of one shape; numbers take the tensors' dtype."""
+    like = next((v for v in values if isinstance(v, Tensor)), None)
+    kind: dict[str, Any] = {} if like is None else {"dtype": like.dtype, "device": like.device}
+    if like is None:
+        values = tuple(float(v) if isinstance(v, (int, bool)) else v for v in values)
+    tensors = [v if isinstance(v, Tensor) else tensor(v, **kind) for v in values]
+    return tuple(function("broadcast_tensors")(*tensors))
+
+
+class Distribution:
+    """A probability distribution, or a batch of them.
+
+    Args:
+        batch_shape: the shape of the batch.
+        event_shape: the shape of one value.
+        validate_args: whether to check parameters and values; as `set_default_validate_args` says when left out.
+            In a trace nothing is checked, as values are not known there.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributions.html
+    """
+
+    has_rsample = False
+    has_enumerate_support = False
+    _validate_args = __debug__
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Sets whether distributions check their arguments."""
+        if value not in (True, False):
+            raise ValueError
+        Distribution._validate_args = value
+
+    def __init__(
+        self, batch_shape: Any = Size(), event_shape: Any = Size(), validate_args: bool | None = None
+    ) -> None:
+        self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._validate_args and not is_compiling():
+            self._check_parameters()
+
+    def _check_parameters(self) -> None:
+        try:
+            wanted = self.arg_constraints
+        except NotImplementedError:
+            warnings.warn(
+                f"{self.__class__} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize "
+                "the distribution with `validate_args=False` to turn off validation.",
+                stacklevel=4,
+            )
+            return
+        for name, constraint in wanted.items():
+            if constraints.is_dependent(constraint) or name not in self.__dict__:
+                continue
+            value = getattr(self, name)
+            if not bool(constraint.check(value).all()):
+                raise ValueError(
+                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
+                    f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{_shown(value)}"
+                )
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
+        """The same distributions in a batch of another shape, to which this one's broadcasts."""
+        batch_shape = Size(batch_shape)
+        new = self.__class__.__new__(self.__class__)
+        new.__dict__.update(self.__dict__)
+        event = {"probs", "logits"} if len(self._event_shape) or hasattr(self, "_num_events") else set()
+        for name in self.arg_constraints:
+            if name in self.__dict__:
+                value = self.__dict__[name]
+                tail = value.shape[-1:] if name in event and hasattr(self, "_num_events") else Size()
+                new.__dict__[name] = value.expand((*batch_shape, *tail))
+        new._batch_shape = batch_shape
+        return new
+
+    @property
+    def batch_shape(self) -> Size:
+        return self._batch_shape
+
+    @property
+    def event_shape(self) -> Size:
+        return self._event_shape
+
+    @property
+    def arg_constraints(self) -> dict[str, constraints.Constraint]:
+        """Parameter name -> what it must satisfy."""
+        raise NotImplementedError
+
+    @property
+    def support(self) -> constraints.Constraint | None:
+        """What values must satisfy."""
+        raise NotImplementedError
+
+    @property
+    def mean(self) -> Tensor:
+        raise NotImplementedError
+
+    @property
+    def mode(self) -> Tensor:
+        raise NotImplementedError(f"{self.__class__} does not implement mode")
+
+    @property
+    def variance(self) -> Tensor:
+        raise NotImplementedError
+
+    @property
+    def stddev(self) -> Tensor:
+        return self.variance.sqrt()
+
+    def sample(self, sample_shape: Any = Size()) -> Tensor:
+        """Draws samples, of shape ``sample_shape + batch_shape + event_shape``, outside of autograd."""
+        with no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Any = Size()) -> Tensor:
+        """Draws samples as differentiable functions of the parameters."""
+        raise NotImplementedError
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logarithm of the density or probability at ``value``."""
+        raise NotImplementedError
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """The probability of values up to ``value``."""
+        raise NotImplementedError
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """The inverse of `cdf`."""
+        raise NotImplementedError
+
+    def entropy(self) -> Tensor:
+        """The entropy."""
+        raise NotImplementedError
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All values of a discrete distribution, along the first dimension."""
+        raise NotImplementedError
+
+    def perplexity(self) -> Tensor:
+        """The exponential of the entropy."""
+        return self.entropy().exp()
+
+    def _extended_shape(self, sample_shape: Any = Size()) -> Size:
+        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+
+    def _validate_sample(self, value: Any) -> None:
+        if not self._validate_args:
+            return
+        if not isinstance(value, Tensor):
+            raise ValueError("The value argument to log_prob must be a Tensor")
+        start = value.dim() - len(self._event_shape)
+        if value.shape[start:] != self._event_shape:
+            raise ValueError(
+                f"The right-most size of value must match event_shape: {value.shape} vs {self._event_shape}."
+            )
+        whole = Size((*self._batch_shape, *self._event_shape))
+        for i, j in zip(reversed(value.shape), reversed(whole), strict=False):
+            if i != 1 and j != 1 and i != j:
+                raise ValueError(
+                    f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {whole}."
+                )
+        support = self.support
+        if support is None or is_compiling():
+            return
+        if not bool(support.check(value).all()):
+            raise ValueError(
+                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
+                f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{_shown(value)}"
+            )
+
+    def __repr__(self) -> str:
+        names = [k for k in self.arg_constraints if k in self.__dict__]
+        values = ((k, self.__dict__[k]) for k in names)
+        args = ", ".join(f"{k}: {v if v.numel() == 1 and not is_compiling() else v.size()}" for k, v in values)
+        return f"{self.__class__.__name__}({args})"
+
+
+def _shown(value: Tensor) -> str:
+    return str(value.item()) if value.dim() == 0 else str(value)

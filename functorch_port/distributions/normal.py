@@ -1,0 +1,3 @@
+"""``torch.distributions.normal``."""
+
+from .continuous import Normal as Normal

@@ -1,0 +1,3 @@
+"""``torch.distributions.uniform``."""
+
+from .continuous import Uniform as Uniform

@@ -1,0 +1,15 @@
+"""``torch.jit.annotations``: types of numbers that may stand for lists of them."""
+
+from __future__ import annotations
+
+__all__ = ["BroadcastingList1", "BroadcastingList2", "BroadcastingList3"]
+
+
+class BroadcastingList:
+    """As an annotation, ``BroadcastingList2[int]`` is a list of two ints, or one int for both."""
+
+    def __getitem__(self, types: object) -> None:
+        return None
+
+
+BroadcastingList1, BroadcastingList2, BroadcastingList3 = (BroadcastingList() for _ in range(3))
