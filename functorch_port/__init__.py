@@ -55,6 +55,7 @@ _SUBMODULES = [
     "_dynamo",
     "accelerator",
     "amp",
+    "ao",
     "autograd",
     "backends",
     "compiler",

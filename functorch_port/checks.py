@@ -9,13 +9,14 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from .core import dtypes
 from .core.creation import from_numpy
 from .core.device import device as Device
 from .core.storage import Storage
-from .core.tensor import Tensor
+from .core.tensor import Tensor, wrap
 
 __all__ = [
     "OutOfMemoryError", "AcceleratorError", "SymBool", "SymFloat", "SymInt", "UntypedStorage", "TypedStorage",
@@ -174,7 +175,8 @@ def frombuffer(
     if count < 0:
         if (size - offset) % each:
             raise ValueError(
-                f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size "
+                f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of "
+                f"element size "
                 f"({each})"
             )
         count = (size - offset) // each
@@ -189,9 +191,8 @@ def frombuffer(
 
 
 def _wrapped(array: np.ndarray) -> Tensor:
-    from .core.creation import from_jax
-
-    return from_jax(array)
+    """A tensor of a type that numpy itself does not have, such as bfloat16."""
+    return wrap(jnp.asarray(array))
 
 
 def get_device(input: Tensor) -> int:

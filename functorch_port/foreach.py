@@ -1,7 +1,7 @@
 """``torch._foreach_*``: one operation on every tensor of a list.
 
-Third-party optimizers use them. Each is the ordinary operation, tensor by tensor, so gradients, dtypes and errors are those
-of the operation; inside `compile` all of them are in the one program.
+Third-party optimizers use them. Each is the ordinary operation, tensor by tensor, so gradients, dtypes and errors are
+those of the operation; inside `compile` all of them are in the one program.
 """
 
 from __future__ import annotations

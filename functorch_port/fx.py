@@ -15,7 +15,9 @@ __all__ = [
     "replace_pattern", "symbolic_trace", "wrap",
 ]  # fmt: skip
 
-_INSTEAD = "there are no FX graphs here; functorch_port.functionalize(fn) gives the JAX function, whose jaxpr can be read"
+_INSTEAD = (
+    "there are no FX graphs here; functorch_port.functionalize(fn) gives the JAX function, which has a jaxpr"
+)
 
 
 def wrap(fn_or_name: Any) -> Any:

@@ -1,7 +1,7 @@
 """``torch.library``: custom operators as what they are in eager mode, Python functions.
 
-`custom_op` and `Library` give operators that can be called, also as ``torch.ops.<namespace>.<name>``, differentiated and
-compiled. PyTorch's own operators are not there, and what needs its dispatcher is refused.
+`custom_op` and `Library` give operators that can be called, also as ``torch.ops.<namespace>.<name>``, differentiated
+and compiled. PyTorch's own operators are not there, and what needs its dispatcher is refused.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 from .autograd import Function
 
 __all__ = [
-    "CustomOpDef", "Library", "OpNamespace", "custom_op", "define", "fallthrough_kernel", "get_ctx", "get_kernel", "impl",
-    "impl_abstract", "infer_schema", "register_autograd", "register_autocast", "register_fake", "register_kernel",
-    "register_torch_dispatch", "register_vmap", "triton_op", "wrap_triton",
+    "CustomOpDef", "Library", "OpNamespace", "custom_op", "define", "fallthrough_kernel", "get_ctx", "get_kernel",
+    "impl", "impl_abstract", "infer_schema", "register_autograd", "register_autocast", "register_fake",
+    "register_kernel", "register_torch_dispatch", "register_vmap", "triton_op", "wrap_triton",
 ]  # fmt: skip
 
 
@@ -140,7 +140,8 @@ def register_autograd(
 
 def _refuse(name: str) -> Any:
     raise NotImplementedError(
-        f"torch.library.{name}: PyTorch's operator registry and its dispatcher do not exist here. Make the operator with "
+        f"torch.library.{name}: PyTorch's operator registry and its dispatcher do not exist here. Make the "
+        f"operator with "
         "torch.library.custom_op and call what that returns"
     )
 
@@ -161,8 +162,9 @@ def _refused(name: str) -> Callable[..., Any]:
 class Library:
     """A namespace of operators: those that get an implementation can be called as ``torch.ops.<ns>.<name>``.
 
-    An implementation is a Python function that runs on every device; dispatch keys do not choose between several: the first one
-    stays, unless a later one is for "CompositeImplicitAutograd" or "CPU". Those for "Meta" and "Autograd" are not needed.
+    An implementation is a Python function that runs on every device; dispatch keys do not choose between several: the
+    first one stays, unless a later one is for "CompositeImplicitAutograd" or "CPU". Those for "Meta" and "Autograd"
+    are not needed.
 
     Args:
         ns: the namespace.
@@ -215,7 +217,8 @@ class OpNamespace:
         found = _namespaces.get(self._name, {}).get(name)
         if found is None:
             raise AttributeError(
-                f"torch.ops.{self._name}.{name}: no such operator. There is no registry of PyTorch's own operators here: call "
+                f"torch.ops.{self._name}.{name}: no such operator. There is no registry of PyTorch's own "
+                f"operators here: call "
                 "the public function (torch.add for torch.ops.aten.add); compiled extensions cannot be loaded"
             )
         return found
@@ -237,6 +240,7 @@ def impl(qualname: str, types: Any, func: Callable[..., Any] | None = None, *, l
     ns, _, name = qualname.partition("::")
     Library(ns, "IMPL").impl(name, func, "CPU" if types in ("cpu", "default") else "")
     return func
+
 
 register_kernel, register_autocast, register_torch_dispatch, triton_op, wrap_triton = (
     _refused(n)

@@ -15,7 +15,7 @@ _STAGES = {"dev": -4, "a": -3, "alpha": -3, "b": -2, "beta": -2, "c": -1, "rc": 
 
 
 def _key(version: Any) -> tuple[Any, ...]:
-    """What orders versions: the numbers without zeros at the end, then the stage. A local part ("+cpu") counts for nothing."""
+    """What orders versions: numbers without zeros at the end, then the stage. A local part ("+cpu") does not count."""
     if isinstance(version, (tuple, list)):
         version = ".".join(map(str, version))
     if not isinstance(version, str):

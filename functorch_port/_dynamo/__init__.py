@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..compiler import allow_in_graph as allow_in_graph
+from ..compiler import assume_constant_result as assume_constant_result
 from ..compiler import disable as disable
 from ..compiler import is_compiling as is_compiling
 from ..compiler import reset as reset

@@ -46,7 +46,8 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
         recursive, reason: accepted.
 
     Raises:
-        NotImplementedError: when the function is called in a trace. A compiled function is one program, so no part of it
+        NotImplementedError: when the function is called in a trace. A compiled function is one program, so no part of
+        it
             can stay eager.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.compiler.disable.html
@@ -58,7 +59,8 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     def outside(*args: Any, **kwargs: Any) -> Any:
         if is_compiling():
             raise NotImplementedError(
-                f"{getattr(fn, '__qualname__', fn)} is marked with compiler.disable, and a compiled function is one XLA "
+                f"{getattr(fn, '__qualname__', fn)} is marked with compiler.disable, and a compiled function is "
+                f"one XLA "
                 "program, so no part of it can stay eager. Call that part outside, or compile the parts around it "
                 "separately"
             )

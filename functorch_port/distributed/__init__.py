@@ -1,7 +1,7 @@
 """``torch.distributed``, as it answers in a program of one process: not available, not initialised.
 
-One process drives all its devices here. Functions that need a process group raise what PyTorch raises without one, and starting one
-is refused by name.
+One process drives all its devices here. Functions that need a process group raise what PyTorch raises without one,
+and starting one is refused by name.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Constraint:
     is_discrete = False
     event_dim = 0
 
-    def check(self, value: Tensor) -> Tensor:
+    def check(self, value: Tensor) -> Any:
         """Whether each value is inside: bools of the batch's shape."""
         raise NotImplementedError
 
@@ -45,7 +45,7 @@ class _Dependent(Constraint):
     def __call__(self, *, is_discrete: bool = False, event_dim: int = 0) -> _Dependent:
         return _Dependent(is_discrete=is_discrete, event_dim=event_dim)
 
-    def check(self, value: Tensor) -> Tensor:
+    def check(self, value: Tensor) -> Any:
         raise ValueError("Cannot determine validity of dependent constraint")
 
 
@@ -76,13 +76,11 @@ class _Independent(Constraint):
         self.is_discrete = base_constraint.is_discrete
         self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
 
-    def check(self, value: Tensor) -> Tensor:
+    def check(self, value: Tensor) -> Any:
         result = self.base_constraint.check(value)
         kept = result.dim() - self.reinterpreted_batch_ndims
         if kept < 0:
-            raise ValueError(
-                f"Expected value.dim() >= {self.event_dim} but got {value.dim()}"
-            )
+            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
         return result.reshape((*result.shape[:kept], -1)).all(-1)
 
     def __repr__(self) -> str:
@@ -92,7 +90,7 @@ class _Independent(Constraint):
 class _Boolean(Constraint):
     is_discrete = True
 
-    def check(self, value: Tensor) -> Tensor:
+    def check(self, value: Tensor) -> Any:
         return (value == 0) | (value == 1)
 
 
@@ -100,7 +98,7 @@ class _OneHot(Constraint):
     is_discrete = True
     event_dim = 1
 
-    def check(self, value: Tensor) -> Tensor:
+    def check(self, value: Tensor) -> Any:
         return ((value == 0) | (value == 1)).all(-1) & value.sum(-1).eq(1)
 
 
@@ -113,7 +111,7 @@ class _Bounded(Constraint):
         shown = ", ".join(f"{name}={getattr(self, name)}" for name, _ in self._bounds)
         return f"{self.__class__.__name__[1:]}({shown})"
 
-    def check(self, value: Tensor) -> Tensor:
+    def check(self, value: Tensor) -> Any:
         out = value % 1 == 0 if self.is_discrete else None
         for name, test in self._bounds:
             inside = getattr(value, test)(getattr(self, name))
@@ -168,14 +166,14 @@ class _HalfOpenInterval(_Interval):
 
 
 class _Real(Constraint):
-    def check(self, value: Tensor) -> Tensor:
+    def check(self, value: Tensor) -> Any:
         return value == value  # not nan
 
 
 class _Simplex(Constraint):
     event_dim = 1
 
-    def check(self, value: Tensor) -> Tensor:
+    def check(self, value: Tensor) -> Any:
         return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
@@ -193,13 +191,13 @@ class _Multinomial(Constraint):
 class _Square(Constraint):
     event_dim = 2
 
-    def check(self, value: Tensor) -> Tensor:
+    def check(self, value: Tensor) -> Any:
         fits = value.shape[-2] == value.shape[-1]
         return ones_like(value[..., 0, 0]).bool() if fits else ones_like(value[..., 0, 0]) != 1
 
 
 class _Symmetric(_Square):
-    def check(self, value: Tensor) -> Tensor:
+    def check(self, value: Tensor) -> Any:
         square = super().check(value)
         if not bool(square.all()):
             return square
@@ -207,7 +205,7 @@ class _Symmetric(_Square):
 
 
 class _PositiveDefinite(_Symmetric):
-    def check(self, value: Tensor) -> Tensor:
+    def check(self, value: Tensor) -> Any:
         from ..linalg import cholesky_ex
 
         symmetric = super().check(value)
@@ -217,7 +215,7 @@ class _PositiveDefinite(_Symmetric):
 class _LowerTriangular(Constraint):
     event_dim = 2
 
-    def check(self, value: Tensor) -> Tensor:
+    def check(self, value: Tensor) -> Any:
         return (value.tril() == value).flatten(-2).all(-1)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from ..autograd.grad_mode import no_grad
 from ..core import dtypes
 from ..core.bind import function
+from ..core.creation import zeros_like
 from ..core.size import Size
 from ..core.tensor import Tensor
 from . import constraints
@@ -71,7 +72,11 @@ class Normal(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
-        return -((value - self.loc) ** 2) / (2 * self.scale**2) - self.scale.log() - math.log(math.sqrt(2 * math.pi))
+        return (
+            -((value - self.loc) ** 2) / (2 * self.scale**2)
+            - self.scale.log()
+            - math.log(math.sqrt(2 * math.pi))
+        )
 
     def cdf(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
@@ -215,9 +220,7 @@ class Exponential(Distribution):
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
-        super().__init__(
-            Size() if _is_number(rate) else self.rate.size(), validate_args=validate_args
-        )
+        super().__init__(Size() if _is_number(rate) else self.rate.size(), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -225,7 +228,7 @@ class Exponential(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        return self.rate * 0
+        return zeros_like(self.rate)
 
     stddev = mean
 
@@ -242,13 +245,13 @@ class Exponential(Distribution):
 
     def cdf(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
-        return 1 - (-self.rate * value).exp()
+        return -(-self.rate * value).expm1()
 
     def icdf(self, value: Tensor) -> Tensor:
         return -(-value).log1p() / self.rate
 
     def entropy(self) -> Tensor:
-        return 1.0 - self.rate.log()
+        return -self.rate.log() + 1.0
 
 
 class Laplace(Distribution):
@@ -283,7 +286,7 @@ class Laplace(Distribution):
 
     @property
     def stddev(self) -> Tensor:
-        return (2**0.5) * self.scale
+        return self.scale * 2**0.5
 
     def rsample(self, sample_shape: Any = Size()) -> Tensor:
         kind = dtypes.finfo(self.loc.dtype)
@@ -297,7 +300,7 @@ class Laplace(Distribution):
     def cdf(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
         away = value - self.loc
-        return 0.5 - 0.5 * away.sign() * (-away.abs() / self.scale).expm1()
+        return -0.5 * away.sign() * (-away.abs() / self.scale).expm1() + 0.5
 
     def icdf(self, value: Tensor) -> Tensor:
         term = value - 0.5

@@ -63,7 +63,8 @@ class Distribution:
             wanted = self.arg_constraints
         except NotImplementedError:
             warnings.warn(
-                f"{self.__class__} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize "
+                f"{self.__class__} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or "
+                f"initialize "
                 "the distribution with `validate_args=False` to turn off validation.",
                 stacklevel=4,
             )
@@ -190,7 +191,9 @@ class Distribution:
     def __repr__(self) -> str:
         names = [k for k in self.arg_constraints if k in self.__dict__]
         values = ((k, self.__dict__[k]) for k in names)
-        args = ", ".join(f"{k}: {v if v.numel() == 1 and not is_compiling() else v.size()}" for k, v in values)
+        args = ", ".join(
+            f"{k}: {v if v.numel() == 1 and not is_compiling() else v.size()}" for k, v in values
+        )
         return f"{self.__class__.__name__}({args})"
 
 

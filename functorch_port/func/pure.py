@@ -44,9 +44,9 @@ def pure(module: Any) -> Pure:
         module: an `nn.Module`.
 
     Returns:
-        The function and the arrays to start with, a `Pure`. The function takes the parameters, the buffers, the module's
-        own arguments, and as ``rng`` a JAX key for its random numbers (dropout). It returns the output and the buffers
-        as the call leaves them. `load_pytree` puts arrays back into the module.
+        The function and the arrays to start with, a `Pure`. The function takes the parameters, the buffers, the
+        module's own arguments, and as ``rng`` a JAX key for its random numbers (dropout). It returns the output and
+        the buffers as the call leaves them. `load_pytree` puts arrays back into the module.
 
     Raises:
         RuntimeError: in the call, if the module draws random numbers and there is no ``rng``.
@@ -122,7 +122,8 @@ class _PureLevel(Level):
     def host_draw(self, draw: Any) -> Any:
         if self.key is None:
             raise RuntimeError(
-                "this module draws random numbers (dropout, for example): give apply() a JAX key, rng=jax.random.key(0), "
+                "this module draws random numbers (dropout, for example): give apply() a JAX key, "
+                "rng=jax.random.key(0), "
                 "or put the module in evaluation mode"
             )
         self.key, key = jax.random.split(self.key)

@@ -1,7 +1,7 @@
 """``torch.jit``: the names that libraries use. There is no TorchScript: scripting and tracing give back what they got.
 
-`functorch_port.compile` is what makes a function fast. A scripted function here is the Python function, so it can do more than
-TorchScript could, and it runs inside `compile` like any other code.
+`functorch_port.compile` is what makes a function fast. A scripted function here is the Python function, so it can do
+more than TorchScript could, and it runs inside `compile` like any other code.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ..nn.module import Module
 __all__ = [
     "Attribute", "CompilationUnit", "Error", "Final", "Future", "ScriptFunction", "ScriptModule", "annotate",
     "enable_onednn_fusion", "export", "export_opnames", "fork", "freeze", "ignore", "interface", "is_scripting",
-    "is_tracing", "isinstance", "load", "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution", "save",
-    "script", "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "trace", "trace_module",
-    "unused", "wait",
+    "is_tracing", "isinstance", "load", "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution",
+    "save", "script", "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "trace",
+    "trace_module", "unused", "wait",
 ]  # fmt: skip
 
 F = TypeVar("F")
@@ -167,15 +167,16 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     origin, args = typing.get_origin(target_type), typing.get_args(target_type)
     if origin is None:
         return builtins.isinstance(obj, target_type)
-    if builtins.isinstance(None, args) if origin is typing.Union else False:
+    if origin is typing.Union:
         return any(isinstance(obj, t) for t in args)
-    if not builtins.isinstance(origin, type) or not builtins.isinstance(obj, origin):
-        return origin is typing.Union and any(isinstance(obj, t) for t in args)
+    if not builtins.isinstance(obj, origin):
+        return False
+    parts: Any = obj
     if origin is dict:
-        return all(isinstance(k, args[0]) and isinstance(v, args[1]) for k, v in obj.items())
+        return all(isinstance(k, args[0]) and isinstance(v, args[1]) for k, v in parts.items())
     if origin is tuple:
-        return len(obj) == len(args) and all(isinstance(o, t) for o, t in zip(obj, args, strict=True))
-    return all(isinstance(o, args[0]) for o in obj)
+        return len(parts) == len(args) and all(map(isinstance, parts, args))
+    return all(isinstance(part, args[0]) for part in parts)
 
 
 class Future:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any as Any
+from typing import Dict as Dict  # noqa: UP035
+from typing import List as List  # noqa: UP035
+from typing import Optional as Optional
+from typing import Tuple as Tuple  # noqa: UP035
+
 __all__ = ["BroadcastingList1", "BroadcastingList2", "BroadcastingList3"]
 
 

@@ -402,6 +402,7 @@ from .modules import (
 from .modules import (
     Softsign as Softsign,
 )
+from .modules import SyncBatchNorm as SyncBatchNorm
 from .modules import (
     Tanh as Tanh,
 )

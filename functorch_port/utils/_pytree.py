@@ -1,7 +1,7 @@
 """``torch.utils._pytree``: nested lists, tuples, dicts and registered classes as leaves and a structure.
 
-Unlike in JAX's trees None is a leaf and dicts keep the order of their keys. A class registered here is registered with JAX too, so that
-`compile` sees the tensors in it.
+Unlike in JAX's trees None is a leaf and dicts keep the order of their keys. A class registered here is registered
+with JAX too, so that `compile` sees the tensors in it.
 """
 
 from __future__ import annotations

@@ -412,6 +412,7 @@ from .sparse import (
 from .sparse import (
     EmbeddingBag as EmbeddingBag,
 )
+from .syncbatchnorm import SyncBatchNorm as SyncBatchNorm
 from .transformer import (
     Transformer as Transformer,
 )

@@ -32,9 +32,7 @@ def _list_with_default(out_size: list[Any], defaults: list[int]) -> list[int]:
         return out_size
     if len(defaults) <= len(out_size):
         raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
-    return [
-        v if v is not None else d for v, d in zip(out_size, defaults[-len(out_size) :], strict=True)
-    ]
+    return [v if v is not None else d for v, d in zip(out_size, defaults[-len(out_size) :], strict=True)]
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:

@@ -20,6 +20,7 @@ class DistributedDataParallel(Module):
 
     def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(
-            "nn.parallel.DistributedDataParallel: there are no process groups. One process drives all its devices: give "
+            "nn.parallel.DistributedDataParallel: there are no process groups. One process drives all its "
+            "devices: give "
             "the batch a jax.sharding over them and call the module itself"
         )

@@ -1,0 +1,66 @@
+"""``torch.ao.quantization``: models can be defined for quantization; quantizing them is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...nn.module import Module
+
+__all__ = [
+    "DeQuantStub",
+    "QuantStub",
+    "fuse_modules",
+    "fuse_modules_qat",
+    "prepare",
+    "prepare_qat",
+    "convert",
+]
+
+
+class QuantStub(Module):
+    """Marks where a model's input would be quantized; returns its input.
+
+    Args:
+        qconfig: accepted.
+    """
+
+    def __init__(self, qconfig: Any = None) -> None:
+        super().__init__()
+        if qconfig:
+            self.qconfig = qconfig
+
+    def forward(self, x: Any) -> Any:
+        return x
+
+
+class DeQuantStub(QuantStub):
+    """Marks where a model's output would be converted back; returns its input.
+
+    Args:
+        qconfig: accepted.
+    """
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        """Refused: there is no quantization.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            f"torch.ao.quantization.{name}: there is no quantization here; use bfloat16 (functorch_port.amp), "
+            f"or quantize "
+            "the trained state dict with PyTorch"
+        )
+
+    refused.__name__ = refused.__qualname__ = name
+    return refused
+
+
+_NAMES = (
+    "convert", "default_eval_fn", "default_qconfig", "fuse_modules", "fuse_modules_qat", "get_default_qat_qconfig",
+    "get_default_qconfig", "prepare", "prepare_qat", "quantize", "quantize_dynamic",
+)  # fmt: skip
+globals().update({name: _refused(name) for name in _NAMES})

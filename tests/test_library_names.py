@@ -1,0 +1,290 @@
+"""What libraries import at the top of their files: jit, fx, hub, distributed, library, trees, versions, checks."""
+
+from __future__ import annotations
+
+import collections
+import importlib
+import typing
+
+import pytest
+import torch
+from nn_programs import same, tries
+from twins import plain
+
+import functorch_port as ft
+
+
+def module(T, name):
+    return importlib.import_module(f"{T.__name__}.{name}")
+
+
+def test_jit_gives_back_what_it_gets():
+    jit = ft.jit
+
+    def f(x):
+        return x + 1
+
+    net = ft.nn.Linear(2, 2)
+    for made in (
+        jit.script(f), jit.trace(f, ft.ones(1)), jit.ignore(f), jit.ignore(drop=True)(f), jit.unused(f), jit.export(f),
+        jit.script_if_tracing(f), jit.script_method(f),
+    ):  # fmt: skip
+        assert made is f
+    assert jit.script(net) is net and jit.freeze(net) is net and jit.trace_module(net, {}) is net
+    assert jit.annotate(list, 3) == 3 and not jit.is_scripting() and not jit.is_tracing()
+    assert jit.wait(jit.fork(f, 2)) == 3 and not isinstance(net, jit.ScriptModule)
+    assert (
+        jit.isinstance([1], list[int])
+        and not jit.isinstance([1], list[str])
+        and jit.isinstance(1, (str, int))
+    )
+    assert jit.isinstance({"a": (1, "b")}, dict[str, tuple[int, str]]) and jit.isinstance(
+        None, typing.Optional[int]
+    )  # noqa: UP045
+    for refused in (lambda: jit.save(net, "x"), lambda: jit.load("x"), lambda: jit.CompilationUnit("")):
+        with pytest.raises(NotImplementedError, match="TorchScript"):
+            refused()
+    with jit.optimized_execution(True), jit.strict_fusion():
+        assert [n for n in torch.jit.__all__ if not hasattr(jit, n)] == []
+
+
+def test_fx_names():
+    @ft.fx.wrap
+    def f(x):
+        return x
+
+    assert ft.fx.wrap("len") == "len" and not isinstance(f, ft.fx.Proxy)
+
+    class Mine(ft.fx.Tracer):
+        pass
+
+    for refused in (Mine, ft.fx.Graph, lambda: ft.fx.symbolic_trace(f), lambda: ft.fx.GraphModule(f, None)):
+        with pytest.raises(NotImplementedError, match="FX graphs"):
+            refused()
+    with pytest.raises(RuntimeError, match="callable or string"):
+        ft.fx.wrap(3)
+
+
+def test_distributed_without_a_group():
+    def program(T):
+        D = module(T, "distributed")
+        return [
+            D.is_initialized(),
+            D.is_torchelastic_launched(),
+            D.is_nccl_available(),
+            *tries(
+                lambda: D.get_rank(),
+                lambda: D.get_world_size(),
+                lambda: D.get_backend(),
+                lambda: D.barrier(),
+                lambda: D.all_reduce(T.ones(1)),
+                lambda: D.get_node_local_rank(),
+                lambda: D.get_node_local_rank(2),
+            ),
+        ]
+
+    same(program)
+    assert not ft.distributed.is_available()
+    for refused in (ft.distributed.init_process_group, ft.distributed.ProcessGroup):
+        with pytest.raises(NotImplementedError, match="one process|One process"):
+            refused()
+    with pytest.raises(NotImplementedError, match="process groups"):
+        ft.nn.parallel.DistributedDataParallel(ft.nn.Linear(1, 1))
+
+
+def test_data_parallel_and_sync_batch_norm():
+    def program(T):
+        T.manual_seed(0)
+        nn = T.nn
+        net = nn.Sequential(
+            nn.Conv2d(2, 3, 1), nn.BatchNorm2d(3), nn.Sequential(nn.BatchNorm1d(3, affine=False))
+        )
+        weight = net[1].weight
+        net = nn.SyncBatchNorm.convert_sync_batchnorm(net)
+        data = nn.DataParallel(net[:2])
+        out = [repr(net), repr(data), list(data.state_dict()), net[1].weight is weight]
+        out += [
+            plain(data(T.ones(2, 2, 2, 2)).sum().detach().round(decimals=3)),
+            plain(dict(net[1].named_buffers())),
+        ]
+        return out + tries(lambda: net[1](T.ones(3)))
+
+    same(program, 1e-5)
+
+
+def test_hub(tmp_path):
+    path = tmp_path / "net-0000.pt"
+    ft.save({"w": ft.ones(2)}, path)
+    ft.hub.set_dir(tmp_path)
+    loaded = ft.hub.load_state_dict_from_url(path.as_uri(), weights_only=True)
+    assert loaded["w"].tolist() == [1, 1] and (tmp_path / "checkpoints" / "net-0000.pt").exists()
+    with pytest.raises(RuntimeError, match="invalid hash value"):
+        ft.hub.load_state_dict_from_url(path.as_uri(), str(tmp_path / "other"), check_hash=True)
+    (tmp_path / "hubconf.py").write_text(
+        "dependencies = ['math']\ndef net(n):\n    'Doc.'\n    return n + 1\n"
+    )
+    assert ft.hub.load(tmp_path, "net", 2, source="local") == 3
+    assert ft.hub.list(tmp_path) == ["net"] and ft.hub.help(tmp_path, "net") == "Doc."
+    with pytest.raises(NotImplementedError, match="local"):
+        ft.hub.load("a/b", "net")
+    with pytest.raises(RuntimeError, match="Cannot find callable"):
+        ft.hub.load(tmp_path, "no", source="local")
+
+
+def test_custom_operators():
+    @ft.library.custom_op("functorch_test::cube", mutates_args=())
+    def cube(x):
+        return x * x * x
+
+    cube.register_fake(lambda x: ft.empty_like(x))
+
+    def keep(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    cube.register_autograd(lambda ctx, g: 5 * ctx.saved_tensors[0] ** 2 * g, setup_context=keep)
+    x = ft.tensor([1.0, 2.0], requires_grad=True)
+    ft.ops.functorch_test.cube(x).sum().backward()
+    assert cube(x).tolist() == [1, 8] and x.grad.tolist() == [5, 20]  # the gradient that was given
+    with pytest.raises(ValueError, match="namespace::name"):
+        ft.library.custom_op("bad", mutates_args=())
+    made = ft.library.Library("functorch_test", "FRAGMENT")
+    made.define("twice(Tensor x) -> Tensor")
+    made.impl("twice", lambda x: 2 * x, "CompositeExplicitAutograd")
+    assert ft.ops.functorch_test.twice.default(ft.ones(1)).tolist() == [2]
+    with pytest.raises(AttributeError, match="torch.add for torch.ops.aten.add"):
+        ft.ops.aten.relu(ft.ones(1))
+    with pytest.raises(OSError, match="compiled for PyTorch"):
+        ft.ops.load_library("x.so")
+    with pytest.raises(NotImplementedError, match="custom_op"):
+        ft.library.triton_op("a::b")
+
+
+def test_trees():
+    point = collections.namedtuple("point", "a b")
+
+    def program(T):
+        P = module(T, "utils._pytree")
+        tree = {
+            "b": 1,
+            "a": [2, None, (3,)],
+            "c": point(4, {"x": 5}),
+            "d": collections.OrderedDict(x=1),
+            "e": collections.defaultdict(list, {"q": [1]}),
+            "f": collections.deque([1, 2]),
+        }
+        leaves, spec = P.tree_flatten(tree)
+        pairs = P.tree_leaves_with_path(tree)
+        return [
+            leaves,
+            str(spec),
+            (spec.num_leaves, spec.num_nodes, spec.num_children, spec.is_leaf()),
+            str(P.tree_unflatten([10 * (x or 0) for x in leaves], spec)),
+            [(P.keystr(path), leaf) for path, leaf in pairs],
+            P.tree_map(lambda a, b: (a, b), [1, {"k": 2}], [3, {"k": [4]}]),
+            P.tree_map_only(int, lambda x: x + 1, [1, "a"]),
+            P.tree_any(lambda x: x is None, tree),
+            P.tree_all(lambda x: x is None, tree),
+            P.tree_map_with_path(lambda p, x: P.keystr(p), [1, {"k": 2}]),
+            P.tree_leaves([1, [2]], is_leaf=lambda x: x == [2]),
+            spec == P.tree_structure(tree),
+            *tries(
+                lambda: P.tree_unflatten([1], spec),
+                lambda: P.tree_map(lambda a, b: a, [1], [1, 2]),
+                lambda: P.tree_map(lambda a, b: a, [1], (1,)),
+                lambda: P.register_pytree_node(list, None, None),
+            ),
+        ]
+
+    same(program)
+
+
+def test_a_registered_class_passes_through_compile():
+    class Box:
+        def __init__(self, x):
+            self.x = x
+
+    ft.utils._pytree.register_pytree_node(Box, lambda b: ([b.x], None), lambda v, c: Box(*v))
+    out = ft.compile(lambda b: Box(b.x + 1))(Box(ft.ones(2)))
+    assert isinstance(out, Box) and out.x.tolist() == [2, 2]
+
+
+def test_versions():
+    def program(T):
+        V = module(T, "torch_version").TorchVersion
+        v, texts = V("2.13.0+cpu"), ["2.0", "2.13", "2.13.0", "2.13.1", "3", "1.13.0a0", "2.13.0rc1", "2.9.1"]
+        return [
+            [(v > t, v >= t, v < t, v <= t, v == t, v != t) for t in texts if t not in ("2.13", "2.13.0")],
+            [V("2.13.0") == t for t in ("2.13", "2.13.0")],
+            v > (2, 9),
+            v < (2, 14),
+            v.split("+"),
+            V("2.0.0rc1") < "2.0.0",
+            str(v),
+        ]
+
+    same(program)
+
+
+def test_checks():
+    def program(T):
+        t = T.tensor
+        return tries(
+            lambda: T._check(False),
+            lambda: T._check(False, lambda: "m"),
+            lambda: T._check(False, "m"),
+            lambda: T._check(1),
+            lambda: T._check(t(True)),
+            lambda: T._check_value(False),
+            lambda: T._check_index(False, lambda: "x"),
+            lambda: T._check_type(False),
+            lambda: T._check_not_implemented(False),
+            lambda: T._check_with(KeyError, False, lambda: "x"),
+            lambda: T._check_tensor_all(t([True, False])),
+            lambda: T._check_tensor_all(True),
+            lambda: T._assert(False, "m"),
+            lambda: T._assert_async(t(0)),
+            lambda: T._assert_async(t(0), "m"),
+            lambda: T.frombuffer(bytearray(b"12345678"), dtype=T.int32),
+            lambda: T.frombuffer(bytearray(b"1234"), dtype=T.uint8, count=2, offset=1),
+            lambda: T.frombuffer(bytearray(b"1234"), dtype=T.bfloat16),
+            lambda: T.frombuffer(bytearray(b"123"), dtype=T.int32),
+            lambda: T.frombuffer(bytearray(b""), dtype=T.int32),
+            lambda: T.frombuffer(3, dtype=T.int32),
+            lambda: T.frombuffer(bytearray(b"1234"), dtype=T.uint8, offset=5),
+            lambda: T.frombuffer(bytearray(b"1234"), dtype=T.uint8, count=5),
+            lambda: (T.pi, T.e, T.inf, T.newaxis, T.sym_int(2.5), T.sym_max(1, 2.0), T.sym_not(True)),
+            lambda: (
+                T.get_device(T.ones(1)),
+                T.is_distributed(T.ones(1)),
+                T.typename(3),
+                T.typename(T.ones(1)),
+            ),
+            lambda: T.overrides.is_tensor_like(T.ones(1)),
+            lambda: T.overrides.has_torch_function((T.ones(1),)),
+            lambda: T.onnx.is_in_onnx_export(),
+            lambda: T.compiler.is_exporting(),
+        )
+
+    same(program)
+
+
+def test_disabled_functions_run_outside_traces():
+    @ft.compiler.disable
+    def outside(x):
+        return x + 1
+
+    assert (
+        outside(ft.ones(1)).item() == 2
+        and ft._dynamo.disable(recursive=False)(outside)(ft.ones(1)).item() == 2
+    )
+    with pytest.raises(NotImplementedError, match="compiler.disable"):
+        ft.compile(lambda x: outside(x))(ft.ones(1))
+
+
+def test_prefixes_of_state_dicts():
+    def program(T):
+        state = T.nn.DataParallel(T.nn.Sequential(T.nn.Linear(1, 1))).state_dict()
+        module(T, "nn.modules.utils").consume_prefix_in_state_dict_if_present(state, "module.")
+        return list(state), dict(state._metadata)
+
+    same(program)
