@@ -286,7 +286,7 @@ class Laplace(Distribution):
 
     @property
     def stddev(self) -> Tensor:
-        return self.scale * 2**0.5
+        return self.scale.mul(2**0.5)
 
     def rsample(self, sample_shape: Any = Size()) -> Tensor:
         kind = dtypes.finfo(self.loc.dtype)
@@ -307,4 +307,4 @@ class Laplace(Distribution):
         return self.loc - self.scale * term.sign() * (-2 * term.abs()).log1p()
 
     def entropy(self) -> Tensor:
-        return 1 + (2 * self.scale).log()
+        return (2 * self.scale).log() + 1

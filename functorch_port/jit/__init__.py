@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import types
 import typing
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
@@ -167,7 +168,7 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     origin, args = typing.get_origin(target_type), typing.get_args(target_type)
     if origin is None:
         return builtins.isinstance(obj, target_type)
-    if origin is typing.Union:
+    if origin is typing.Union or origin is types.UnionType:
         return any(isinstance(obj, t) for t in args)
     if not builtins.isinstance(obj, origin):
         return False
