@@ -5,9 +5,9 @@ from .control import scan as scan
 from .control import while_loop as while_loop
 from .functional_call import functional_call as functional_call
 from .functional_call import stack_module_state as stack_module_state
-from .pure import Pure as Pure
-from .pure import load_pytree as load_pytree
-from .pure import pure as pure
+from .pytree import Pure as Pure
+from .pytree import load_pytree as load_pytree
+from .pytree import pure as pure
 from .transforms import grad as grad
 from .transforms import grad_and_value as grad_and_value
 from .transforms import hessian as hessian

@@ -96,9 +96,9 @@ def load_pytree(module: Any, params: Mapping[str, Any], buffers: Mapping[str, An
         >>> import functorch_port as torch
         >>> net = torch.nn.Linear(2, 1)
         >>> _, params, _ = torch.func.pure(net)
-        >>> torch.func.load_pytree(net, {name: 0 * p for name, p in params.items()})
+        >>> torch.func.load_pytree(net, {name: p * 0 + 1 for name, p in params.items()})
         >>> net.bias.tolist()
-        [0.0]
+        [1.0]
     """
     for given, named in ((params, module.named_parameters()), (buffers or {}, module.named_buffers())):
         tensors = dict(named)
