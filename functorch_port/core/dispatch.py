@@ -31,7 +31,6 @@ _x64 = jax.enable_x64
 _X64 = storage.X64
 _grad = grad_mode.state
 _NUMBERS = frozenset({bool, int, float, complex})
-_OF_NUMBERS = frozenset({"add", "sub", "rsub", "mul", "div", "true_divide"})
 _ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}
 _T, _OPEN, _CLOSE = object(), object(), object()
 
@@ -484,8 +483,6 @@ class Op:
         self.__name__ = spec.name
         self.__doc__ = spec.fn.__doc__
         space = spec.where[0] if spec.where else ""
-        #: operands may be numbers, but not all of them: only the arithmetic of `+ - * /` makes tensors of numbers
-        self.needs_tensor = spec.kinds[:2] == (ARRAY, ARRAY) and spec.name not in _OF_NUMBERS
         #: what error texts call it
         self.label = f"{space}_{spec.name}" if space in ("fft", "linalg", "special") else spec.name
         self.__wrapped__ = spec.fn
@@ -552,12 +549,6 @@ class Op:
                 slots[name] = _slots(value, start)
             elif kind is not STATIC and value is not None:
                 slots[name] = start
-        if self.needs_tensor and not any(isinstance(a, Tensor | SymNumber) for a in dyn):
-            got = ", ".join(type(a).__name__ for a in bound.values())
-            raise TypeError(
-                f"{self.label}() received an invalid combination of arguments - got ({got}), but expected a Tensor "
-                "among them"
-            )
         try:
             plan = self.plans.get(tuple(sig))
         except TypeError as error:
@@ -645,7 +636,7 @@ class Op:
         if not tensors or (self.arrays[0] in self.spec.strict and isinstance(first, int | float | complex)):
             given = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
             raise TypeError(
-                f"{self.spec.name}() received an invalid combination of arguments - got ({', '.join(given)})"
+                f"{self.label}() received an invalid combination of arguments - got ({', '.join(given)})"
             )
 
     def _wrong_type(self, name: str, value: Any, wanted: str = "Tensor", positional: bool = True) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ _grad = grad_mode.state
 _APART = frozenset({"gather", "take", "index_select", "kthvalue", "cat"})
 #: operations that do not cast to the type of ``out``
 _SAME_TYPE = frozenset({"gather", "aminmax"})
+_FOURIER = re.compile("i?[rh]?fft[2n]?")
 
 
 def write_out(out: Any, result: Any, name: str, inputs: Sequence[Any] = ()) -> Any:
@@ -42,6 +44,10 @@ def write_out(out: Any, result: Any, name: str, inputs: Sequence[Any] = ()) -> A
 
 def _check_type(out: Tensor, result: Tensor, name: str) -> None:
     mine, theirs = result.dtype, out.dtype
+    if _FOURIER.fullmatch(name) and not (theirs.is_complex if mine.is_complex else theirs.is_floating_point):
+        shown = {"ifft2": "fftn", "ifftn": "fftn"}.get(name, name.replace("2", "n"))  # sic
+        wanted = "complex" if mine.is_complex else "floating point"
+        raise RuntimeError(f"{shown} expects a {wanted} output tensor, but got {theirs.scalar_name}")
     if name in _SAME_TYPE:
         names = [C_NAMES.get(d.name, d.name) for d in (mine, theirs)]
         raise RuntimeError(f"Expected out tensor to have dtype {names[0]}, but got {names[1]} instead")

@@ -164,8 +164,13 @@ def test_out_and_layout():
     out = ft.empty(0, dtype=ft.complex128)
     assert ft.fft.rfft(x, out=out) is out
     np.testing.assert_allclose(to_numpy(out), np.fft.rfft(REAL), atol=1e-12)
-    with pytest.raises(RuntimeError):
-        ft.fft.fft(x, out=ft.empty(0, dtype=ft.float64))
+    for name, shown, wrong in (
+        ("fft", "fft expects a complex output tensor, but got Double", ft.float64),
+        ("ihfft2", "ihfftn expects a complex output tensor, but got Long", ft.int64),
+        ("irfft", "irfft expects a floating point output tensor, but got ComplexFloat", ft.complex64),
+    ):
+        with pytest.raises(RuntimeError, match=shown):
+            getattr(ft.fft, name)(x, out=ft.empty(0, dtype=wrong))
     with pytest.raises(ValueError, match=r"strided tensors only, got: torch\.sparse_coo"):
         ft.signal.windows.hann(3, layout=ft.sparse_coo)
     assert ft.signal.windows.hann(3, requires_grad=True).requires_grad
