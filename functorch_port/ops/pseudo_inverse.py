@@ -115,7 +115,7 @@ def lstsq(A: TensorOnly, B: TensorOnly, rcond: float | None = None, *, driver: s
     columns = B[..., None] if vector else B
     solution = product(_pseudo_inverse(A, None, rcond, False), columns)
     rows, unknowns = A.shape[-2:]
-    empty = jnp.zeros((0,), A.dtype)
+    empty = jnp.zeros((0,), A.real.dtype)
     rank_known = driver != "gels"
     rank = matrix_rank(A, rtol=rcond) if rank_known else jnp.zeros((0,), np.int64)
     residuals = empty

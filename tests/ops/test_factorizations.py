@@ -148,6 +148,7 @@ solvers = [
     case("torch.linalg.vander", sample(2, 3)),
     case("torch.linalg.vander", T(2.0)),
     case("torch.linalg.lstsq", TALL, V, driver="best"),
+    case("torch.linalg.lstsq", COMPLEX[:, :2].contiguous(), COMPLEX, _grad=False, _tol=1e-9),
     case("torch.linalg.lstsq", TALL, V),
     case("torch.linalg.lstsq", TALL, sample(5, 2), driver="gels", _grad=False, _tol=1e-9),
     case("torch.linalg.svd", T([[float("nan")]])),
