@@ -221,6 +221,12 @@ from .modules import LazyBatchNorm3d as LazyBatchNorm3d
 from .modules import LazyConv1d as LazyConv1d
 from .modules import LazyConv2d as LazyConv2d
 from .modules import LazyConv3d as LazyConv3d
+from .modules import LazyConvTranspose1d as LazyConvTranspose1d
+from .modules import LazyConvTranspose2d as LazyConvTranspose2d
+from .modules import LazyConvTranspose3d as LazyConvTranspose3d
+from .modules import LazyInstanceNorm1d as LazyInstanceNorm1d
+from .modules import LazyInstanceNorm2d as LazyInstanceNorm2d
+from .modules import LazyInstanceNorm3d as LazyInstanceNorm3d
 from .modules import LazyLinear as LazyLinear
 from .modules import (
     LeakyReLU as LeakyReLU,

@@ -185,6 +185,12 @@ from .lazy import LazyBatchNorm3d as LazyBatchNorm3d
 from .lazy import LazyConv1d as LazyConv1d
 from .lazy import LazyConv2d as LazyConv2d
 from .lazy import LazyConv3d as LazyConv3d
+from .lazy import LazyConvTranspose1d as LazyConvTranspose1d
+from .lazy import LazyConvTranspose2d as LazyConvTranspose2d
+from .lazy import LazyConvTranspose3d as LazyConvTranspose3d
+from .lazy import LazyInstanceNorm1d as LazyInstanceNorm1d
+from .lazy import LazyInstanceNorm2d as LazyInstanceNorm2d
+from .lazy import LazyInstanceNorm3d as LazyInstanceNorm3d
 from .lazy import LazyLinear as LazyLinear
 from .linear import (
     Bilinear as Bilinear,

@@ -12,7 +12,8 @@ from ...core.tensor import Tensor
 from ..module import Module
 from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 from .batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
-from .conv import Conv1d, Conv2d, Conv3d
+from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from .instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from .linear import Linear
 
 __all__ = [
@@ -22,6 +23,12 @@ __all__ = [
     "LazyConv1d",
     "LazyConv2d",
     "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
     "LazyLinear",
     "LazyModuleMixin",
 ]
@@ -252,6 +259,56 @@ class LazyConv3d(_LazyPlainConv, Conv3d):  # type: ignore[misc]
     cls_to_become = Conv3d
 
 
+class _LazyTransposedConv(_LazyConv):
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        given = (kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode)
+        super().__init__(0, 0, *given, device, dtype)
+        self._start(out_channels, bias, device, dtype)
+
+
+class LazyConvTranspose1d(_LazyTransposedConv, ConvTranspose1d):  # type: ignore[misc]
+    """`ConvTranspose1d` that takes ``in_channels`` from the first input; its other arguments are the same.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConvTranspose1d.html
+    """
+
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyTransposedConv, ConvTranspose2d):  # type: ignore[misc]
+    """`ConvTranspose2d` that takes ``in_channels`` from the first input; its other arguments are the same.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConvTranspose2d.html
+    """
+
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyTransposedConv, ConvTranspose3d):  # type: ignore[misc]
+    """`ConvTranspose3d` that takes ``in_channels`` from the first input; its other arguments are the same.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConvTranspose3d.html
+    """
+
+    cls_to_become = ConvTranspose3d
+
+
 class _LazyNorm(LazyModuleMixin):
     """Normalisations that take ``num_features`` from the first input."""
 
@@ -323,3 +380,39 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):  # type: ignore[misc]
     """
 
     cls_to_become = BatchNorm3d
+
+
+class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):  # type: ignore[misc]
+    """`InstanceNorm1d` that takes ``num_features`` from the first input.
+
+    Its other arguments are the same, but `affine` and `track_running_stats` are True unless given.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm1d.html
+    """
+
+    cls_to_become = InstanceNorm1d
+
+
+class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):  # type: ignore[misc]
+    """`InstanceNorm2d` that takes ``num_features`` from the first input.
+
+    Its other arguments are the same, but `affine` and `track_running_stats` are True unless given.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm2d.html
+    """
+
+    cls_to_become = InstanceNorm2d
+
+
+class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):  # type: ignore[misc]
+    """`InstanceNorm3d` that takes ``num_features`` from the first input.
+
+    Its other arguments are the same, but `affine` and `track_running_stats` are True unless given.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm3d.html
+    """
+
+    cls_to_become = InstanceNorm3d
