@@ -30,11 +30,13 @@ def _names(text: str) -> frozenset[str]:
 _LOWER = _names(
     """
     addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d einsum
-    inner linear_2d linear_2d_unbiased linear_nd linear_nd_unbiased linear_vector matmul matrix_power mm
-    multi_dot prelu scaled_dot_product_attention tensordot vecdot
+    inner linear_2d linear_2d_unbiased linear_nd linear_nd_unbiased linear_vector lstm_layer matmul
+    matrix_power mm multi_dot prelu scaled_dot_product_attention tensordot vecdot
     """
 )
-_LOWER_ACCELERATOR = _LOWER | _names("addmv addr bilinear dot mv vdot")
+_LOWER_ACCELERATOR = _LOWER | _names(
+    "addmv addr bilinear dot gru_cell lstm_cell mv recurrent_layer rnn_relu_cell rnn_tanh_cell vdot"
+)
 
 _LOSSES = _names(
     """

@@ -224,11 +224,10 @@ def _shifted(first: jax.Array, states: jax.Array, reverse: bool) -> jax.Array:
 # ------------------------------------------------------------------ operations
 
 
-def _layer_node(static: dict[str, Any]) -> str:
-    return "MkldnnRnnLayerBackward0" if static["mode"] == "LSTM" else "StackBackward0"
-
-
-@op("_recurrent_layer", where="", node=_layer_node)
+@op(
+    "_lstm_layer", where="", node="MkldnnRnnLayerBackward0"
+)  # by a name of its own, as autocast treats it apart
+@op("_recurrent_layer", where="", node="StackBackward0")
 def recurrent_layer(
     input: Array,
     hx: Arrays,

@@ -104,7 +104,8 @@ def recurrent(
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
     projected = mode == "LSTM" and hx[0].shape[2] != hx[1].shape[2]
     groups = _groups(params, has_biases, projected)
-    layer, cat, stack = bind.function("_recurrent_layer"), bind.function("cat"), bind.function("stack")
+    layer = bind.function("_lstm_layer" if mode == "LSTM" else "_recurrent_layer")
+    cat, stack = bind.function("cat"), bind.function("stack")
     directions = 2 if bidirectional else 1
     lasts = []
     x = input if packing is None else packing.pad(input)

@@ -158,6 +158,14 @@ def test_against_torch(code):
     check(code, PRELUDE, tol=1e-9)
 
 
+def test_autocast():
+    for T in (torch, ft):
+        with T.autocast("cpu", dtype=T.bfloat16):
+            out, (h, c) = T.nn.LSTM(4, 6)(T.ones(5, 3, 4))
+            assert out.dtype == h.dtype == c.dtype == T.bfloat16
+            assert T.nn.GRU(4, 6)(T.ones(5, 3, 4))[0].dtype == T.float32
+
+
 def test_half_precision_is_near():
     torch.manual_seed(0)
     ft.manual_seed(0)
