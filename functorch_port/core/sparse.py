@@ -391,7 +391,7 @@ def linear_index(indices: Any, size: Sequence[int]) -> Any:
     An entry that is left out gets a position past the end.
     """
     k = indices.shape[0]
-    linear = 0 * indices[0]
+    linear = (0 * indices).sum(0)  # zeros, of a 0-dim tensor too
     for row, n in zip(indices, size[:k]):
         linear = linear * n + row
     return linear

@@ -511,3 +511,15 @@ def test_what_compiled_functions_refuse():
     assert table.weight.grad is None and not optimizer.state
     step(False)
     assert table.weight.grad._nnz() == 2
+
+
+def test_a_0_dim_parameter():
+    found = []
+    for T in (torch, ft):
+        p = T.nn.Parameter(T.tensor(1.0))
+        optimizer = T.optim.SparseAdam([p], lr=0.1)
+        for _ in range(3):
+            p.grad = T.sparse_coo_tensor(T.zeros((0, 1), dtype=T.int64), T.tensor([2.0]), ())
+            optimizer.step()
+        found.append([t.item() for t in (p, *list(optimizer.state[p].values())[1:])])
+    np.testing.assert_allclose(*found, rtol=1e-6)
