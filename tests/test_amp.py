@@ -471,3 +471,32 @@ def test_compiled_counting_in_python_is_refused():
 
     with pytest.raises(NotImplementedError, match="Python numbers"):
         step()
+
+
+def test_compiled_first_step_with_dampening():
+    """Its buffer starts as the first gradient, which a skipped step must not make: refused; later steps are not."""
+
+    def make(T):
+        p = T.nn.Parameter(T.tensor([1.0, -2.0]))
+        optimizer = T.optim.SGD([p], lr=0.1, momentum=0.5, dampening=0.5)
+        scaler = T.amp.GradScaler("cpu", init_scale=4.0)
+
+        def step(factor):
+            optimizer.zero_grad()
+            scaler.scale((p**2).sum() * factor).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+        return step, p, optimizer
+
+    def run(T, compile):
+        step, p, optimizer = make(T)
+        step(T.tensor(1.0))
+        compiled = compile(step)
+        for i in range(4):
+            compiled(T.tensor(float("inf") if i == 1 else 1.0))
+        return [p.detach().numpy(), optimizer.state[p]["momentum_buffer"].numpy()]
+
+    assert distance(run(torch, lambda f: f), run(ft, ft.compile)) < 1e-6
+    with pytest.raises(NotImplementedError, match="take the first step outside"):
+        ft.compile(make(ft)[0])(ft.tensor(1.0))

@@ -369,6 +369,7 @@ def _step_unless(flags: Iterable[Tensor], optimizer: Any, args: Any, kwargs: Any
     found_inf = jnp.stack([flag._value for flag in flags]).sum() > 0
     for p in list(optimizer._premade):
         take_premade(optimizer, p)
+    _check_first_state(optimizer)
     before = {t._storage: t._storage.value for t in _tensors(optimizer)}
     numbers = _numbers(optimizer)
     out = optimizer.step(*args, **kwargs)
@@ -385,6 +386,18 @@ def _step_unless(flags: Iterable[Tensor], optimizer: Any, args: Any, kwargs: Any
             chosen[id(old), id(new)] = jnp.where(found_inf, old, new), old, new
         cell.value = chosen[id(old), id(new)][0]
     return out
+
+
+def _check_first_state(optimizer: Any) -> None:
+    """Refuse a first step whose state depends on whether it is taken."""
+    first = getattr(optimizer, "_init_state", None)
+    for group in optimizer.param_groups if first is not None else ():
+        for p in group["params"]:
+            if p.grad is not None and not optimizer.state.get(p) and first(p, group) is None:
+                raise NotImplementedError(
+                    f"GradScaler.step in a compiled function cannot be the first step of {type(optimizer).__name__} "
+                    "with dampening, whose momentum starts as the first gradient: take the first step outside"
+                )
 
 
 def _numbers(optimizer: Any) -> dict[Any, Any]:
