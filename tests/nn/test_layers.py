@@ -230,6 +230,12 @@ WRONG = [
     "Embedding(3, 4)(torch.tensor([3]))",
     "Linear(2, 3, dtype=torch.float64)(torch.ones(2))",
     "Dropout2d()(torch.ones(2))",
+    "MultiMarginLoss()(torch.ones(2, 4), torch.zeros(1, dtype=torch.long))",
+    "MultiMarginLoss(weight=torch.ones(3))(torch.ones(2, 4), torch.zeros(2, dtype=torch.long))",
+    "HuberLoss(delta=1j)",
+    "CircularPad1d(1)(torch.ones(2))",
+    "CircularPad2d(1)(torch.ones(2))",
+    "CircularPad3d(1)(torch.ones(2, 2))",
 ]
 
 

@@ -38,6 +38,23 @@ class _PadNd(Module):
         return f"{self.padding}"
 
 
+class _CircularPadNd(_PadNd):
+    """Pads with the other end of the dimension.
+
+    Args:
+        padding: a number for all sides, or (low, high) of the last dimension, then of the one before it, and so on.
+    """
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        n = self._dimensions + 1
+        if input.dim() not in (n, n + 1):
+            raise ValueError(f"expected {n}D or {n + 1}D input (got {input.dim()}D input)")
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        return super().forward(input)
+
+
 class _ConstantPadNd(_PadNd):
     """Pads with a constant.
 
@@ -91,5 +108,5 @@ ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = (
     _layer(f"ReplicationPad{n}d", _PadNd, "replicate", n) for n in (1, 2, 3)
 )
 CircularPad1d, CircularPad2d, CircularPad3d = (
-    _layer(f"CircularPad{n}d", _PadNd, "circular", n) for n in (1, 2, 3)
+    _layer(f"CircularPad{n}d", _CircularPadNd, "circular", n) for n in (1, 2, 3)
 )
