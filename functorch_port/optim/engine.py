@@ -196,12 +196,24 @@ def as_data(rows: tuple[tuple[Any, ...], ...], double: bool) -> Any:
                 return [
                     tuple(x._value if isinstance(x, Tensor) else np.float64(x) for x in row) for row in rows
                 ]
-    return _as_array(rows, double)
+    held = _held(rows, double)
+    held.uses += 1
+    if held.uses == 2:  # numbers that stay are worth a transfer: a call takes them faster from then on
+        held.data = jnp.asarray(held.data)
+    return held.data
+
+
+class _Held:
+    """Numbers for a call, and how often they were used."""
+
+    def __init__(self, data: np.ndarray) -> None:
+        self.data: Any = data
+        self.uses = 0
 
 
 @lru_cache(maxsize=64)
-def _as_array(rows: tuple[tuple[Any, ...], ...], double: bool) -> jax.Array:
-    return jnp.asarray(np.array(rows, np.float64 if double else np.float32))
+def _held(rows: tuple[tuple[Any, ...], ...], double: bool) -> _Held:
+    return _Held(np.array(rows, np.float64 if double else np.float32))
 
 
 def _update_by_device(rule: Rule, batch: Batch) -> list[State]:

@@ -83,6 +83,12 @@ class Steady:
             Run(group, kind, alike) for group, kind, entries in groups for alike in _by_numbers(kind, entries)
         ]
         self.parts = [Part(self.runs, pieces) for pieces in _pieces(self.runs)]
+        counted: set[int] = set()
+        for part in self.parts:
+            for piece in part.pieces:
+                if piece.run not in counted:
+                    counted.add(piece.run)
+                    part.counts += self.runs[piece.run].numbers[:1]
 
     @classmethod
     def of(cls, rule: Rule, groups: Sequence[tuple[dict[str, Any], Kind, list[Entry]]]) -> Steady | None:
@@ -212,10 +218,10 @@ class Run:
         return arrays_of(grads)
 
     def settle(self, values: Sequence[Any]) -> None:
-        """After a step: the numbers' new values."""
+        """After a step: the numbers' new values. The first of them counts steps, in the program."""
         self.versions = self._versions()
-        for number, value in zip(self.numbers, values, strict=True):
-            number.set(value)
+        for i, (number, value) in enumerate(zip(self.numbers, values, strict=True)):
+            number.set(value, counted=not i)
 
 
 class Number:
@@ -235,9 +241,11 @@ class Number:
         """Whether nobody else wrote to one."""
         return self.cell.version == self.version
 
-    def set(self, value: Any) -> None:
-        self.value = np.asarray(value, self.value.dtype)[()]
-        self.cell.value = self._array((len(self.members),))
+    def set(self, value: Any, counted: bool = False) -> None:
+        """A new value; ``counted`` if the program has put it into the vector already."""
+        self.value = self.value.dtype.type(value)
+        if not counted:
+            self.cell.value = self._array((len(self.members),))
         self.version = self.cell.version
 
     def release(self) -> None:
@@ -287,6 +295,7 @@ class Part:
         self.pieces = [Piece(runs, *piece) for piece in pieces]
         self.cells = [cell for piece in self.pieces for cell in piece.params]
         self.structure = tuple([piece.structure for piece in self.pieces])
+        self.counts: list[Number] = []
         self.double = any(cell._value.dtype in DOUBLE for cell in self.cells)
 
     def step(self, rule: Rule, grads: Sequence[list[Any]], rows: Sequence[tuple[Any, ...]]) -> None:
@@ -294,13 +303,16 @@ class Part:
         mine = [grads[piece.run][i] for piece in self.pieces for i in piece.where]
         with storage.x64():
             data = as_data(tuple([rows[piece.run] for piece in self.pieces]), self.double)
-            written = own(params), [piece.state() for piece in self.pieces]
-            new, states = _program(rule, self.structure)(written, mine, data)
+            counts = own([number.cell._value for number in self.counts])
+            written = own(params), [piece.state() for piece in self.pieces], counts
+            new, states, counts = _program(rule, self.structure)(written, mine, data)
         for cell, value in zip(self.cells, new, strict=True):
             cell._value = value
             cell.version += 1
         for piece, state in zip(self.pieces, states, strict=True):
             piece.write(state)
+        for number, value in zip(self.counts, counts, strict=True):
+            number.cell.value = value
 
 
 # ---------------------------------------------------------------------- programs
@@ -309,7 +321,7 @@ class Part:
 @cache
 def _program(rule: Rule, structure: tuple[Any, ...]) -> Callable[..., Any]:
     def step(written: Any, grads: Any, rows: Any) -> Any:
-        params, states = written
+        params, states, counts = written
         new: list[Any] = []
         kept: list[Any] = []
         for (flags, count, present, packed), state, row in zip(structure, states, rows, strict=True):
@@ -320,7 +332,7 @@ def _program(rule: Rule, structure: tuple[Any, ...]) -> Callable[..., Any]:
             values, changed = update(rule, flags, tuple(row), params[mine], grads[mine], entries)
             new += values
             kept.append([c for c in changed if c is not None])
-        return new, kept
+        return new, kept, [count + 1 for count in counts]
 
     step.__name__ = step.__qualname__ = f"{rule.__name__}_step"
     return jax.jit(step, donate_argnums=0)
