@@ -10,7 +10,7 @@ import numpy as np
 
 from functorch_port.core.promotion import promote
 from functorch_port.core.registry import Array, op
-from functorch_port.ops._common import broadcast_shapes, not_implemented, type_name, wrap_dim
+from functorch_port.ops._common import broadcast_shapes, not_implemented, type_name, wrap_dim, wrap_dims
 
 
 @op("cosine_similarity", where="torch F", node="SumBackward1")
@@ -21,11 +21,11 @@ def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-08):
     if x1.dtype.kind in "biu":
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {type_name(x1)}")
     x1, x2 = jnp.broadcast_to(x1, shape), jnp.broadcast_to(x2, shape)
-    dim = wrap_dim(dim, len(shape))
-    return jnp.sum(_unit(x1, dim, eps) * _unit(x2, dim, eps), dim)
+    dims = (wrap_dim(dim, len(shape)),) if shape else wrap_dims(dim, 0)
+    return jnp.sum(_unit(x1, dims, eps) * _unit(x2, dims, eps), dims)
 
 
-def _unit(x: jax.Array, dim: int, eps: float) -> jax.Array:
+def _unit(x: jax.Array, dim: tuple[int, ...], eps: float) -> jax.Array:
     norm = safe_norm(x, 2.0, dim, keepdims=True)
     # the floor is for safety only: the gradient passes as if it were not there
     return x / (norm + jax.lax.stop_gradient(jnp.maximum(norm, eps) - norm))
@@ -100,5 +100,5 @@ def pdist(input: Array, p: float = 2):
 @op("_unit_vectors", where="", node="DivBackward0")
 def unit_vectors(input: Array, p: float, dim: Any, eps: float):
     """``input`` divided by its p-norm along ``dim``, which counts as at least ``eps``."""
-    norm = safe_norm(input, p, dim, keepdims=True)
+    norm = safe_norm(input, p, wrap_dims(dim, input.ndim), keepdims=True)
     return input / jnp.where(norm < eps, jnp.asarray(eps, norm.dtype), norm)

@@ -454,8 +454,8 @@ def kl_div(input: Array, target: Array, reduction: str = "mean", log_target: boo
     def fn(x: jax.Array, t: jax.Array) -> jax.Array:
         if log_target:
             return jnp.exp(t) * (t - x)
-        positive = jnp.where(t > 0, t, jnp.ones((), t.dtype))
-        return jnp.where(t == 0, 0, t * jnp.log(positive)) - t * x
+        some = jnp.where(t == 0, jnp.ones((), t.dtype), t)  # nan for what is below 0
+        return t * jnp.log(some) - t * x
 
     if reduction == "batchmean":
         total = _pointwise("", fn, input, target, "sum")
@@ -547,10 +547,31 @@ def triplet_margin_loss(
     return _reduce(_not_below_zero(margin + near - far), reduction)
 
 
-def _check_multi_margin(input: Any, target: Any, **_: Any) -> None:
+def _check_multi_margin(input: Any, target: Any, *_: Any, **__: Any) -> None:
     values = np.asarray(target)
-    if values.size and (values.min() < 0 or values.max() >= input.shape[-1]):
+    classes = input.shape[-1] if input.ndim else 1
+    fits = input.ndim < 3 and classes and values.size == (input.shape[0] if input.ndim > 1 else 1)
+    if fits and values.size and values.dtype == np.int64 and (values.min() < 0 or values.max() >= classes):
         raise RuntimeError("target out of range")
+
+
+def _check_multi_margin_shapes(input: Any, target: Any, weight: Any) -> None:
+    shape = list(input.shape)
+    if input.ndim > 2 or (input.ndim and not shape[-1]):
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {shape}"
+        )
+    batch = shape[0] if input.ndim == 2 else 1
+    if target.ndim > 1 or target.size != batch:
+        raise RuntimeError(
+            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch "
+            f"size). Expected target size [{batch}], but got {list(target.shape)}. Input has shape {shape}."
+        )
+    classes = shape[-1] if input.ndim else 1
+    if weight is not None and weight.shape != (classes,):
+        raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
+    if target.dtype != np.int64:
+        raise RuntimeError(f"expected scalar type Long but found {type_name(target)}")
 
 
 @op(
@@ -571,6 +592,7 @@ def multi_margin_loss(
     """Mean over the other classes of ``max(0, margin - input[target] + input[other]) ** p``."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
+    _check_multi_margin_shapes(input, target, weight)
     x, t = jnp.atleast_2d(input), jnp.atleast_1d(target).astype(np.int32)
     if t.ndim != 1 or t.size != x.shape[0]:
         raise RuntimeError(

@@ -113,6 +113,8 @@ def batch_norm_eval(
     """Normalized by the running statistics."""
     not_implemented("batch_norm", input, kinds="biu")
     _check_per_channel(input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    if input.ndim < 2 and not input.size:  # no channels
+        return jnp.asarray(input)
     dtype = wide(input.dtype)
     x = input.astype(dtype)
     mean = lax.stop_gradient(_per_channel(running_mean, x.ndim, dtype))

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from functorch_port.core.promotion import cast
@@ -62,6 +63,13 @@ def _reflected(x: jax.Array, dim: int, low: int, high: int) -> jax.Array:
 
 
 def _replicated(x: jax.Array, dim: int, low: int, high: int) -> jax.Array:
+    size = x.shape[dim]
+    if size + low + high < 0:
+        shape = [*x.shape[:dim], size + low + high, *x.shape[dim + 1 :]]
+        raise RuntimeError(f"Trying to create tensor with negative dimension {size + low + high}: {shape}")
+    if size + min(low, 0) + min(high, 0) < 1:  # nothing of the input is left, but perhaps of its edges
+        place = np.clip(np.arange(size + low + high) - low, 0, size - 1).astype(np.int32)
+        return jnp.take(x, place, dim, mode="clip")
     x, low, high = _cut(x, dim, low, high)
     first, last = (
         lax.slice_in_dim(x, 0, 1, axis=dim),
@@ -99,6 +107,11 @@ def _pad_op(mode: str, n: int, node: str) -> Any:
                 f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and "
                 "other non-zero dimensions "
                 f"for input, but got: {list(input.shape)}"
+            )
+        if mode != "circular" and 0 in input.shape[-n - 1 :]:
+            raise RuntimeError(
+                f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+                f"dimensions for input, but got: {list(input.shape)}"
             )
         return pad_with(mode, input, pad)
 

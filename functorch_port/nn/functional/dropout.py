@@ -63,6 +63,8 @@ def _channels(input: Tensor) -> tuple[int, ...]:
 
 
 def _drop_channels(input: Tensor, p: float, training: bool, inplace: bool, batched: bool) -> Tensor:
+    if not training or p == 0 or input.numel() == 0:
+        return input
     shape = _channels(input) if batched else (input.shape[0], *(1,) * (input.ndim - 1))
     return _drop(input, p, training, inplace, shape)
 
@@ -127,11 +129,11 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _drop_channels(input, p, training, inplace, batched=input.ndim == 5)
 
 
-def _alpha_drop(input: Tensor, p: float, training: bool, inplace: bool, shape: Sequence[int]) -> Tensor:
+def _alpha_drop(input: Tensor, p: float, training: bool, inplace: bool, by_channel: bool) -> Tensor:
     _check_probability(p)
     if not training or p == 0 or input.numel() == 0:
         return input
-    mask = _mask(input, p, shape)
+    mask = _mask(input, p, _channels(input) if by_channel else input.shape)
     if p == 1:
         out = _dropped(input, mask, 1.0)
     else:
@@ -146,7 +148,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.alpha_dropout.html
     """
-    return _alpha_drop(input, p, training, inplace, input.shape)
+    return _alpha_drop(input, p, training, inplace, by_channel=False)
 
 
 def feature_alpha_dropout(
@@ -156,4 +158,4 @@ def feature_alpha_dropout(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.feature_alpha_dropout.html
     """
-    return _alpha_drop(input, p, training, inplace, _channels(input))
+    return _alpha_drop(input, p, training, inplace, by_channel=True)

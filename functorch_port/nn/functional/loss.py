@@ -344,6 +344,7 @@ def huber_loss(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.huber_loss.html
     """
     _warn_sizes(input, target)
+    _check_reduction(reduction)
     if weight is not None:
         return _weighted(
             _huber(input, target, "none", float(delta)), input, weight, reduction, by_weight=False
@@ -388,7 +389,7 @@ def gaussian_nll_loss(
     if var.size() != size:
         if size[:-1] == var.size():
             var = var.unsqueeze(-1)
-        elif not (size[:-1] == var.size()[:-1] and var.size(-1) == 1):
+        elif var.dim() != len(size) or sum(v for s, v in zip(size, var.size(), strict=True) if s != v) != 1:
             raise ValueError("var is of incorrect size")
     _check_reduction(reduction)
     return _gaussian_nll(input, target, var, full, float(eps), reduction)

@@ -59,6 +59,8 @@ def batch_norm(
             if running is None:
                 raise RuntimeError(f"{name} must be defined in evaluation mode")
         return _evaluate(input, running_mean, running_var, weight, bias, eps)
+    if input.ndim < 2 and input.numel() == 0:
+        return input.clone()  # no channels
     _check_more_than_one(input.size())
     if running_mean is None or running_var is None:
         return _train(input, weight, bias, eps)
