@@ -92,13 +92,13 @@ def _check_nll_shapes(input: Any, target: Any) -> None:
     if input.ndim == 0 or (input.ndim > 1 and target.ndim == 0 and input.ndim != 2):
         raise ValueError(f"Expected 1 or more dimensions (got {input.ndim})")
     if input.ndim <= 2:
-        if target.ndim > 1:
-            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         if input.ndim == 2 and (target.ndim == 0 or input.shape[0] != target.shape[0]):
             found = target.shape[0] if target.ndim else 0
             raise ValueError(
                 f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({found})."
             )
+        if target.ndim > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         return
     if target.ndim and input.shape[0] != target.shape[0]:
         raise ValueError(

@@ -344,11 +344,11 @@ def huber_loss(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.huber_loss.html
     """
     _warn_sizes(input, target)
-    _check_reduction(reduction)
     if weight is not None:
         return _weighted(
             _huber(input, target, "none", float(delta)), input, weight, reduction, by_weight=False
         )
+    _check_reduction(reduction)
     return _huber(input, target, reduction, float(delta))
 
 
