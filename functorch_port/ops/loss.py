@@ -594,14 +594,6 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     _check_multi_margin_shapes(input, target, weight)
     x, t = jnp.atleast_2d(input), jnp.atleast_1d(target).astype(np.int32)
-    if t.ndim != 1 or t.size != x.shape[0]:
-        raise RuntimeError(
-            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples "
-            "(batch size). "
-            f"Expected target size [{x.shape[0]}], but got {list(target.shape)}. Input has shape {list(input.shape)}."
-        )
-    if weight is not None and weight.size != x.shape[1]:
-        raise RuntimeError(f"inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}")
     hit = t[:, None] == jnp.arange(x.shape[1], dtype=t.dtype)
     gap = margin - _pick(x, t)[:, None] + x
     gap = jnp.where(hit | (gap <= 0), jnp.zeros((), x.dtype), gap)  # the gradient at 0 is 0
