@@ -89,13 +89,14 @@ def prepare_state() -> tuple[list[Any], list[Any], list[Tensor]]:
             modules.append(o)
         elif issubclass(kind, optimizer_class):
             if "param_groups" in o.__dict__:
-                o._loosen()
-                _premake(o)
                 optimizers.append(o)
         elif kind is generator_class:
             _ = o.key_storage
         elif kind is Pending:
             promised += o.promise()
+    for optimizer in optimizers:  # not above: the collector's list holds everything once more
+        optimizer._loosen()
+        _premake(optimizer)
     return optimizers, modules, promised
 
 

@@ -181,11 +181,12 @@ class Optimizer:
     param_groups: list[dict[str, Any]]
     # State that `compile` makes ahead of the first step; `take_premade` moves it to `state`.
     _premade: dict[Any, dict[str, Any]]
-    # How `steady` takes the next step, which parameters took part in the last one, and whether a compiled function
-    # ever took one.
+    # How `steady` takes the next step, which parameters took part in the last one, whether a compiled function ever
+    # took one, and how often there was something that `steady` does not cover.
     _steady: Any = None
     _took_part: list[int] | None = None
     _once_traced = False
+    _refusals = 0
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults

@@ -37,6 +37,8 @@ __all__ = ["Kind", "Steady", "settle", "step_again"]
 SMALL = 1024
 #: how many small ones make that worth while; the program takes longer to compile
 ENOUGH = 16
+#: how often an optimizer that cannot be covered is looked at again
+PATIENCE = 4
 
 #: parameter, gradient, state
 Entry: TypeAlias = tuple[Tensor, Tensor, dict[str, Any]]
@@ -171,8 +173,9 @@ def settle(optimizer: Any, rule: Rule, groups: Sequence[tuple[dict[str, Any], Ki
         return False
     taking_part = [id(p) for _, _, entries in groups for p, _, _ in entries]
     last, optimizer._took_part = optimizer._took_part, taking_part
-    if last is None or last == taking_part:
+    if (last is None or last == taking_part) and optimizer._refusals < PATIENCE:
         optimizer._steady = Steady.of(rule, groups)
+        optimizer._refusals += optimizer._steady is None
     return optimizer._steady is not None
 
 

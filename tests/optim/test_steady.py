@@ -231,6 +231,15 @@ def test_compiled_in_between():
     compare(program)
 
 
+def test_compiling_something_else_changes_nothing():
+    run = Run(ft)
+    run.step(2)
+    ft.compile(lambda x: x + 1)(ft.ones(3))
+    assert run.state(0)["exp_avg"]._view is None and run.state(0)["step"]._view is None
+    run.step(2)
+    assert is_packed(run)
+
+
 def test_a_compiled_reader_sees_the_steps():
     run = Run(ft)
     run.step()
