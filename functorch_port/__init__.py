@@ -108,6 +108,7 @@ _LAZY = {
     "cond": "func",
     "sparse_coo_tensor": "core.sparse",
     "vmap": "func",
+    "while_loop": "func",
     **dict.fromkeys(
         [
             "clear_autocast_cache",

@@ -222,8 +222,8 @@ class OpNode(Node):
 
     def _pull(self, grads: Sequence[Any]) -> Sequence[Any]:
         pull, outs, many = self.pull
-        cotangents = tuple(_cotangent(o, g) for o, g in zip(outs, grads, strict=True))
         with _x64(_X64):
+            cotangents = tuple(_cotangent(o, g) for o, g in zip(outs, grads, strict=True))
             return [_conj(g) for g in pull(cotangents if many else cotangents[0])]
 
     def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:

@@ -1,5 +1,6 @@
 """`torch.func`: JAX's function transforms with Tensors at the border, and structured control flow."""
 
+from .control import associative_scan as associative_scan
 from .control import cond as cond
 from .control import scan as scan
 from .control import while_loop as while_loop
@@ -21,6 +22,7 @@ from .vmap import vmap as vmap
 
 __all__ = [
     "Pure",
+    "associative_scan",
     "cond",
     "functional_call",
     "grad",

@@ -1,7 +1,7 @@
-"""Control flow that a compiled function can take: `cond`, `while_loop`, `scan`.
+"""Control flow that a compiled function can take: `cond`, `while_loop`, `scan`, `associative_scan`.
 
-Where the values are known (eagerly) they are Python's own ``if``, ``while`` and ``for``; in a trace they become the
-structured operations of `jax.lax`.
+Where the values are known (eagerly) the first three are Python's own ``if``, ``while`` and ``for``; in a trace they
+become the structured operations of `jax.lax`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from ..core import bind
 from ..core.tensor import Tensor
 from .level import flatten, inside, through, unflatten
 
-__all__ = ["cond", "scan", "while_loop"]
+__all__ = ["associative_scan", "cond", "scan", "while_loop"]
+
+_NO_DIMENSION = "All xs leaves must at least have 'dim' number of dimensions and scan dimension > 0"
 
 
 def _is_traced(x: Any) -> bool:
@@ -195,3 +197,92 @@ def _loop(
     stack = bind.function("stack")
     parts = zip(*(ys for ys, _ in collected))
     return carry, unflatten(collected[0][1], [stack(list(part)) for part in parts])
+
+
+def associative_scan(
+    combine_fn: Callable[[Any, Any], Any],
+    xs: Any,
+    dim: int,
+    reverse: bool = False,
+    combine_mode: str = "generic",
+) -> Any:
+    """Running results of an associative function along a dimension, in logarithmic depth; differentiable.
+
+    Args:
+        combine_fn: takes two slices (pytrees like ``xs`` without ``dim``) and returns one; it is run for many pairs at
+            once, as by `vmap`, and has no random operations.
+        xs: pytree of Tensors of one size along ``dim``.
+        dim: the dimension to go along.
+        reverse: go from the end.
+        combine_mode: ``"generic"`` or ``"pointwise"``, which here are the same.
+
+    Raises:
+        ValueError: for ``xs`` that cannot be gone along, or another ``combine_mode``.
+        RuntimeError: if ``combine_fn`` returns other shapes, dtypes or structures than it got.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.func.associative_scan(lambda a, b: a * b, torch.tensor([1., 2., 3.]), 0)
+        tensor([1., 2., 6.])
+    """
+    leaves, tree = flatten(xs)
+    axis = _checked_scan(combine_fn, leaves, dim, reverse, combine_mode)
+    count = len(leaves)
+
+    def combine(size: int) -> Callable[..., list[Any]]:
+        def one(index: Any, left: list[Any], right: list[Any]) -> list[Any]:
+            def call(tensors: list[Tensor]) -> list[Any]:
+                out = combine_fn(unflatten(tree, tensors[:count]), unflatten(tree, tensors[count:]))
+                outs, structure = _tensor_leaves(out, "associative_scan")
+                if structure != tree or any(
+                    (o.shape, o.dtype) != (t.shape, t.dtype) for o, t in zip(outs, tensors)
+                ):
+                    raise RuntimeError(
+                        "associative_scan: combine_fn must return Tensors of the structure, shapes and dtypes it got"
+                    )
+                return [o._value for o in outs]
+
+            return inside(call, [*left, *right], (size, index, "error"), None)
+
+        return one
+
+    def pairs(left: list[Any], right: list[Any]) -> list[Any]:
+        size = left[0].shape[0]
+        if size == 0:
+            return left
+        return jax.vmap(combine(size))(jnp.arange(size, dtype=jnp.int32), left, right)
+
+    def compute(values: list[Any]) -> list[Any]:
+        rows = [jnp.moveaxis(v, axis, 0) for v in values]
+        done = lax.associative_scan(pairs, rows, reverse=reverse)
+        return [jnp.moveaxis(v, 0, axis) for v in done]
+
+    return unflatten(tree, through("associative_scan", compute, leaves))
+
+
+def _checked_scan(combine_fn: Any, leaves: list[Any], dim: Any, reverse: Any, combine_mode: str) -> int:
+    """The dimension of an associative scan, counted from the first; errors for arguments that do not fit."""
+    if not callable(combine_fn):
+        raise ValueError(f"Combine_fn must be a callable, but got {combine_fn}")
+    if not isinstance(dim, int):
+        raise ValueError(f"Dim must be an int, but got {type(dim)}")
+    if not isinstance(reverse, bool):
+        raise RuntimeError(f"Reverse must be a bool, but got {type(reverse)}")
+    if combine_mode not in ("pointwise", "generic"):
+        raise ValueError(f"Combine_mode must either 'pointwise' or 'generic', but got {combine_mode}")
+    if not leaves:
+        raise ValueError("Expected at least 1 xs leaf")
+    if not all(isinstance(leaf, Tensor) for leaf in leaves):
+        raise ValueError("xs leaves must be a Tensor")
+    ndim = max(leaves[0].ndim, 1)
+    if not -ndim <= dim < ndim:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})"
+        )
+    axis = dim % ndim
+    if any(leaf.ndim <= axis or leaf.shape[axis] == 0 for leaf in leaves):
+        raise ValueError(_NO_DIMENSION)
+    sizes = [leaf.shape[axis] for leaf in leaves]
+    if any(n != sizes[0] for n in sizes):
+        raise ValueError(f"associative_scan: all xs leaves must have one size along dim {dim}, got {sizes}")
+    return axis
