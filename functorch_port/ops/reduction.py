@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -244,14 +245,14 @@ def _check_not_empty(name: str, input: jax.Array, dim: Dims, error: type[Excepti
 def max_all(input: TensorOnly):
     """The largest value; ties share the gradient."""
     _check_not_empty("max", input, None)
-    return jnp.max(input)
+    return _with_nan(jnp.max, input)
 
 
 @op("_min", where="", node="MinBackward1")
 def min_all(input: TensorOnly):
     """The smallest value; ties share the gradient."""
     _check_not_empty("min", input, None)
-    return jnp.min(input)
+    return _with_nan(jnp.min, input)
 
 
 def _pick(name: str, arg: Any, input: jax.Array, dim: int, keepdim: bool) -> tuple[jax.Array, jax.Array]:
@@ -311,18 +312,28 @@ _extremum("max", "maximum")
 _extremum("min", "minimum")
 
 
+def _with_nan(
+    reduce: Callable[..., Any], x: jax.Array, axis: Any = None, keepdims: bool = False
+) -> jax.Array:
+    """The largest or smallest elements, NaN where there is one: XLA's own maximum loses it in large arrays on a CPU."""
+    out = reduce(x, axis=axis, keepdims=keepdims)
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        return out
+    return jnp.where(jnp.isnan(x).any(axis=axis, keepdims=keepdims), jnp.nan, out).astype(x.dtype)
+
+
 @op()
 def amax(input: TensorOnly, dim: Dims = (), keepdim: bool = False):
     """The largest values over ``dim``; ties share the gradient."""
     _check_not_empty("amax", input, dim)
-    return jnp.max(input, axis=wrap_dims(dim, input.ndim), keepdims=keepdim)
+    return _with_nan(jnp.max, input, wrap_dims(dim, input.ndim), keepdim)
 
 
 @op()
 def amin(input: TensorOnly, dim: Dims = (), keepdim: bool = False):
     """The smallest values over ``dim``; ties share the gradient."""
     _check_not_empty("amin", input, dim)
-    return jnp.min(input, axis=wrap_dims(dim, input.ndim), keepdims=keepdim)
+    return _with_nan(jnp.min, input, wrap_dims(dim, input.ndim), keepdim)
 
 
 @op(returns=("min", "max"))
@@ -334,7 +345,7 @@ def aminmax(input: TensorOnly, *, dim: int | None = None, keepdim: bool = False)
         )
     _check_not_empty("aminmax", input, dim)
     dims = wrap_dims(dim, input.ndim)
-    return jnp.min(input, axis=dims, keepdims=keepdim), jnp.max(input, axis=dims, keepdims=keepdim)
+    return _with_nan(jnp.min, input, dims, keepdim), _with_nan(jnp.max, input, dims, keepdim)
 
 
 def _arg(fn: Any, input: jax.Array, dim: int | None, keepdim: bool) -> jax.Array:

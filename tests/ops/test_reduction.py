@@ -2,9 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from compare import case, check_case, sample
+
+import functorch_port as ft
 
 f32, f64, bf16, f16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
 T = torch.tensor
@@ -204,3 +207,17 @@ scans = [
 @pytest.mark.parametrize("case", [*sums, *variance, *extrema, *order, *norms, *scans], ids=str)
 def test_like_torch(case):
     check_case(case)
+
+
+@pytest.mark.parametrize("shape", [(50, 16, 20), (16_000,), (7,)])
+@pytest.mark.parametrize("name", ["max", "min", "amax", "amin", "aminmax"])
+def test_nan_in_large_arrays(name, shape):
+    x = np.ones(shape, np.float32)
+    x.flat[5] = np.nan
+    for dim in ((), (0,)):
+        theirs, ours = (
+            getattr(lib, name)(lib.tensor(x), **({"dim": dim[0]} if dim else {})) for lib in (torch, ft)
+        )
+        pairs = zip(theirs, ours, strict=True) if isinstance(theirs, tuple) else [(theirs, ours)]
+        for a, b in pairs:
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
