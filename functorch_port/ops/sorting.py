@@ -133,7 +133,7 @@ def searchsorted(
     return _search(edges, input, _side(right, side, "searchsorted"), out_int32)
 
 
-@op(differentiable=False)
+@op(differentiable=False, numbers=True)
 def bucketize(input: Array, boundaries: TensorOnly, *, out_int32: bool = False, right: bool = False):
     """The bucket of every value between sorted boundaries."""
     if boundaries.ndim != 1:
