@@ -33,6 +33,7 @@ class Case:
         text: how error texts are compared: "same", "start" (the first 40 characters) or "any".
         values: False where only shapes and dtypes are determined.
         first: only the first argument gets a gradient.
+        marked: only tensors that require a gradient already get one.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Case:
     text: str = "same"
     values: bool = True
     first: bool = False
+    marked: bool = False
 
     def __str__(self) -> str:
         parts = [_label(a) for a in self.args] + [f"{k}={_label(v)}" for k, v in self.kwargs.items()]
@@ -77,7 +79,7 @@ def to_ours(value: Any) -> Any:
     """Torch tensors, dtypes and containers of them as ours; everything else as it is."""
     if isinstance(value, torch.Tensor):
         return tensor_to_ours(value)
-    if isinstance(value, torch.dtype):
+    if isinstance(value, torch.dtype | torch.memory_format | torch.layout):
         return getattr(ft, str(value).removeprefix("torch."))
     if isinstance(value, dict):
         return {k: to_ours(v) for k, v in value.items()}
@@ -155,15 +157,16 @@ def _leaves(value: Any, kind: type) -> list[Any]:
     return []
 
 
-def _fresh(value: Any, grad: bool) -> Any:
+def _fresh(value: Any, grad: bool, marked: bool = False) -> Any:
     """Copies of the samples, so that in-place calls leave them alone; floating ones as leaves when gradients count."""
     if isinstance(value, torch.Tensor):
         copy = value.detach().clone()
-        return copy.requires_grad_(grad and (copy.is_floating_point() or copy.is_complex()))
+        wanted = value.requires_grad if marked else copy.is_floating_point() or copy.is_complex()
+        return copy.requires_grad_(grad and wanted)
     if isinstance(value, dict):
-        return {k: _fresh(v, grad) for k, v in value.items()}
+        return {k: _fresh(v, grad, marked) for k, v in value.items()}
     if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
-        return type(value)(_fresh(v, grad) for v in value)
+        return type(value)(_fresh(v, grad, marked) for v in value)
     return value
 
 
@@ -196,14 +199,15 @@ def _clean(text: str) -> str:
 
 
 def _is_inplace(case: Case) -> bool:
-    return case.name.endswith("_") and not case.name.startswith("operator.")
+    return case.name.endswith("_") and not case.name.endswith("__") and not case.name.startswith("operator.")
 
 
 def check_case(case: Case) -> None:
     """Run one case on both libraries and compare."""
     grad = case.grad and not _is_inplace(case)
     rest = grad and not case.first
-    args, kwargs = (*_fresh(case.args[:1], grad), *_fresh(case.args[1:], rest)), _fresh(case.kwargs, rest)
+    args = *_fresh(case.args[:1], grad, case.marked), *_fresh(case.args[1:], rest, case.marked)
+    kwargs = _fresh(case.kwargs, rest, case.marked)
     my_args, my_kwargs = to_ours(args), to_ours(kwargs)
     theirs, error = _run(torch, case, args, kwargs)
     ours, my_error = _run(ft, case, my_args, my_kwargs)
