@@ -12,11 +12,10 @@ from twins import outcome, same_outcome
 import functorch_port as ft
 
 
-
 @pytest.fixture(autouse=True)
 def settable(monkeypatch):
     """PyTorch's own test helpers, which other tests here import, forbid setting flags."""
-    monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)
+    monkeypatch.setitem(torch.backends.flags_frozen.__globals__, "__allow_nonbracketed_mutation_flag", True)
 
 
 ON_GPU = jax.default_backend() == "gpu"

@@ -241,7 +241,7 @@ def op(
             legacy=legacy,
             parts=parts,
             numbers=numbers,
-            strict=_strict(found.annotations, where.split()),
+            strict=_strict(found.annotations, [] if numbers else where.split()),
             types=_accepted(found.annotations, where),
         )
         return fn
