@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from nn_programs import same, tries
 from twins import plain
 
 import functorch_port as ft
+
+
+@pytest.fixture(autouse=True)
+def validating():
+    """PyTorch's own test helpers, which other tests here import, switch the checks off."""
+    torch.distributions.Distribution.set_default_validate_args(True)
+
 
 MADE = [
     ("Normal(T.tensor([0., 1.]), T.tensor([1., 2.]))", [0.3, -1.0]),
