@@ -6,7 +6,7 @@ ARGS ?=
 DEMO := .venv/bin/python
 TEST := .venv-test/bin/python
 
-.PHONY: help demo test lint bench crosscheck clean
+.PHONY: help demo test lint bench examples crosscheck clean
 
 help:  ## show this text
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ lint: .venv-test/installed
 
 bench: .venv-test/installed  ## run the benchmarks: JSON and plots under benchmarks/results/
 	$(TEST) benchmarks/run.py $(ARGS)
+
+examples: .venv-test/installed  ## run every example with PyTorch and with this package: writes examples/README.md
+	JAX_PLATFORMS=cpu $(TEST) examples/both.py $(ARGS)
 
 crosscheck: .venv-test/installed  ## compare all optimizers with PyTorch's and optax's: writes docs/crosscheck.md
 	JAX_PLATFORMS=cpu $(TEST) -m functorch_port crosscheck --steps 1000 --dtype float64,float32 \

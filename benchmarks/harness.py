@@ -7,6 +7,8 @@ import json
 import os
 import platform
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -152,6 +154,18 @@ def summary(values: Sequence[float]) -> dict[str, float]:
     """The spread by name, for JSON."""
     low, middle, high = spread(values)
     return {"median": middle, "quartile_low": low, "quartile_high": high, "best": min(values)}
+
+
+def fresh_process(script: str, *arguments: str) -> Any:
+    """What ``python SCRIPT ARGUMENTS`` prints as JSON in its last line, in a process without cached programs."""
+    command = [sys.executable, script, *arguments]
+    settings = {**os.environ, "JAX_PLATFORMS": "cpu", "FUNCTORCH_PORT_CACHE": "0"}
+    root = str(Path(__file__).parents[1])
+    settings["PYTHONPATH"] = os.pathsep.join(filter(None, [root, settings.get("PYTHONPATH")]))
+    done = subprocess.run(command, capture_output=True, text=True, env=settings)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 # -------------------------------------------------------------------- reports

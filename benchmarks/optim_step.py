@@ -10,9 +10,7 @@ any cache of programs and prints what the first one cost, and how much memory a 
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -192,22 +190,11 @@ def alone(who: str, rule: str, case: str) -> dict[str, float]:
             "extra": max(0, peak - before)}  # fmt: skip
 
 
-def _in_fresh_process(who: str, rule: str, case: str) -> dict[str, float]:
-    command = [sys.executable, __file__, who, rule, case]
-    settings = {**os.environ, "JAX_PLATFORMS": "cpu", "FUNCTORCH_PORT_CACHE": "0"}
-    root = str(Path(__file__).parents[1])
-    settings["PYTHONPATH"] = os.pathsep.join(filter(None, [root, settings.get("PYTHONPATH")]))
-    done = subprocess.run(command, capture_output=True, text=True, env=settings)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 # -------------------------------------------------- the benchmark
 
 
 def _measure(rule: str, name: str, effort: Any) -> dict[str, Any]:
-    from harness import Contestant, interleave, progress
+    from harness import Contestant, fresh_process, interleave, progress
 
     case = CASES[name]
     contestants = {
@@ -223,7 +210,7 @@ def _measure(rule: str, name: str, effort: Any) -> dict[str, Any]:
         task = bar.add_task(f"{rule}, {name}: first steps, memory", total=len(asked))
         costs = {}
         for who in asked:
-            costs[who] = _in_fresh_process(who, rule, name)
+            costs[who] = fresh_process(__file__, who, rule, name)
             bar.advance(task)
     return _report(f"{rule}, {name}", case, seconds, costs)
 

@@ -19,6 +19,8 @@ BENCHMARKS = {
     "calls": "call_overhead",
     "startup": "startup",
     "optim": "optim_step",
+    "recurrent": "recurrent",
+    "depth": "depth",
 }
 EPILOG = """\
 what is measured
@@ -29,6 +31,9 @@ what is measured
   calls    what a compiled call costs on top of jax.jit, for 1 to 100 layers
   optim    seconds of an optimizer's step alone, for 10 to 3,000 tensors and for the shapes of ResNet-50 and
            ViT-B: torch (for-loop, foreach, fused), optax jitted, functorch_port; compiling and memory too
+  recurrent
+           seconds per training step of LSTM and GRU beside torch eager; compiling for lengths 25 to 400
+  depth    compiling the training step of GPTs of 2 to 48 blocks, in a Sequential and in an nn.ScanStack
   startup  seconds to the first step in a fresh process, without and with cached programs
 
 how it is measured

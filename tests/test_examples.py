@@ -1,13 +1,90 @@
-"""The examples run; a short run of the demo leaves a checkpoint that loads and a plot."""
+"""The examples run, and train compiled here to the losses that PyTorch's eager mode has."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+
+import chex
+import numpy as np
+import pytest
+import torch
+from both import EXAMPLES, FOLDER, source
 
 import functorch_port as ft
 
 ROOT = Path(__file__).parent.parent
+STEPS = 30
+
+#: example -> options that make its thirty steps cheap
+TINY = {
+    "resnet": "--width 2 --blocks 1 --batch-size 8",
+    "unet": "--width 2 --batch-size 2 --pictures 50",
+    "lstm_lm": "--width 12 --batch-size 4 --length 6",
+    "translation": "--width 8 --layers 1 --batch-size 4",
+    "gpt": "--width 8 --heads 2 --layers 2 --context 8 --batch-size 4",
+    "vae": "--width 16 --latent 2 --batch-size 10",
+    "gan": "--width 16 --noise 4 --batch-size 16",
+    "siamese": "--width 4 --batch-size 8",
+    "graph_network": "--nodes 200 --width 8",
+    "actor_critic": "--width 8 --carts 4 --moves 8",
+}
+
+# float64 bounds the difference of orders of additions, which 30 steps amplify; FLOAT32_EXAMPLES=1 adds float32
+TOLERANCES = {"float64": 1e-8}
+if os.environ.get("FLOAT32_EXAMPLES") == "1":
+    TOLERANCES["float32"] = 1e-3
+
+
+def load(name, library):
+    """An example as a module that uses ``library``."""
+    module = ModuleType(name)
+    exec(compile(source(name, library), str(FOLDER / f"{name}.py"), "exec"), module.__dict__)
+    return module
+
+
+@pytest.fixture(params=TOLERANCES)
+def precision(request):
+    for library in (torch, ft):
+        library.set_default_dtype(getattr(library, request.param))
+    yield request.param
+    for library in (torch, ft):
+        library.set_default_dtype(library.float32)
+
+
+def test_every_example_is_in_the_table():
+    apart = {"both", "digits_cnn", "tutorial_style"}
+    assert set(EXAMPLES) == set(TINY) == {path.stem for path in FOLDER.glob("*.py")} - apart
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_compiled_training_is_torchs(name, precision, monkeypatch, capsys):
+    options = ["--steps", str(STEPS), *TINY[name].split()]
+    want = load(name, "torch").main([*options, "--eager"])
+    assert np.isfinite(want).all() and len(want) in (STEPS, 2 * STEPS)
+    compile, made = ft.compile, []
+
+    def at_most_two_traces(fn):
+        made.append(compile(chex.assert_max_traces(fn, n=2)))
+        return made[-1]
+
+    monkeypatch.setattr(ft, "compile", at_most_two_traces)
+    chex.clear_trace_counter()
+    got = load(name, "functorch_port").main(options)
+    tolerance = TOLERANCES[precision]
+    np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance if precision == "float64" else 1e-5)
+    assert made and all(1 <= step.traces <= 2 for step in made)
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("loss") or "; loss" in line for line in lines)
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_help(name, capsys):
+    with pytest.raises(SystemExit) as done:
+        load(name, "torch").main(["--help"])
+    text = capsys.readouterr().out
+    assert done.value.code == 0 and "--steps" in text and "--eager" in text
 
 
 def test_demo(tmp_path):
