@@ -29,10 +29,10 @@ class Model(nn.Module):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=500, help="training steps, one chunk each")
+    parser.add_argument("--steps", type=int, default=400, help="training steps, one chunk each")
     parser.add_argument("--batch-size", type=int, default=32, help="columns that are read in parallel")
     parser.add_argument("--length", type=int, default=40, help="characters in a chunk")
-    parser.add_argument("--width", type=int, default=160, help="units of a layer")
+    parser.add_argument("--width", type=int, default=128, help="units of a layer")
     parser.add_argument("--layers", type=int, default=2, help="LSTM layers")
     parser.add_argument("--eager", action="store_true", help="do not compile the training step")
     args = parser.parse_args(argv)

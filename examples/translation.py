@@ -55,7 +55,7 @@ class Translator(nn.Module):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=600, help="training steps")
+    parser.add_argument("--steps", type=int, default=500, help="training steps")
     parser.add_argument("--batch-size", type=int, default=64, help="dates per step")
     parser.add_argument("--width", type=int, default=48, help="size of the model, a multiple of 4")
     parser.add_argument("--layers", type=int, default=2, help="layers of encoder and decoder")
