@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
+from .core import sparse as _sparse
 from .core.bind import function
 from .core.tensor import Tensor
 
-__all__ = ["mm", "sum"]
+__all__ = ["addmm", "check_sparse_tensor_invariants", "mm", "sum"]
 
 _mm = function("mm")
+_addmm = function("addmm")
 
 
 def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
@@ -24,6 +28,7 @@ def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
 
     Raises:
         RuntimeError: if the shapes do not fit.
+        IndexError: if ``mat2`` is no matrix.
         NotImplementedError: if both are sparse.
 
     Example:
@@ -35,17 +40,93 @@ def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.sparse.mm.html
     """
+    if mat2.dim() < 2:
+        raise IndexError(f"Dimension out of range (expected to be in range of [-1, 0], but got {mat2.dim()})")
     return _mm(mat1, mat2)
 
 
+def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0) -> Tensor:
+    """``beta * mat + alpha * (mat1 @ mat2)`` with a sparse ``mat1``; differentiable as `mm`.
+
+    Args:
+        mat: dense, (n, p) or what broadcasts to it.
+        mat1: sparse, (n, m).
+        mat2: dense, (m, p).
+        beta, alpha: numbers.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.sparse.addmm.html
+    """
+    return _addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
+
+
 def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
-    """The sum of all elements of a sparse tensor.
+    """The sum of a sparse tensor's elements.
 
     Args:
         input: sparse.
-        dim: must be None; for a sum over some dimensions use ``to_dense``.
+        dim: an int or a tuple of them; None for all.
         dtype: of the result.
+
+    Returns:
+        Sparse and coalesced if sparse dimensions are left, else dense; differentiable with respect to the values.
+
+    Raises:
+        RuntimeError: for a dense ``input``, or a dimension given twice.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.sparse.sum.html
     """
-    return function("sum")(input, dim, dtype=dtype)
+    if not isinstance(input, _sparse.SparseTensor):
+        raise RuntimeError("coalesce expected sparse coordinate tensor layout but got Strided")
+    if dim is None:
+        return function("sum")(input, dtype=dtype)
+    input = input if dtype is None else input.to(dtype)
+    return _sparse.sum_over(input, (dim,) if isinstance(dim, int) else dim)
+
+
+class check_sparse_tensor_invariants:
+    """Whether `sparse_coo_tensor` checks ``is_coalesced`` by default; a context manager and a decorator.
+
+    The indices are checked in any case.
+
+    Args:
+        enable: True or False.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.sparse.check_sparse_tensor_invariants.html
+    """
+
+    def __init__(self, enable: bool = True) -> None:
+        self.state = enable
+
+    @staticmethod
+    def is_enabled() -> bool:
+        """Whether they are checked by default."""
+        return _sparse.check_invariants_by_default
+
+    @staticmethod
+    def enable() -> None:
+        """Check them by default."""
+        _sparse.check_invariants_by_default = True
+
+    @staticmethod
+    def disable() -> None:
+        """Do not check them by default."""
+        _sparse.check_invariants_by_default = False
+
+    def __enter__(self) -> None:
+        self._before = self.is_enabled()
+        _sparse.check_invariants_by_default = self.state
+
+    def __exit__(self, *exception: Any) -> None:
+        _sparse.check_invariants_by_default = self._before
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with type(self)(self.state):
+                return function(*args, **kwargs)
+
+        return wrapped
+
+
+for _name in ("log_softmax", "sampled_addmm", "softmax", "spdiags", "spsolve"):
+    globals()[_name] = _sparse.refused(f"sparse.{_name}")

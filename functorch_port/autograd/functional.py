@@ -56,16 +56,17 @@ def _call(func: Function, inputs: Any, create_graph: bool, name: str) -> Any:
     return is_tuple, fresh, out_tuple, outputs
 
 
-def _check_strict(outputs: Sequence[Tensor], strict: bool) -> None:
-    for i, output in enumerate(outputs):
-        if strict and not output.requires_grad:
-            raise RuntimeError(
-                f"Output {i} of the user-provided function does not require gradients. The outputs must be "
-                "computed in a differentiable manner from the input when running in strict mode."
-            )
+def _check_strict(tensors: Sequence[Tensor | None], strict: bool, text: str) -> None:
+    for i, tensor in enumerate(tensors):
+        if strict and tensor is None:
+            raise RuntimeError(_INDEPENDENT.format(i))
+        if strict and tensor is not None and not tensor.requires_grad:
+            raise RuntimeError(text.format(i))
 
 
-def _check_vector(v: Any, like: Sequence[Tensor], name: str, text: str) -> tuple[Tensor, ...]:
+def _check_vector(
+    v: Any, like: Sequence[Tensor], was_tuple: bool, name: str, text: str
+) -> tuple[Tensor, ...]:
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(text)
@@ -73,10 +74,12 @@ def _check_vector(v: Any, like: Sequence[Tensor], name: str, text: str) -> tuple
     _, vectors = _as_tuple(v, "v", name)
     vectors = tuple(t.detach() for t in vectors)
     if len(vectors) != len(like):
+        if not was_tuple:
+            raise RuntimeError("The given v should contain a single Tensor.")
         raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}.")
     for i, (mine, other) in enumerate(zip(vectors, like)):
         if mine.shape != other.shape:
-            where = f"Entry {i} in v" if len(vectors) > 1 else "v"
+            where = f"Entry {i} in v" if was_tuple else "v"
             raise RuntimeError(f"{where} has invalid size: should be {other.shape} but got {mine.shape}.")
     return vectors
 
@@ -100,15 +103,20 @@ def _gradients(
 
 
 def _filled(
-    grads: Sequence[Tensor | None], like: Sequence[Tensor], strict: bool, what: str, create_graph: bool
+    grads: Sequence[Tensor | None],
+    like: Sequence[Tensor],
+    strict: bool,
+    texts: tuple[str, str],
+    create_graph: bool,
 ) -> tuple[Tensor, ...]:
+    """Zeros for what is missing, or an error; the texts are for what is missing and for what is constant."""
     out = []
     for i, (g, t) in enumerate(zip(grads, like)):
-        if g is None or (strict and create_graph and not g.requires_grad):
-            if strict:
-                raise RuntimeError(what.format(i))
-            g = creation.zeros_like(t) if g is None else g
-        out.append(g)
+        if strict and g is None:
+            raise RuntimeError(texts[0].format(i))
+        if strict and create_graph and not g.requires_grad:  # type: ignore[union-attr]
+            raise RuntimeError(texts[1].format(i))
+        out.append(creation.zeros_like(t) if g is None else g)
     return tuple(out)
 
 
@@ -117,12 +125,19 @@ def _result(values: Sequence[Tensor], was_tuple: bool, create_graph: bool) -> An
     return done if was_tuple else done[0]
 
 
-_INDEPENDENT = (
-    "The output of the user-provided function is independent of input {}. This is not allowed in strict mode."
+_NOT_STRICT = "of the user-provided function is independent of input {}. This is not allowed in strict mode"
+_INDEPENDENT = f"The output {_NOT_STRICT}."
+_FIRST = _INDEPENDENT, f"The jacobian {_NOT_STRICT} when create_graph=True."
+_SECOND = f"The jacobian {_NOT_STRICT}.", f"The hessian {_NOT_STRICT} when create_graph=True."
+_NO_GRADIENT = (
+    "Output {} of the user-provided function does not require gradients. The outputs must be computed in a "
+    "differentiable manner from the input when running in strict mode."
 )
-_CONSTANT_JACOBIAN = (
-    "The jacobian of the user-provided function is independent of input "
-    "{}. This is not allowed in strict mode."
+_LINEAR = (
+    "While computing the hessian, found that the jacobian of the user-provided function with respect to input {} is "
+    "independent of the input. This is not allowed in strict mode. You should ensure that your function is twice "
+    "differentiable and that the jacobian depends on the inputs (this would be violated by a linear function for "
+    "example)."
 )
 
 
@@ -138,14 +153,14 @@ def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
     """
     with grad_mode.enable_grad():
         is_tuple, fresh, out_tuple, outputs = _call(func, inputs, create_graph, "vjp")
-        _check_strict(outputs, strict)
+        _check_strict(outputs, strict, _NO_GRADIENT)
         text = (
             "The vector v can only be None if the user-provided function returns a "
             "single Tensor with a single element."
         )
-        vectors = _check_vector(v, outputs, "vjp", text)
+        vectors = _check_vector(v, outputs, out_tuple, "vjp", text)
         found = _gradients(outputs, fresh, vectors, create_graph)
-        found = _filled(found, fresh, strict, _INDEPENDENT, create_graph)
+        found = _filled(found, fresh, strict, _FIRST, create_graph)
     return _result(outputs, out_tuple, create_graph), _result(found, is_tuple, create_graph)
 
 
@@ -155,20 +170,20 @@ def jvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
     Args: as for `vjp`; ``v`` has the inputs' shapes.
     """
     with grad_mode.enable_grad():
-        _, given = _as_tuple(inputs, "inputs", "jvp")
+        is_tuple, given = _as_tuple(inputs, "inputs", "jvp")
         text = (
             "The vector v can only be None if the input to the user-provided "
             "function is a single Tensor with a single element."
         )
-        vectors = _check_vector(v, given, "jvp", text)
+        vectors = _check_vector(v, given, is_tuple, "jvp", text)
         _, fresh, out_tuple, outputs = _call(func, inputs, create_graph, "jvp")
-        _check_strict(outputs, strict)
+        _check_strict(outputs, strict, _NO_GRADIENT)
         # the product with a vector of zeros is linear in that vector: its derivative is the wanted product
         zeros = tuple(creation.zeros_like(o).requires_grad_() for o in outputs)
         linear = _gradients(outputs, fresh, zeros, True)
-        linear = _filled(linear, fresh, strict, _INDEPENDENT, False)
+        linear = _filled(linear, fresh, strict, _FIRST, False)
         found = _gradients(linear, zeros, vectors, create_graph)
-        found = _filled(found, outputs, strict, _CONSTANT_JACOBIAN, create_graph)
+        found = _filled(found, outputs, strict, _FIRST, create_graph)
     return _result(outputs, out_tuple, create_graph), _result(found, out_tuple, create_graph)
 
 
@@ -213,19 +228,28 @@ def jacobian(
             'supported together (yet). Please either set `create_graph=False` or `strategy="reverse-mode"`.'
         )
     is_tuple, given = _as_tuple(inputs, "inputs", "jacobian")
+    _check_strategy(strict, vectorize, strategy)
     if vectorize:
-        if strict:
-            raise RuntimeError(
-                "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
-                "together. Please either set `strict=False` or `vectorize=False`."
-            )
         return _vectorized(func, given, is_tuple, create_graph, strategy)
     with grad_mode.enable_grad():
         is_tuple, fresh, out_tuple, outputs = _call(func, inputs, create_graph, "jacobian")
-        _check_strict(outputs, strict)
+        _check_strict(outputs, strict, _NO_GRADIENT)
         rows = [_rows(output, i, fresh, create_graph, strict) for i, output in enumerate(outputs)]
     shaped = [_result(row, is_tuple, create_graph) for row in rows]
     return tuple(shaped) if out_tuple else shaped[0]
+
+
+def _check_strategy(strict: bool, vectorize: bool, strategy: str) -> None:
+    if vectorize and strict:
+        raise RuntimeError(
+            "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
+            "Please either set `strict=False` or `vectorize=False`."
+        )
+    if strategy == "forward-mode" and not vectorize:
+        raise NotImplementedError(
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for "
+            "`vectorize=True`."
+        )
 
 
 def _rows(
@@ -234,13 +258,10 @@ def _rows(
     """The Jacobian of one output with respect to every input."""
     flat = output.reshape(-1)  # type: ignore[attr-defined]
     collected: list[list[Tensor]] = [[] for _ in inputs]
-    what = (
-        f"Output {index} of the user-provided function is independent of input "
-        f"{{}}. This is not allowed in strict mode."
-    )
+    texts = f"Output {index} {_NOT_STRICT}.", _FIRST[1]
     for k in range(output.numel()):
         found = _gradients([flat[k]], inputs, None, create_graph)
-        for column, g in zip(collected, _filled(found, inputs, strict, what, False)):
+        for column, g in zip(collected, _filled(found, inputs, strict, texts, create_graph)):
             column.append(g)
     stack = bind.function("stack")
     return [
@@ -267,11 +288,12 @@ def _vectorized(
         return transform(checked, argnums)(*inputs)
 
 
-def _scalar(func: Function, name: str) -> Function:
+def _scalar(func: Function, name: str, strict: bool = False) -> Function:
     """``func``, checked to return one element."""
 
     def checked(*args: Any) -> Tensor:
         was_tuple, outputs = _as_tuple(func(*args), _RETURNED, name)
+        _check_strict(outputs, strict, _NO_GRADIENT)
         if was_tuple:
             raise RuntimeError(f"The function given to {name} should return a single Tensor")
         if outputs[0].numel() != 1:
@@ -298,7 +320,10 @@ def hessian(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.hessian.html
     """
     is_tuple, given = _as_tuple(inputs, "inputs", "hessian")
-    single = _scalar(func, "hessian")
+    if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
+    _check_strategy(strict, vectorize, outer_jacobian_strategy)
+    single = _scalar(func, "hessian", strict)
     if vectorize:
         from ..func import hessian as hessian_of
         from ..func import jacrev
@@ -310,8 +335,9 @@ def hessian(
             return jacrev(jacrev(single, argnums), argnums)(*given)
 
     def first(*args: Tensor) -> tuple[Tensor, ...]:
-        rows = jacobian(single, args if is_tuple else args[0], create_graph=True, strict=strict)
-        return rows if is_tuple else (rows,)
+        rows = jacobian(single, args, create_graph=True)
+        _check_strict(rows, strict, _LINEAR)
+        return rows
 
     found = jacobian(first, given, create_graph=create_graph, strict=strict)
     return found if is_tuple else found[0][0]
@@ -322,24 +348,26 @@ def vhp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
 
     Args: as for `vjp`; ``func`` returns one element, ``v`` has the inputs' shapes.
     """
-    single = _scalar(func, "vhp")
-    with grad_mode.enable_grad():
-        is_tuple, given = _as_tuple(inputs, "inputs", "vhp")
-        text = (
-            "The vector v can only be None if the input to the user-provided "
-            "function is a single Tensor with a single element."
-        )
-        vectors = _check_vector(v, given, "vhp", text)
-        _, fresh, _, outputs = _call(single, inputs, create_graph, "vhp")
-        _check_strict(outputs, strict)
-        first = _filled(_gradients(outputs, fresh, None, True), fresh, strict, _INDEPENDENT, False)
-        found = _filled(
-            _gradients(first, fresh, vectors, create_graph), fresh, strict, _CONSTANT_JACOBIAN, create_graph
-        )
-    return _result(outputs, False, create_graph), _result(found, is_tuple, create_graph)
+    return _hessian_product("vhp", func, inputs, v, create_graph, strict)
 
 
 def hvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """The value of ``func`` and the product of its Hessian at ``inputs`` with ``v``: the same as `vhp`, by symmetry."""
-    single = _scalar(func, "hvp")
-    return vhp(single, inputs, v, create_graph, strict)
+    return _hessian_product("hvp", func, inputs, v, create_graph, strict)
+
+
+def _hessian_product(name: str, func: Function, inputs: Any, v: Any, create_graph: bool, strict: bool) -> Any:
+    single = _scalar(func, name, strict)
+    with grad_mode.enable_grad():
+        is_tuple, given = _as_tuple(inputs, "inputs", name)
+        text = (
+            "The vector v can only be None if the input to the user-provided "
+            "function is a single Tensor with a single element."
+        )
+        vectors = _check_vector(v, given, is_tuple, name, text)
+        _, fresh, _, outputs = _call(single, inputs, create_graph, name)
+        first = _gradients(outputs, fresh, None, True)
+        _check_strict(first, strict, _LINEAR)
+        first = _filled(first, fresh, False, _FIRST, False)
+        found = _filled(_gradients(first, fresh, vectors, create_graph), fresh, strict, _SECOND, create_graph)
+    return _result(outputs, False, create_graph), _result(found, is_tuple, create_graph)

@@ -47,6 +47,16 @@ class RemovableHandle:
             if hooks is not None:
                 hooks.pop(self.id, None)
 
+    def __getstate__(self) -> tuple[int, list[Any]]:
+        return self.id, [ref() for ref in (self._hooks, *self._extra)]
+
+    def __setstate__(self, state: tuple[int, list[Any]]) -> None:
+        """A copy removes the copied hook; new handles get other ids."""
+        self.id, tables = state
+        RemovableHandle._ids = itertools.count(max(next(RemovableHandle._ids), self.id + 1))
+        hooks, *extra = [Hooks() if table is None else table for table in tables]
+        self._hooks, self._extra = weakref.ref(hooks), tuple(map(weakref.ref, extra))
+
     def __enter__(self) -> RemovableHandle:
         return self
 

@@ -233,6 +233,9 @@ class HostDraw:
 
     def __call__(self) -> np.ndarray[Any, Any]:
         method = getattr(self.generator.stream, self.kind)
+        if self.kind == "permutation":  # one after the other
+            rows = [method(self.shape[-1], self.dtype) for _ in range(math.prod(self.shape[:-1]))]
+            return np.array(rows, self.dtype.np).reshape(self.shape)
         return method(math.prod(self.shape), self.dtype, **self.params).reshape(self.shape)
 
 

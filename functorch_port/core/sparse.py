@@ -51,12 +51,7 @@ class NoStorage:
     def _value(self) -> Any:
         raise SparseOperand
 
-    value = host = _value
-
-    def look(self) -> Any:
-        raise SparseOperand
-
-    on_host = look
+    value = _value
 
 
 class SparseTensor(Tensor):
@@ -383,7 +378,7 @@ def _convert(name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in ("double", "float", "half", "bfloat16", "long", "int", "short", "char"):
+for _name in ("double", "float", "half", "bfloat16", "long", "int", "short", "char", "bool"):
     setattr(SparseTensor, _name, _convert(_name))
 
 
@@ -470,7 +465,9 @@ def _scattered(dense: Any, indices: Any, values: Any) -> Any:
     """``dense`` plus the entries."""
     k = indices.shape[0]
     flat = dense.reshape(-1, *dense.shape[k:])
-    return flat.at[linear_index(indices, dense.shape)].add(values, mode="drop").reshape(dense.shape)
+    places = flat.at[linear_index(indices, dense.shape)]
+    sums = places.max if flat.dtype == bool else places.add
+    return sums(values, mode="drop").reshape(dense.shape)
 
 
 def _is_sparse(x: Any) -> bool:
@@ -617,8 +614,31 @@ def _clone(input: Any, **kwargs: Any) -> Tensor:
 @_operation("sum")
 def _sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     if dim is not None:
-        raise NotImplementedError("the sum of a sparse tensor over some dimensions: use .to_dense()")
+        raise NotImplementedError(
+            "the sum of a sparse tensor over some dimensions: use torch.sparse.sum, or .to_dense()"
+        )
     return input._values().sum(dtype=dtype)
+
+
+def sum_over(input: SparseTensor, dims: Sequence[int]) -> Tensor:
+    """The sum over some dimensions: sparse, or dense if no sparse dimension is left."""
+    ndim, k = input.dim(), input.sparse_dim()
+    places: set[int] = set()
+    for dim in dims:
+        place = input._wrap_dim(dim) % ndim
+        if place in places:
+            raise RuntimeError(f"dim {place} appears multiple times in the list of dims")
+        places.add(place)
+    values = input._values()
+    dense = [d - k + 1 for d in sorted(places) if d >= k]
+    if dense:
+        values = values.sum(dense)  # type: ignore[attr-defined]
+    rows = [d for d in range(k) if d not in places]
+    if not rows:
+        return values.sum(0)  # type: ignore[attr-defined]
+    ids = wrap(input._indices()._value[np.array(rows)])
+    size = [n for d, n in enumerate(input._size) if d not in places]
+    return SparseTensor._make(ids, values, size, input._coalesced and len(rows) == k).coalesce()
 
 
 @_operation("norm")
@@ -640,15 +660,34 @@ def _t(input: Any) -> Tensor:
 
 @_operation("transpose")
 def _transpose(input: Any, dim0: int, dim1: int) -> Tensor:
+    order = list(range(input.dim()))
     a, b = (input._wrap_dim(d) % input.dim() for d in (dim0, dim1))
-    if max(a, b) >= input.sparse_dim():
-        raise NotImplementedError("transposing dense dimensions of a sparse tensor: use .to_dense()")
-    order = list(range(input.sparse_dim()))
     order[a], order[b] = b, a
-    size = list(input._size)
-    size[a], size[b] = size[b], size[a]
-    ids = _device(np.asarray(input._indices()._value)[order])
-    return SparseTensor._make(ids, input._values(), size, a == b and input._coalesced)
+    return _permute(input, *order)
+
+
+@_operation("permute")
+def _permute(input: Any, *dims: Any) -> Tensor:
+    order = dims[0] if len(dims) == 1 and isinstance(dims[0], tuple | list) else dims
+    order = [input._wrap_dim(d) % input.dim() for d in order]
+    k = input.sparse_dim()
+    if sorted(order) != list(range(input.dim())):
+        raise RuntimeError("permute(sparse_coo): the dimensions must be a permutation of all of them")
+    if order[k:] != list(range(k, input.dim())):
+        raise NotImplementedError("transposing dense dimensions of a sparse tensor: use .to_dense()")
+    ids = _device(np.asarray(input._indices()._value)[order[:k]])
+    same = order == list(range(input.dim())) and input._coalesced
+    return SparseTensor._make(ids, input._values(), [input._size[d] for d in order], same)
+
+
+@_operation("copy")
+def _copy(input: Any, src: Any, non_blocking: bool = False) -> Tensor:
+    if not (input.is_sparse and _is_sparse(src)):
+        raise RuntimeError(
+            "copy_() between dense and sparse Tensors is not implemented! Found self type = "
+            f"{input.type()} and src type = {src.type()}"
+        )
+    return src.to(input.dtype)
 
 
 @_operation("mm", "matmul", "mv")
@@ -668,7 +707,19 @@ def _mm(input: Any, other: Any) -> Tensor:
     return _run(_mm_plan(input._size[0]), [input._ids, input._vals, other])
 
 
+@_operation("addmm")
+def _addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    if input.is_sparse:
+        raise RuntimeError(
+            "addmm_sparse_dense: expected strided result tensor, got tensor with layout Sparse"
+        )
+    return input * beta + _mm(mat1, mat2) * alpha
+
+
 # ---------------------------------------------------------------------- making
+
+#: whether `sparse_coo_tensor` checks ``is_coalesced`` where it is not told (indices are checked in any case)
+check_invariants_by_default = False
 
 
 def sparse_coo_tensor(
@@ -692,7 +743,7 @@ def sparse_coo_tensor(
         size: the shape; by default the smallest that holds all indices. Without values it makes a tensor of zeros.
         dtype, device: default: those of ``values``.
         requires_grad: not supported; require it on ``values``.
-        check_invariants: the indices are checked in any case.
+        check_invariants: also check what ``is_coalesced`` says; the indices are checked in any case.
         is_coalesced: whether the indices are sorted and distinct; by default only fewer than two are known to be.
 
     Raises:
@@ -736,6 +787,9 @@ def sparse_coo_tensor(
     if size is None:
         size = (*(int(n) + 1 for n in host.max(1, initial=-1)), *vals.shape[1:])
     _check(host, vals.shape, tuple(size))
+    checked = check_invariants_by_default if check_invariants is None else check_invariants
+    if is_coalesced and checked and (np.diff(linear_index(host, size)) <= 0).any():
+        raise RuntimeError("cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor")
     return SparseTensor._make(ids, vals, size, host.shape[1] < 2 if is_coalesced is None else is_coalesced)
 
 
@@ -761,15 +815,30 @@ def _check(indices: np.ndarray, values: Sequence[int], size: tuple[int, ...]) ->
             )
 
 
-def _to_sparse(self: Tensor, sparse_dim: int | None = None, **kwargs: Any) -> SparseTensor:
+def _to_sparse(
+    self: Tensor,
+    sparse_dim: int | None = None,
+    *,
+    layout: Any = None,
+    blocksize: Any = None,
+    dense_dim: Any = None,
+) -> SparseTensor:
     """The sparse tensor of the elements that are not zero; with ``sparse_dim``, of the slices that are not."""
-    if kwargs:
+    if layout not in (None, sparse_coo) or blocksize is not None or dense_dim is not None:
         raise NotImplementedError("to_sparse() makes layout torch.sparse_coo only")
     k = self.dim() if sparse_dim is None else sparse_dim
+    if not 0 <= k <= self.dim():
+        raise RuntimeError(
+            f"dense_to_sparse: sparse_dim argument must be in [0,{self.dim()}] range, but {k} is given"
+        )
+    if k == 0:
+        return SparseTensor._make(
+            _device(np.zeros((0, 1), np.int64)), self.reshape(1, *self.shape), self.shape, coalesced=True
+        )  # type: ignore[attr-defined]
     host = self._host("Tensor.to_sparse()")
     filled = (host != 0).any(tuple(range(k, host.ndim))) if k < host.ndim else host != 0
     places = np.nonzero(filled)
-    ids = np.stack(places) if places else np.zeros((0, 1), np.int64)
+    ids = np.stack(places)
     vals = self[tuple(map(_device, places))] if self.requires_grad else _device(host[places])  # type: ignore[index]
     return SparseTensor._make(_device(ids.astype(np.int64)), vals, self.shape, coalesced=True)
 
@@ -797,7 +866,34 @@ def _strided(name: str) -> Callable[..., Any]:
 for _name in ("coalesce", "is_coalesced", "indices", "values"):
     setattr(Tensor, _name, _strided(_name))
 Tensor.to_sparse = _to_sparse  # type: ignore[attr-defined]
+Tensor.to_sparse_coo = lambda self: self.to_sparse()  # type: ignore[attr-defined]
+Tensor.is_sparse_csr = False  # type: ignore[attr-defined]
 Tensor.sparse_mask = _sparse_mask  # type: ignore[attr-defined]
 Tensor.to_dense = lambda self, dtype=None, *, masked_grad=None: self if dtype is None else self.to(dtype)  # type: ignore[attr-defined]
 Tensor.sparse_dim = lambda self: 0  # type: ignore[attr-defined]
 Tensor.dense_dim = lambda self: self.dim()  # type: ignore[attr-defined]
+
+
+def refused(name: str) -> Callable[..., Any]:
+    """A function that PyTorch has for sparse tensors and this package does not."""
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(
+            f"{name}: of the sparse layouts there is torch.sparse_coo only, with sums, products and what "
+            "SparseTensor's documentation names: use torch.sparse_coo_tensor or .to_dense()"
+        )
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+sparse_csr_tensor = refused("sparse_csr_tensor")
+sparse_csc_tensor = refused("sparse_csc_tensor")
+sparse_bsr_tensor = refused("sparse_bsr_tensor")
+sparse_bsc_tensor = refused("sparse_bsc_tensor")
+sparse_compressed_tensor = refused("sparse_compressed_tensor")
+smm = refused("smm")
+hspmm = refused("hspmm")
+sspaddmm = refused("sspaddmm")
+for _name in ("to_sparse_csr", "to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc", "sparse_resize_"):
+    setattr(Tensor, _name, refused(_name))

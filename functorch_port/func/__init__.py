@@ -1,5 +1,8 @@
 """`torch.func`: JAX's function transforms with Tensors at the border, and structured control flow."""
 
+from .compatibility import debug_unwrap as debug_unwrap
+from .compatibility import functionalize as functionalize
+from .compatibility import replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_
 from .control import associative_scan as associative_scan
 from .control import cond as cond
 from .control import scan as scan
@@ -24,7 +27,9 @@ __all__ = [
     "Pure",
     "associative_scan",
     "cond",
+    "debug_unwrap",
     "functional_call",
+    "functionalize",
     "grad",
     "grad_and_value",
     "hessian",
@@ -34,6 +39,7 @@ __all__ = [
     "linearize",
     "load_pytree",
     "pure",
+    "replace_all_batch_norm_modules_",
     "scan",
     "stack_module_state",
     "value_and_grad",

@@ -1,29 +1,41 @@
-"""Control flow that a compiled function can take: `cond`, `while_loop`, `scan`, `associative_scan`.
+"""Control flow that a compiled function can take: `cond`, `while_loop`, `scan`, `map`, `associative_scan`.
 
-Where the values are known (eagerly) the first three are Python's own ``if``, ``while`` and ``for``; in a trace they
+Where the values are known (eagerly) all but the last are Python's own ``if``, ``while`` and ``for``; in a trace they
 become the structured operations of `jax.lax`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-from ..core import bind
-from ..core.tensor import Tensor
-from .level import flatten, inside, through, unflatten
+from ..core import bind, storage
+from ..core.tensor import Tensor, wrap
+from ._while import while_loop as differentiable_while_loop
+from .level import differentiated_forward, flatten, in_compile, inside, through, unflatten
 
-__all__ = ["associative_scan", "cond", "scan", "while_loop"]
+__all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]
 
 _NO_DIMENSION = "All xs leaves must at least have 'dim' number of dimensions and scan dimension > 0"
 
 
 def _is_traced(x: Any) -> bool:
     return isinstance(x, Tensor) and isinstance(x._value, jax.core.Tracer)
+
+
+def _known(pred: Any) -> bool | None:
+    """A condition's value; None where it is not known, in `compile` or for the examples of `vmap`."""
+    if not _is_traced(pred):
+        return bool(pred)
+    try:
+        return bool(np.asarray(lax.stop_gradient(pred._value)))
+    except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
+        return None
 
 
 def _tensor_leaves(tree: Any, where: str) -> tuple[list[Tensor], Any]:
@@ -34,14 +46,39 @@ def _tensor_leaves(tree: Any, where: str) -> tuple[list[Tensor], Any]:
     return leaves, structure
 
 
+def _check_same(first: str, ours: Sequence[Any], second: str, theirs: Sequence[Any]) -> None:
+    """Raise unless two lists of Tensors and ints agree in length, shapes and dtypes."""
+    if len(ours) != len(theirs):
+        raise RuntimeError(
+            f"Expected {first} and {second} to have same number of outputs but got lhs:{list(ours)} and "
+            f"rhs:{list(theirs)}"
+        )
+    differences = []
+    for i, (a, b) in enumerate(zip(ours, theirs)):
+        if isinstance(a, Tensor) and isinstance(b, Tensor):
+            facts = [f"{n}: {getattr(a, n)} vs {getattr(b, n)}" for n in ("shape", "dtype")]
+            found = [f for f, n in zip(facts, ("shape", "dtype")) if getattr(a, n) != getattr(b, n)]
+        else:
+            found = [] if isinstance(a, int) and isinstance(b, int) else [f"type: {a} vs {b}"]
+        if found:
+            differences.append(f"pair[{i}] differ in {', '.join(found)}")
+    if differences:
+        raise RuntimeError(
+            "\n".join([f"Expected {first} and {second} to have same metadata but found:", *differences])
+        )
+
+
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:
     """``true_fn(*operands)`` if ``pred`` else ``false_fn(*operands)``, also where ``pred`` is not known yet.
 
     Args:
-        pred: a bool, or a one-element bool Tensor.
+        pred: a one-element Tensor, or a Python number, which chooses the branch at once.
         true_fn: a function without side effects.
         false_fn: the same, returning Tensors of the same shapes and dtypes.
         operands: tuple of pytrees of Tensors.
+
+    Raises:
+        RuntimeError: for other arguments; in a trace, if the branches return different structures, shapes or dtypes.
 
     Example:
         >>> import functorch_port as torch
@@ -50,20 +87,23 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
 
     Reference: https://docs.pytorch.org/docs/stable/cond.html
     """
+    if isinstance(pred, bool | int | float):
+        return (true_fn if pred else false_fn)(*operands)
+    if not isinstance(pred, Tensor):
+        raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
+    if pred.numel() != 1:
+        raise RuntimeError(f"Expected pred to be bool or single-element tensor, but got {pred}.")
     if not (callable(true_fn) and callable(false_fn)):
         raise RuntimeError("Expect both branches to be callable.")
-    if not isinstance(operands, tuple | list):
+    leaves, tree = flatten(operands)
+    if not isinstance(operands, tuple | list) or not all(isinstance(leaf, Tensor) for leaf in leaves):
         raise RuntimeError(
             "Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor "
             f"leaves, but got {operands}."
         )
-    if not isinstance(pred, bool | Tensor):
-        raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
-    if isinstance(pred, Tensor) and pred.numel() != 1:
-        raise RuntimeError(f"Expected pred to be bool or single-element tensor, but got {pred}.")
-    if not _is_traced(pred):
-        return (true_fn if bool(pred) else false_fn)(*operands)
-    leaves, tree = _tensor_leaves(tuple(operands), "cond")
+    known = _known(pred)
+    if known is not None:
+        return (true_fn if known else false_fn)(*operands)
     structures: list[Any] = []
 
     def branch(fn: Callable[..., Any]) -> Callable[..., list[Any]]:
@@ -73,16 +113,19 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
                 structures.append(structure)
                 return [o._value for o in outs]
 
-            return inside(call, values, recording=None)
+            return inside(call, values)
 
         return run
 
     def compute(values: list[Any]) -> list[Any]:
         chosen = values[0].reshape(()).astype(bool)
-        return list(lax.cond(chosen, branch(true_fn), branch(false_fn), values[1:]))
+        outs = lax.cond(chosen, branch(true_fn), branch(false_fn), values[1:])
+        if structures[-1] != structures[-2]:
+            raise TypeError(f"They return {structures[-2]} and {structures[-1]}.")
+        return list(outs)
 
     try:
-        outs = through("cond", compute, [cast(Tensor, pred), *leaves])
+        outs = through("cond", compute, [pred, *leaves])
     except TypeError as error:
         raise RuntimeError(
             f"cond: both branches must return Tensors of the same shapes and dtypes. {error}"
@@ -93,41 +136,84 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any) -> Any:
     """Repeat ``carried = body_fn(*carried)`` while ``cond_fn(*carried)`` is true.
 
+    In a trace ints become 0-dim Tensors, and the gradient (of reverse mode, once) is computed with the memory of 64
+    states: for longer loops some rounds are computed again.
+
     Args:
-        cond_fn: returns a one-element bool Tensor.
-        body_fn: returns a tuple of Tensors of the shapes and dtypes it got.
-        carried_inputs: tuple of Tensors.
+        cond_fn: returns a bool or a 0-dim bool Tensor.
+        body_fn: returns what it got: Tensors of the same shapes and dtypes, ints for ints.
+        carried_inputs: tuple or list of pytrees of Tensors and ints.
 
     Returns:
-        The tuple carried last. In a trace it has no gradient: the number of rounds is not known when memory is laid
-        out; use `scan`.
+        What ``body_fn`` returned last, or ``carried_inputs``.
+
+    Raises:
+        AssertionError: if something else than Tensors and ints is carried.
+        RuntimeError: for a condition of another kind; if ``body_fn`` changes shapes or dtypes.
 
     Example:
         >>> import functorch_port as torch
-        >>> torch.func.while_loop(lambda n, x: n < 3, lambda n, x: (n + 1, x * 2), (torch.tensor(0), torch.tensor(1.)))
-        (tensor(3), tensor(8.))
+        >>> torch.while_loop(lambda n, x: n < 3, lambda n, x: (n + 1, x * 2), (0, torch.tensor(1.)))
+        (3, tensor(8.))
     """
-    carried = tuple(carried_inputs)
-    leaves, tree = _tensor_leaves(carried, "while_loop")
-    if not any(_is_traced(leaf) for leaf in leaves):
-        while bool(cond_fn(*carried)):
-            carried = tuple(body_fn(*carried))
-        return carried
+    if not (callable(cond_fn) and callable(body_fn)):
+        raise RuntimeError("Expect cond_fn and body_fn to be callable.")
+    if not isinstance(carried_inputs, tuple | list):
+        raise RuntimeError(f"carried_inputs must be a tuple or list but got {type(carried_inputs)}")
+    leaves, tree = jax.tree.flatten(carried_inputs, is_leaf=lambda x: x is None or isinstance(x, Tensor))
+    if not all(isinstance(leaf, Tensor | int) for leaf in leaves):
+        kinds = tuple(type(leaf) for leaf in leaves)
+        raise AssertionError(f"{leaves} can only be of {(Tensor, int)} but got {kinds}")
+
+    structures = [tree]
+
+    def going(carried: Sequence[Any]) -> Any:
+        pred = cond_fn(*unflatten(tree, carried))
+        is_scalar = isinstance(pred, Tensor) and pred.ndim == 0 and str(pred.dtype) == "torch.bool"
+        if not (is_scalar or isinstance(pred, bool)):
+            if isinstance(pred, Tensor):
+                pred = f"a tensor of shape {list(pred.shape)} and dtype {pred.dtype}"
+            raise RuntimeError(f"cond_fn must return a boolean scalar tensor or a boolean but got {pred}")
+        return pred
+
+    def body(carried: Sequence[Any]) -> list[Any]:
+        outs, structure = flatten(body_fn(*unflatten(tree, carried)))
+        structures.append(structure)
+        return outs
+
+    while not in_compile(storage.overlay):
+        more = _known(going(leaves))
+        if more is None:
+            break
+        if not more:
+            return unflatten(structures[-1], leaves)
+        outs = body(leaves)
+        _check_same("body_fn_output", outs, "carried_inputs", leaves)
+        leaves = outs
+
+    def as_tensors(carried: Sequence[Any]) -> list[Tensor]:
+        return [x if isinstance(x, Tensor) else wrap(jnp.asarray(x)) for x in carried]
 
     def compute(values: list[Any]) -> list[Any]:
-        def going(state: list[Any]) -> Any:
-            return inside(lambda ts: cond_fn(*unflatten(tree, ts))._value.reshape(()), state, recording=None)
+        def one_more(state: list[Any]) -> Any:
+            return inside(lambda ts: as_tensors([going(ts)])[0]._value, state)
 
-        def body(state: list[Any]) -> list[Any]:
+        def step(state: list[Any]) -> list[Any]:
             def call(tensors: list[Tensor]) -> list[Any]:
-                outs, _ = _tensor_leaves(tuple(body_fn(*unflatten(tree, tensors))), "while_loop")
-                return [o._value.astype(v.dtype) for o, v in zip(outs, values)]
+                outs = as_tensors(body(tensors))
+                _check_same("body_fn_output", outs, "carried_inputs", tensors)
+                return [o._value for o in outs]
 
-            return inside(call, state, recording=None)
+            return inside(call, state)
 
-        return list(lax.while_loop(cast(Any, going), cast(Any, body), cast(Any, values)))
+        if differentiated_forward():
+            return lax.while_loop(one_more, step, values)
+        return differentiable_while_loop(one_more, step, values)
 
-    return unflatten(tree, through("while_loop", compute, leaves))
+    with storage.x64():
+        carried = as_tensors(leaves)
+    outs = through("while_loop", compute, carried)
+    return unflatten(structures[-1], outs)
 
 
 def scan(
@@ -143,60 +229,135 @@ def scan(
     Args:
         combine_fn: takes and returns pytrees of Tensors; the carry keeps its shapes and dtypes.
         init: the first carry.
-        xs: pytree of Tensors, sliced along ``dim``.
+        xs: pytree of Tensors, sliced along ``dim``; the first says how often.
         dim: the dimension to go along.
         reverse: go from the end.
 
     Returns:
-        The last carry, and the outputs stacked along a first dimension.
+        The last carry, and the outputs stacked along ``dim`` (along 0 if they have too few dimensions); ``init`` and
+        an empty list if ``xs`` has no Tensors.
+
+    Raises:
+        RuntimeError: for arguments that do not fit; if ``combine_fn`` changes the carry's shapes or dtypes.
 
     Example:
         >>> import functorch_port as torch
         >>> torch.func.scan(lambda c, x: (c + x, c * x), torch.tensor(0.), torch.tensor([1., 2., 3.]))
         (tensor(6.), tensor([0., 2., 9.]))
     """
-    carry_leaves, carry_tree = _tensor_leaves(init, "scan")
-    x_leaves, x_tree = _tensor_leaves(xs, "scan")
-    if not x_leaves:
-        raise RuntimeError("scan() operator requires xs leaves")
-    if not any(_is_traced(leaf) for leaf in (*carry_leaves, *x_leaves)):
-        return _loop(combine_fn, init, x_leaves, x_tree, dim, reverse)
+    leaves, tree = flatten(xs)
+    if not leaves:
+        return init, []
+    carry, carry_tree = flatten(init)
+    axis = _canonical(dim, getattr(leaves[0], "ndim", 0)) if isinstance(dim, int) else dim
+    _check_scan(combine_fn, carry, leaves, axis, reverse)
+
+    def combine(now: Sequence[Any], slices: Sequence[Any]) -> tuple[list[Tensor], list[Tensor], Any]:
+        new, y = combine_fn(unflatten(carry_tree, now), unflatten(tree, slices))
+        new_leaves, _ = _tensor_leaves(new, "scan")
+        _check_same("init", now, "carry", new_leaves)
+        return new_leaves, *_tensor_leaves(y, "scan")
+
+    carry, ys = _scan(combine, carry, leaves, axis, reverse)
+    return unflatten(carry_tree, carry), ys
+
+
+def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
+    """``f(x, *args)`` for every slice ``x`` of ``xs`` along the first dimension, stacked; differentiable.
+
+    Args:
+        f: returns a pytree of Tensors.
+        xs: pytree of Tensors.
+        args: given to every call.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch._higher_order_ops.map(lambda x, y: x.sum() * y, torch.ones(2, 3), torch.tensor(2.))
+        tensor([6., 6.])
+    """
+    leaves, tree = flatten(xs)
+    if not all(isinstance(leaf, Tensor) for leaf in leaves):
+        raise RuntimeError(f"Mapped xs can only consist of tensors. Got xs {leaves}.")
+    sizes = [leaf.shape[0] for leaf in leaves]
+    if sizes[0] == 0:
+        raise RuntimeError("Leading dimensions of mapped xs cannot be 0.")
+    if any(n != sizes[0] for n in sizes):
+        raise RuntimeError(f"Leading dimensions of mapped xs must be consistent. Got shapes {sizes}.")
+
+    def one(now: Sequence[Any], slices: Sequence[Any]) -> tuple[list[Tensor], list[Tensor], Any]:
+        return [], *_tensor_leaves(f(unflatten(tree, slices), *args), "map")
+
+    return _scan(one, [], leaves, 0, False)[1]
+
+
+def _scan(
+    combine: Callable[[Sequence[Any], Sequence[Any]], tuple[list[Tensor], list[Tensor], Any]],
+    carry: list[Tensor],
+    leaves: list[Tensor],
+    axis: int,
+    reverse: bool,
+) -> tuple[list[Tensor], Any]:
+    """The loop of `scan` and `map`; ``combine`` returns carry, outputs and the structure of the outputs."""
+    length, count = leaves[0].shape[axis], len(carry)
     structures: list[Any] = []
-    count = len(carry_leaves)
+
+    def along(ndim: int) -> int:
+        return axis if axis < ndim else 0
+
+    if not any(_is_traced(leaf) for leaf in (*carry, *leaves)):
+        collected = []
+        for i in reversed(range(length)) if reverse else range(length):
+            carry, outs, structure = combine(carry, [leaf.select(axis, i) for leaf in leaves])
+            collected.append(outs)
+        parts = zip(*(reversed(collected) if reverse else collected))
+        stack = bind.function("stack")
+        return carry, unflatten(structure, [stack(list(part), along(part[0].ndim + 1)) for part in parts])
 
     def compute(values: list[Any]) -> list[Any]:
-        def step(carry: list[Any], x: list[Any]) -> tuple[list[Any], list[Any]]:
+        def step(now: list[Any], slices: list[Any]) -> tuple[list[Any], list[Any]]:
             def call(tensors: list[Tensor]) -> tuple[list[Any], list[Any]]:
-                state, slices = unflatten(carry_tree, tensors[:count]), unflatten(x_tree, tensors[count:])
-                new, y = combine_fn(state, slices)
-                ys, structure = _tensor_leaves(y, "scan")
+                new, outs, structure = combine(tensors[:count], tensors[count:])
                 structures.append(structure)
-                kept = [t._value for t in _tensor_leaves(new, "scan")[0]]
-                return kept, [t._value for t in ys]
+                return [t._value for t in new], [t._value for t in outs]
 
-            return inside(call, [*carry, *x], recording=None)
+            return inside(call, [*now, *slices])
 
-        slices = [jnp.moveaxis(v, dim, 0) for v in values[count:]]
-        carry, ys = lax.scan(step, values[:count], slices, reverse=reverse)
-        return [*carry, *ys]
+        rows = [jnp.moveaxis(v, axis, 0)[:length] for v in values[count:]]
+        last, ys = lax.scan(step, values[:count], rows, reverse=reverse)
+        return [*last, *(jnp.moveaxis(y, 0, along(y.ndim)) for y in ys)]
 
-    outs = through("scan", compute, [*carry_leaves, *x_leaves])
-    return unflatten(carry_tree, outs[:count]), unflatten(structures[-1], outs[count:])
+    outs = through("scan", compute, [*carry, *leaves])
+    return outs[:count], unflatten(structures[-1], outs[count:])
 
 
-def _loop(
-    combine_fn: Any, carry: Any, leaves: Sequence[Tensor], tree: Any, dim: int, reverse: bool
-) -> tuple[Any, Any]:
-    order = range(leaves[0].shape[dim])
-    collected = []
-    for i in reversed(order) if reverse else order:
-        carry, y = combine_fn(carry, unflatten(tree, [leaf.select(dim, i) for leaf in leaves]))
-        collected.append(flatten(y))
-    if reverse:
-        collected.reverse()
-    stack = bind.function("stack")
-    parts = zip(*(ys for ys, _ in collected))
-    return carry, unflatten(collected[0][1], [stack(list(part)) for part in parts])
+def _check_scan(combine_fn: Any, carry: list[Any], leaves: list[Any], axis: Any, reverse: Any) -> None:
+    if not callable(combine_fn):
+        raise RuntimeError(f"Combine_fn must be a callable, but got {combine_fn}")
+    if not isinstance(axis, int):
+        raise TypeError(f"Dim must be an int, but got {type(axis)}")
+    if not isinstance(reverse, bool):
+        raise RuntimeError(f"Reverse must be a bool, but got {type(reverse)}")
+    if not carry:
+        raise RuntimeError("scan() operator requires init leaves.")
+    for name, items in (("init", carry), ("xs", leaves)):
+        for item in items:
+            if not isinstance(item, Tensor):
+                raise RuntimeError(f"All {name} leaves must be a Tensor but got {item}")
+    if any(leaf.ndim <= axis or leaf.shape[axis] == 0 for leaf in leaves):
+        raise RuntimeError(_NO_DIMENSION)
+    sizes = [leaf.shape[axis] for leaf in leaves]
+    if min(sizes) < sizes[0]:
+        raise RuntimeError(f"scan: the first of the xs leaves is the longest along dim {axis}: {sizes}")
+
+
+def _canonical(dim: int, ndim: int) -> int:
+    """A dimension counted from the first; 0-dim Tensors have one to speak of."""
+    ndim = max(ndim, 1)
+    if not -ndim <= dim < ndim:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})"
+        )
+    return dim % ndim
 
 
 def associative_scan(
@@ -242,7 +403,7 @@ def associative_scan(
                     )
                 return [o._value for o in outs]
 
-            return inside(call, [*left, *right], (size, index, "error"), None)
+            return inside(call, [*left, *right], (size, index, "error"))
 
         return one
 
@@ -274,12 +435,7 @@ def _checked_scan(combine_fn: Any, leaves: list[Any], dim: Any, reverse: Any, co
         raise ValueError("Expected at least 1 xs leaf")
     if not all(isinstance(leaf, Tensor) for leaf in leaves):
         raise ValueError("xs leaves must be a Tensor")
-    ndim = max(leaves[0].ndim, 1)
-    if not -ndim <= dim < ndim:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})"
-        )
-    axis = dim % ndim
+    axis = _canonical(dim, leaves[0].ndim)
     if any(leaf.ndim <= axis or leaf.shape[axis] == 0 for leaf in leaves):
         raise ValueError(_NO_DIMENSION)
     sizes = [leaf.shape[axis] for leaf in leaves]

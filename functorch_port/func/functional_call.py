@@ -129,8 +129,8 @@ def _tied(slots: dict[str, tuple[dict[str, Any], str]], given: dict[str, Any]) -
 
 
 def _check_names(module: Any, slots: dict[str, Any], given: dict[str, Any]) -> None:
-    missing = sorted(name for name in slots if name not in given)
-    unexpected = sorted(name for name in given if name not in slots)
+    missing = [name for name in slots if name not in given]
+    unexpected = [name for name in given if name not in slots]
     lines = []
     if unexpected:
         lines.append("Unexpected key(s): " + ", ".join(map(repr, unexpected)) + ".")
@@ -161,17 +161,15 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str,
         raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
     params = [dict(m.named_parameters()) for m in models]
     buffers = [dict(m.named_buffers()) for m in models]
-    stacked = {name: _stacked([p[name] for p in params]) for name in params[0]}
-    return stacked, {name: _stacked([b[name] for b in buffers]) for name in buffers[0]}
+    stacked = {name: _stacked(name, [p[name] for p in params]) for name in params[0]}
+    return stacked, {name: _stacked(name, [b[name] for b in buffers]) for name in buffers[0]}
 
 
-def _stacked(tensors: Sequence[Tensor]) -> Tensor:
+def _stacked(name: str, tensors: Sequence[Tensor]) -> Tensor:
     stack = bind.function("stack")
     requires = [t.requires_grad for t in tensors]
     if any(r != requires[0] for r in requires):
-        raise RuntimeError(
-            "Expected each model to have the same requires_grad for a parameter, so that the stacked tensor has one"
-        )
+        raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
     if not requires[0]:
         return stack(tuple(tensors))
     if all(t.is_leaf for t in tensors):

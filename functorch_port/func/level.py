@@ -97,14 +97,16 @@ class Level:
     Attributes:
         outer: the overlay around this one: another level, a trace of `compile`, or None.
         mapped: for `vmap` (number of examples, index of the example, randomness).
+        mode: for a derivative ``"forward"`` or ``"reverse"``.
     """
 
     rng = "torch"  # random arrays are asked for through `host_draw`
     transforms = True
 
-    def __init__(self, mapped: tuple[int, Any, str] | None = None) -> None:
+    def __init__(self, mapped: tuple[int, Any, str] | None = None, mode: str | None = None) -> None:
         self.outer = storage.overlay
         self.mapped = mapped
+        self.mode = mode
         self.session = self.outer.session if isinstance(self.outer, Level) else _session
         self.own: weakref.WeakSet[Storage] = weakref.WeakSet()
 
@@ -214,10 +216,7 @@ class Level:
         return value
 
     def _in_compile(self) -> bool:
-        outer = self.outer
-        while isinstance(outer, Level):
-            outer = outer.outer
-        return outer is not None
+        return in_compile(self)
 
     # ------------------------------------------------------------- randomness
 
@@ -243,6 +242,21 @@ class Level:
         for _, index in sizes:
             array = lax.dynamic_index_in_dim(array, index, 0, keepdims=False)
         return array
+
+
+def in_compile(overlay: Any) -> bool:
+    """Whether there is a trace of `compile` around all levels."""
+    while isinstance(overlay, Level):
+        overlay = overlay.outer
+    return overlay is not None
+
+
+def differentiated_forward() -> bool:
+    """Whether the innermost derivative that is being taken is one of forward mode."""
+    level = storage.overlay
+    while isinstance(level, Level) and level.mode is None:
+        level = level.outer
+    return isinstance(level, Level) and level.mode == "forward"
 
 
 def _draw(draw: Any, around: Any) -> Any:
@@ -304,14 +318,14 @@ def inside(
     call: Callable[[list[Tensor]], Any],
     arrays: Arrays,
     mapped: tuple[int, Any, str] | None = None,
-    recording: bool | None = True,
+    mode: str | None = None,
 ) -> Any:
-    """``call`` with Tensors around ``arrays``, one level deeper; ``recording`` sets the grad mode (None: as it is)."""
-    with entered(Level(mapped)):
+    """``call`` with Tensors around ``arrays``, one level deeper; a derivative (see `Level.mode`) is recorded."""
+    with entered(Level(mapped, mode)):
         tensors = [wrap(a) for a in arrays]
-        if recording is None:
+        if mode is None:
             return call(tensors)
-        with grad_mode.set_grad_enabled(recording):
+        with grad_mode.enable_grad():
             return call(tensors)
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from ..core.tensor import Tensor, wrap
 from .level import conj, flatten, inside, through, unflatten
-from .vmap import vmap_arrays
+from .vmap import check_randomness, vmap_arrays
 
 __all__ = [
     "grad",
@@ -86,7 +86,7 @@ def _places(argnums: ArgNums, count: int) -> list[int]:
     places = []
     for n in (argnums,) if isinstance(argnums, int) else argnums:
         if not isinstance(n, int):
-            raise RuntimeError(f"argnums elements must be int, got {type(n)}")
+            raise RuntimeError(f"argnum must be int, got: {type(n)}")
         if not -count <= n < count:
             raise RuntimeError(f"Got argnum={n}, but only {count} positional inputs")
         places.append(n % count)
@@ -112,6 +112,11 @@ class Outputs:
                 )
             result, aux = result
         leaves, self.tree = flatten(result)
+        if not leaves:
+            empty = [None] if result is None else []
+            raise RuntimeError(
+                f"{where}: Expected f to be a function that has non-empty output (got output = {empty})"
+            )
         for leaf in leaves:
             if not isinstance(leaf, Tensor):
                 raise RuntimeError(
@@ -161,9 +166,8 @@ def grad_and_value(
 
         def compute(values: list[Any]) -> list[Any]:
             def loss(*diff: Any) -> tuple[Any, Any]:
-                result = inside(
-                    lambda ts: _scalar(call(ts), made, where, has_aux), [*diff, *values[call.count :]]
-                )
+                given = [*diff, *values[call.count :]]
+                result = inside(lambda ts: _scalar(call(ts), made, where, has_aux), given, mode="reverse")
                 return result[0], result[1]
 
             value, pull, aux = jax.vjp(loss, *values[: call.count], has_aux=True)
@@ -252,7 +256,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         has_aux: ``func`` returns ``(output, aux)``.
 
     Returns:
-        ``(output, vjp_fn)``, or ``(output, vjp_fn, aux)``; ``vjp_fn(cotangents)`` gives one gradient per primal.
+        ``(output, vjp_fn)``, or ``(output, vjp_fn, aux)``; ``vjp_fn(cotangents)`` gives one gradient per primal, as
+        often as it is called (``retain_graph`` and ``create_graph`` are accepted and change nothing).
 
     Example:
         >>> import functorch_port as torch
@@ -268,7 +273,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     kept: list[Any] = []
 
     def forward(*diff: Any) -> tuple[list[Any], list[Any]]:
-        return inside(lambda ts: made.split(call(ts), "vjp(f, *primals)", has_aux), diff)
+        return inside(lambda ts: made.split(call(ts), "vjp(f, *primals)", has_aux), diff, mode="reverse")
 
     def compute(values: list[Any]) -> list[Any]:
         outs, pull, aux = jax.vjp(forward, *values, has_aux=True)
@@ -279,7 +284,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     outs = kept[0]
     recorded = any(t._grad_fn is not None for t in tensors)
 
-    def vjp_fn(cotangents: Any) -> Any:
+    def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         given = _cotangents(cotangents, made, outs)
         if recorded:  # differentiable itself: as a function of the primals too
             return call.gather(through("vjp", from_scratch, [*call.tensors, *given]))
@@ -331,6 +336,7 @@ def jvp(
         func: returns a pytree of Tensors.
         primals: tuple of arguments.
         tangents: tuple of the same structure.
+        strict: an error, instead of zeros, for an output that does not depend on the primals (eager mode only).
         has_aux: ``func`` returns ``(output, aux)``.
 
     Returns:
@@ -371,10 +377,19 @@ def jvp(
             )
     call, made = Call(func, primals, {}, tuple(range(len(primals)))), Outputs()
 
+    def outputs(inputs: Sequence[Tensor]) -> tuple[list[Any], list[Any]]:
+        arrays, aux = made.split(call(inputs), where, has_aux)
+        if strict and not all(isinstance(a, jax.core.Tracer) for a in arrays):
+            raise RuntimeError(
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not "
+                "allowed with strict=True."
+            )
+        return arrays, aux
+
     def compute(values: list[Any]) -> list[Any]:
         directions = [v.astype(p.dtype) for v, p in zip(values[call.count :], values)]
         outs, tangent_outs, aux = jax.jvp(
-            lambda *diff: inside(lambda ts: made.split(call(ts), where, has_aux), diff),
+            lambda *diff: inside(outputs, diff, mode="forward"),
             values[: call.count],
             directions,
             has_aux=True,
@@ -398,15 +413,20 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
     Returns:
         ``(output, jvp_fn)`` with ``jvp_fn(*tangents)``.
 
+    Raises:
+        RuntimeError: in ``jvp_fn``, for tangents of another structure, shape or dtype than the primals.
+
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.linearize.html
     """
+    if not primals:
+        func()  # PyTorch's error is that of the call
     call, made = Call(func, primals, {}, tuple(range(len(primals)))), Outputs()
     kept: list[Any] = []
 
     def compute(values: list[Any]) -> list[Any]:
         outs, push = jax.linearize(
             lambda *diff: inside(
-                lambda ts: made.split(call(ts), "jvp(f, primals, tangents)", False)[0], diff
+                lambda ts: made.split(call(ts), "jvp(f, primals, tangents)", False)[0], diff, mode="forward"
             ),
             *values,
         )
@@ -418,7 +438,17 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
     def jvp_fn(*tangents: Any) -> Any:
         given, tree = flatten(tangents)
         if tree != flatten(primals)[1]:
-            raise RuntimeError("Expected the tangents to have the same python structure as the primals.")
+            raise RuntimeError(
+                f"Expected the tangents {_spec(tree)} to have the same argspec as the primals "
+                f"{_spec(flatten(primals)[1])}"
+            )
+        for i, (mine, primal) in enumerate(zip(given, call.tensors)):
+            for name in ("shape", "dtype"):
+                if getattr(mine, name) != getattr(primal, name):
+                    raise RuntimeError(
+                        f"tangent:{i} with {name} {getattr(mine, name)} in flattened pytree doesn't match the {name} "
+                        f"{getattr(primal, name)} of the corresponding primal."
+                    )
         return made.join(through("linearize", lambda values: list(kept[0](*values)), given))
 
     return output, jvp_fn
@@ -475,9 +505,16 @@ def jacrev(
         def compute(values: list[Any]) -> list[Any]:
             def forward(*diff: Any) -> Any:
                 given = [*diff, *values[call.count :]]
-                return inside(lambda ts: made.split(call(ts), "vjp(f, *primals)", has_aux), given)
+                split = functools.partial(made.split, where="vjp(f, *primals)", has_aux=has_aux)
+                return inside(lambda ts: split(call(ts)), given, mode="reverse")
 
             outs, pull, aux = jax.vjp(forward, *values[: call.count], has_aux=True)
+            for out in outs:
+                if not jnp.issubdtype(out.dtype, jnp.inexact):
+                    raise RuntimeError(
+                        "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with "
+                        f"dtype {wrap(out).dtype}"
+                    )
             blocks = []
             for k, out in enumerate(outs):
                 rows = vmap_arrays(lambda *ct: list(pull(list(ct))), _one_at_a_time(outs, k), chunk_size)
@@ -498,10 +535,21 @@ def jacfwd(
         func: returns a pytree of Tensors.
         argnums: which arguments to differentiate.
         has_aux: ``func`` returns ``(output, aux)``.
-        randomness: accepted; the function runs once, so every column sees the same random numbers.
+        randomness: ``"error"`` refuses random operations; ``"same"`` allows them: the function runs once, and every
+            column sees the same numbers.
+
+    Raises:
+        NotImplementedError: for ``randomness="different"``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.jacfwd.html
     """
+
+    check_randomness(randomness)
+    if randomness == "different":
+        raise NotImplementedError(
+            "jacfwd(randomness='different'): the function runs once for all columns; use 'same', or vmap of jvp"
+        )
+    mapped = (1, 0, "error") if randomness == "error" else None
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -510,7 +558,8 @@ def jacfwd(
 
         def compute(values: list[Any]) -> list[Any]:
             def forward(*diff: Any) -> Any:
-                return inside(lambda ts: made.split(call(ts), where, has_aux), [*diff, *values[call.count :]])
+                given = [*diff, *values[call.count :]]
+                return inside(lambda ts: made.split(call(ts), where, has_aux), given, mapped, "forward")
 
             diff = values[: call.count]
             outs, push, aux = jax.linearize(forward, *diff, has_aux=True)

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 
 from ..core.tensor import Tensor
-from .level import flatten, inside, through, unflatten
+from .level import flatten, inside, is_tensor, through, unflatten
 
-__all__ = ["vmap", "vmap_arrays"]
+__all__ = ["check_randomness", "vmap", "vmap_arrays"]
 
 
 def vmap_arrays(
@@ -55,10 +55,7 @@ def vmap(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.vmap.html
     """
-    if randomness not in ("error", "different", "same"):
-        raise RuntimeError(
-            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
-        )
+    check_randomness(randomness)
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
     name = getattr(func, "__name__", repr(func))
@@ -71,6 +68,13 @@ def vmap(
         return mapping.run_in_chunks(randomness, chunk_size)
 
     return wrapped
+
+
+def check_randomness(randomness: str) -> None:
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
+        )
 
 
 class _Mapping:
@@ -87,6 +91,7 @@ class _Mapping:
         self.out_tree: Any = None
         self.statics: list[Any] = []
         self.out_axes: list[Any] = []
+        self.changed: list[int] = []  # which mapped inputs the function changes in place
 
     def run(self, randomness: str) -> Any:
         mapped = [leaf for leaf, dim in zip(self.leaves, self.dims) if dim is not None]
@@ -98,7 +103,10 @@ class _Mapping:
             return self._map(values[: len(mapped)], dims, values[len(mapped) :], randomness)
 
         tensors = iter(through("vmap", compute, [*mapped, *shared]))
-        return unflatten(self.out_tree, [next(tensors) if s is _MADE else s for s in self.statics])
+        result = unflatten(self.out_tree, [next(tensors) if s is _MADE else s for s in self.statics])
+        for i, tensor in zip(self.changed, tensors, strict=True):
+            mapped[i].copy_(tensor)
+        return result
 
     def run_in_chunks(self, randomness: str, chunk_size: int) -> Any:
         from ..core import bind
@@ -113,7 +121,7 @@ class _Mapping:
             dims = unflatten(self.tree, [_Shared() if d is None else d for d in self.dims])
             kwargs = unflatten(self.kw_tree, self.kw_leaves)
             piece = _Mapping(self.name, self.func, dims, self.out_dims, unflatten(self.tree, part), kwargs)
-            results.append((piece, flatten(piece.run(randomness))[0]))
+            results.append((piece, _outputs(piece.run(randomness))[0]))
         last = results[-1][0]
         joined = []
         for k, axis in enumerate(last.out_axes):
@@ -122,31 +130,29 @@ class _Mapping:
         return unflatten(last.out_tree, joined)
 
     def _map(self, mapped: list[Any], dims: list[int], shared: list[Any], randomness: str) -> list[Any]:
-        def example(index: Any, *values: Any) -> tuple[list[Any], list[Any]]:
+        def example(index: Any, *values: Any) -> tuple[list[Any], list[Any], list[Any]]:
             given = [*values, *shared]
-            return inside(lambda ts: self._call(ts, len(values)), given, (self.size, index, randomness), None)
+            return inside(lambda ts: self._call(ts, len(values)), given, (self.size, index, randomness))
 
         try:
-            same = self.out_dims is None
-            mapping = jax.vmap(
-                example, in_axes=(0, *dims), out_axes=(None if same else 0, 0), axis_size=self.size
-            )
-            outs, changed = mapping(jnp.arange(self.size, dtype=jnp.int32), *mapped)
+            mapping = jax.vmap(example, in_axes=(0, *dims), out_axes=(0, None, 0), axis_size=self.size)
+            outs, same, changed = mapping(jnp.arange(self.size, dtype=jnp.int32), *mapped)
         except ValueError as error:
             if "out_axes" not in str(error) and "unbatched" not in str(error):
                 raise
             raise ValueError(
                 f"vmap({self.name}, ...): `{self.name}` can not return a BatchedTensor when out_dim is None"
             ) from None
-        del changed
-        placed = iter(outs)
-        return [
-            next(placed) if a is None else jnp.moveaxis(next(placed), 0, _checked_dim(a, o.ndim))
-            for a, o in zip([a for a, s in zip(self.out_axes, self.statics) if s is _MADE], outs)
+        batched, constant = iter(outs), iter(same)
+        placed = [
+            next(constant) if axis is None else _moved(next(batched), axis)
+            for axis, kind in zip(self.out_axes, self.statics)
+            if kind is _MADE
         ]
+        return placed + [_moved(array, dims[i]) for i, array in zip(self.changed, changed)]
 
-    def _call(self, tensors: Sequence[Tensor], mapped: int) -> tuple[list[Any], list[Any]]:
-        """Run the user's function on one example."""
+    def _call(self, tensors: Sequence[Tensor], mapped: int) -> tuple[list[Any], list[Any], list[Any]]:
+        """Run the user's function on one example: its outputs, those not to be mapped, and changed inputs."""
         own, shared = iter(tensors[:mapped]), iter(tensors[mapped:])
         leaves = [
             next(own) if dim is not None else next(shared) if isinstance(leaf, Tensor) else leaf
@@ -156,13 +162,14 @@ class _Mapping:
             self.kw_tree, [next(shared) if isinstance(x, Tensor) else x for x in self.kw_leaves]
         )
         result = self.func(*unflatten(self.tree, leaves), **kwargs)
-        outs, self.out_tree = flatten(result)
+        outs, self.out_tree = _outputs(result)
         self.out_axes = _output_dims(self.name, self.out_dims, result, self.out_tree)
         self.statics = []
-        arrays = []
+        arrays: list[Any] = []
+        constants: list[Any] = []
         for out, axis in zip(outs, self.out_axes):
             if isinstance(out, Tensor):
-                arrays.append(out._value)
+                (constants if axis is None else arrays).append(out._value)
                 self.statics.append(_MADE)
             elif axis is None:
                 self.statics.append(out)
@@ -171,12 +178,18 @@ class _Mapping:
                     f"vmap({self.name}, ...): `{self.name}` must only return Tensors, got type {type(out)}. "
                     "Did you mean to set out_dims= to None for output?"
                 )
-        for tensor in tensors:
-            if tensor._storage.version:
-                raise NotImplementedError(
-                    f"vmap({self.name}, ...): the function changes one of its inputs in place; change a clone() of it"
-                )
-        return arrays, []
+        self.changed = [i for i, tensor in enumerate(tensors) if tensor._storage.version]
+        if any(i >= mapped for i in self.changed):
+            raise NotImplementedError(
+                f"vmap({self.name}, ...): the function changes an input that all examples share in place; change a "
+                "clone() of it"
+            )
+        return arrays, constants, [tensors[i]._value for i in self.changed]
+
+
+def _outputs(result: Any) -> tuple[list[Any], Any]:
+    """Leaves and structure of what a function returned; None is a leaf."""
+    return jax.tree.flatten(result, is_leaf=lambda x: x is None or is_tensor(x))
 
 
 _MADE = object()
@@ -256,12 +269,17 @@ def _batch_size(leaves: list[Any], dims: list[int | None]) -> int:
 
 
 def _output_dims(name: str, out_dims: Any, result: Any, tree: Any) -> list[int | None]:
-    leaves, _ = flatten(result)
+    count = tree.num_leaves
     if out_dims is None or isinstance(out_dims, int):
-        return [out_dims] * len(leaves)
+        return [out_dims] * count
     if isinstance(result, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
         return [out_dims[0]]
-    dims = _spread(out_dims, tree, leaves)
+    dims = _spread(out_dims, tree, range(count))
+    if dims is not None and not all(dim is None or isinstance(dim, int) for dim in dims):
+        raise ValueError(
+            f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of "
+            "ints representing where in the outputs the vmapped dimension should appear."
+        )
     if dims is None:
         raise ValueError(
             f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the "
@@ -271,9 +289,11 @@ def _output_dims(name: str, out_dims: Any, result: Any, tree: Any) -> list[int |
     return dims
 
 
-def _checked_dim(dim: int, ndim: int) -> int:
+def _moved(array: Any, dim: int) -> Any:
+    """``array`` with its first dimension at ``dim``."""
+    ndim = array.ndim
     if not -ndim <= dim < ndim:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})"
         )
-    return dim
+    return jnp.moveaxis(array, 0, dim)

@@ -145,12 +145,15 @@ def _snapshot(module: Module) -> Iterator[tuple[dict[str, Any], str, Tensor, Any
                 if tensor is None:
                     continue
                 lazy = (type(tensor), tensor._storage, tensor._view) if is_lazy(tensor) else None
-                yield filed, name, tensor, lazy or tensor._value
+                value = None if tensor.is_sparse else lazy or tensor._value
+                yield filed, name, tensor, value
 
 
 def _restore(before: list[tuple[dict[str, Any], str, Tensor, Any]]) -> None:
     for filed, name, tensor, value in before:
         filed[name] = tensor
+        if value is None:  # a sparse tensor, whose last write was the one that failed
+            continue
         if isinstance(value, tuple):
             tensor.__class__, tensor._storage, tensor._view = value
         elif tensor._value is not value:

@@ -223,8 +223,8 @@ class BackwardHook:
         """No input requires a gradient: the hooks run at once, with None for every input."""
         warnings.warn(
             "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
-            "require gradients. See https://docs.pytorch.org/docs/main/generated/torch.Module.html"
-            "#torch.Module.register_full_backward_hook for more details.",
+            "require gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
+            "#torch.nn.Module.register_full_backward_hook for more details.",
             stacklevel=5,
         )
         for hook in self.hooks:

@@ -472,7 +472,15 @@ class Module:
 
         def convert(t: Tensor) -> Tensor:
             castable = t.is_floating_point() or t.is_complex()
-            return t.to(device, dtype if castable else None, non_blocking)
+            try:
+                return t.to(device, dtype if castable else None, non_blocking)
+            except NotImplementedError as error:
+                if not t.is_meta:
+                    raise
+                raise NotImplementedError(
+                    f"{error} Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module "
+                    "from meta to a different device."
+                ) from None
 
         return self._apply(convert)
 

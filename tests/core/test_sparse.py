@@ -40,6 +40,19 @@ def _other(T, kind="float32"):
     return T.sparse_coo_tensor([[1, 0], [0, 1]], [1.0, 2.0], (2, 3), dtype=getattr(T, kind))
 
 
+def _loaded(T):
+    module, other = T.nn.Module(), T.nn.Module()
+    module.register_buffer("s", _matrix(T))
+    other.register_buffer("s", _other(T))
+    module.load_state_dict(other.state_dict())
+    return module.s
+
+
+def _checked(T, indices):
+    with T.sparse.check_sparse_tensor_invariants():
+        return T.sparse_coo_tensor(indices, [1.0, 2.0], (3,), is_coalesced=True)
+
+
 PROGRAMS = {
     "matrix": _matrix,
     "rows": _rows,
@@ -83,6 +96,24 @@ PROGRAMS = {
     "transpose": lambda T: _matrix(T).coalesce().transpose(0, 1),
     "sum": lambda T: _matrix(T).sum(),
     "sparse.sum": lambda T: T.sparse.sum(_matrix(T)),
+    "sparse.sum of rows": lambda T: T.sparse.sum(_matrix(T), 0),
+    "sparse.sum of columns": lambda T: T.sparse.sum(_matrix(T), -1, dtype=T.float64),
+    "sparse.sum of both": lambda T: T.sparse.sum(_matrix(T), (0, 1)),
+    "sparse.sum of the sparse one": lambda T: T.sparse.sum(_rows(T), 0),
+    "sparse.sum of the dense one": lambda T: T.sparse.sum(_rows(T), 1),
+    "sparse.addmm": lambda T: T.sparse.addmm(
+        T.ones(2, 2), _matrix(T), T.arange(6.0).reshape(3, 2), beta=2, alpha=0.5
+    ),
+    "addmm": lambda T: T.addmm(T.ones(2), _matrix(T), T.arange(6.0).reshape(3, 2)),
+    "permute": lambda T: _matrix(T).permute(1, 0),
+    "permute nothing": lambda T: _rows(T).coalesce().permute((0, 1)),
+    "bool": lambda T: _matrix(T).bool(),
+    "copy_": lambda T: _matrix(T).copy_(_other(T, "float64")),
+    "buffer": lambda T: _loaded(T),
+    "to_sparse of a number": lambda T: T.tensor(2.0).to_sparse(),
+    "to_sparse_coo": lambda T: T.eye(2).to_sparse_coo(),
+    "to_sparse with a layout": lambda T: T.eye(2).to_sparse(layout=T.sparse_coo),
+    "said to be coalesced": lambda T: T.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3,), is_coalesced=True),
     "norm": lambda T: _matrix(T).norm(),
     "abs": lambda T: (-_matrix(T)).abs(),
     "sqrt": lambda T: _matrix(T).sqrt(),
@@ -154,6 +185,17 @@ ERRORS = {
     "mm": lambda T: _matrix(T) @ T.ones(2, 2),
     "mv": lambda T: _matrix(T) @ T.ones(2),
     "t": lambda T: _rows(T).t(),
+    "sum of no dimension": lambda T: T.sparse.sum(_matrix(T), 5),
+    "sum of one twice": lambda T: T.sparse.sum(_matrix(T), (0, -2)),
+    "sum of a dense one": lambda T: T.sparse.sum(T.ones(2)),
+    "addmm of sizes": lambda T: T.sparse.addmm(T.ones(2, 2), _matrix(T), T.ones(2, 2)),
+    "addmm of sparse": lambda T: T.sparse.addmm(_matrix(T), _matrix(T), T.ones(3, 3)),
+    "mm with a vector": lambda T: T.sparse.mm(_matrix(T), T.ones(3)),
+    "not coalesced": lambda T: T.sparse_coo_tensor(
+        [[1, 0]], [1.0, 2.0], (3,), is_coalesced=True, check_invariants=True
+    ),
+    "not coalesced by default": lambda T: _checked(T, [[0, 0]]),
+    "to_sparse of too many": lambda T: T.ones(2).to_sparse(5),
     "numpy": lambda T: _matrix(T).numpy(),
     "tolist": lambda T: _matrix(T).tolist(),
     "item": lambda T: _matrix(T).item(),
@@ -191,6 +233,10 @@ def test_errors_are_torchs(name):
         lambda s: ft.sparse_coo_tensor([[0]], [1.0], (2,), requires_grad=True),
         lambda s: ft.compile(lambda: ft.ones(2, 3) * s.exp())(),
         lambda s: ft.vmap(ft.sin)(s),
+        lambda s: ft.sparse.softmax(s, 1),
+        lambda s: ft.hspmm(s, ft.ones(3, 1)),
+        lambda s: s.to_sparse_csr(),
+        lambda s: ft.sparse_csr_tensor([0, 1], [0], [1.0]),
     ],
 )
 def test_the_rest_is_refused(program):
@@ -208,6 +254,24 @@ def test_gradients_of_values_and_of_dense_factors():
         first = plain(v.grad), plain(d.grad), s.requires_grad
         v.grad = None
         ((make() * 2 + make()).coalesce().to_dense() * T.arange(6.0).reshape(2, 3)).sum().backward()
-        return first, plain(v.grad)
+        second = plain(v.grad)
+        v.grad = None
+        (T.sparse.sum(make(), 0).to_dense() ** 2).sum().backward()
+        (T.sparse.addmm(d, make().t(), T.ones(2, 2)) ** 2).sum().backward()
+        return first, second, plain(v.grad), plain(d.grad)
 
     same_outcome(run)
+
+
+def test_whether_invariants_are_checked():
+    def states(T):
+        check = T.sparse.check_sparse_tensor_invariants
+        seen = [check.is_enabled()]
+        check.enable()
+        seen.append(check.is_enabled())
+        with check(False):
+            seen.append(check.is_enabled())
+        check.disable()
+        return [*seen, check()(check.is_enabled)(), check.is_enabled()]
+
+    same_outcome(states)

@@ -103,8 +103,17 @@ def test_captured_tensors_are_not_written() -> None:
 
 
 def test_vmap_refuses_to_lose_a_write() -> None:
-    with pytest.raises(NotImplementedError, match="changes one of its inputs in place"):
-        vmap(lambda x: x.add_(1))(ft.ones(3))
+    shared = ft.ones(())
+    with pytest.raises(NotImplementedError, match="changes an input that all examples share in place"):
+        vmap(lambda x, y: y.add_(x), (0, None))(ft.ones(3), shared)
+    assert shared.item() == 1.0
+
+
+def test_linearized_function_checks_its_tangents() -> None:
+    with pytest.raises(
+        RuntimeError, match=r"tangents \(\*, \*\) to have the same argspec as the primals \(\*,\)"
+    ):
+        ft.func.linearize(ft.sin, ft.ones(3))[1](ft.ones(3), ft.ones(3))
 
 
 @pytest.mark.parametrize("rng", ["jax", "torch"])

@@ -130,6 +130,41 @@ m=torch.nn.Linear(3,2); functional_call(m,{"weight":3},x)
 m=torch.nn.Linear(3,2); functional_call(m,{"weight":torch.ones(2,3),"bias":torch.zeros(2)},None,{"input":x})
 torch.manual_seed(0); p,b=stack_module_state([torch.nn.Linear(2,2) for _ in range(2)]); [p,b]
 stack_module_state([])
+vmap(lambda x: x, out_dims="a")(w.detach())
+vmap(lambda x: (x, x), out_dims=(0, None))(w.detach())
+vmap(lambda x: (x, torch.ones(2)), out_dims=(1, None))(w.detach())
+vmap(lambda x: {"a": x}, out_dims={"a": 1})(w.detach())
+vmap(lambda x: None)(w.detach())
+vmap(lambda x: x.add_(1))(w.detach().clone())
+a=w.detach().clone(); vmap(lambda x: x.mul_(2).sum(), in_dims=1)(a), a
+a=w.detach().clone(); vmap(vmap(lambda x: x.mul_(2)))(a), a
+a=w.detach().clone(); vmap(lambda x: x.add_(1), chunk_size=1)(a), a
+y=w*1; z=vmap(lambda x: x.mul_(3).sum())(y); (y.sum()+z.sum()).backward(); [y,w.grad]
+torch.manual_seed(0); vmap(lambda x: torch.randperm(4), randomness="different")(torch.ones(3))
+torch.manual_seed(0); vmap(lambda x: torch.randperm(4), randomness="same")(torch.ones(3))
+grad(lambda x: x.sum(), argnums=(0, "a"))(x.detach())
+o,f=vjp(lambda x: x*2, x.detach()); f(torch.ones(3), retain_graph=True, create_graph=False)
+vjp(lambda x: None, x.detach())
+vjp(lambda x: [], x.detach())
+jvp(lambda x: torch.ones(2), (x.detach(),), (torch.ones(3),), strict=True)
+jvp(lambda x: x*2, (x.detach(),), (torch.ones(3),), strict=True)
+jacrev(lambda x: ())(x.detach())
+jacrev(lambda x: x.long())(x.detach())
+jacfwd(lambda x: None)(x.detach())
+jacfwd(lambda x: x*torch.rand(3))(x.detach())
+torch.manual_seed(0); jacfwd(lambda x: x*torch.rand(3), randomness="same")(x.detach())
+jacfwd(lambda x: x, randomness="foo")(x.detach())
+o,f=linearize(lambda x: x**2, x.detach()); f(torch.ones(2))
+o,f=linearize(lambda x: x**2, x.detach()); f(torch.ones(3, dtype=torch.float64))
+linearize(lambda x: x**2)
+ms=[torch.nn.Linear(2,2) for _ in range(2)]; ms[1].weight.requires_grad_(False); stack_module_state(ms)
+torch.func.functionalize(lambda x: x.clone().add_(1))(x.detach())
+torch.func.functionalize(lambda x: x.clone().view(3,1).mul_(2), remove="mutations_and_views")(x.detach())
+a=x.detach().clone(); torch.func.functionalize(lambda x: x.add_(1))(a); a
+grad(torch.func.functionalize(lambda x: (x.clone().mul_(2)**2).sum()))(x.detach())
+torch.func.debug_unwrap(x)
+n=torch.nn.Sequential(torch.nn.BatchNorm1d(3), torch.nn.Sequential(torch.nn.BatchNorm2d(2)))
+  r=torch.func.replace_all_batch_norm_modules_(n); [r is n, repr(r), r[0].running_mean, list(r.state_dict())]
 """
 
 # what follows names ATen's operator, or prints a pytree
@@ -139,6 +174,7 @@ a=torch.zeros(3); grad(lambda y: a.add_(1).sum()+y.sum())(x.detach()); a
 jvp(lambda x: x**2, (x.detach(),),torch.ones(3))
 vmap(lambda x,y: x,in_dims=(0,))(w.detach(),x.detach())
 vmap(lambda x: (x,x),out_dims=(0,))(w.detach())
+torch.func.functionalize(lambda x: x, remove="foo")(x)
 """
 
 

@@ -1,0 +1,3 @@
+"""``torch._higher_order_ops.cond``."""
+
+from ..func.control import cond as cond

@@ -1,0 +1,3 @@
+"""``torch._higher_order_ops.scan``."""
+
+from ..func.control import scan as scan

@@ -1,0 +1,62 @@
+"""What of `torch.func` has little to do here: `functionalize`, `debug_unwrap`, `replace_all_batch_norm_modules_`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["debug_unwrap", "functionalize", "replace_all_batch_norm_modules_"]
+
+
+def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
+    """``func`` itself: what its in-place operations and views come down to are pure functions already.
+
+    To get the pure function of a program's state, see `functionalize` of the package.
+
+    Args:
+        func: any function.
+        remove: ``"mutations"`` or ``"mutations_and_views"``, which are the same here.
+
+    Raises:
+        RuntimeError: for another ``remove``.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.functionalize.html
+    """
+    if remove not in ("mutations", "mutations_and_views"):
+        raise RuntimeError(
+            f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. Valid options are: "
+            "'mutations' and 'mutations_and_views'."
+        )
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return func(*args, **kwargs)
+
+    return wrapped
+
+
+def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
+    """``tensor`` itself: transforms hand out plain Tensors, there is nothing to unwrap."""
+    return tensor
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Make all batch norm layers of a module use the batch's own statistics, without running ones.
+
+    Args:
+        root: a module; changed in place.
+
+    Returns:
+        ``root``. Its batch norm layers have ``track_running_stats=False`` and no buffers, so that they can be used
+        in `vmap`.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.replace_all_batch_norm_modules_.html
+    """
+    from ..nn.modules.batchnorm import _BatchNorm
+
+    for module in root.modules():
+        if isinstance(module, _BatchNorm):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
