@@ -234,14 +234,21 @@ def save(folder: Path, name: str, data: Mapping[str, Any]) -> Path:
     return path
 
 
-def figure(folder: Path, name: str, draw: Callable[[Any], None], width: float = 9, panels: int = 1) -> Path:
+def figure(
+    folder: Path,
+    name: str,
+    draw: Callable[[Any], None],
+    width: float = 9,
+    panels: int = 1,
+    height: float = 3.6,
+) -> Path:
     """Write ``name.png``; ``draw`` gets the axes."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    sheet, axes = plt.subplots(1, panels, figsize=(width, 3.6), layout="constrained")
+    sheet, axes = plt.subplots(1, panels, figsize=(width, height), layout="constrained")
     draw(axes)
     path = folder / f"{name}.png"
     sheet.savefig(path, dpi=150)

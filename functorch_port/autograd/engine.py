@@ -7,6 +7,7 @@ A small graph that comes again and again runs as one program: see `replay`.
 
 from __future__ import annotations
 
+import functools
 import operator
 import threading
 import warnings
@@ -17,6 +18,7 @@ import jax
 import numpy as np
 
 from ..core import storage
+from ..core.dispatch import all_on_host
 from ..core.tensor import Tensor, wrap
 from . import anomaly, grad_mode, replay
 from .node import AccumulateGrad, Node, accumulator
@@ -41,6 +43,9 @@ def _sum(a: Any, b: Any) -> Any:
         return b + a if a.is_sparse else a + b
     if storage.overlay is not None:
         return a + b
+    if a.__class__ in storage.HOST and b.__class__ in storage.HOST:
+        with np.errstate(all="ignore"):
+            return a + b
     with storage.x64():
         return _add(a, b)
 
@@ -50,7 +55,7 @@ def _tensor(value: Any) -> Tensor:
 
 
 def _array(value: Any) -> Any:
-    return value._value if isinstance(value, Tensor) else value
+    return value._look() if isinstance(value, Tensor) else value
 
 
 # ------------------------------------------------------------------ arguments
@@ -93,13 +98,15 @@ def _root_gradients(outputs: Sequence[Any], gradients: Sequence[Any], batched: b
 
 
 def _implicit(output: Tensor) -> Any:
-    value = output._value
+    value = output._look()
     if value.size != 1:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
     if not output.is_floating_point():
         raise RuntimeError(
             f"grad can be implicitly created only for real scalar outputs but got {output.dtype}"
         )
+    if value.__class__ in storage.HOST:
+        return _host_ones(value.shape, value.dtype)
     if storage.overlay is not None or not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
         with storage.x64():
             return jax.numpy.ones(value.shape, value.dtype)
@@ -120,7 +127,15 @@ class _Ones(dict):
 _ones = _Ones()
 
 
+@functools.cache
+def _host_ones(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    return np.ones(shape, dtype)
+
+
 def _fitting(gradient: Tensor, output: Tensor, index: int, batched: bool) -> Tensor:
+    given, made = gradient._look(), output._look()
+    if given.shape == made.shape and given.dtype == made.dtype and not batched:
+        return gradient
     shape = gradient.shape[1:] if batched else gradient.shape
     if shape != output.shape:
         found = (
@@ -339,7 +354,7 @@ def _result(tensor: Any, value: Any, index: int, lenient: bool, materialize: boo
     if not materialize:
         return None
     with storage.x64():
-        return wrap(jax.numpy.zeros(tensor.shape, tensor._value.dtype))
+        return wrap(jax.numpy.zeros(tensor.shape, tensor._look().dtype))
 
 
 # -------------------------------------------------------------------- the walk
@@ -376,6 +391,10 @@ def _run(
 ) -> list[Any]:
     """Walk the graph. Gradients are summed into the leaves; with ``wanted``, caught at those places (or, without
     ``catch``, summed into those leaves only)."""
+    if len(roots) == 1 and not create_graph and storage.overlay is None and not anomaly.enabled:
+        found = _one_operation(*roots[0], gradients[0], retain, wanted, catch)
+        if found is not None:
+            return found
     order, awaited = _reach(roots)
     needed = None if wanted is None else _leading_to(order, {node for node, _ in wanted})
     values = gradients if create_graph else [_array(g) for g in gradients]
@@ -392,6 +411,39 @@ def _run(
     with grad_mode.enable_grad() if create_graph else grad_mode.no_grad():
         _walk(order, awaited, roots, values, retain, create_graph, needed, captures)
     return [captures[node][number] for node, number in wanted] if wanted is not None and catch else []
+
+
+def _one_operation(
+    node: Node, number: int, gradient: Any, retain: bool, wanted: Sequence[Place] | None, catch: bool
+) -> list[Any] | None:
+    """The walk where there is one operation between the root and the leaves, it is done on the host, and nobody
+    watches. None if there is more to it.
+    """
+    if node.extras is not None or node.outputs != 1 or node.replayable() is None:
+        return None
+    for edge in node.edges:
+        if edge is not None:
+            leaf: Any = edge[0]
+            if type(leaf) is not AccumulateGrad or leaf.extras is not None:
+                return None
+            if leaf.variable._hooks or leaf.variable._post_accumulate_hooks:
+                return None
+    if wanted is not None and not (catch and all(type(n) is AccumulateGrad for n, _ in wanted)):
+        return None
+    value = _array(gradient)
+    if value.__class__ not in storage.HOST or not all_on_host(node.values):  # type: ignore[attr-defined]
+        return None
+    sums: dict[Any, Any] = {}
+    for edge, result in zip(node.edges, node.apply((value,))):
+        if edge is not None and result is not None:
+            sums[edge[0]] = result if edge[0] not in sums else _sum(sums[edge[0]], result)
+    if not retain:
+        node.release()
+    if wanted is not None:
+        return [sums.get(leaf) for leaf, _ in wanted]
+    for leaf, result in sums.items():
+        accumulate(leaf.variable, result)
+    return []
 
 
 def _walk(
@@ -583,7 +635,7 @@ def accumulate(variable: Tensor, value: Any, create_graph: bool = False) -> None
     elif isinstance(value, Tensor) and value.is_sparse:
         old._set_value((old.detach() + value)._value)
     else:
-        old._set_value(_sum(old._value, _array(value)))
+        old._set_value(_sum(old._look(), _array(value)))
 
 
 def _tensor_hooks(node: Node, grads: list[Any]) -> list[Any]:
@@ -651,7 +703,7 @@ def _checked(hook: Any, result: Any, value: Any) -> Any:
         raise RuntimeError(
             f"hook '{_hook_name(hook)}' has changed the type of value (was {was.type()} got {result.type()})"
         )
-    return result if isinstance(value, Tensor) else result._value
+    return result if isinstance(value, Tensor) else result._look()
 
 
 def _all_checked(hook: Any, result: Any, values: Sequence[Any]) -> list[Any]:

@@ -9,14 +9,12 @@ keeps to it.
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-
 from ..core import storage
+from ..core.dispatch import Plan, all_on_host
 from ..core.tensor import wrap
 from .node import Node
 
@@ -26,6 +24,8 @@ __all__ = ["attempt"]
 AFTER = int(os.environ.get("FUNCTORCH_PORT_REPLAY_AFTER", "2"))
 #: graphs with more operations, or more elements in their inputs, are walked
 MOST_NODES, MOST_ELEMENTS = 256, 1 << 22
+#: gradients of more leaves than this go to a compiled optimizer next, so they had better not be on the host
+MOST_ON_HOST = 2
 
 #: structure -> how often it was seen, then its program
 _programs: dict[Any, Any] = {}
@@ -65,10 +65,16 @@ def attempt(
         if program < AFTER or _elements(values) > MOST_ELEMENTS:
             _programs[key] = min(program + 1, AFTER)
             return None
-        steps = tuple([_step(node, index) for node in order])
-        program = _programs[key] = jax.jit(functools.partial(_whole, steps, len(leaves), starts, ends))
-    with storage.x64():
-        results = program(values, list(gradients), olds)
+        program = _programs[key] = _program(order, index, starts, ends, values, olds)
+    flat = [v for saved in values for v in saved]
+    flat += gradients
+    flat += [old for old in olds if old is not None]
+    results = None
+    if (wanted is not None or len(leaves) <= MOST_ON_HOST) and all_on_host(flat):
+        results = program.on_host(flat)
+    if results is None:
+        with storage.x64():
+            results = program.jit(*flat)
     if not retain:
         for node in order:
             node.release()
@@ -87,7 +93,7 @@ def attempt(
 def _old(variable: Any) -> Any:
     """The gradient to add to."""
     grad = variable._grad
-    return None if grad is None else grad._value
+    return None if grad is None else grad._look()
 
 
 def _leaves(awaited: dict[Any, int], needed: set[Node] | None, accumulate: bool) -> list[Any] | None:
@@ -135,6 +141,24 @@ def _step(node: Any, index: dict[Any, int]) -> tuple[Any, ...]:
 
 def _elements(values: list[Any]) -> int:
     return sum(getattr(value, "size", 0) for saved in values for value in saved)
+
+
+def _program(
+    order: list[Node], index: dict[Any, int], starts: Any, ends: Any, values: list[Any], olds: list[Any]
+) -> Plan:
+    """The walk as a plan: a function of all saved values, root gradients and old ``.grad``, one after the other."""
+    steps = tuple([_step(node, index) for node in order])
+    counts, missing = [len(saved) for saved in values], [old is None for old in olds]
+
+    def fn(*flat: Any) -> list[Any]:
+        rest = iter(flat)
+        saved = [[next(rest) for _ in range(n)] for n in counts]
+        gradients = [next(rest) for _ in starts]
+        return _whole(
+            steps, len(olds), starts, ends, saved, gradients, [None if m else next(rest) for m in missing]
+        )
+
+    return Plan(fn, "backward", "BackwardBackward0")
 
 
 def _whole(

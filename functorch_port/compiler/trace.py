@@ -162,7 +162,7 @@ def live_cells() -> list[Storage]:
     """The Storages alive now that hold a concrete array."""
     cells = []
     for o in gc.get_objects():
-        if type(o) is Storage:
+        if issubclass(type(o), Storage):  # `isinstance` would ask the object for its `__class__`
             if is_concrete(o._value):
                 cells.append(o)
     return cells

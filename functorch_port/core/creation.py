@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import device as devices
-from . import dtypes, storage
+from . import dtypes, host, storage
 from .data import checked_numpy, value_of
 from .dtypes import dtype as DType
 from .layout import sparse_coo
@@ -48,7 +48,7 @@ def _dtype(value: Any, name: str) -> DType | None:
 def _tensor_argument(value: Any, name: str) -> Any:
     if not isinstance(value, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(value).__name__}")
-    return value._value
+    return value._look()
 
 
 def _shape(size: Sequence[Any], name: str = "") -> tuple[int, ...]:
@@ -311,6 +311,11 @@ def _small_fill(
     return jnp.full(shape, value, np_dtype)
 
 
+@functools.lru_cache(maxsize=256)
+def _host_fill(shape: tuple[int, ...], value: Any, spelled: str, np_dtype: np.dtype) -> np.ndarray:
+    return np.array(_small_fill(shape, value, spelled, np_dtype, None))
+
+
 def _filled(
     shape: tuple[int, ...],
     value: Any,
@@ -323,8 +328,16 @@ def _filled(
 ) -> Tensor:
     _strided(layout)
     kind = _dtype(dtype, name) or (dtypes.get_default_dtype() if out is None else out.dtype)
-    made = finish(_fill(shape, value, kind.np, device), device, requires_grad)
+    array = _fill(shape, value, kind.np, device)
+    made = _known(finish(array, device, requires_grad), array, value)
     return made if out is None else _into(out, made)
+
+
+def _known(made: Tensor, array: Any, value: Any) -> Tensor:
+    """Note that an array filled with a number is on the host too."""
+    if type(value) in _PLAIN and host.keeps(array) and made._storage._value is array:
+        made._storage.know(_host_fill(array.shape, value, repr(value), array.dtype))
+    return made
 
 
 @_sizes_first
@@ -503,7 +516,8 @@ def _like(input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool, 
         return wrap(jax.ShapeDtypeStruct(own.shape, np_dtype))
     made = _fill(own.shape, value, np_dtype, None)
     if device is None and not isinstance(own, jax.core.Tracer) and not isinstance(made, jax.core.Tracer):
-        tensor = wrap(made if made.sharding == own.sharding else jax.device_put(made, own.sharding))
+        same = own.__class__ in storage.HOST or made.sharding == own.sharding
+        tensor = _known(wrap(made), made, value) if same else wrap(jax.device_put(made, own.sharding))
     else:
         tensor = wrap(place(made, device))
     return _requiring(tensor) if requires_grad else tensor

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import dtypes
+from . import dtypes, host
 from .dtypes import dtype as DType
 from .promotion import promote_types
 from .symbolic import SymNumber
@@ -27,7 +27,9 @@ _SUPPORTED = (
 
 
 def value_of(data: Any, dtype: DType | None = None) -> Any:
-    """``data`` as an array that nobody else can write to, in ``dtype`` or the one that PyTorch infers."""
+    """``data`` as an array that nobody else can write to, in ``dtype`` or the one that PyTorch infers. A small one
+    is a numpy array (see `core.host`).
+    """
     if isinstance(data, Tensor):
         return _cast(data._value, dtype)
     if isinstance(data, jax.Array):
@@ -37,11 +39,15 @@ def value_of(data: Any, dtype: DType | None = None) -> Any:
         return jnp.asarray(data.array, kind.np)
     if isinstance(data, np.ndarray):
         array = checked_numpy(data)
-        return jnp.array(array.real if _drops_imaginary(array, dtype) else array, dtype.np if dtype else None)
+        array = array.real if _drops_imaginary(array, dtype) else array
+        if host.keeps(array) and dtype in (None, dtypes.from_np(array.dtype)):
+            return array.copy(order="C")
+        return jnp.array(array, dtype.np if dtype else None)
     inferred, plain = _infer(data)
     if not plain and any(isinstance(leaf, Tensor | SymNumber | jax.Array) for leaf in _leaves(data)):
         return _from_tensors(data, dtype or inferred)
-    return jnp.asarray(_array(data, inferred, dtype))
+    array = _array(data, inferred, dtype)
+    return array if host.keeps(array) else jnp.asarray(array)
 
 
 def _drops_imaginary(array: np.ndarray, dtype: DType | None) -> bool:

@@ -17,10 +17,11 @@ import numpy as np
 from ..autograd import anomaly, grad_mode
 from ..autograd.node import FREED, Edge, Node, accumulator
 from ..autograd.node import _sequence as _sequence
-from . import autocast, config, dtypes, sparse, storage
+from . import autocast, config, dtypes, host, sparse, storage
 from .out import write_out
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
 from .sparse import SparseOperand
+from .storage import HOST, HostStorage
 from .symbolic import SymNumber
 from .tensor import Tensor, wrap
 from .view import View
@@ -30,7 +31,9 @@ __all__ = ["Op", "Plan", "run"]
 _x64 = jax.enable_x64
 _X64 = storage.X64
 _grad = grad_mode.state
+_quiet = host.quiet.run
 _NUMBERS = frozenset({bool, int, float, complex})
+_PLAIN = HOST | _NUMBERS
 _ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}
 _T, _OPEN, _CLOSE = object(), object(), object()
 
@@ -46,6 +49,7 @@ class Plan:
 
     __slots__ = (
         "_backward",
+        "_hosted",
         "_reads",
         "check",
         "differentiable",
@@ -77,6 +81,7 @@ class Plan:
         #: flat dynamic arguments to all arguments by name
         self.named: Callable[[Sequence[Any]], dict[str, Any]] | None = None
         self._backward: dict[Any, Plan] = {}
+        self._hosted: dict[Any, Callable[..., Any] | None] | None = None if self.eager else {}
         self._reads: dict[Any, list[bool]] = {}
 
     def backward(self, mask: tuple[bool, ...], holes: tuple[bool, ...]) -> Plan:
@@ -92,6 +97,32 @@ class Plan:
                 fn, f"{self.name}_backward", f"{self.node.__name__[:-1]}Backward0"
             )
         return plan
+
+    def on_host(self, values: Sequence[Any]) -> Any:
+        """The result for numpy arrays and numbers, as numpy arrays; None if it must be compiled (see `core.host`)."""
+        key: list[Any] = []
+        for v in values:
+            if v.__class__ in _NUMBERS:
+                key.append(v.__class__)
+            else:
+                key += (v.shape, v.dtype)
+        return self.hosted(tuple(key), values)
+
+    def hosted(self, key: tuple[Any, ...], values: Sequence[Any]) -> Any:
+        """As `on_host`, for values of these shapes, dtypes and classes."""
+        hosted = self._hosted
+        if hosted is None:
+            return None
+        try:
+            program = hosted[key]
+        except KeyError:
+            program = hosted[key] = host.function(self.fn, values) if host.enabled() else None
+        if program is None:
+            return None
+        try:
+            return _quiet(program, *values)
+        except Exception:
+            return host.run(program, values)
 
     def reads(self, mask: tuple[bool, ...], holes: tuple[bool, ...], args: Sequence[Any]) -> list[bool]:
         """Which inputs the pullback looks at, other than at their shapes. ``args`` are arrays, shapes or numbers."""
@@ -217,6 +248,10 @@ class OpNode(Node):
         args = [*self.values, *(g for g in grads if g is not None)]
         if storage.overlay is not None:
             return self._spread(plan.fn(*args))
+        if all_on_host(args):
+            found = plan.on_host(args)
+            if found is not None:
+                return self._spread(found)
         with _x64(_X64):
             return self._spread(plan.jit(*args))
 
@@ -231,7 +266,7 @@ class OpNode(Node):
             self._revive(grads)
         holes, given = tuple(g is None for g in grads), [g for g in grads if g is not None]
         plan = self.plan.backward(self.mask, holes)
-        reads = self.plan.reads(self.mask, holes, [*self.values, *(g._value for g in given)])
+        reads = self.plan.reads(self.mask, holes, [*self.values, *(g._look() for g in given)])
         inputs = []
         for value, edge, read in zip(self.values, self.edges, reads, strict=True):
             history = edge is not None and read  # what is not read has no second derivative
@@ -291,7 +326,12 @@ class OpNode(Node):
 
 
 def _array(x: Any) -> Any:
-    return x._value if isinstance(x, Tensor) else x
+    return x._look() if isinstance(x, Tensor) else x
+
+
+def all_on_host(values: Sequence[Any]) -> bool:
+    """Whether these are numpy arrays and numbers only."""
+    return _PLAIN.issuperset([v.__class__ for v in values])
 
 
 def _aval(x: Any) -> jax.ShapeDtypeStruct:
@@ -344,6 +384,40 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
     if storage.overlay is not None:
         return _run_traced(plan, dyn)
     values: list[Any] = []
+    key: list[Any] = []
+    recorded = False
+    for a in dyn:
+        if isinstance(a, Tensor):
+            cell = a._storage
+            found = cell.host
+            if found is None or (cell.__class__ is not HostStorage and cell.twin() is not cell._value):
+                break
+            if a._view is not None:
+                if a._base is not None:
+                    a._sync_view()
+                found = a._view.host(found)
+                if found is None:
+                    break
+            values.append(found)
+            key.append(found.shape)
+            key.append(found.dtype)
+            if a._requires_grad:
+                recorded = True
+        else:
+            values.append(a)
+            key.append(a.__class__)
+    else:
+        if plan.check is not None:
+            plan.check(*values)
+        out = plan.hosted(tuple(key), values)
+        if out is not None:
+            if recorded and _grad.enabled and plan.differentiable:
+                return _record(plan, dyn, values, out)
+            if type(out) is tuple:
+                outs = [wrap(o) for o in out]
+                return plan.returns(*outs) if plan.returns is not None else tuple(outs)
+            return wrap(out)
+    values = []
     recorded = False
     for a in dyn:
         if not isinstance(a, Tensor):
@@ -730,8 +804,10 @@ def _static(value: Any) -> Any:
 
 def _attach_view(result: Tensor, source: Tensor, plan: Plan, extra: Sequence[Any]) -> None:
     """Make ``result`` share the Storage of ``source``."""
-    value = result._storage._value if storage.overlay is None else result._storage.value
-    result._view = View(source._view, plan, tuple(extra), source._storage.value, value, _grad.enabled)
+    value, base = result._storage.look(), source._storage.host
+    if value.__class__ not in HOST:
+        base = source._storage.value
+    result._view = View(source._view, plan, tuple(extra), base, value, _grad.enabled)
     # without a history, but not a constant either: under `no_grad`, as in PyTorch, and inside a transform of `func`
     unrecorded = (
         _grad.enabled if storage.overlay is not None and storage.overlay.transforms else not _grad.enabled

@@ -206,7 +206,34 @@ class Stream:
 
     def poisson(self, rates: NDArray) -> NDArray:
         """Poisson numbers (float64) of the given rates; how many words one takes depends on chance."""
-        start, used, chunk = self._source.get_state(), 0, self.uniform53(4 * rates.size + 64).tolist()
+        return self._one_by_one(lambda uniform, normal, rate: _poisson(rate, uniform), rates)
+
+    def gamma(self, concentrations: NDArray) -> NDArray:
+        """Gamma numbers (float64) of the given concentrations and rate 1.
+
+        Arithmetic with the concentrations alone is rounded to their type.
+        """
+        kind, third = concentrations.dtype.type, np.float32(1 / 3)
+        small = concentrations < 1
+        boosted = np.where(small, concentrations + kind(1), concentrations)
+        with np.errstate(divide="ignore"):
+            powers = np.where(small, kind(1) / concentrations, kind(0))
+        shifted = (boosted - kind(third)).astype(np.float64)  # PyTorch's third is a float32 one
+        return self._one_by_one(_gamma, shifted, powers.astype(np.float64))
+
+    def binomial(self, counts: NDArray, probs: NDArray) -> NDArray:
+        """Binomial numbers (float64) of the given numbers of trials and chances."""
+        return self._one_by_one(
+            lambda uniform, normal, count, prob: _binomial(count, prob, uniform), counts, probs
+        )
+
+    def _one_by_one(self, draw: Callable[..., float], *params: NDArray) -> NDArray:
+        """``draw(uniform, normal, *numbers)`` for the numbers at every place of ``params``.
+
+        The two functions give the next standard number; how many are asked for depends on chance.
+        """
+        size = params[0].size
+        start, used, chunk = self._source.get_state(), 0, self.uniform53(4 * size + 64).tolist()
 
         def uniform() -> float:
             nonlocal used
@@ -215,7 +242,17 @@ class Stream:
             used += 1
             return chunk[used - 1]
 
-        out = np.array([_poisson(rate, uniform) for rate in rates.tolist()], np.float64)
+        def normal() -> float:
+            if self._cached_normal is not None:
+                value, self._cached_normal = self._cached_normal, None
+                return value
+            angle = 2 * math.pi * uniform()
+            radius = math.sqrt(-2 * math.log1p(-uniform()))
+            self._cached_normal = radius * math.sin(angle)
+            return radius * math.cos(angle)
+
+        rows = zip(*(p.tolist() for p in params), strict=True)
+        out = np.array([draw(uniform, normal, *row) for row in rows], np.float64)
         self._source.set_state(start)  # give back what was drawn ahead
         self.words(2 * used)
         return out
@@ -290,6 +327,84 @@ def _poisson(rate: float, uniform: Callable[[], float]) -> int:
         bound = k * math.log(rate) - rate - math.lgamma(k + 1)
         if (math.log(v) if v else -math.inf) + math.log(inverse_alpha) - math.log(a / margin**2 + b) <= bound:
             return k
+
+
+def _gamma(uniform: Callable[[], float], normal: Callable[[], float], d: float, power: float) -> float:
+    """One gamma number of concentration ``d + 1/3``: Marsaglia and Tsang's rejection (2000).
+
+    ``power`` is what their boost of concentrations below 1 raises a uniform number to; 0 for larger ones.
+    """
+    if power == math.inf:
+        return 0.0
+    scale = (1 - uniform()) ** power if power else 1.0
+    c = 1 / math.sqrt(9 * d)
+    while True:
+        y = 0.0
+        while y <= 0:
+            x = normal()
+            y = 1 + c * x
+        v = y * y * y
+        u = 1 - uniform()
+        square = x * x
+        if u < 1 - _SQUEEZE * square * square or math.log(u) < 0.5 * square + d * (1 - v + math.log(v)):
+            return scale * d * v
+
+
+_SQUEEZE = float(np.float32(0.0331))
+
+
+def _binomial(count: float, prob: float, uniform: Callable[[], float]) -> float:
+    """One binomial number, of the rarer outcome: waiting times where few are expected, else rejection."""
+    if count <= 0 or prob <= 0:
+        return 0.0
+    if prob >= 1:
+        return count
+    if not prob <= 0.5:
+        return count - _binomial_rare(count, 1 - prob, uniform) if prob > 0.5 else math.nan
+    return _binomial_rare(count, prob, uniform)
+
+
+def _binomial_rare(count: float, prob: float, uniform: Callable[[], float]) -> float:
+    if count * prob < 10:
+        found, waited, log_miss = 0, 0.0, math.log1p(-prob)
+        while True:
+            u = uniform()
+            waited += math.ceil(math.log(u) / log_miss) if u else math.inf
+            if waited > count:
+                return found
+            found += 1
+    # Hoermann's transformed rejection with squeeze (BTRS, 1993)
+    spread = math.sqrt(count * prob * (1 - prob))
+    b = 1.15 + 2.53 * spread
+    a = -0.0873 + 0.0248 * b + 0.01 * prob
+    c, v_squeeze, odds = count * prob + 0.5, 0.92 - 4.2 / b, prob / (1 - prob)
+    alpha, mode = (2.83 + 5.1 / b) * spread, math.floor((count + 1) * prob)
+    while True:
+        u, v = uniform() - 0.5, uniform()
+        margin = 0.5 - abs(u)
+        k = math.floor((2 * a / margin + b) * u + c) if margin else -1
+        if margin >= 0.07 and v <= v_squeeze:
+            return k
+        if k < 0 or k > count:
+            continue
+        v = math.log(v * alpha / (a / margin**2 + b)) if v else -math.inf
+        bound = (
+            (mode + 0.5) * math.log((mode + 1) / (odds * (count - mode + 1)))
+            + (count + 1) * math.log((count - mode + 1) / (count - k + 1))
+            + (k + 0.5) * math.log(odds * (count - k + 1) / (k + 1))
+            + (_stirling(mode) + _stirling(count - mode) - _stirling(k) - _stirling(count - k))
+        )
+        if v <= bound:
+            return k
+
+
+def _stirling(k: float) -> float:
+    """What Stirling's approximation of ``log(k!)`` lacks."""
+    if k <= 9:
+        n = int(k)
+        return math.lgamma(n + 1) - ((n + 0.5) * math.log(n + 1) - (n + 1) + 0.5 * math.log(2 * math.pi))
+    square = (k + 1) ** 2
+    return (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (k + 1)
 
 
 def _libm(fn: Callable[[float], float], x: NDArray) -> NDArray:

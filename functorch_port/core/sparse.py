@@ -51,7 +51,12 @@ class NoStorage:
     def _value(self) -> Any:
         raise SparseOperand
 
-    value = _value
+    value = host = _value
+
+    def look(self) -> Any:
+        raise SparseOperand
+
+    on_host = look
 
 
 class SparseTensor(Tensor):

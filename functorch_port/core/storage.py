@@ -7,6 +7,7 @@ there are; `compile` watches both through the `overlay`.
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -14,7 +15,7 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
-__all__ = ["Storage", "as_array", "bump_epoch", "epoch", "outside", "x64"]
+__all__ = ["HostStorage", "Storage", "as_array", "bump_epoch", "epoch", "outside", "x64"]
 
 #: Whether int64 and float64 are real (the default). The lean mode for TPU stores them as int32 and float32.
 X64 = os.environ.get("FUNCTORCH_PORT_X64", "1").lower() not in ("0", "false", "off")
@@ -70,12 +71,16 @@ class Storage:
         value: the array. Assigning it counts up `version`.
         version: how often the value was written.
         apart: how many of these times through a handle that counts for itself (``Tensor.data``).
+        host: the same as a numpy array, if the value was made on the host (see `core.host`) and `twin` is still
+            the value. Nobody writes to it.
+        twin: a weak reference to the `jax.Array` that was made of it.
     """
 
-    __slots__ = ("__weakref__", "_value", "apart", "version")
+    __slots__ = ("__weakref__", "_value", "apart", "host", "twin", "version")
 
     def __init__(self, value: Any) -> None:
         self._value = value
+        self.host = None
         self.version = self.apart = 0
         if overlay is not None:
             overlay.created(self)
@@ -91,11 +96,35 @@ class Storage:
         self.version += 1
         if overlay is not None:
             overlay.write(self, value)
+        elif value.__class__ in HOST:
+            self.host = value
+            self.__class__ = HostStorage
         else:
             self._value = value
 
+    def look(self) -> Any:
+        """The value where it is: a numpy array if it is on the host. For shapes, and for reading it there."""
+        if overlay is not None:
+            return overlay.read(self)
+        host = self.host
+        if host is not None and (self.__class__ is HostStorage or self.twin() is self._value):
+            return host
+        return self._value
+
+    def on_host(self) -> Any:
+        """The numpy array, or None if the value was not made on the host."""
+        host = self.host
+        if host is None or self.__class__ is HostStorage or self.twin() is self._value:
+            return host
+        self.host = None
+        return None
+
+    def know(self, host: Any) -> None:
+        """Note that ``host`` is the same as the value."""
+        self.host, self.twin = host, weakref.ref(self._value)
+
     def _shape(self) -> tuple[int, ...]:
-        return self._value.shape
+        return self.look().shape
 
     def data_ptr(self) -> int:
         """A number that is this Storage's own, as an address would be."""
@@ -103,14 +132,67 @@ class Storage:
 
     def nbytes(self) -> int:
         """Bytes held."""
-        return self._value.size * self._value.dtype.itemsize
+        value = self.look()
+        return value.size * value.dtype.itemsize
 
     def size(self) -> int:
         """Elements held."""
-        return self._value.size
+        return self.look().size
 
     def __reduce__(self) -> Any:
-        return (_load, (np.asarray(self._value),))
+        return (_load, (np.asarray(self.look()),))
+
+
+#: the classes of values on the host
+HOST = frozenset({np.ndarray, *(np.dtype(k).type for k in "?BbhilqfdFD")})
+_set_value = Storage._value.__set__  # type: ignore[attr-defined]
+
+
+@jax.jit
+def _copied(x: Any) -> Any:
+    return jax.numpy.copy(x)
+
+
+#: how often arrays of a shape and dtype were put on the device
+_moved: dict[Any, int] = {}
+
+
+def _on_device(host: Any) -> Any:
+    """A `jax.Array` of its own: donating it must not touch the numpy array.
+
+    What comes often goes through a compiled copy, which takes a quarter of the time once it is there.
+    """
+    kind = (host.shape, host.dtype)
+    count = _moved.get(kind, 0)
+    if count > 16:
+        return _copied(host)
+    _moved[kind] = count + 1
+    return jax.numpy.array(host)
+
+
+class HostStorage(Storage):
+    """A `Storage` whose value is on the host alone: whoever asks for the `jax.Array` has it made and kept."""
+
+    __slots__ = ()
+
+    def __init__(self, host: Any) -> None:
+        self.host = host
+        self.version = self.apart = 0
+
+    @property
+    def _value(self) -> Any:  # type: ignore[override]
+        with jax.ensure_compile_time_eval(), x64():
+            value = _on_device(self.host)
+        self.twin = weakref.ref(value)
+        _set_value(self, value)
+        self.__class__ = Storage  # type: ignore[assignment]
+        return value
+
+    @_value.setter
+    def _value(self, value: Any) -> None:
+        self.host = None
+        _set_value(self, value)
+        self.__class__ = Storage  # type: ignore[assignment]
 
 
 def _load(array: np.ndarray) -> Storage:

@@ -15,9 +15,9 @@ import numpy as np
 from ..autograd import grad_mode
 from ..autograd.node import Hooks, RemovableHandle
 from . import device as devices
-from . import dtypes, storage
+from . import dtypes, host, storage
 from .size import Size
-from .storage import Storage
+from .storage import HOST, HostStorage, Storage
 from .strides import contiguous
 from .view import PLAIN, SPLIT, View, is_dense, put_through, refusal
 
@@ -56,7 +56,12 @@ _new = object.__new__
 def wrap(value: Any) -> Tensor:
     """A fresh Tensor around an array."""
     tensor = _new(Tensor)
-    tensor._storage = Storage(value)
+    if value.__class__ in HOST and storage.overlay is None and value.size <= host.MOST:
+        cell = tensor._storage = _new(HostStorage)  # written out: small operations are made of this
+        cell.host = value
+        cell.version = cell.apart = 0
+    else:
+        tensor._storage = Storage(value)
     tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
     tensor._requires_grad = False
     tensor._output_nr = 0
@@ -125,6 +130,18 @@ class Tensor:
             return self._storage.value
         return self._view.get(self._storage)
 
+    def _look(self) -> Any:
+        """The current array where it is, a numpy array if that is on the host (see `Storage.look`)."""
+        cell = self._storage
+        if self._view is None:
+            return cell.look()
+        if storage.overlay is None and cell.host is not None:
+            base = cell.on_host()
+            value = None if base is None else self._view.host(base)
+            if value is not None:
+                return value
+        return self._view.get(cell)
+
     def _set_value(self, value: Any) -> None:
         """Write in place, through views; counts up the version; not recorded."""
         if self._own_count is not None or (self._base is not None and self._base._own_count is not None):
@@ -133,7 +150,7 @@ class Tensor:
         if self._view is None:
             self._storage.value = value
         else:
-            self._view.put(self._storage, value)
+            self._view.put(self._storage, device_value(value))
 
     def jax(self) -> jax.Array:
         """The value as a `jax.Array` (an immutable snapshot; nothing is copied)."""
@@ -146,16 +163,16 @@ class Tensor:
 
     @property
     def shape(self) -> Size:
-        return Size(self._value.shape)
+        return Size(self._look().shape)
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dimension."""
         if dim is None:
             return self.shape
-        return self._value.shape[self._wrap_dim(dim)]
+        return self._look().shape[self._wrap_dim(dim)]
 
     def _wrap_dim(self, dim: int) -> int:
-        n = len(self._value.shape)
+        n = len(self._look().shape)
         if not n:
             raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
         if not -n <= dim < n:
@@ -166,31 +183,31 @@ class Tensor:
 
     @property
     def ndim(self) -> int:
-        return len(self._value.shape)
+        return len(self._look().shape)
 
     def dim(self) -> int:
         """Number of dimensions."""
-        return len(self._value.shape)
+        return len(self._look().shape)
 
     ndimension = dim
 
     def numel(self) -> int:
         """Number of elements."""
-        return math.prod(self._value.shape)
+        return math.prod(self._look().shape)
 
     nelement = numel
 
     @property
     def dtype(self) -> dtypes.dtype:
-        return dtypes.from_np(self._value.dtype)
+        return dtypes.from_np(self._look().dtype)
 
     @property
     def itemsize(self) -> int:
-        return self._value.dtype.itemsize
+        return self._look().dtype.itemsize
 
     def element_size(self) -> int:
         """Bytes per element."""
-        return self._value.dtype.itemsize
+        return self._look().dtype.itemsize
 
     @property
     def nbytes(self) -> int:
@@ -198,6 +215,8 @@ class Tensor:
 
     @property
     def device(self) -> devices.device:
+        if self._storage.__class__ is HostStorage:
+            return _host_device()
         value = self._storage._value
         if isinstance(value, jax.ShapeDtypeStruct):
             return devices.device("meta")
@@ -249,7 +268,7 @@ class Tensor:
 
     def _layout(self) -> tuple[tuple[int, ...], int]:
         if self._view is None:
-            return contiguous(self._value.shape), 0
+            return contiguous(self._look().shape), 0
         return self._view.layout(self._storage)
 
     def _strides(self) -> tuple[int, ...]:
@@ -268,7 +287,7 @@ class Tensor:
         """Whether the elements lie in order, as PyTorch's layout of the same views would."""
         if self._view is None:
             return True
-        shape, strides = self._value.shape, self._strides()
+        shape, strides = self._look().shape, self._strides()
         wanted = contiguous(shape)
         return (
             all(n == 1 or a == b for n, a, b in zip(shape, strides, wanted, strict=True))
@@ -591,7 +610,7 @@ class Tensor:
         if any(t._view is not None and t._view.is_traced() for t in (self, other)):
             return
         (mine, start), (theirs, begin) = self._layout(), other._layout()
-        shape, other_shape = self._value.shape, other._value.shape
+        shape, other_shape = self._look().shape, other._look().shape
         count, size = self.numel(), other.numel()
         if not (is_dense(shape, mine) and is_dense(other_shape, theirs)):
             return
@@ -606,15 +625,15 @@ class Tensor:
 
     def _take(self, out: Tensor) -> Tensor:
         """Become ``out``: the end of every in-place operation."""
-        value = out._value
-        own = self._value
+        value = out._look()
+        own = self._look()
         if value.shape != own.shape:
             raise RuntimeError(
                 f"output with shape {list(own.shape)} doesn't match the broadcast shape {list(value.shape)}"
             )
         if value.dtype != own.dtype:
             out = self._cast_result(out)
-            value = out._value
+            value = out._look()
         if value.__class__ is not own.__class__:
             value = _on_meta(own, value)
         history = (
@@ -700,7 +719,7 @@ class Tensor:
 
     def _host(self, what: str) -> np.ndarray:
         """The value on the host."""
-        value = self._value
+        value = self._look()
         if isinstance(value, jax.core.Tracer):
             if storage.overlay is not None and storage.overlay.transforms:
                 return storage.overlay.concrete(value, what)
@@ -797,7 +816,7 @@ class Tensor:
         return int(self.item())
 
     def __len__(self) -> int:
-        shape = self._value.shape
+        shape = self._look().shape
         if not shape:
             raise TypeError("len() of a 0-d tensor")
         return shape[0]
@@ -944,6 +963,16 @@ def _view_again(plans: tuple[Any, ...], counts: tuple[int, ...]) -> Any:
     plan = Plan(look, "view", "AsStridedBackward0")
     plan.edge_order = ((0, False),)
     return plan
+
+
+def device_value(value: Any) -> Any:
+    """A value as a `jax.Array`, wherever it is."""
+    return HostStorage(value)._value if value.__class__ in HOST else value
+
+
+@functools.cache
+def _host_device() -> devices.device:
+    return devices.from_jax(jax.devices()[0])
 
 
 _DEVICES: dict[Any, devices.device] = {}

@@ -96,6 +96,16 @@ class View:
         self.source, self.cache = base, value
         return value
 
+    def host(self, base: Any) -> Any:
+        """The view's value as a numpy array, of the Storage's numpy array; None if there is no way there."""
+        if base is self.source:
+            return self.cache
+        inner = base if self.parent is None else self.parent.host(base)
+        value = None if inner is None else self.plan.on_host((inner, *self.extra))
+        if value is not None:
+            self.source, self.cache = base, value
+        return value
+
     def put(self, cell: Storage, value: Any) -> None:
         """Write ``value`` through the view into the Storage."""
         base = cell.value

@@ -1,24 +1,70 @@
-"""``torch.distributions``: the distributions that models use most, their samples drawn from PyTorch's stream.
+"""``torch.distributions``: random variables with densities and with gradients through their samples.
 
-Those that are missing raise an error that names them.
+A seed gives PyTorch's samples on the CPU, gamma and binomial numbers among them; a compiled function draws from a
+JAX key.
 """
 
 from . import constraints as constraints
 from . import kl as kl
+from . import transforms as transforms
+from .by_transform import Gumbel as Gumbel
+from .by_transform import HalfCauchy as HalfCauchy
+from .by_transform import HalfNormal as HalfNormal
+from .by_transform import InverseGamma as InverseGamma
+from .by_transform import Kumaraswamy as Kumaraswamy
+from .by_transform import LogisticNormal as LogisticNormal
+from .by_transform import LogNormal as LogNormal
+from .by_transform import Pareto as Pareto
+from .by_transform import Weibull as Weibull
+from .circular import VonMises as VonMises
+from .constraint_registry import biject_to as biject_to
+from .constraint_registry import transform_to as transform_to
+from .continuous import Cauchy as Cauchy
 from .continuous import Exponential as Exponential
+from .continuous import GeneralizedPareto as GeneralizedPareto
 from .continuous import Laplace as Laplace
-from .continuous import LogNormal as LogNormal
 from .continuous import Normal as Normal
 from .continuous import Uniform as Uniform
+from .continuous_bernoulli import ContinuousBernoulli as ContinuousBernoulli
+from .counting import Binomial as Binomial
+from .counting import Geometric as Geometric
+from .counting import Multinomial as Multinomial
+from .counting import NegativeBinomial as NegativeBinomial
 from .discrete import Bernoulli as Bernoulli
 from .discrete import Categorical as Categorical
 from .discrete import OneHotCategorical as OneHotCategorical
 from .discrete import Poisson as Poisson
 from .distribution import Distribution as Distribution
+from .distribution import ExponentialFamily as ExponentialFamily
+from .gamma import Beta as Beta
+from .gamma import Chi2 as Chi2
+from .gamma import Dirichlet as Dirichlet
+from .gamma import FisherSnedecor as FisherSnedecor
+from .gamma import Gamma as Gamma
+from .gamma import StudentT as StudentT
 from .kl import kl_divergence as kl_divergence
 from .kl import register_kl as register_kl
+from .multivariate import LKJCholesky as LKJCholesky
+from .multivariate import LowRankMultivariateNormal as LowRankMultivariateNormal
+from .multivariate import MultivariateNormal as MultivariateNormal
+from .multivariate import Wishart as Wishart
+from .relaxed import OneHotCategoricalStraightThrough as OneHotCategoricalStraightThrough
+from .relaxed import RelaxedBernoulli as RelaxedBernoulli
+from .relaxed import RelaxedOneHotCategorical as RelaxedOneHotCategorical
+from .transformed import Independent as Independent
+from .transformed import MixtureSameFamily as MixtureSameFamily
+from .transformed import TransformedDistribution as TransformedDistribution
+from .transforms import *  # noqa: F403
 
 __all__ = [
-    "Bernoulli", "Categorical", "Distribution", "Exponential", "Laplace", "LogNormal", "Normal", "OneHotCategorical",
-    "Poisson", "Uniform", "constraints", "kl", "kl_divergence", "register_kl",
+    "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "ContinuousBernoulli", "Dirichlet",
+    "Distribution",
+    "Exponential", "ExponentialFamily", "FisherSnedecor", "Gamma", "GeneralizedPareto", "Geometric", "Gumbel",
+    "HalfCauchy", "HalfNormal", "Independent", "InverseGamma", "Kumaraswamy", "LKJCholesky", "Laplace", "LogNormal",
+    "LogisticNormal", "LowRankMultivariateNormal", "MixtureSameFamily", "Multinomial", "MultivariateNormal",
+    "NegativeBinomial", "Normal", "OneHotCategorical", "OneHotCategoricalStraightThrough", "Pareto", "Poisson",
+    "RelaxedBernoulli", "RelaxedOneHotCategorical", "StudentT", "TransformedDistribution", "Uniform", "VonMises",
+    "Weibull", "Wishart", "biject_to", "constraints", "kl", "kl_divergence", "register_kl", "transform_to",
+    "transforms",
 ]  # fmt: skip
+__all__ += transforms.__all__

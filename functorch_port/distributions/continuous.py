@@ -1,4 +1,4 @@
-"""Normal, LogNormal, Uniform, Exponential, Laplace."""
+"""Normal, Uniform, Exponential, Laplace, Cauchy, GeneralizedPareto."""
 
 from __future__ import annotations
 
@@ -8,20 +8,16 @@ from typing import Any
 from ..autograd.grad_mode import no_grad
 from ..core import dtypes
 from ..core.bind import function
-from ..core.creation import zeros_like
+from ..core.creation import full_like, zeros_like
 from ..core.size import Size
 from ..core.tensor import Tensor
 from . import constraints
-from .distribution import Distribution, broadcast_all
+from .distribution import Distribution, ExponentialFamily, batch_of, broadcast_all
 
-__all__ = ["Exponential", "Laplace", "LogNormal", "Normal", "Uniform"]
-
-
-def _is_number(*values: Any) -> bool:
-    return all(isinstance(v, (int, float)) for v in values)
+__all__ = ["Cauchy", "Exponential", "GeneralizedPareto", "Laplace", "Normal", "Uniform"]
 
 
-class Normal(Distribution):
+class Normal(ExponentialFamily):
     """The normal distribution.
 
     Args:
@@ -43,8 +39,7 @@ class Normal(Distribution):
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
-        shape = Size() if _is_number(loc, scale) else self.loc.size()
-        super().__init__(shape, validate_args=validate_args)
+        super().__init__(batch_of(self.loc, loc, scale), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -89,62 +84,6 @@ class Normal(Distribution):
         return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
 
 
-class LogNormal(Normal):
-    """The distribution whose logarithm is normal.
-
-    Args:
-        loc: mean of the logarithm.
-        scale: standard deviation of the logarithm.
-        validate_args: see `Distribution`.
-
-    Reference: https://docs.pytorch.org/docs/stable/distributions.html#lognormal
-    """
-
-    support = constraints.positive
-
-    def __repr__(self) -> str:
-        return "LogNormal()"  # PyTorch shows no parameters here
-
-    @property
-    def mean(self) -> Tensor:
-        return (self.loc + self.scale.pow(2) / 2).exp()
-
-    @property
-    def mode(self) -> Tensor:
-        return (self.loc - self.scale.square()).exp()
-
-    @property
-    def variance(self) -> Tensor:
-        square = self.scale.pow(2)
-        return square.expm1() * (2 * self.loc + square).exp()
-
-    @property
-    def stddev(self) -> Tensor:
-        return self.variance.sqrt()
-
-    def sample(self, sample_shape: Any = Size()) -> Tensor:
-        with no_grad():
-            return self.rsample(sample_shape)
-
-    def rsample(self, sample_shape: Any = Size()) -> Tensor:
-        return super().rsample(sample_shape).exp()
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        self._validate_sample(value)
-        logarithm = value.log()
-        return Normal(self.loc, self.scale, validate_args=False).log_prob(logarithm) - logarithm
-
-    def cdf(self, value: Tensor) -> Tensor:
-        self._validate_sample(value)
-        return Normal(self.loc, self.scale, validate_args=False).cdf(value.log())
-
-    def icdf(self, value: Tensor) -> Tensor:
-        return super().icdf(value).exp()
-
-    def entropy(self) -> Tensor:
-        return super().entropy() + self.loc
-
-
 class Uniform(Distribution):
     """The uniform distribution on [low, high).
 
@@ -160,8 +99,7 @@ class Uniform(Distribution):
 
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
         self.low, self.high = broadcast_all(low, high)
-        shape = Size() if _is_number(low, high) else self.low.size()
-        super().__init__(shape, validate_args=validate_args)
+        super().__init__(batch_of(self.low, low, high), validate_args=validate_args)
 
     @property
     def arg_constraints(self) -> dict[str, constraints.Constraint]:
@@ -204,7 +142,7 @@ class Uniform(Distribution):
         return (self.high - self.low).log()
 
 
-class Exponential(Distribution):
+class Exponential(ExponentialFamily):
     """The exponential distribution.
 
     Args:
@@ -220,7 +158,7 @@ class Exponential(Distribution):
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
-        super().__init__(Size() if _is_number(rate) else self.rate.size(), validate_args=validate_args)
+        super().__init__(batch_of(self.rate, rate), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -271,8 +209,7 @@ class Laplace(Distribution):
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
-        shape = Size() if _is_number(loc, scale) else self.loc.size()
-        super().__init__(shape, validate_args=validate_args)
+        super().__init__(batch_of(self.loc, loc, scale), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -308,3 +245,140 @@ class Laplace(Distribution):
 
     def entropy(self) -> Tensor:
         return (2 * self.scale).log() + 1
+
+
+class Cauchy(Distribution):
+    """The Cauchy (Lorentz) distribution.
+
+    Args:
+        loc: median.
+        scale: half width at half maximum.
+        validate_args: see `Distribution`.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributions.html#cauchy
+    """
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # type: ignore[assignment]
+    support: Any = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(batch_of(self.loc, loc, scale), validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        return full_like(self.loc, math.nan)
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        return full_like(self.loc, math.inf)
+
+    def rsample(self, sample_shape: Any = Size()) -> Tensor:
+        drawn = self.loc.new_empty(self._extended_shape(sample_shape)).cauchy_()
+        return self.loc + drawn * self.scale
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
+
+    def entropy(self) -> Tensor:
+        return math.log(4 * math.pi) + self.scale.log()
+
+
+class GeneralizedPareto(Distribution):
+    """The generalized Pareto distribution, of what exceeds a threshold.
+
+    Args:
+        loc: the threshold.
+        scale: scale.
+        concentration: shape; 0 gives the exponential distribution.
+        validate_args: see `Distribution`.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributions.html#generalizedpareto
+    """
+
+    arg_constraints = {  # type: ignore[assignment]
+        "loc": constraints.real,
+        "scale": constraints.positive,
+        "concentration": constraints.real,
+    }
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
+        super().__init__(batch_of(self.loc, loc, scale, concentration), validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:  # type: ignore[override]
+        end = self.loc - self.scale / self.concentration
+        return constraints.interval(self.loc, function("where")(self.concentration < 0, end, math.inf))
+
+    def _by_shape(self, at_zero: Any, elsewhere: Any) -> Tensor:
+        """The limit where the concentration is 0; ``elsewhere`` gets a concentration that can be divided by."""
+        zero = function("isclose")(self.concentration, zeros_like(self.concentration))
+        return function("where")(zero, at_zero, elsewhere(self.concentration.masked_fill(zero, 1.0)))
+
+    def _log_survival(self, value: Tensor) -> Tensor:
+        z = (value - self.loc) / self.scale
+        return self._by_shape(-z, lambda c: -(c * z).log1p() / c)
+
+    def rsample(self, sample_shape: Any = Size()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        return self.icdf(function("rand")(shape, dtype=self.loc.dtype, device=self.loc.device))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        z = (value - self.loc) / self.scale
+
+        def density(c: Tensor) -> Tensor:
+            power = 1 / c + 1
+            return function("where")(power == 0, power, power * (c * z).log1p())
+
+        return -self.scale.log() - self._by_shape(z, density)
+
+    def log_survival_function(self, value: Tensor) -> Tensor:
+        """The logarithm of the probability of larger values."""
+        self._validate_sample(value)
+        return self._log_survival(value)
+
+    def log_cdf(self, value: Tensor) -> Tensor:
+        """The logarithm of `cdf`."""
+        return (-self.log_survival_function(value).exp()).log1p()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        return self.log_cdf(value).exp()
+
+    def icdf(self, value: Tensor) -> Tensor:
+        rest = (-value).log1p()
+        return self._by_shape(
+            self.loc - self.scale * rest, lambda c: self.loc + self.scale / c * (-c * rest).expm1()
+        )
+
+    @property
+    def mean(self) -> Tensor:
+        mean = self.loc + self.scale / (1 - self.concentration)
+        return mean.masked_fill(self.concentration >= 1, math.nan)
+
+    @property
+    def variance(self) -> Tensor:
+        c = self.concentration
+        return (self.scale**2 / ((1 - c) ** 2 * (1 - 2 * c))).masked_fill(c >= 0.5, math.nan)
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    def entropy(self) -> Tensor:
+        return (self.scale.log() + self.concentration + 1).expand(self._batch_shape)

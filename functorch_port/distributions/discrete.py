@@ -1,4 +1,4 @@
-"""Bernoulli, Categorical, OneHotCategorical, Poisson, Geometric."""
+"""Bernoulli, Categorical, OneHotCategorical, Poisson."""
 
 from __future__ import annotations
 
@@ -12,20 +12,31 @@ from ..core.size import Size
 from ..core.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
-from .distribution import Distribution, broadcast_all
+from .distribution import Distribution, ExponentialFamily, batch_of, broadcast_all
 
 __all__ = ["Bernoulli", "Categorical", "OneHotCategorical", "Poisson"]
 
 
-def _inside(probs: Tensor) -> Tensor:
+def inside(probs: Tensor) -> Tensor:
+    """Probabilities apart from 0 and 1."""
     eps = dtypes.finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
 
-class _ByProbability(Distribution):
+class ByProbability(Distribution):
     """What distributions with ``probs`` or ``logits`` share; the one that was not given is computed when asked for."""
 
     _is_given: str
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        self._give(probs, logits)
+        value = probs if logits is None else logits
+        (self.__dict__[self._is_given],) = broadcast_all(value)
+        super().__init__(batch_of(self._given, value), validate_args=validate_args)
+
+    @property
+    def param_shape(self) -> Size:
+        return self._given.size()
 
     def _give(self, probs: Any, logits: Any) -> None:
         if (probs is None) == (logits is None):
@@ -47,11 +58,11 @@ class _ByProbability(Distribution):
         return logits.sigmoid()
 
     def _to_logits(self, probs: Tensor) -> Tensor:
-        inside = _inside(probs)
-        return inside.log() - (-inside).log1p()
+        probs = inside(probs)
+        return probs.log() - (-probs).log1p()
 
 
-class Bernoulli(_ByProbability):
+class Bernoulli(ByProbability, ExponentialFamily):
     """1 with a probability, else 0.
 
     Args:
@@ -65,17 +76,6 @@ class Bernoulli(_ByProbability):
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # type: ignore[assignment]
     support: Any = constraints.boolean
     has_enumerate_support = True
-
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        self._give(probs, logits)
-        value = probs if logits is None else logits
-        (self.__dict__[self._is_given],) = broadcast_all(value)
-        shape = Size() if isinstance(value, (int, float)) else self._given.size()
-        super().__init__(shape, validate_args=validate_args)
-
-    @property
-    def param_shape(self) -> Size:
-        return self._given.size()
 
     @property
     def mean(self) -> Tensor:
@@ -108,7 +108,7 @@ class Bernoulli(_ByProbability):
         return values.expand((-1, *self._batch_shape)) if expand else values
 
 
-class Categorical(_ByProbability):
+class Categorical(ByProbability):
     """One of several classes.
 
     Args:
@@ -137,7 +137,7 @@ class Categorical(_ByProbability):
         else:
             self.__dict__["logits"] = given - given.logsumexp(dim=-1, keepdim=True)
         self._num_events = given.size(-1)
-        super().__init__(given.size()[:-1], validate_args=validate_args)
+        Distribution.__init__(self, given.size()[:-1], validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:  # type: ignore[override]
@@ -147,11 +147,7 @@ class Categorical(_ByProbability):
         return logits.softmax(dim=-1)
 
     def _to_logits(self, probs: Tensor) -> Tensor:
-        return _inside(probs).log()
-
-    @property
-    def param_shape(self) -> Size:
-        return self._given.size()
+        return inside(probs).log()
 
     @property
     def mean(self) -> Tensor:
@@ -234,7 +230,7 @@ class OneHotCategorical(Categorical):
         return values.expand((n, *self._batch_shape, n)) if expand else values
 
 
-class Poisson(Distribution):
+class Poisson(ExponentialFamily):
     """The Poisson distribution.
 
     Args:
@@ -249,8 +245,7 @@ class Poisson(Distribution):
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
-        shape = Size() if isinstance(rate, (int, float)) else self.rate.size()
-        super().__init__(shape, validate_args=validate_args)
+        super().__init__(batch_of(self.rate, rate), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:

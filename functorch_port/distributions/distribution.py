@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 from typing import Any
 
+from .. import autograd
 from ..autograd.grad_mode import no_grad
 from ..compiler import is_compiling
 from ..core.bind import function
@@ -13,7 +15,7 @@ from ..core.size import Size
 from ..core.tensor import Tensor
 from . import constraints
 
-__all__ = ["Distribution"]
+__all__ = ["Distribution", "ExponentialFamily"]
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
@@ -24,6 +26,16 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
         values = tuple(float(v) if isinstance(v, (int, bool)) else v for v in values)
     tensors = [v if isinstance(v, Tensor) else tensor(v, **kind) for v in values]
     return tuple(function("broadcast_tensors")(*tensors))
+
+
+def batch_of(shaped: Tensor, *given: Any) -> Any:
+    """The batch's shape: none if only numbers were given."""
+    return Size() if all(isinstance(v, (int, float)) for v in given) else shaped.size()
+
+
+def sum_rightmost(value: Any, dims: int) -> Any:
+    """Summed over ``dims`` dimensions at the right."""
+    return value if dims == 0 else value.reshape((*value.shape[: value.dim() - dims], -1)).sum(-1)
 
 
 class Distribution:
@@ -70,7 +82,8 @@ class Distribution:
             )
             return
         for name, constraint in wanted.items():
-            if constraints.is_dependent(constraint) or name not in self.__dict__:
+            computed = name not in self.__dict__ and not isinstance(getattr(type(self), name, None), property)
+            if constraints.is_dependent(constraint) or computed:
                 continue
             value = getattr(self, name)
             if not bool(constraint.check(value).all()):
@@ -82,16 +95,26 @@ class Distribution:
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
         """The same distributions in a batch of another shape, to which this one's broadcasts."""
         batch_shape = Size(batch_shape)
-        new = self.__class__.__new__(self.__class__)
-        new.__dict__.update(self.__dict__)
+        new = self._twin(batch_shape)
         event = {"probs", "logits"} if len(self._event_shape) or hasattr(self, "_num_events") else set()
         for name in self.arg_constraints:
             if name in self.__dict__:
                 value = self.__dict__[name]
                 tail = value.shape[-1:] if name in event and hasattr(self, "_num_events") else Size()
                 new.__dict__[name] = value.expand((*batch_shape, *tail))
-        new._batch_shape = batch_shape
         return new
+
+    def _twin(self, batch_shape: Any) -> Any:
+        """A copy that is to be given parameters of another batch's shape."""
+        new = self.__class__.__new__(self.__class__)
+        kept = {k: v for k, v in self.__dict__.items() if not self._is_derived(k)}
+        new.__dict__.update(kept)
+        new._batch_shape = Size(batch_shape)
+        return new
+
+    def _is_derived(self, name: str) -> bool:
+        """Whether an attribute was computed from others when it was asked for."""
+        return isinstance(getattr(type(self), name, None), cached_property)
 
     @property
     def batch_shape(self) -> Size:
@@ -195,6 +218,38 @@ class Distribution:
             f"{k}: {v if v.numel() == 1 and not is_compiling() else v.size()}" for k, v in values
         )
         return f"{self.__class__.__name__}({args})"
+
+
+class ExponentialFamily(Distribution):
+    """A distribution with a density ``exp(<t(x), theta> - F(theta) + k(x))``.
+
+    Its entropy and divergences follow from F.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributions.html#exponentialfamily
+    """
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        """theta"""
+        raise NotImplementedError
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        """F"""
+        raise NotImplementedError
+
+    @property
+    def _mean_carrier_measure(self) -> float:
+        """The mean of k."""
+        raise NotImplementedError
+
+    def entropy(self) -> Any:
+        params = [p.detach().requires_grad_() for p in self._natural_params]
+        level = self._log_normalizer(*params)
+        slopes = autograd.grad(level.sum(), params, create_graph=True)
+        result = level - self._mean_carrier_measure
+        for param, slope in zip(params, slopes, strict=True):
+            result = result - (param * slope).reshape((*self._batch_shape, -1)).sum(-1)
+        return result
 
 
 def _shown(value: Tensor) -> str:

@@ -129,8 +129,8 @@ def _tied(slots: dict[str, tuple[dict[str, Any], str]], given: dict[str, Any]) -
 
 
 def _check_names(module: Any, slots: dict[str, Any], given: dict[str, Any]) -> None:
-    missing = [name for name in slots if name not in given]
-    unexpected = [name for name in given if name not in slots]
+    missing = sorted(name for name in slots if name not in given)
+    unexpected = sorted(name for name in given if name not in slots)
     lines = []
     if unexpected:
         lines.append("Unexpected key(s): " + ", ".join(map(repr, unexpected)) + ".")

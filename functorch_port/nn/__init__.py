@@ -132,6 +132,9 @@ from .modules import (
     CrossEntropyLoss as CrossEntropyLoss,
 )
 from .modules import (
+    CrossMapLRN2d as CrossMapLRN2d,
+)
+from .modules import (
     CTCLoss as CTCLoss,
 )
 from .modules import (

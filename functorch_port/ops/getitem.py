@@ -250,12 +250,12 @@ def _is_int(item: Any) -> bool:
         return False
     if isinstance(item, int | np.integer | SymNumber):
         return True
-    return isinstance(item, Tensor) and item.ndim == 0 and item._value.dtype.kind in "iu"
+    return isinstance(item, Tensor) and item.ndim == 0 and item._look().dtype.kind in "iu"
 
 
 def _as_index_tensor(item: Any) -> Tensor:
     if isinstance(item, Tensor):
-        if item._value.dtype.name not in ("int64", "int32", "uint8", "bool"):
+        if item._look().dtype.name not in ("int64", "int32", "uint8", "bool"):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         return item
     if isinstance(item, str):
@@ -277,7 +277,7 @@ def _as_index_tensor(item: Any) -> Tensor:
 
 
 def _is_mask(item: Any) -> bool:
-    return isinstance(item, Tensor) and item._value.dtype.name in ("bool", "uint8")
+    return isinstance(item, Tensor) and item._look().dtype.name in ("bool", "uint8")
 
 
 def _consumed(item: Any) -> int:
@@ -309,7 +309,7 @@ def _items(index: Any) -> list[Any]:
 def _position(at: Any, dim: int, size: int) -> Any:
     """A checked, non-negative int; a traced 0-dim tensor stays what it is."""
     if isinstance(at, Tensor):
-        if isinstance(at._value, jax.core.Tracer):
+        if isinstance(at._look(), jax.core.Tracer):
             return at
         at = at.item()
     at = operator.index(at)
@@ -335,7 +335,7 @@ def _slice(item: slice, size: int) -> tuple[int, int, int]:
 def _split(x: Tensor, raw: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
     """Basic starts, basic spec, and the index tensors for the dimensions that are left."""
     items = _items(raw)
-    shape = x._value.shape
+    shape = x._look().shape
     used = sum(_consumed(i) for i in items)
     if used > len(shape):
         raise IndexError(
@@ -415,13 +415,13 @@ def _check_mask(item: Tensor, shape: tuple[int, ...], dim: int) -> None:
 
 
 def _nonzero(mask: Tensor, what: str) -> list[Tensor]:
-    if isinstance(mask._value, jax.core.Tracer):
+    if isinstance(mask._look(), jax.core.Tracer):
         raise RuntimeError(
             f"{what} with a boolean mask has a shape that depends on values, which a compiled function "
             "cannot have. Use torch.where(mask, x, other), or multiply by the mask."
         )
     with storage.x64():
-        return [wrap(jnp.asarray(i)) for i in np.nonzero(np.atleast_1d(np.asarray(mask._value)))]
+        return [wrap(jnp.asarray(i)) for i in np.nonzero(np.atleast_1d(np.asarray(mask._look())))]
 
 
 def _index_tensors(tensors: list[Any], what: str) -> list[Any]:

@@ -279,7 +279,7 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
         found = type(exponent if position == 2 else input).__name__
         raise TypeError(f"pow(): argument '{wrong}' (position {position}) must be Tensor, not {found}")
     if not isinstance(exponent, SymNumber):
-        if isinstance(exponent, int) and exponent < 0 and _category(input._value) in "bi":
+        if isinstance(exponent, int) and exponent < 0 and _category(input._look()) in "bi":
             raise RuntimeError("Integers to negative integer powers are not allowed.")
         if exponent in _EXACT_POWERS and not isinstance(exponent, bool | complex):
             return bind.function("_pow_exact")(input, exponent, **kwargs)

@@ -13,7 +13,10 @@ from typing import Any
 
 from ...backends import cuda
 
-__all__ = ["WARN_FOR_UNFUSED_KERNELS", "SDPBackend", "sdpa_kernel"]
+__all__ = [
+    "WARN_FOR_UNFUSED_KERNELS", "SDPBackend", "activate_flash_attention_impl", "current_flash_attention_impl",
+    "list_flash_attention_impls", "register_flash_attention_impl", "restore_flash_attention_impl", "sdpa_kernel",
+]  # fmt: skip
 
 #: Accepted; there is nothing to warn of.
 WARN_FOR_UNFUSED_KERNELS = False
@@ -80,9 +83,48 @@ def sdpa_kernel(
         yield {}
 
 
+def list_flash_attention_impls() -> list[str]:
+    """Names of flash attention kernels that can be activated: none, as XLA chooses how attention is computed."""
+    return []
+
+
+def current_flash_attention_impl() -> str | None:
+    """The one that is active: None."""
+    return None
+
+
+def restore_flash_attention_impl() -> None:
+    """Back to the default, which is the only one."""
+
+
+def register_flash_attention_impl(impl: str, *, register_fn: Any = None) -> None:
+    """Refused.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(
+        f"register_flash_attention_impl({impl!r}): kernels of one's own; XLA chooses how "
+        "scaled_dot_product_attention is computed, and nn.attention.flex_attention takes a score function"
+    )
+
+
+def activate_flash_attention_impl(impl: str) -> None:
+    """Refused: there is no kernel to choose.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(
+        f"activate_flash_attention_impl({impl!r}): XLA chooses how scaled_dot_product_attention is computed; there is "
+        "none to activate"
+    )
+
+
 def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
     """The kernels that are switched on."""
     return [backend for backend, name in _SWITCHES.items() if cuda._sdp[name]]
 
 
+from . import bias as bias
 from . import flex_attention as flex_attention

@@ -67,6 +67,9 @@ from .activation import (
     rrelu as rrelu,
 )
 from .activation import (
+    rrelu_ as rrelu_,
+)
+from .activation import (
     selu as selu,
 )
 from .activation import (
@@ -111,6 +114,7 @@ from .conv import bilinear as bilinear
 from .conv import conv1d as conv1d
 from .conv import conv2d as conv2d
 from .conv import conv3d as conv3d
+from .conv import conv_tbc as conv_tbc
 from .conv import conv_transpose1d as conv_transpose1d
 from .conv import conv_transpose2d as conv_transpose2d
 from .conv import conv_transpose3d as conv_transpose3d

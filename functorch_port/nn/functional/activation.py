@@ -159,6 +159,11 @@ def rrelu(
     return write(input, out) if inplace else out
 
 
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """`rrelu` in place."""
+    return rrelu(input, lower, upper, training, inplace=True)
+
+
 def _slopes(input: Tensor, lower: float, upper: float) -> Tensor:
     """A slope per element. PyTorch draws one only where the input is not positive, so eagerly that is done here too."""
     if storage.overlay is not None:

@@ -13,6 +13,7 @@ from ...ops._common import broadcast_shapes
 from ...ops.random import dropout_mask
 from ._common import require_tensor
 from .activation import softmax
+from .causal_bias import CausalBias, CausalVariant
 from .conv import linear, pad
 from .dropout import dropout
 
@@ -65,6 +66,11 @@ def scaled_dot_product_attention(
     """
     for position, (name, tensor) in enumerate((("query", query), ("key", key), ("value", value)), 1):
         require_tensor("scaled_dot_product_attention", name, position, tensor)
+    if isinstance(attn_mask, CausalBias):
+        if is_causal:
+            raise ValueError("CausalBias should not be used with causal=True")
+        if attn_mask.variant is CausalVariant.UPPER_LEFT or attn_mask.seq_len_q == attn_mask.seq_len_kv:
+            attn_mask, is_causal = None, True
     keep = None
     if dropout_p > 0:
         if dropout_p > 1:

@@ -19,6 +19,20 @@ conv1d, conv2d, conv3d = function("conv1d"), function("conv2d"), function("conv3
 conv_transpose1d, conv_transpose2d, conv_transpose3d = (function(f"conv_transpose{n}d") for n in (1, 2, 3))
 
 
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """`conv1d` of sequences with the time first.
+
+    Args:
+        input: (time, batch, channels).
+        weight: (kernel, channels, out_channels).
+        bias: (out_channels).
+        pad: zeros at both ends.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_tbc.html
+    """
+    return conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
+
+
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``.
 

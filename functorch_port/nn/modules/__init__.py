@@ -275,6 +275,9 @@ from .loss import (
 )
 from .module import Module as Module
 from .normalization import (
+    CrossMapLRN2d as CrossMapLRN2d,
+)
+from .normalization import (
     GroupNorm as GroupNorm,
 )
 from .normalization import (

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.creation import empty
+from ...core.bind import function
+from ...core.creation import arange, empty
 from ...core.tensor import Tensor
 from .. import functional as F
 from .. import init
 from ..module import Module
 from ..parameter import Parameter
 
-__all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
 def _shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
@@ -211,6 +212,46 @@ class LocalResponseNorm(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """`LocalResponseNorm` as Lua Torch had it, which old networks use: the mean is over a window cut off at the ends.
+
+    As in PyTorch, the first channel's square stays in the mean of all channels behind the window's first half. The
+    gradient is that of what is computed; PyTorch's leaves that out.
+
+    Args:
+        size: number of channels to look at.
+        alpha: factor of the mean square.
+        beta: exponent.
+        k: added to the mean square.
+
+    Shape:
+        (N, C, H, W).
+
+    Reference:
+        https://github.com/pytorch/pytorch/blob/main/torch/nn/modules/normalization.py
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        reach = int((self.size - 1) / 2)
+        place = arange(input.size(1), device=input.device)
+        near = (place[:, None] - place).abs() <= reach
+        near = (near | ((place == 0) & (place[:, None] > reach))).to(input.dtype)
+        total = function("einsum")("dc,nchw->ndhw", near, input**2)
+        return input * (total * (self.alpha / self.size) + self.k) ** -self.beta
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

@@ -1,0 +1,111 @@
+"""ContinuousBernoulli: numbers in [0, 1] with a density proportional to Bernoulli's likelihood."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..autograd.grad_mode import no_grad
+from ..core.bind import function
+from ..core.size import Size
+from ..core.tensor import Tensor
+from ..nn import functional as F
+from . import constraints
+from .discrete import ByProbability, inside
+from .distribution import Distribution, ExponentialFamily, batch_of, broadcast_all
+
+__all__ = ["ContinuousBernoulli"]
+
+
+class ContinuousBernoulli(ByProbability, ExponentialFamily):
+    """The continuous Bernoulli distribution on [0, 1].
+
+    Args:
+        probs: its parameter, in (0, 1); or
+        logits: the logarithm of the parameter's odds.
+        lims: between these, Taylor series stand for formulas that are 0 / 0 at one half.
+        validate_args: see `Distribution`.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributions.html#continuousbernoulli
+    """
+
+    arg_constraints: Any = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support: Any = constraints.unit_interval
+    has_rsample = True
+
+    def __init__(
+        self,
+        probs: Any = None,
+        logits: Any = None,
+        lims: tuple[float, float] = (0.499, 0.501),
+        validate_args: bool | None = None,
+    ) -> None:
+        self._give(probs, logits)
+        value = probs if logits is None else logits
+        (given,) = broadcast_all(value)
+        if logits is None:
+            if validate_args is not None and not bool(constraints.unit_interval.check(given).all()):
+                raise ValueError("The parameter probs has invalid values")
+            given = inside(given)
+        self.__dict__[self._is_given], self._lims = given, lims
+        Distribution.__init__(self, batch_of(given, value), validate_args=validate_args)
+
+    def _to_probs(self, logits: Tensor) -> Tensor:
+        return inside(logits.sigmoid())
+
+    def _away(self, formula: Tensor, series: Any) -> Tensor:
+        """The formula away from one half, the series near it."""
+        far = (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
+        return function("where")(far, formula, series)
+
+    def _cut(self) -> Tensor:
+        """The parameter, moved away from one half."""
+        return self._away(self.probs, self._lims[0])
+
+    def _log_norm(self) -> Tensor:
+        p, x = self._cut(), (self.probs - 0.5).pow(2)
+        low = function("where")(p <= 0.5, p, 0.0)
+        high = function("where")(p >= 0.5, p, 1.0)
+        span = function("where")(p <= 0.5, (-2.0 * low).log1p(), (2.0 * high - 1.0).log())
+        exact = ((-p).log1p() - p.log()).abs().log() - span
+        return self._away(exact, math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x) * x)
+
+    @property
+    def mean(self) -> Tensor:
+        p, x = self._cut(), self.probs - 0.5
+        exact = p / (2.0 * p - 1.0) + 1.0 / ((-p).log1p() - p.log())
+        return self._away(exact, 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * x.pow(2)) * x)
+
+    @property
+    def variance(self) -> Tensor:
+        p, x = self._cut(), (self.probs - 0.5).pow(2)
+        exact = p * (p - 1.0) / (1.0 - 2.0 * p).pow(2) + 1.0 / ((-p).log1p() - p.log()).pow(2)
+        return self._away(exact, 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x)
+
+    def sample(self, sample_shape: Any = Size()) -> Tensor:
+        with no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Any = Size()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        return self.icdf(function("rand")(shape, dtype=self.probs.dtype, device=self.probs.device))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        return self._log_norm() - F.binary_cross_entropy_with_logits(logits, value, reduction="none")
+
+    def cdf(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        p = self._cut()
+        exact = (p.pow(value) * (1.0 - p).pow(1.0 - value) + p - 1.0) / (2.0 * p - 1.0)
+        return self._away(exact, value).masked_fill(value <= 0.0, 0.0).masked_fill(value >= 1.0, 1.0)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        p = self._cut()
+        miss = (-p).log1p()
+        return self._away(((-p + value * (2.0 * p - 1.0)).log1p() - miss) / (p.log() - miss), value)
+
+    def entropy(self) -> Tensor:
+        no, yes = (-self.probs).log1p(), self.probs.log()
+        return self.mean * (no - yes) - self._log_norm() - no

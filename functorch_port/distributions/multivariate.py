@@ -1,0 +1,505 @@
+"""MultivariateNormal, LowRankMultivariateNormal, Wishart, LKJCholesky."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from functools import cached_property
+from typing import Any
+
+from ..autograd.grad_mode import no_grad
+from ..compiler import is_compiling
+from ..core import dtypes
+from ..core.bind import function
+from ..core.creation import arange, eye, tensor
+from ..core.size import Size
+from ..core.tensor import Tensor
+from . import constraints
+from .distribution import Distribution, ExponentialFamily, broadcast_all
+from .gamma import Beta, Chi2
+
+__all__ = ["LKJCholesky", "LowRankMultivariateNormal", "MultivariateNormal", "Wishart"]
+
+_MATRICES = ("covariance_matrix", "precision_matrix", "scale_tril")
+
+
+def _times(matrix: Tensor, vector: Tensor) -> Tensor:
+    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
+
+
+def solved(lower: Tensor, right: Tensor) -> Tensor:
+    """``lower^-1 right``"""
+    from ..linalg import solve_triangular
+
+    return solve_triangular(lower, right, upper=False)
+
+
+def mahalanobis(lower: Tensor, x: Tensor) -> Tensor:
+    """``|lower^-1 x|^2``"""
+    return solved(lower, x.unsqueeze(-1)).squeeze(-1).pow(2).sum(-1)
+
+
+def half_log_det(lower: Tensor) -> Tensor:
+    """The logarithm of the determinant of a triangular matrix."""
+    return lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
+def _lower_of(**matrices: Any) -> Tensor:
+    """The Cholesky factor of the covariance, from the one matrix that is given."""
+    from ..linalg import cholesky
+
+    if matrices["scale_tril"] is not None:
+        return matrices["scale_tril"]
+    if matrices["covariance_matrix"] is not None:
+        return cholesky(matrices["covariance_matrix"])
+    precision = matrices["precision_matrix"]
+    inverse = cholesky(precision.flip((-2, -1))).flip((-2, -1)).mT
+    return solved(inverse, eye(precision.shape[-1], dtype=precision.dtype, device=precision.device))
+
+
+class _ByMatrix(Distribution):
+    """Distributions with one of three matrices; the others are computed when asked for."""
+
+    _unbroadcasted_scale_tril: Tensor
+
+    @property
+    def _matrix_shape(self) -> tuple[int, ...]:
+        size = self._event_shape[-1]
+        return (*self._batch_shape, size, size)
+
+    @cached_property
+    def scale_tril(self) -> Tensor:
+        return self._unbroadcasted_scale_tril.expand(self._matrix_shape)
+
+    @cached_property
+    def covariance_matrix(self) -> Tensor:
+        lower = self._unbroadcasted_scale_tril
+        return (lower @ lower.mT).expand(self._matrix_shape)
+
+    @cached_property
+    def precision_matrix(self) -> Tensor:
+        return function("cholesky_inverse")(self._unbroadcasted_scale_tril).expand(self._matrix_shape)
+
+    def _with_matrices(self, new: Any) -> Any:
+        for name in _MATRICES:
+            if name in self.__dict__:
+                new.__dict__[name] = self.__dict__[name].expand(new._matrix_shape)
+        return new
+
+
+class MultivariateNormal(_ByMatrix):
+    """The normal distribution of vectors.
+
+    Args:
+        loc: mean, vectors along the last dimension.
+        covariance_matrix: positive definite; or
+        precision_matrix: its inverse; or
+        scale_tril: its Cholesky factor.
+        validate_args: see `Distribution`.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> normal = torch.distributions.MultivariateNormal(torch.zeros(2), torch.eye(2))
+        >>> normal.log_prob(torch.zeros(2))
+        tensor(-1.8379)
+
+    Reference: https://docs.pytorch.org/docs/stable/distributions.html#multivariatenormal
+    """
+
+    arg_constraints: Any = {
+        "loc": constraints.real_vector,
+        "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite,
+        "scale_tril": constraints.lower_cholesky,
+    }
+    support: Any = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self,
+        loc: Tensor,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if loc.dim() < 1:
+            raise ValueError("loc must be at least one-dimensional.")
+        matrices = dict(zip(_MATRICES, (covariance_matrix, precision_matrix, scale_tril), strict=True))
+        given = {name: m for name, m in matrices.items() if m is not None}
+        if len(given) != 1:
+            raise ValueError(
+                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
+            )
+        ((name, matrix),) = given.items()
+        if matrix.dim() < 2:
+            text = "must be at least two-dimensional, with optional leading batch dimensions"
+            raise ValueError(f"{name} matrix {text}" if name == "scale_tril" else f"{name} {text}")
+        batch = function("broadcast_shapes")(matrix.shape[:-2], loc.shape[:-1])
+        self.__dict__[name] = matrix.expand((*batch, -1, -1))
+        self.loc = loc.expand((*batch, -1))
+        super().__init__(batch, self.loc.shape[-1:], validate_args=validate_args)
+        self._unbroadcasted_scale_tril = _lower_of(**matrices)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
+        new = self._with_matrices(self._twin(batch_shape))
+        new.loc = self.loc.expand((*batch_shape, *self._event_shape))
+        return new
+
+    def _is_derived(self, name: str) -> bool:
+        return False
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    mode = mean
+
+    @property
+    def variance(self) -> Tensor:
+        return self._unbroadcasted_scale_tril.pow(2).sum(-1).expand((*self._batch_shape, *self._event_shape))
+
+    def rsample(self, sample_shape: Any = Size()) -> Tensor:
+        noise = _standard_normal(self._extended_shape(sample_shape), self.loc)
+        return self.loc + _times(self._unbroadcasted_scale_tril, noise)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        lower = self._unbroadcasted_scale_tril
+        distance = mahalanobis(lower, value - self.loc)
+        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - half_log_det(lower)
+
+    def entropy(self) -> Tensor:
+        volume = half_log_det(self._unbroadcasted_scale_tril)
+        return (0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + volume).expand(self._batch_shape)
+
+
+def _standard_normal(shape: Any, like: Tensor) -> Tensor:
+    return function("randn")(shape, dtype=like.dtype, device=like.device)
+
+
+class LowRankMultivariateNormal(Distribution):
+    """The normal distribution with covariance ``cov_factor @ cov_factor.T + diag(cov_diag)``.
+
+    Args:
+        loc: mean.
+        cov_factor: (..., event, rank).
+        cov_diag: (..., event), positive.
+        validate_args: see `Distribution`.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributions.html#lowrankmultivariatenormal
+    """
+
+    arg_constraints: Any = {
+        "loc": constraints.real_vector,
+        "cov_factor": constraints.independent(constraints.real, 2),
+        "cov_diag": constraints.independent(constraints.positive, 1),
+    }
+    support: Any = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None
+    ) -> None:
+        if loc.dim() < 1:
+            raise ValueError("loc must be at least one-dimensional.")
+        event = loc.shape[-1:]
+        if cov_factor.dim() < 2:
+            raise ValueError(
+                "cov_factor must be at least two-dimensional, with optional leading batch dimensions"
+            )
+        if cov_factor.shape[-2:-1] != event:
+            raise ValueError(f"cov_factor must be a batch of matrices with shape {event[0]} x m")
+        if cov_diag.shape[-1:] != event:
+            raise ValueError(f"cov_diag must be a batch of vectors with shape {event}")
+        try:
+            columns = function("broadcast_tensors")(loc.unsqueeze(-1), cov_factor, cov_diag.unsqueeze(-1))
+        except RuntimeError as error:
+            raise ValueError(
+                f"Incompatible batch shapes: loc {loc.shape}, cov_factor {cov_factor.shape}, cov_diag {cov_diag.shape}"
+            ) from error
+        self.loc, self.cov_factor, self.cov_diag = columns[0][..., 0], columns[1], columns[2][..., 0]
+        self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
+        self._capacitance_tril = self._root_of_identity_and(self._weighted() @ cov_factor)
+        super().__init__(self.loc.shape[:-1], event, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
+        new = self._twin(batch_shape)
+        shape = (*batch_shape, *self._event_shape)
+        new.loc, new.cov_diag = self.loc.expand(shape), self.cov_diag.expand(shape)
+        new.cov_factor = self.cov_factor.expand((*shape, self.cov_factor.shape[-1]))
+        return new
+
+    def _weighted(self) -> Tensor:
+        """``W^T D^-1``"""
+        return self._unbroadcasted_cov_factor.mT / self._unbroadcasted_cov_diag.unsqueeze(-2)
+
+    @staticmethod
+    def _root_of_identity_and(matrix: Tensor) -> Tensor:
+        from ..linalg import cholesky
+
+        return cholesky(matrix + eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device))
+
+    @property
+    def _matrix_shape(self) -> tuple[int, ...]:
+        return (*self._batch_shape, *self._event_shape, *self._event_shape)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    mode = mean
+
+    @cached_property
+    def variance(self) -> Tensor:  # type: ignore[override]
+        variance = self._unbroadcasted_cov_factor.pow(2).sum(-1) + self._unbroadcasted_cov_diag
+        return variance.expand((*self._batch_shape, *self._event_shape))
+
+    @cached_property
+    def scale_tril(self) -> Tensor:
+        root = self._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
+        scaled = self._unbroadcasted_cov_factor / root
+        return (root * self._root_of_identity_and(scaled @ scaled.mT)).expand(self._matrix_shape)
+
+    @cached_property
+    def covariance_matrix(self) -> Tensor:
+        factor = self._unbroadcasted_cov_factor
+        return (factor @ factor.mT + self._unbroadcasted_cov_diag.diag_embed()).expand(self._matrix_shape)
+
+    @cached_property
+    def precision_matrix(self) -> Tensor:
+        half = solved(self._capacitance_tril, self._weighted())
+        inverse = self._unbroadcasted_cov_diag.reciprocal().diag_embed()
+        return (inverse - half.mT @ half).expand(self._matrix_shape)
+
+    def rsample(self, sample_shape: Any = Size()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        inner = _standard_normal((*shape[:-1], self.cov_factor.shape[-1]), self.loc)
+        outer = _standard_normal(shape, self.loc)
+        return (
+            self.loc
+            + _times(self._unbroadcasted_cov_factor, inner)
+            + self._unbroadcasted_cov_diag.sqrt() * outer
+        )
+
+    def _log_det(self) -> Tensor:
+        return 2 * half_log_det(self._capacitance_tril) + self._unbroadcasted_cov_diag.log().sum(-1)
+
+    def _distance(self, x: Tensor) -> Tensor:
+        """``x^T covariance^-1 x``"""
+        own = (x.pow(2) / self._unbroadcasted_cov_diag).sum(-1)
+        return own - mahalanobis(self._capacitance_tril, _times(self._weighted(), x))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        constant = self._event_shape[0] * math.log(2 * math.pi)
+        return -0.5 * (constant + self._log_det() + self._distance(value - self.loc))
+
+    def entropy(self) -> Tensor:
+        entropy = 0.5 * (self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._log_det())
+        return entropy.expand(self._batch_shape)
+
+
+class Wishart(_ByMatrix, ExponentialFamily):
+    """The Wishart distribution of positive definite matrices, by Bartlett's decomposition.
+
+    PyTorch 2.13 draws matrices again that are not singular, and warns; here only singular ones are. So samples of a
+    seed differ from PyTorch's.
+
+    Args:
+        df: degrees of freedom, more than the matrices' size less 1.
+        covariance_matrix: positive definite; or
+        precision_matrix: its inverse; or
+        scale_tril: its Cholesky factor.
+        validate_args: see `Distribution`.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributions.html#wishart
+    """
+
+    support: Any = constraints.positive_definite
+    has_rsample = True
+
+    @property
+    def arg_constraints(self) -> Any:
+        return {
+            "covariance_matrix": constraints.positive_definite,
+            "precision_matrix": constraints.positive_definite,
+            "scale_tril": constraints.lower_cholesky,
+            "df": constraints.greater_than(self._event_shape[-1] - 1),
+        }
+
+    def __init__(
+        self,
+        df: Any,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        matrices = dict(zip(_MATRICES, (covariance_matrix, precision_matrix, scale_tril), strict=True))
+        given = {name: m for name, m in matrices.items() if m is not None}
+        if len(given) != 1:
+            raise AssertionError(
+                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
+            )
+        ((name, matrix),) = given.items()
+        if matrix.dim() < 2:
+            raise ValueError(
+                "scale_tril must be at least two-dimensional, with optional leading batch dimensions"
+            )
+        batch = Size(matrix.shape[:-2])
+        if isinstance(df, Tensor):
+            batch = function("broadcast_shapes")(batch, df.shape)
+            self.df = df.expand(batch)
+        else:
+            self.df = tensor(df, dtype=matrix.dtype, device=matrix.device)
+        size = matrix.shape[-1]
+        if not is_compiling():
+            if bool(self.df.le(size - 1).any()):
+                raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {size - 1}.")
+            if bool(self.df.lt(size).any()):
+                warnings.warn(
+                    "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.",
+                    stacklevel=2,
+                )
+        self.__dict__[name] = matrix.expand((*batch, -1, -1))
+        super().__init__(batch, matrix.shape[-2:], validate_args=validate_args)
+        self._unbroadcasted_scale_tril = _lower_of(**matrices)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
+        new = self._with_matrices(self._twin(batch_shape))
+        new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril.expand(new._matrix_shape)
+        new.df = self.df.expand(batch_shape)
+        return new
+
+    def _is_derived(self, name: str) -> bool:
+        return False
+
+    @cached_property
+    def precision_matrix(self) -> Tensor:
+        lower = self._unbroadcasted_scale_tril
+        identity = eye(self._event_shape[-1], dtype=lower.dtype, device=lower.device)
+        return function("cholesky_solve")(identity, lower).expand(self._matrix_shape)
+
+    def _scaled(self, factor: Tensor, matrix: Tensor) -> Tensor:
+        return factor.expand(self._batch_shape)[..., None, None] * matrix
+
+    @property
+    def mean(self) -> Tensor:
+        return self._scaled(self.df, self.covariance_matrix)
+
+    @property
+    def mode(self) -> Tensor:
+        factor = self.df - self._event_shape[-1] - 1
+        return self._scaled(factor.masked_fill(factor <= 0, math.nan), self.covariance_matrix)
+
+    @property
+    def variance(self) -> Tensor:
+        v = self.covariance_matrix
+        diagonal = v.diagonal(dim1=-2, dim2=-1)
+        return self._scaled(self.df, v.pow(2) + diagonal[..., :, None] * diagonal[..., None, :])
+
+    def _bartlett(self, sample_shape: Any) -> Tensor:
+        size, lower = self._event_shape[-1], self._unbroadcasted_scale_tril
+        order = arange(size, dtype=lower.dtype, device=lower.device)
+        df = self.df.expand(self._batch_shape).unsqueeze(-1) - order
+        diagonal = Chi2(df, validate_args=False).rsample(sample_shape).sqrt()
+        noise = diagonal.clamp(min=dtypes.finfo(diagonal.dtype).eps).diag_embed()
+        rows, columns = function("tril_indices")(size, size, -1)
+        shape = (*sample_shape, *self._batch_shape, len(rows))
+        drawn = function("randn")(shape, dtype=noise.dtype, device=noise.device)
+        below = noise.new_zeros((*shape[:-1], size * size)).index_copy(-1, rows * size + columns, drawn)
+        root = lower @ (noise + below.unflatten(-1, (size, size)))
+        return root @ root.mT
+
+    def rsample(self, sample_shape: Any = Size(), max_try_correction: int | None = None) -> Tensor:
+        """Draws samples, and draws them again where they are singular, ``max_try_correction`` times at most (10)."""
+        shape = Size(sample_shape)
+        sample = self._bartlett(shape)
+        for attempt in range(0 if is_compiling() else max_try_correction or 10):
+            singular = ~self.support.check(sample)
+            if not bool(singular.any()):
+                break
+            if attempt == 0:
+                warnings.warn("Singular sample detected.", stacklevel=2)
+            sample = function("where")(singular[..., None, None], self._bartlett(shape), sample)
+        return sample
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        from ..linalg import slogdet
+
+        self._validate_sample(value)
+        nu, p, lower = self.df, self._event_shape[-1], self._unbroadcasted_scale_tril
+        trace = function("cholesky_solve")(value, lower).diagonal(dim1=-2, dim2=-1).sum(-1)
+        return (
+            -nu * (p * math.log(2) / 2 + half_log_det(lower))
+            - function("mvlgamma")(nu / 2, p)
+            + (nu - p - 1) / 2 * slogdet(value).logabsdet
+            - trace / 2
+        )
+
+    def entropy(self) -> Tensor:
+        nu, p = self.df, self._event_shape[-1]
+        order = arange(p, dtype=nu.dtype, device=nu.device) / 2
+        digamma = (nu.unsqueeze(-1) / 2 - order).digamma().sum(-1)
+        return (
+            (p + 1) * (p * math.log(2) / 2 + half_log_det(self._unbroadcasted_scale_tril))
+            + function("mvlgamma")(nu / 2, p)
+            - (nu - p - 1) / 2 * digamma
+            + nu * p / 2
+        )
+
+
+class LKJCholesky(Distribution):
+    """Cholesky factors of correlation matrices, with a density proportional to ``det ** (concentration - 1)``.
+
+    Args:
+        dim: size of the matrices, at least 2.
+        concentration: 1 is uniform; more makes the correlations small.
+        validate_args: see `Distribution`.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributions.html#lkjcholesky
+    """
+
+    arg_constraints: Any = {"concentration": constraints.positive}
+    support: Any = constraints.corr_cholesky
+
+    def __init__(self, dim: int, concentration: Any = 1.0, validate_args: bool | None = None) -> None:
+        if dim < 2:
+            raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
+        self.dim = dim
+        (self.concentration,) = broadcast_all(concentration)
+        c = self.concentration
+        # row i is a point of a sphere whose radius has a beta distribution (the onion method)
+        offset = (arange(dim, dtype=c.dtype, device=c.device) - 1).clamp(min=0)
+        self._beta = Beta(offset + 0.5, (c + 0.5 * (dim - 2)).unsqueeze(-1) - 0.5 * offset)
+        super().__init__(c.size(), (dim, dim), validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
+        new = self._twin(batch_shape)
+        new.concentration = self.concentration.expand(batch_shape)
+        new._beta = self._beta.expand((*batch_shape, self.dim))
+        return new
+
+    def sample(self, sample_shape: Any = Size()) -> Tensor:
+        with no_grad():
+            radius = self._beta.sample(sample_shape).unsqueeze(-1)
+            shape = self._extended_shape(sample_shape)
+            normal = function("randn")(shape, dtype=radius.dtype, device=radius.device).tril(-1)
+            sphere = normal / normal.norm(dim=-1, keepdim=True)
+            first = arange(self.dim, device=radius.device).unsqueeze(-1) == 0
+            rows = radius.sqrt() * sphere.masked_fill(first, 0.0)
+            rest = (1 - (rows**2).sum(-1)).clamp(min=dtypes.finfo(rows.dtype).tiny).sqrt()
+            return rows + rest.diag_embed()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        diagonal = value.diagonal(dim1=-1, dim2=-2)[..., 1:]
+        order = arange(2, self.dim + 1, device=self.concentration.device)
+        order = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - order
+        less = self.dim - 1
+        alpha = self.concentration + 0.5 * less
+        constant = (
+            0.5 * less * math.log(math.pi) + function("mvlgamma")(alpha - 0.5, less) - alpha.lgamma() * less
+        )
+        return (order * diagonal.log()).sum(-1) - constant

@@ -1,0 +1,189 @@
+"""Continuous relaxations of discrete distributions, and straight-through samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.bind import function
+from ..core.creation import full_like
+from ..core.size import Size
+from ..core.tensor import Tensor
+from . import constraints
+from .discrete import ByProbability, Categorical, OneHotCategorical, inside
+from .distribution import Distribution, broadcast_all
+from .transformed import TransformedDistribution
+from .transforms import ExpTransform, SigmoidTransform
+
+__all__ = [
+    "ExpRelaxedCategorical", "LogitRelaxedBernoulli", "OneHotCategoricalStraightThrough", "RelaxedBernoulli",
+    "RelaxedOneHotCategorical",
+]  # fmt: skip
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """`OneHotCategorical` whose samples pass gradients on to the probabilities, as if they were these.
+
+    Args:
+        probs: the classes' probabilities; or
+        logits: their logarithms.
+        validate_args: see `Distribution`.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributions.html#onehotcategoricalstraightthrough
+    """
+
+    has_rsample = True
+
+    def __repr__(self) -> str:
+        return "OneHotCategoricalStraightThrough()"
+
+    def rsample(self, sample_shape: Any = Size()) -> Tensor:
+        return self.sample(sample_shape) + (self.probs - self.probs.detach())
+
+
+class LogitRelaxedBernoulli(ByProbability):
+    """The logarithm of the odds of `RelaxedBernoulli`.
+
+    Args:
+        temperature: a Tensor.
+        probs: the probability; or
+        logits: the logarithm of its odds.
+        validate_args: see `Distribution`.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributions.html#logitrelaxedbernoulli
+    """
+
+    arg_constraints: Any = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support: Any = constraints.real
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self.temperature = temperature
+        super().__init__(probs, logits, validate_args)
+
+    def rsample(self, sample_shape: Any = Size()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        probs = inside(self.probs.expand(shape))
+        u = inside(function("rand")(shape, dtype=probs.dtype, device=probs.device))
+        return (u.log() - (-u).log1p() + probs.log() - (-probs).log1p()) / self.temperature
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        difference = logits - value.mul(self.temperature)
+        return self.temperature.log() + difference - 2 * difference.exp().log1p()
+
+
+class _Relaxed(TransformedDistribution):
+    @property
+    def temperature(self) -> Tensor:
+        return self.base_dist.temperature
+
+    @property
+    def logits(self) -> Tensor:
+        return self.base_dist.logits
+
+    @property
+    def probs(self) -> Tensor:
+        return self.base_dist.probs
+
+
+class RelaxedBernoulli(_Relaxed):
+    """A number in (0, 1) that nears `Bernoulli`'s as the temperature falls.
+
+    Args:
+        temperature: a Tensor.
+        probs: the probability; or
+        logits: the logarithm of its odds.
+        validate_args: see `Distribution`.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributions.html#relaxedbernoulli
+    """
+
+    arg_constraints: Any = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support: Any = constraints.unit_interval
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        base = LogitRelaxedBernoulli(temperature, probs, logits)
+        super().__init__(base, SigmoidTransform(), validate_args=validate_args)
+
+
+class ExpRelaxedCategorical(Distribution):
+    """The logarithm of `RelaxedOneHotCategorical`'s points.
+
+    Args:
+        temperature: a Tensor.
+        probs: the classes' probabilities; or
+        logits: their logarithms.
+        validate_args: see `Distribution`.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributions.html#relaxedonehotcategorical
+    """
+
+    arg_constraints: Any = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support: Any = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits)
+        self.temperature = temperature
+        shapes = self._categorical.batch_shape, self._categorical.param_shape[-1:]
+        super().__init__(*shapes, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
+        new = self._twin(batch_shape)
+        new._categorical = self._categorical.expand(batch_shape)
+        return new
+
+    @property
+    def probs(self) -> Tensor:
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Size:
+        return self._categorical.param_shape
+
+    def rsample(self, sample_shape: Any = Size()) -> Tensor:
+        shape, like = self._extended_shape(sample_shape), self.logits
+        u = inside(function("rand")(shape, dtype=like.dtype, device=like.device))
+        scores = (like - (-u.log()).log()) / self.temperature
+        return scores - scores.logsumexp(dim=-1, keepdim=True)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        count = self._categorical._num_events
+        logits, value = broadcast_all(self.logits, value)
+        constant = full_like(self.temperature, float(count)).lgamma() + self.temperature.log() * (count - 1)
+        score = logits - value.mul(self.temperature)
+        return (score - score.logsumexp(dim=-1, keepdim=True)).sum(-1) + constant
+
+
+class RelaxedOneHotCategorical(_Relaxed):
+    """A point of the simplex that nears a corner, as `OneHotCategorical`'s, as the temperature falls.
+
+    Args:
+        temperature: a Tensor.
+        probs: the classes' probabilities; or
+        logits: their logarithms.
+        validate_args: see `Distribution`.
+
+    Reference: https://docs.pytorch.org/docs/stable/distributions.html#relaxedonehotcategorical
+    """
+
+    arg_constraints: Any = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support: Any = constraints.simplex
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
+        super().__init__(base, ExpTransform(), validate_args=validate_args)

@@ -1,0 +1,7 @@
+"""``torch.testing``: comparing results, and tensors to try things on."""
+
+from .comparison import assert_allclose as assert_allclose
+from .comparison import assert_close as assert_close
+from .creation import make_tensor as make_tensor
+
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]

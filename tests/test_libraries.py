@@ -1,0 +1,39 @@
+"""Libraries that import torch: their optimizers train compiled here to PyTorch's losses.
+
+Each library is installed by ``pip install 'functorch-port[libraries]'``; the test of one that is absent is skipped.
+"""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PROGRAMS = str(Path(__file__).parent / "library_programs.py")
+LIBRARIES = ("lion_pytorch", "prodigyopt", "schedulefree")
+
+
+def losses(*command):
+    settings = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, env=settings)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_trains_as_in_torch(library):
+    if importlib.util.find_spec(library) is None:
+        pytest.skip(f"{library} is not installed")
+    want = losses(PROGRAMS, library, "eager")
+    got = losses("-m", "functorch_port", "run", PROGRAMS, library, "compiled")
+    assert list(got) == list(want) and want
+    for name, (values, _) in want.items():
+        # what some libraries compute in float32 whatever the parameters are shows up here
+        np.testing.assert_allclose(got[name][0], values, rtol=1e-6, err_msg=name)
+        # one more where the rule changes after some steps, as in RAdam's kin
+        assert got[name][1] is None or got[name][1] <= 3, f"{name}: {got[name][1]} traces"
