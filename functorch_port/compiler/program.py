@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import repeat
+from operator import attrgetter, is_not
 from typing import Any
 
 import jax
@@ -29,9 +31,14 @@ class Stale(Exception):
     """An input has another shape or dtype than the program was traced for."""
 
 
-def _grad_value(tensor: Any) -> Any:
-    grad = tensor._kept_grad
-    return grad._storage._value if type(grad) is Tensor and grad._view is None else tensor._grad._value
+_value = attrgetter("_value")
+
+
+def _grad_values(tensors: Sequence[Any]) -> list[Any]:
+    grads = [t._kept_grad for t in tensors]
+    if set(map(type, grads)) != {Tensor}:
+        grads = [t._grad for t in tensors]
+    return [g._storage._value if g._view is None else g._value for g in grads]
 
 
 def aval(value: Any) -> jax.ShapeDtypeStruct:
@@ -110,12 +117,12 @@ class Program:
             value = table.get(key, _MISSING)
             if value is not expected and not (type(value) is type(expected) and value == expected):
                 return f"{key!r} changed from {expected!r} to {value!r}"
-        for table, key, tensor in self.slot_guards:
-            if table.get(key) is not tensor:
-                return f"optimizer state {key!r} was replaced"
+        tables, keys, tensors = self.slot_guards
+        if any(map(is_not, map(dict.get, tables, keys), tensors)):  # without a loop: there may be thousands
+            changed = [k for t, k, tensor in zip(*self.slot_guards, strict=True) if t.get(k) is not tensor]
+            return f"optimizer state {changed[0]!r} was replaced"
         for first, others in self.twins.items():
-            array = first._value
-            if any(cell._value is not array for cell in others):
+            if any(map(is_not, map(_value, others), repeat(first._value))):
                 return "the step counts of an optimizer's parameters, equal so far, are not any more"
         for slot, _, _ in self.slot_writes:
             if not all(isinstance(t, Tensor) and t._view is None for t in slot.tensors()):
@@ -158,12 +165,12 @@ class Program:
         self, leaves: Sequence[Any], env: dict[Any, Any], first: bool = False
     ) -> tuple[list[Any], list[Any]]:
         """The arrays to donate, and the other arrays and numbers in order."""
-        kept = [cell._value for cell in (*self.donated, *self.cells)]
+        kept = list(map(_value, (*self.donated, *self.cells)))
         donated = kept[: self.gives]
         del kept[: self.gives]
         own(donated)
         kept += [leaves[i]._value if isinstance(leaves[i], Tensor) else leaves[i] for i in self.arg_inputs]
-        kept += [_grad_value(tensor) for tensor in self.grad_inputs]
+        kept += _grad_values(self.grad_inputs)
         kept += [(slot.old if first else slot.tensors())[i]._value for slot, i in self.slot_inputs]
         kept += [self._number(k, env[name]) for k, name in enumerate(self.number_inputs)]
         if self.draws:

@@ -493,7 +493,7 @@ def _settle(
     given = [t for t in leaves if isinstance(t, Tensor) and not by_identity(t)]
     arg_ids = {id(t) for t in given}
     program.number_guards = {}
-    program.flag_guards, program.slot_guards, program.optimizer_guards = [], [], []
+    program.flag_guards, program.slot_guards, program.optimizer_guards = [], ([], [], []), []
     for optimizer, snapshot in overlay.optimizers.items():
         program.number_writes += snapshot.settle()
         before = {id(d): items for _, d, items in snapshot.state}
@@ -509,7 +509,8 @@ def _settle(
             known = before.get(id(table))
             for key, value in table.items():
                 if isinstance(value, Tensor):
-                    program.slot_guards.append((table, key, value))
+                    for column, item in zip(program.slot_guards, (table, key, value), strict=True):
+                        column.append(item)
                 if (known is None or key not in known) and is_number(value):
                     program.reusable, program.why_once = (
                         False,

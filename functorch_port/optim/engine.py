@@ -17,6 +17,8 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
+from jax.experimental.xla_metadata import set_xla_metadata
 
 from ..autograd import grad_mode
 from ..core import dispatch, storage
@@ -45,6 +47,10 @@ Structure: TypeAlias = tuple[
 #: Parameters of one program. XLA compiles the update of each by itself, and the more arrays a call has the more each
 #: costs: 3,000 in twelve programs compile in a tenth of the time, as equal parts share one, and run faster.
 MOST = 256
+
+#: Last dimension below which XLA's loops on a CPU are slow, as over a convolution's weight, and the size from which
+#: that matters: for (512, 512, 3, 3) the flat loop takes half of the time.
+NARROW, LONG = 32, 4096
 
 _INCOMPATIBLE = "incompatible devices"
 _DEVICES = "Expected all tensors to be on the same device: a gradient or the state of a parameter is not"
@@ -85,8 +91,11 @@ class Batch:
         return new
 
 
-def update(rule: Rule, batch: Batch) -> list[State]:
+def update(rule: Rule, batch: Batch, elementwise: bool = False) -> list[State]:
     """Apply ``rule`` once to every parameter, in place.
+
+    Args:
+        elementwise: whether the rule treats each element by itself, so that the parameter's shape does not matter.
 
     Returns:
         the new state of every parameter: the given tensors, written to, and new ones where there were none.
@@ -97,27 +106,27 @@ def update(rule: Rule, batch: Batch) -> list[State]:
     if grad_mode.state.enabled and _wants_recording(batch):
         return [_update_recorded(rule, batch, i) for i in range(count)]
     if len(set(map(id, batch.params))) < count:  # one that occurs twice takes two steps, one after the other
-        return [update(rule, batch.part([i]))[0] for i in range(count)]
+        return [update(rule, batch.part([i]), elementwise)[0] for i in range(count)]
     if count > MOST and storage.overlay is None:
         parts = [batch.part(slice(i, i + MOST)) for i in range(0, count, MOST)]
-        return [state for part in parts for state in update(rule, part)]
+        return [state for part in parts for state in update(rule, part, elementwise)]
     structure = (tuple(batch.flags), tuple(batch.group_of))
     columns = list(zip(*batch.states, strict=True))  # one per entry of the state
     params, grads, states = arrays_of(batch.params), arrays_of(batch.grads), [arrays_of(c) for c in columns]
     if storage.overlay is not None:
         scalars = [tuple(map(storage.as_array, row)) for row in batch.scalars]
-        out = _apply(rule, structure, params, grads, states, scalars)
+        out = _apply(rule, structure, elementwise, params, grads, states, scalars)
     else:
         try:
             with storage.x64():
                 written = [own(params), *map(own, states)]
-                out = _compiled(rule, structure)(
+                out = _compiled(rule, structure, elementwise)(
                     written, grads, as_data(tuple(batch.scalars), any(p.dtype in DOUBLE for p in params))
                 )
         except ValueError as error:
             if _INCOMPATIBLE not in str(error):
                 raise
-            return _update_by_device(rule, batch)
+            return _update_by_device(rule, batch, elementwise)
     write(batch.params, out[0])
     return list(zip(*map(write, columns, out[1:]), strict=True)) if columns else [()] * count
 
@@ -128,13 +137,19 @@ def _wants_recording(batch: Batch) -> bool:
 
 
 def _apply(
-    rule: Rule, structure: Structure, params: Any, grads: Any, states: Sequence[Any], scalars: Any
+    rule: Rule,
+    structure: Structure,
+    elementwise: bool,
+    params: Any,
+    grads: Any,
+    states: Sequence[Any],
+    scalars: Any,
 ) -> list[list[Any]]:
     """The rule over lists of arrays: the new parameters, and a list per entry of the state."""
     flags, group_of = structure
     rows = [tuple(row) for row in scalars]
     given = zip(*states, strict=True) if states else [()] * len(params)
-    rules = [of_one(rule, f) for f in flags]
+    rules = [of_one(rule, f, elementwise) for f in flags]
     results = [
         rules[i](p, g, state, rows[i]) for p, g, state, i in zip(params, grads, given, group_of, strict=True)
     ]
@@ -142,21 +157,44 @@ def _apply(
 
 
 @cache
-def of_one(rule: Rule, flags: Any) -> Callable[..., Any]:
-    """The rule as a jitted function: traced once for parameters of one shape and type."""
+def of_one(rule: Rule, flags: Any, elementwise: bool) -> Callable[..., Any]:
+    """The rule for one parameter: traced once for all of one shape and type."""
 
     def one(param: Any, grad: Any, state: Any, scalars: Any) -> Any:
         return rule(param, grad, state, scalars, flags)
 
     one.__name__ = one.__qualname__ = rule.__name__
-    return jax.jit(one)
+    traced_once = jax.jit(one)
+
+    def in_a_row(param: Any, grad: Any, state: Any, scalars: Any) -> Any:
+        # Not inlined, or XLA moves the reshapes into the loops and copies what they were to overwrite.
+        with set_xla_metadata(inlineable="false"):
+            out = traced_once(*jax.tree.map(jnp.ravel, (param, grad, state)), scalars)
+        return jax.tree.map(lambda x: x.reshape(param.shape), out)
+
+    def choose(param: Any, grad: Any, state: Any, scalars: Any) -> Any:
+        if not _is_narrow(param, (grad, *state)):
+            return traced_once(param, grad, state, scalars)
+        return lax.platform_dependent(param, grad, state, scalars, cpu=in_a_row, default=traced_once)
+
+    return choose if elementwise else traced_once
+
+
+def _is_narrow(param: Any, others: Sequence[Any]) -> bool:
+    """Whether to update a parameter in the shape of one row, on a CPU."""
+    return (
+        param.ndim > 1
+        and param.shape[-1] < NARROW
+        and param.size >= LONG
+        and all(x is None or x.shape == param.shape for x in others)
+    )
 
 
 @cache
-def _compiled(rule: Rule, structure: Structure) -> Callable[..., Any]:
+def _compiled(rule: Rule, structure: Structure, elementwise: bool) -> Callable[..., Any]:
     def step(written: Any, grads: Any, scalars: Any) -> Any:
         params, *states = written
-        return _apply(rule, structure, params, grads, states, scalars)
+        return _apply(rule, structure, elementwise, params, grads, states, scalars)
 
     step.__name__ = step.__qualname__ = f"{rule.__name__}_step"
     return jax.jit(step, donate_argnums=0)
@@ -216,7 +254,7 @@ def _held(rows: tuple[tuple[Any, ...], ...], double: bool) -> _Held:
     return _Held(np.array(rows, np.float64 if double else np.float32))
 
 
-def _update_by_device(rule: Rule, batch: Batch) -> list[State]:
+def _update_by_device(rule: Rule, batch: Batch, elementwise: bool) -> list[State]:
     """The same with one call per device, for a model whose parts live on different ones."""
     places: dict[Any, list[int]] = {}
     for i, p in enumerate(batch.params):
@@ -225,7 +263,7 @@ def _update_by_device(rule: Rule, batch: Batch) -> list[State]:
         raise RuntimeError(_DEVICES)
     written: dict[int, State] = {}
     for indices in places.values():
-        written.update(zip(indices, update(rule, batch.part(indices)), strict=True))
+        written.update(zip(indices, update(rule, batch.part(indices), elementwise), strict=True))
     return [written[i] for i in range(len(batch.params))]
 
 

@@ -145,7 +145,7 @@ class RuledOptimizer(Optimizer):
         for group, entries, sparse in found:
             collect(batch, self.method, self._resolved(group, entries), entries)
             collect(by_rows, self.method, group, sparse)
-        update(self.method.rule, batch)
+        update(self.method.rule, batch, self.method.shape is _same_shape)
         update_rows(self.method.rows, by_rows)
         return loss
 
@@ -203,7 +203,7 @@ def step_lists(
     batch, by_rows = Batch(), Batch()
     collect(batch, method, group, entries)
     collect(by_rows, method, group, sparse)
-    update(method.rule, batch)
+    update(method.rule, batch, method.shape is _same_shape)
     update_rows(method.rows, by_rows)
 
 

@@ -227,7 +227,7 @@ class SGD(Optimizer):
                 batch.add(p, grad, (state.get("momentum_buffer"),))
                 states.append(state)
         _refuse_sparse(batch)
-        for state, (buf,) in zip(states, update(sgd_rule, batch), strict=True):
+        for state, (buf,) in zip(states, update(sgd_rule, batch, elementwise=True), strict=True):
             if buf is not None:
                 state["momentum_buffer"] = buf
         for p, grad, state, scalars, flags in sparse:
@@ -289,6 +289,6 @@ def sgd(
             places.append(i)
             batch.add(p, grad, (buf,))
     _refuse_sparse(batch)
-    for i, (buf,) in zip(places, update(sgd_rule, batch), strict=True):
+    for i, (buf,) in zip(places, update(sgd_rule, batch, elementwise=True), strict=True):
         if buf is not None:
             momentum_buffer_list[i] = buf

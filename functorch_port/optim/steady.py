@@ -37,6 +37,9 @@ __all__ = ["Kind", "Steady", "settle", "step_again"]
 SMALL = 1024
 #: how many small ones make that worth while; the program takes longer to compile
 ENOUGH = 16
+#: Parameters of one program of many: XLA compiles every output by itself, so equal programs that share one compile in a
+#: fraction of the time, and calls of this size run as fast as larger ones.
+PART = 64
 #: how often an optimizer that cannot be covered is looked at again
 PATIENCE = 4
 
@@ -343,7 +346,7 @@ def _program(rule: Rule, structure: tuple[Any, ...]) -> Callable[..., Any]:
 
 def _update_each(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
     entries = [tuple([None if c is None else c[i] for c in state]) for i in range(len(params))]
-    one = of_one(rule, flags)
+    one = of_one(rule, flags, True)
     results = [one(p, g, e, row) for p, g, e in zip(params, grads, entries, strict=True)]
     changed = [None if c is None else [r[1][k] for r in results] for k, c in enumerate(state)]
     return [r[0] for r in results], changed
@@ -369,12 +372,14 @@ def _update_packed(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, st
 def _pieces(runs: Sequence[Run]) -> list[list[tuple[int, Sequence[int], bool]]]:
     """For every part its pieces: a run, places in it, and whether their state is packed."""
     parts: list[list[tuple[int, Sequence[int], bool]]] = [[]]
-    room = engine.MOST
+    many = sum([len(run.params) for run in runs]) > engine.MOST
+    most = min(engine.MOST, PART) if many else engine.MOST
+    room = most
     for run, packed, where in _alike(runs):
         while where:
             if not room:
                 parts.append([])
-                room = engine.MOST
+                room = most
             parts[-1].append((run, where[:room], packed))
             taken, where = where[:room], where[room:]
             room -= len(taken)
