@@ -166,10 +166,17 @@ def of_one(rule: Rule, flags: Any, elementwise: bool) -> Callable[..., Any]:
     one.__name__ = one.__qualname__ = rule.__name__
     traced_once = jax.jit(one)
 
+    def inside(*args: Any) -> Any:
+        with set_xla_metadata(inlineable="true"):  # what is around is meant for the call alone
+            return one(*args)
+
+    inside.__name__ = inside.__qualname__ = rule.__name__
+    call = jax.jit(inside)
+
     def in_a_row(param: Any, grad: Any, state: Any, scalars: Any) -> Any:
         # Not inlined, or XLA moves the reshapes into the loops and copies what they were to overwrite.
         with set_xla_metadata(inlineable="false"):
-            out = traced_once(*jax.tree.map(jnp.ravel, (param, grad, state)), scalars)
+            out = call(*jax.tree.map(jnp.ravel, (param, grad, state)), scalars)
         return jax.tree.map(lambda x: x.reshape(param.shape), out)
 
     def choose(param: Any, grad: Any, state: Any, scalars: Any) -> Any:
