@@ -13,6 +13,7 @@ import io
 import os
 import runpy
 import sys
+from collections.abc import Iterable
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import ModuleType, TracebackType
@@ -119,16 +120,39 @@ class _Explain:
 
 
 def _missing(module: ModuleType, name: str) -> str:
-    shown = "torch" + module.__name__[len(_OURS) :]
-    close = difflib.get_close_matches(
-        name, [n for n in dir(module) if not n.startswith("_") and n != name], n=3
-    )
-    hints = [f"{shown}.{match}" for match in close]
-    for alias, other in list(sys.modules.items()):
-        if alias.startswith("torch.") and "._" not in alias and name in vars(other).get("__all__", ()):
-            hints.append(f"{alias}.{name}")
-    text = f"{shown}.{name}: functorch_port {__version__} does not have it"
-    return f"{text}. Close: {', '.join(dict.fromkeys(hints))}" if hints else text
+    elsewhere = [
+        f"{alias}.{name}"
+        for alias, other in list(sys.modules.items())
+        if alias.startswith("torch.") and "._" not in alias and name in vars(other).get("__all__", ())
+    ]
+    return _missing_text("torch" + module.__name__[len(_OURS) :], name, dir(module), elsewhere)
+
+
+def _missing_text(owner: str, name: str, names: Iterable[str], elsewhere: Iterable[str] = ()) -> str:
+    close = difflib.get_close_matches(name, [n for n in names if not n.startswith("_") and n != name], n=3)
+    hints = dict.fromkeys([*(f"{owner}.{match}" for match in close), *elsewhere])
+    text = f"{owner}.{name}: functorch_port {__version__} does not have it"
+    return f"{text}. Close: {', '.join(hints)}" if hints else text
+
+
+def explain(error: BaseException) -> None:
+    """Let an AttributeError of a Tensor, module, optimizer or another class of this package say what is missing."""
+    if not isinstance(error, AttributeError) or error.name is None:
+        return
+    owner = error.obj if isinstance(error.obj, type) else type(error.obj)
+    base = next((c for c in owner.__mro__ if c.__module__.split(".")[0] == _OURS), None)
+    if base is not None:
+        elsewhere = [f"torch.{error.name}"] if hasattr(sys.modules[_OURS], error.name) else []
+        error.args = (_missing_text(_class_name(base), error.name, dir(error.obj), elsewhere),)
+        error.name = None  # Python would add a guess of its own
+
+
+def _class_name(cls: type) -> str:
+    """Where users find a class: "torch.Tensor", "torch.nn.Linear"."""
+    for home in ("", ".nn", ".optim", ".optim.lr_scheduler", ".utils.data"):
+        if getattr(sys.modules.get(_OURS + home), cls.__name__, None) is cls:
+            return f"torch{home}.{cls.__name__}"
+    return f"torch{cls.__module__[len(_OURS) :]}.{cls.__name__}"
 
 
 def run(script: str, arguments: list[str], as_module: bool = False) -> int:
@@ -178,6 +202,7 @@ def _execute(path: str) -> None:
 
 def _report(error: Exception) -> None:
     """Print the traceback from the script on, without the launcher's own frames."""
+    explain(error)
     inner: TracebackType | None = error.__traceback__
     hidden = {__file__, runpy.__file__, "<frozen runpy>"}
     while inner is not None and inner.tb_frame.f_code.co_filename in hidden:

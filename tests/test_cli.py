@@ -95,6 +95,43 @@ def test_missing_names_say_which(script):
             assert part in found[line][1], found[line][1]
 
 
+ATTRIBUTES = {
+    "torch.ones(2).sumn()": ("torch.Tensor.sumn", "torch.Tensor.sum"),
+    "torch.ones(2).no_such_method": ("torch.Tensor.no_such_method",),
+    "torch.ones(2).hann_window": ("torch.Tensor.hann_window", "Close: ", "torch.hann_window"),
+    "torch.Tensor.sumn": ("torch.Tensor.sumn", "torch.Tensor.sum"),
+    "torch.nn.Linear(2, 2).wieght": ("torch.nn.Linear.wieght", "torch.nn.Linear.weight"),
+    "Net().register_bufer": ("torch.nn.Module.register_bufer", "torch.nn.Module.register_buffer"),
+    "torch.optim.SGD(Net().parameters(), 0.1).zero_grads()": ("torch.optim.SGD.zero_grads", "SGD.zero_grad"),
+}
+
+
+def test_missing_attributes_say_which(script):
+    text = """
+import json, torch
+from functorch_port import launcher
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+found = {}
+for line in json.loads(LINES):
+    try:
+        eval(line)
+    except AttributeError as error:
+        launcher.explain(error)
+        found[line] = str(error)
+print(json.dumps(found), flush=True)
+torch.ones(2).sumn()
+""".replace("LINES", repr(json.dumps(list(ATTRIBUTES))))
+    done = launch(script(text))
+    found = json.loads(done.stdout)
+    for line, parts in ATTRIBUTES.items():
+        for part in ("does not have it", *parts):
+            assert part in found[line], found[line]
+    assert done.stderr.rstrip().endswith(f"AttributeError: {found['torch.ones(2).sumn()']}")
+
+
 def test_a_missing_dependency_is_reported_as_such(script):
     script("import torch.nothing_here_either", "helper.py")
     done = launch(script("import not_installed_anywhere"))

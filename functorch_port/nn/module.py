@@ -108,7 +108,8 @@ class Module:
             filed = fields.get(kind)
             if filed is not None and name in filed:
                 return filed[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        text = f"'{type(self).__name__}' object has no attribute '{name}'"
+        raise AttributeError(text, name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         fields = self.__dict__
