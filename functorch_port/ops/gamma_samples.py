@@ -42,6 +42,8 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     counts, probs = _require("binomial", count)._value, _require("binomial", prob)._value
     d = dtypes.from_np(counts.dtype)
     if not d.is_floating_point:
+        raise ValueError(f"binomial only supports floating-point dtypes for count, got: {d.scalar_name}")
+    if d.itemsize < 4:
         raise _unsupported("binomial_cpu", d)
     if counts.dtype != probs.dtype:
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""Singular values of large matrices of low rank, found from a few random directions."""
+"""A few singular or eigenvalues of large matrices."""
 
 from __future__ import annotations
 
@@ -49,3 +49,70 @@ def pca_lowrank(
         raise ValueError(f"niter(={niter}) must be non-negative integer")
     data = A - A.mean(dim=(-2,), keepdim=True) if center else A  # type: ignore[attr-defined,operator]
     return svd_lowrank(data, q, niter)
+
+
+@composite(where="torch")
+def lobpcg(
+    A: Tensor,
+    k: int | None = None,
+    B: Tensor | None = None,
+    X: Tensor | None = None,
+    n: int | None = None,
+    iK: Tensor | None = None,
+    niter: int | None = None,
+    tol: float | None = None,
+    largest: bool | None = None,
+    method: str | None = None,
+    tracker: Any = None,
+    ortho_iparams: dict[str, int] | None = None,
+    ortho_fparams: dict[str, float] | None = None,
+    ortho_bparams: dict[str, bool] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The ``k`` largest or smallest eigenvalues of ``A x = e B x``, and their eigenvectors.
+
+    They are taken from a complete decomposition, to rounding: what steers PyTorch's iteration (``X``, ``n``, ``iK``,
+    ``niter``, ``tol``, ``method``, ``ortho_*params``) is accepted and changes nothing.
+
+    Args:
+        A: symmetric, (*, m, m), dense or sparse.
+        k: how many; default the number of columns of ``X``, or 1.
+        B: symmetric positive definite, (*, m, m); default the identity.
+        largest: False for the smallest.
+
+    Returns:
+        Eigenvalues (*, k), from the first of those asked for on, and eigenvectors (*, m, k), of length 1 in ``B``'s
+        scalar product.
+
+    Raises:
+        ValueError: if the matrices have fewer than ``3 k`` rows.
+        NotImplementedError: for a ``tracker``, as there are no iterations.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.lobpcg.html
+    """
+    if A.shape[-1] != A.shape[-2]:
+        raise AssertionError(f"A must be square, got shape {A.shape}")
+    if tracker is not None:
+        raise NotImplementedError(
+            "lobpcg(tracker=...): the eigenvalues are not found by iteration; leave it out"
+        )
+    if method not in (None, "basic", "ortho"):
+        raise ValueError(f"method must be 'basic' or 'ortho', got {method!r}")
+    rows, count = A.shape[-1], k if k is not None else 1 if X is None else X.shape[-1]
+    if rows < 3 * count:
+        raise ValueError(
+            f"LOBPCG algorithm is not applicable when the number of A rows (={rows}) is smaller than 3 x the number "
+            f"of requested eigenpairs (={count})"
+        )
+    linalg = bind.namespaces["linalg"]
+    eigh, solve = linalg["eigh"], linalg["solve_triangular"]
+    matrix: Any = A.to_dense()  # type: ignore[attr-defined]
+    if B is None:
+        values, vectors = eigh(matrix)
+    else:
+        root = linalg["cholesky"](B.to_dense())  # type: ignore[attr-defined]
+        half = solve(root, matrix, upper=False)
+        values, vectors = eigh(solve(root, half.mH, upper=False))
+        vectors = solve(root.mH, vectors, upper=True)
+    if largest is None or largest:
+        return values[..., -count:].flip(-1), vectors[..., -count:].flip(-1)
+    return values[..., :count], vectors[..., :count]

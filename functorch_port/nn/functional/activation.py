@@ -150,27 +150,37 @@ def rrelu(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.rrelu.html
     """
-    if lower > upper:
-        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
-    if not training:
-        out = _leaky_relu(input, (lower + upper) / 2)
-    else:
-        out = _rrelu(input, _slopes(input, lower, upper))
+    out = rrelu_values(input, lower, upper, training)
     return write(input, out) if inplace else out
 
 
-def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
-    """`rrelu` in place."""
-    return rrelu(input, lower, upper, training, inplace=True)
+def rrelu_(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    generator: Any = None,
+) -> Tensor:
+    """In-place version of `rrelu`, with numbers from ``generator``."""
+    return write(input, rrelu_values(input, lower, upper, training, generator))
 
 
-def _slopes(input: Tensor, lower: float, upper: float) -> Tensor:
+def rrelu_values(input: Tensor, lower: float, upper: float, training: bool, generator: Any = None) -> Tensor:
+    """`rrelu` with numbers from ``generator``."""
+    if lower > upper:
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
+    if not training:
+        return _leaky_relu(input, (lower + upper) / 2)
+    return _rrelu(input, _slopes(input, lower, upper, generator))
+
+
+def _slopes(input: Tensor, lower: float, upper: float, generator: Any) -> Tensor:
     """A slope per element. PyTorch draws one only where the input is not positive, so eagerly that is done here too."""
     if storage.overlay is not None:
-        return wrap(draw(None, "uniform", tuple(input.shape), input.dtype, low=lower, high=upper))
+        return wrap(draw(generator, "uniform", tuple(input.shape), input.dtype, low=lower, high=upper))
     below = np.asarray(input._value) <= 0
     slopes = np.ones(below.shape)
-    slopes[below] = draw(None, "uniform", (int(below.sum()),), dtypes.float64, low=lower, high=upper)
+    slopes[below] = draw(generator, "uniform", (int(below.sum()),), dtypes.float64, low=lower, high=upper)
     return tensor(slopes, dtype=input.dtype)
 
 

@@ -19,20 +19,6 @@ conv1d, conv2d, conv3d = function("conv1d"), function("conv2d"), function("conv3
 conv_transpose1d, conv_transpose2d, conv_transpose3d = (function(f"conv_transpose{n}d") for n in (1, 2, 3))
 
 
-def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """`conv1d` of sequences with the time first.
-
-    Args:
-        input: (time, batch, channels).
-        weight: (kernel, channels, out_channels).
-        bias: (out_channels).
-        pad: zeros at both ends.
-
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_tbc.html
-    """
-    return conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
-
-
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``.
 
@@ -55,6 +41,33 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if weight.ndim == 1:
         return _linear_vector(input, weight)
     return (_linear_2d_unbiased if input.ndim == 2 else _linear_nd_unbiased)(input, weight)
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """`conv1d` of sequences with time first.
+
+    Args:
+        input: (T, B, in_channels).
+        weight: (kernel_width, in_channels, out_channels).
+        bias: (out_channels).
+        pad: zeros at both ends of the sequences.
+
+    Raises:
+        RuntimeError: for shapes that do not fit.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_tbc.html
+    """
+    if input.ndim != 3:
+        raise RuntimeError("Input must have 3 dims: time, batch, in_channel")
+    if weight.ndim != 3:
+        raise RuntimeError("Weight tensor must have 3 dims: kernel_width, in_channels, out_channels.")
+    if bias.ndim != 1:
+        raise RuntimeError("Bias must be 1-D")
+    if weight.shape[1] != input.shape[2]:
+        raise RuntimeError("Input dim 2 (input channels) is not == dim 1 in the weight tensor")
+    if weight.shape[2] != bias.shape[0]:
+        raise RuntimeError("Bias size must equal dim 2 in the weight tensor (output channels).")
+    return conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:

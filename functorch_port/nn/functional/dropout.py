@@ -62,7 +62,8 @@ def _channels(input: Tensor) -> tuple[int, ...]:
     return (*input.shape[:2], *(1,) * (input.ndim - 2))
 
 
-def _drop_channels(input: Tensor, p: float, training: bool, inplace: bool, batched: bool) -> Tensor:
+def drop_channels(input: Tensor, p: float, training: bool, inplace: bool, batched: bool = True) -> Tensor:
+    """Sets whole channels of (N, C, ...), or of (C, ...) if not ``batched``, to zero."""
     if not training or p == 0 or input.numel() == 0:
         return input
     shape = _channels(input) if batched else (input.shape[0], *(1,) * (input.ndim - 1))
@@ -94,7 +95,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     if input.ndim not in (2, 3):
         got = f"Expected 2D or 3D input, but received a {input.ndim}D input."
         raise RuntimeError(_expects("dropout1d", "2D or 3D", 1, got))
-    return _drop_channels(input, p, training, inplace, batched=input.ndim == 3)
+    return drop_channels(input, p, training, inplace, batched=input.ndim == 3)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -115,7 +116,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
             "channel-wise dropout behavior, please switch to using dropout1d instead.",
             stacklevel=2,
         )
-    return _drop_channels(input, p, training, inplace, batched=True)
+    return drop_channels(input, p, training, inplace)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -126,7 +127,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check_probability(p)
     if input.ndim not in (4, 5):
         _warn_rank("dropout3d", "4D or 5D", 3, input.ndim)
-    return _drop_channels(input, p, training, inplace, batched=input.ndim == 5)
+    return drop_channels(input, p, training, inplace, batched=input.ndim == 5)
 
 
 def _alpha_drop(input: Tensor, p: float, training: bool, inplace: bool, by_channel: bool) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,6 +51,22 @@ def batch_norm(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.batch_norm.html
     """
     require_tensor("batch_norm", "input", 1, input)
+    if training and (input.ndim >= 2 or input.numel()):
+        _check_more_than_one(input.size())
+    return batch_norm_values(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def batch_norm_values(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    training: bool,
+    momentum: Any,
+    eps: float,
+) -> Tensor:
+    """`batch_norm`, of one value per channel too."""
     if training and eps <= 0:
         raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     if eps < 0:
@@ -61,7 +78,6 @@ def batch_norm(
         return _evaluate(input, running_mean, running_var, weight, bias, eps)
     if input.ndim < 2 and input.numel() == 0:
         return input.clone()  # no channels
-    _check_more_than_one(input.size())
     if running_mean is None or running_var is None:
         return _train(input, weight, bias, eps)
     out, mean, var = _train_and_track(input, weight, bias, running_mean, running_var, momentum, eps)
@@ -98,17 +114,30 @@ def instance_norm(
     require_tensor("instance_norm", "input", 1, input)
     if (running_mean is None) != (running_var is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
+    if use_input_stats and math.prod(input.size()[2:]) == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.size()}")
+    return instance_norm_values(
+        input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+    )
+
+
+def instance_norm_values(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    """`instance_norm`, of one spatial element too."""
     if not use_input_stats:
         if running_mean is None:
             raise RuntimeError(
                 "Expected running_mean and running_var to be defined when use_input_stats is false"
             )
         return _evaluate(input, running_mean, running_var, weight, bias, eps)
-    count = 1
-    for n in input.size()[2:]:
-        count *= n
-    if count == 1:
-        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.size()}")
     if running_mean is None or running_var is None:
         return _instance_norm(input, weight, bias, eps)
     out, mean, var = _instance_norm_tracked(input, weight, bias, running_mean, running_var, momentum, eps)
