@@ -45,6 +45,45 @@ ARGUMENTS: dict[str, Callable[..., Call]] = {
 #: entries that PyTorch differentiates through a symmetric matrix only
 SYMMETRIC = ("cholesky", "linalg.cholesky", "linalg.cholesky_ex", "linalg.eigh", "linalg.eigvalsh")
 
+#: what ordinary training and inference code calls, by the entries' names
+CORE = frozenset(
+    """
+    arange linspace eye full full_like ones ones_like zeros zeros_like empty empty_like new_zeros new_ones
+    new_full randn randn_like rand_like randint uniform normal bernoulli multinomial meshgrid clone
+    contiguous item to float double half bfloat16 long int bool fill zero_ __getitem__ __radd__ __rmul__
+    __rsub__ __rdiv__ __rpow__ __rmatmul__ abs add sub mul div floor_divide remainder neg reciprocal pow
+    square sqrt rsqrt exp expm1 log log2 log1p sin cos atan atan2 tanh sigmoid erf erfinv lgamma sign
+    floor ceil round clamp clamp_min maximum minimum lerp addcmul addcdiv logaddexp nan_to_num eq ne lt le
+    gt ge equal allclose isnan isinf isfinite isin logical_and logical_or logical_not bitwise_and
+    bitwise_not where sum mean prod std var var_mean max min amax amin argmax argmin all any median
+    quantile norm logsumexp cumsum cumprod count_nonzero trace sort argsort topk unique bincount
+    searchsorted reshape view view_as expand expand_as permute transpose t T mT squeeze unsqueeze flatten
+    unflatten flip roll repeat repeat_interleave tile cat stack hstack vstack split chunk unbind narrow
+    select broadcast_to diagonal diag tril triu unfold gather scatter scatter_add scatter_reduce
+    index_select index_add index_copy index_put masked_fill masked_select take_along_dim nonzero matmul mm
+    bmm mv dot addmm baddbmm outer einsum tensordot cross cdist linalg.norm linalg.vector_norm linalg.inv
+    linalg.solve linalg.solve_triangular linalg.slogdet linalg.cholesky linalg.qr linalg.svd linalg.eigh
+    linalg.pinv linalg.lstsq real imag view_as_real view_as_complex fft.fft fft.ifft fft.rfft fft.irfft
+    fft.fft2 fft.rfft2 fft.irfft2 fft.fftshift stft nn.functional.linear nn.functional.conv1d
+    nn.functional.conv2d nn.functional.conv3d nn.functional.conv_transpose1d
+    nn.functional.conv_transpose2d nn.functional.embedding nn.functional.embedding_bag
+    nn.functional.one_hot nn.functional.dropout nn.functional.dropout2d nn.functional.batch_norm
+    nn.functional.layer_norm nn.functional.group_norm nn.functional.instance_norm nn.functional.rms_norm
+    nn.functional.normalize nn.functional.avg_pool1d nn.functional.avg_pool2d nn.functional.max_pool1d
+    nn.functional.max_pool2d nn.functional.adaptive_avg_pool1d nn.functional.adaptive_avg_pool2d
+    nn.functional.adaptive_max_pool2d nn.functional.interpolate nn.functional.pad nn.functional.unfold
+    nn.functional.pixel_shuffle nn.functional.grid_sample nn.functional.cosine_similarity
+    nn.functional.scaled_dot_product_attention nn.functional.multi_head_attention_forward
+    nn.functional.relu nn.functional.relu6 nn.functional.leaky_relu nn.functional.prelu nn.functional.elu
+    nn.functional.selu nn.functional.gelu nn.functional.silu nn.functional.mish nn.functional.softplus
+    nn.functional.hardtanh nn.functional.hardswish nn.functional.hardsigmoid nn.functional.glu
+    nn.functional.logsigmoid softmax log_softmax nn.functional.cross_entropy nn.functional.nll_loss
+    nn.functional.mse_loss nn.functional.l1_loss nn.functional.smooth_l1_loss nn.functional.huber_loss
+    nn.functional.binary_cross_entropy nn.functional.binary_cross_entropy_with_logits nn.functional.kl_div
+    nn.functional.ctc_loss nn.functional.triplet_margin_loss
+    """.split()
+)
+
 
 def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return (a.detach() @ b.detach().mT).requires_grad_(a.requires_grad)

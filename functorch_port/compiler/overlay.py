@@ -222,11 +222,10 @@ class Overlay:
         self.draws.append((draw, stand_in))
         return jax.lax.optimization_barrier(stand_in).reshape(draw.shape)
 
-    def data_dependent(self, name: str) -> str:
+    def data_dependent(self, name: str, instead: str) -> str:
         return (
-            f"{name}() has an output whose shape depends on values, which a compiled function cannot have. "
-            f"Call it outside, "
-            "or use a form of fixed shape such as torch.where or a mask."
+            f"{name.lstrip('_')}() has an output whose shape depends on values, which a compiled function cannot have. "
+            f"Call it outside, or use {instead}."
         )
 
     # ---------------------------------------------------------------- undo

@@ -722,7 +722,7 @@ def linspace(
     """
     steps = _number(steps)
     first, last = _ends("linspace", start, end, steps)
-    is_complex = isinstance(first, _COMPLEX) or isinstance(last, _COMPLEX)
+    is_complex = np.iscomplexobj(first) or np.iscomplexobj(last)
     kind = _dtype(dtype, "linspace") or (
         dtypes.get_default_complex_dtype() if is_complex else dtypes.get_default_dtype()
     )
@@ -730,8 +730,8 @@ def linspace(
         work = kind.np
     else:
         work = np.dtype(np.float64 if kind.np.kind in "iu" else np.float32)
-    values = _linspace(work.type(first), work.type(last), steps)
     with storage.x64():
+        values = _linspace(_of_type(work, first), _of_type(work, last), steps)
         made = finish(jnp.asarray(values.astype(kind.np)), device, requires_grad)
     return made if out is None else _into(out, made)
 
@@ -744,21 +744,34 @@ def _ends(name: str, start: Any, end: Any, steps: Any) -> tuple[Any, Any]:
             f"{name} only supports 0-dimensional start and end tensors, but got start with {ndims[0]} dimension(s) and "
             f"end with {ndims[1]} dimension(s)."
         )
-    first, last = _number(start), _number(end)
-    if not isinstance(steps, int) or not all(isinstance(v, int | float | _COMPLEX) for v in (first, last)):
+    first, last = _end(start), _end(end)
+    allowed = (int, float, _COMPLEX, jax.core.Tracer)
+    if not isinstance(steps, int) or not all(isinstance(v, allowed) for v in (first, last)):
         raise _wrong_call(name, [v for v in (start, end, steps) if v is not _ABSENT], {})
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     return first, last
 
 
-def _linspace(first: Any, last: Any, steps: int) -> np.ndarray:
+def _end(value: Any) -> Any:
+    """A number; a traced array where a trace does not know it."""
+    traced = isinstance(value, Tensor) and isinstance(value._value, jax.core.Tracer)
+    return value._value if traced else _number(value)
+
+
+def _of_type(kind: np.dtype, value: Any) -> Any:
+    return value.astype(kind) if isinstance(value, jax.core.Tracer) else kind.type(value)
+
+
+def _linspace(first: Any, last: Any, steps: int) -> Any:
     """PyTorch counts from both ends towards the middle."""
     if steps == 1:
-        return np.array([first])
-    i = np.arange(steps).astype(np.asarray(first).dtype)
-    step = (last - first) / type(first)(max(steps - 1, 1))
-    return np.where(np.arange(steps) < steps // 2, first + step * i, last - step * i[::-1])
+        return first.reshape(1)
+    count = np.arange(steps)
+    i = count.astype(first.dtype)
+    step = (last - first) / first.dtype.type(max(steps - 1, 1))
+    where = np.where if isinstance(step, np.generic) else jnp.where
+    return where(count < steps // 2, first + step * i, last - step * i[::-1])
 
 
 def logspace(
@@ -779,9 +792,10 @@ def logspace(
     """
     kind = _dtype(dtype, "logspace") or dtypes.get_default_dtype()
     first, last = _ends("logspace", start, end, steps)
-    exponents = _linspace(np.float64(first), np.float64(last), steps)
-    values = np.power(np.float64(base), exponents).astype(kind.np)
-    made = _from_data(values, kind, device, requires_grad)
+    double = np.dtype(np.float64)
+    with storage.x64():
+        values = np.float64(base) ** _linspace(_of_type(double, first), _of_type(double, last), steps)
+        made = finish(jnp.asarray(values.astype(kind.np)), device, requires_grad)
     return made if out is None else _into(out, made)
 
 

@@ -24,7 +24,7 @@ from .sparse import SparseOperand
 from .storage import HOST, HostStorage
 from .symbolic import SymNumber
 from .tensor import Tensor, wrap
-from .view import View
+from .view import PLAIN, View
 
 __all__ = ["Op", "Plan", "run"]
 
@@ -69,7 +69,7 @@ class Plan:
         self.fn = fn
         self.name = name
         self.node = node_class(node)
-        self.eager = spec is not None and spec.eager
+        self.eager = spec.eager if spec is not None else ""
         self.jit = fn if self.eager else jax.jit(fn)
         self.returns = spec.returns if spec is not None else None
         self.differentiable = spec is None or spec.differentiable
@@ -516,7 +516,7 @@ def _run_traced(plan: Plan, dyn: Sequence[Any]) -> Any:
     if storage.overlay.transforms:
         return storage.overlay.run_op(plan, dyn)
     if plan.eager:
-        raise RuntimeError(storage.overlay.data_dependent(plan.name))
+        raise RuntimeError(storage.overlay.data_dependent(plan.name, plan.eager))
     values, recorded = [], False
     for a in dyn:
         if isinstance(a, Tensor):
@@ -817,5 +817,7 @@ def _attach_view(result: Tensor, source: Tensor, plan: Plan, extra: Sequence[Any
     result._storage = source._storage
     result._base = source._base if source._base is not None else source
     result._rebased = result._base._rebases
+    if result._view.origin is not PLAIN:
+        result._version_seen = result._version
     if storage.overlay is not None:
         storage.overlay.note_made(result)

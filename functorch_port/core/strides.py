@@ -226,7 +226,7 @@ RULES: dict[str, Callable[..., tuple[Ints, int]]] = {
     "real": _real,
     "imag": _imag,
     "view_as_real": _view_as_real,
-    "view_as_complex": _view_as_complex,
+    "_view_as_complex": _view_as_complex,
 }
 #: rules that need ``ratio``
-REINTERPRET = frozenset({"_view_dtype", "real", "imag", "view_as_real", "view_as_complex"})
+REINTERPRET = frozenset({"_view_dtype", "real", "imag", "view_as_real", "_view_as_complex"})

@@ -88,6 +88,8 @@ class Tensor:
     #: how often an in-place op on this tensor or a view of it changed its history; views compare it with `_rebased`
     _rebases = 0
     _rebased = 0
+    #: `_version` when it was made, of a view made in no_grad mode or one of several outputs
+    _version_seen: int | None = None
     _hooks: Hooks | None = None
     _post_accumulate_hooks: Hooks | None = None
     _retains_grad = False
@@ -151,6 +153,14 @@ class Tensor:
             self._storage.value = value
         else:
             self._view.put(self._storage, device_value(value))
+
+    def _touch(self) -> None:
+        """Count an in-place operation that writes no element, as PyTorch counts it."""
+        own = self._counter()
+        if own is not None:
+            own[0] += 1
+        elif storage.overlay is None:
+            self._storage.version += 1
 
     def jax(self) -> jax.Array:
         """The value as a `jax.Array` (an immutable snapshot; nothing is copied)."""
@@ -335,12 +345,14 @@ class Tensor:
     def _sync_view(self) -> None:
         """After an in-place op on the base, a view's history starts from the base's new one."""
         base = self._base
-        if base is None or self._rebased == base._rebases:
+        if base is None:
+            return
+        if self._version_seen is not None:
+            self._check_unwritten()
+        if self._rebased == base._rebases:
             return
         from .dispatch import run
 
-        if self._view.origin is SPLIT and self._requires_grad:  # type: ignore[union-attr]
-            raise RuntimeError(refusal(self._view, self._grad_fn, of_base=True))  # type: ignore[arg-type]
         self._note_history()
         self._rebased = base._rebases
         links = self._view.chain()  # type: ignore[union-attr]
@@ -353,10 +365,20 @@ class Tensor:
             current._output_nr,
         )
 
+    def _check_unwritten(self) -> None:
+        """A view that was made in no_grad mode, or among others, cannot take in what was written to its base since."""
+        if _grad.enabled and self._version_seen != self._version and self.requires_grad:
+            raise RuntimeError(refusal(self._view, self._grad_fn, of_base=True))  # type: ignore[arg-type]
+
     @property
     def requires_grad(self) -> bool:
-        if self._base is not None and self._view.origin is not SPLIT:  # type: ignore[union-attr]
-            self._sync_view()
+        base = self._base
+        if base is None:
+            return self._requires_grad
+        if self._view.origin is not PLAIN:  # type: ignore[union-attr]
+            differentiable = self.is_floating_point() or self.is_complex()
+            return self._requires_grad or (base._requires_grad and differentiable)
+        self._sync_view()
         return self._requires_grad
 
     @requires_grad.setter
@@ -646,8 +668,7 @@ class Tensor:
         elif self._base is None:
             self._note_history()
             self._set_value(value)
-            self._become(out)
-            self._rebases += 1
+            self._continue_from(out)
         else:
             self._take_through_base(out)
         return self
@@ -682,6 +703,14 @@ class Tensor:
         base._become(new)
         base._rebases += 1
         self._sync_view()
+
+    def _continue_from(self, out: Tensor) -> None:
+        """Take over the history of ``out``, whose value was written to this tensor already."""
+        if self._base is not None:
+            self._take_through_base(out)
+        else:
+            self._become(out)
+            self._rebases += 1
 
     def _become(self, out: Tensor) -> None:
         """Take over the history of ``out``; hooks stay with the history they were registered on,
@@ -740,6 +769,15 @@ class Tensor:
             raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
         array = self._host("Tensor.item()")
         return array.item() if array.dtype.kind != "V" else float(array.astype(np.float32).reshape(()))
+
+    def _as_size(self, name: str, instead: str) -> int:
+        """The value as a size that the result of ``name`` has. In a trace it is not known; the error says what to use."""
+        try:
+            return int(self.item())
+        except RuntimeError:
+            if storage.overlay is None:
+                raise
+            raise RuntimeError(storage.overlay.data_dependent(name, instead)) from None
 
     def tolist(self) -> Any:
         """The value as nested lists of Python numbers (a number for a 0-dim tensor)."""

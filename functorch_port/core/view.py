@@ -203,7 +203,7 @@ _REINTERPRETED: dict[str, Callable[[Any, Any], Any]] = {
     "real": lambda source, value: lax.complex(value, jnp.imag(source)),
     "imag": lambda source, value: lax.complex(jnp.real(source), value),
     "view_as_real": lambda source, value: lax.complex(value[..., 0], value[..., 1]),
-    "view_as_complex": lambda source, value: jnp.stack([jnp.real(value), jnp.imag(value)], axis=-1),
+    "_view_as_complex": lambda source, value: jnp.stack([jnp.real(value), jnp.imag(value)], axis=-1),
     "_view_dtype": _put_dtype,
 }
 

@@ -164,10 +164,10 @@ class Level:
             return lambda *args, **kwargs: None
         raise AttributeError(name)
 
-    def data_dependent(self, name: str) -> str:
+    def data_dependent(self, name: str, instead: str) -> str:
         return (
-            f"{name}() has an output whose shape depends on values, which a transformed function cannot "
-            "have. Call it outside, or use a form of fixed shape such as torch.where or a mask."
+            f"{name.lstrip('_')}() has an output whose shape depends on values, which a transformed function cannot "
+            f"have. Call it outside, or use {instead}."
         )
 
     def concrete(self, value: Any, what: str) -> Any:
@@ -189,7 +189,7 @@ class Level:
                     v if not hasattr(v, "dtype") else jnp.asarray(self.concrete(v, plan.name)) for v in values
                 ]
             except RuntimeError:
-                raise RuntimeError(self.data_dependent(plan.name)) from None
+                raise RuntimeError(self.data_dependent(plan.name, plan.eager)) from None
             traced = False
         self.note_inputs(dyn)
         if plan.check is not None and not traced:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -213,3 +214,34 @@ def stable_order(x: jax.Array, axis: int, descending: bool = False) -> jax.Array
         keys, places = jnp.flip(keys, axis), jnp.flip(places, axis)
     order = lax.sort((keys, places), dimension=axis, is_stable=True, num_keys=1)[1]
     return jnp.flip(order, axis) if descending else order
+
+
+def put_at(x: jax.Array, at: Sequence[Any], values: Any, mode: str | None = None) -> jax.Array:
+    """``x`` with ``values`` where index arrays say, between whole dimensions (``slice(None)``).
+
+    Every value has a gradient, as in PyTorch, also where several go to one position and the last one stays.
+    """
+    whole = tuple(isinstance(index, slice) for index in at)
+    return _put_at(
+        whole, mode, x, tuple(i for i in at if not isinstance(i, slice)), jnp.asarray(values, x.dtype)
+    )
+
+
+def _positions(whole: Sequence[bool], indices: Sequence[Any]) -> tuple[Any, ...]:
+    it = iter(indices)
+    return tuple(slice(None) if skip else next(it) for skip in whole)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _put_at(
+    whole: tuple[bool, ...], mode: str | None, x: jax.Array, indices: Any, values: jax.Array
+) -> jax.Array:
+    return x.at[_positions(whole, indices)].set(values, mode=mode)
+
+
+@_put_at.defjvp
+def _put_at_jvp(whole: tuple[bool, ...], mode: str | None, primals: Any, tangents: Any) -> Any:
+    (x, indices, values), (dx, _, dvalues) = primals, tangents
+    at = _positions(whole, indices)
+    kept = jnp.where(jnp.zeros(x.shape, bool).at[at].set(True, mode=mode), 0, dx)
+    return _put_at(whole, mode, x, indices, values), kept.at[at].add(dvalues, mode=mode)

@@ -27,7 +27,7 @@ for _name in ("expand", "diagonal", "unsqueeze", "transpose", "t", "permute", "u
     _twin(_name, getattr(shape, _name))
 _twin("squeeze", shape.squeeze, lambda static: f"{shape.squeeze_node(static)}_copy")
 _twin("view_as_real", shape.view_as_real)
-_twin("view_as_complex", shape.view_as_complex)
+_twin("view_as_complex", shape._view_as_complex)
 
 
 @op("alias_copy", where="torch", node="AliasBackward0_copy")

@@ -73,7 +73,7 @@ def pairwise_distance(x1: Array, x2: Array, p: float = 2.0, eps: float = 1e-06, 
     return safe_norm(x1 - x2 + eps, p, -1, keepdims=keepdim)
 
 
-def _largest(x: jax.Array) -> jax.Array:
+def largest(x: jax.Array) -> jax.Array:
     """The largest ``|x|`` along the last dimension; every element that reaches it gets the whole gradient."""
     size = jnp.abs(x)
     top = jax.lax.stop_gradient(jnp.max(size, -1, keepdims=True, initial=0))
@@ -94,7 +94,7 @@ def pdist(input: Array, p: float = 2):
         not_implemented("pdist", input, kinds="fV")
     first, second = np.triu_indices(input.shape[0], 1)
     x = jnp.take(input, first.astype(np.int32), 0) - jnp.take(input, second.astype(np.int32), 0)
-    return _largest(x) if p == float("inf") else safe_norm(x, float(p), -1)
+    return largest(x) if p == float("inf") else safe_norm(x, float(p), -1)
 
 
 @op("_unit_vectors", where="", node="DivBackward0")

@@ -22,7 +22,7 @@ from ..core.registry import Array, Arrays, composite, op, ops
 from ..core.symbolic import SymNumber
 from ..core.tensor import VIEW_OF_LEAF_INPLACE, Tensor, wrap
 from ..core.view import PLAIN
-from ._common import check_expand, type_name
+from ._common import check_expand, put_at, type_name
 from .cast import cast_array, overflow_name
 
 __all__ = ["getitem", "setitem"]
@@ -219,7 +219,7 @@ def index_put_(input: Array, indices: Arrays, values: Array, accumulate: bool = 
             f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
             f"result of shape {list(target)}"
         ) from None
-    return input.at[where].add(values) if accumulate else input.at[where].set(values)
+    return input.at[where].add(values) if accumulate else put_at(input, where, values)
 
 
 def _leading_ones(shape: Any, ndim: int) -> int:
@@ -370,7 +370,7 @@ def _split(x: Tensor, raw: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
                 spec.append((":",))
             else:
                 starts.append(start)
-                spec.append(("s", count, step if count > 1 else 1))
+                spec.append(("s", count, step))
             tensors.append(None)
             dim += 1
         else:
@@ -486,7 +486,8 @@ def _set_block(x: Tensor, value: Any, starts: list[Any], spec: tuple[Any, ...]) 
         return
     target = _basic_index(x, starts, spec)
     if shared and target._view.same_as(value._view):
-        return  # x[i] += 1 ends here: it wrote through the view already
+        target._touch()  # x[i] += 1 ends here: it wrote through the view already
+        return
     target._check_inplace()
     out = _basic_put(target, value, [], ((":",),) * target.ndim)
     target._check_overlap(value)

@@ -25,6 +25,7 @@ from ._common import (
     int32_if_small,
     is_inexact,
     numel,
+    put_at,
     type_name,
     wrap_dim,
 )
@@ -143,8 +144,9 @@ def scatter(
     if reduce is not None and reduce not in _LEGACY_REDUCE:
         raise RuntimeError("reduce argument must be either add or multiply.")
     x, at, values = _scatter_parts("scatter", input, dim, index, src)
-    method = "set" if reduce is None else _LEGACY_REDUCE[reduce]
-    return getattr(x.at[at], method)(values, mode="promise_in_bounds").reshape(input.shape)
+    if reduce is None:
+        return put_at(x, at, values, mode="promise_in_bounds").reshape(input.shape)
+    return getattr(x.at[at], _LEGACY_REDUCE[reduce])(values, mode="promise_in_bounds").reshape(input.shape)
 
 
 @op(inplace=True, check=_check_gather_range)
@@ -342,9 +344,8 @@ def index_copy(input: TensorOnly, dim: int, index: TensorOnly, source: TensorOnl
     _check_source("index_copy", input, dim, index, source, IndexError)
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
-    return (
-        x.at[_along(x, axis, index)].set(at_least_1d(source), mode="promise_in_bounds").reshape(input.shape)
-    )
+    at = _along(x, axis, index)
+    return put_at(x, at, at_least_1d(source), mode="promise_in_bounds").reshape(input.shape)
 
 
 @op(inplace=True, check=_checked_range(""))
@@ -417,9 +418,10 @@ def put(input: TensorOnly, index: TensorOnly, source: TensorOnly, accumulate: bo
             f"put_(): Expected source and index to have the same number of elements, but got source.numel() = "
             f"{source.size}, index.numel() = {index.size}"
         )
-    target = input.reshape(-1).at[_flat_index("put_", input, index).reshape(-1)]
-    write = target.add if accumulate else target.set
-    return write(source.reshape(-1), mode="promise_in_bounds").reshape(input.shape)
+    flat, at = input.reshape(-1), _flat_index("put_", input, index).reshape(-1)
+    if not accumulate:
+        return put_at(flat, (at,), source.reshape(-1), mode="promise_in_bounds").reshape(input.shape)
+    return flat.at[at].add(source.reshape(-1), mode="promise_in_bounds").reshape(input.shape)
 
 
 def _check_take_along(input: Any, indices: Any, dim: int | None = None) -> None:
@@ -507,6 +509,9 @@ def masked_scatter(input: TensorOnly, mask: TensorOnly, source: TensorOnly):
     return jnp.where(full.reshape(shape), source.reshape(-1)[order].reshape(shape), input)
 
 
+_STATIC = "torch.nonzero_static(input, size=...)"
+
+
 @op("_masked_select", where="", node="MaskedSelectBackward0")
 def _masked_select(input: TensorOnly, index: TensorOnly, shape: tuple[int, ...]):
     """The elements of the broadcast input at flat positions."""
@@ -523,13 +528,18 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return bind.function("_masked_select")(input, flat, shape)
 
 
-@op("_flat_nonzero", where="", eager=True, differentiable=False)
+@op(
+    "_flat_nonzero",
+    where="",
+    eager=f"torch.where(mask, input, other), or the first positions from {_STATIC}",
+    differentiable=False,
+)
 def _flat_nonzero(mask: TensorOnly, shape: tuple[int, ...]):
     """The flat positions at which the broadcast mask holds."""
     return jnp.asarray(np.flatnonzero(np.broadcast_to(np.asarray(mask), shape)).astype(INT64))
 
 
-@op("_nonzero", where="", eager=True, differentiable=False)
+@op("_nonzero", where="", eager=_STATIC, differentiable=False)
 def _nonzero(input: TensorOnly):
     """The positions that are not 0, as rows."""
     return jnp.asarray(np.argwhere(np.asarray(input) != 0).astype(INT64))

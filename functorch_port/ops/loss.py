@@ -338,10 +338,11 @@ def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: f
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
 
     def fn(x: jax.Array, t: jax.Array) -> jax.Array:
-        size = size_of(x - t)
+        error = x - t
+        size = size_of(error)
         if beta == 0:
             return size
-        return jnp.where(size < beta, 0.5 * size * size / beta, size - 0.5 * beta)
+        return jnp.where(size < beta, 0.5 * error * error / beta, size - 0.5 * beta)
 
     return _pointwise("smooth_l1_cpu", fn, input, target, reduction)
 
@@ -353,8 +354,9 @@ def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: floa
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
 
     def fn(x: jax.Array, t: jax.Array) -> jax.Array:
-        size = size_of(x - t)
-        return jnp.where(size <= delta, 0.5 * size * size, delta * (size - 0.5 * delta))
+        error = x - t
+        size = size_of(error)
+        return jnp.where(size < delta, 0.5 * error * error, delta * (size - 0.5 * delta))
 
     return _pointwise("huber_cpu", fn, input, target, reduction)
 

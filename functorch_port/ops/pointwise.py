@@ -726,11 +726,16 @@ def clamp_max(input: TensorOnly, max: Array):
 
 
 def _at_least(x: jax.Array, low: jax.Array) -> jax.Array:
-    return jnp.where((x < low) | (low != low), low, x)
+    return jnp.where(x >= low, x, jnp.where(x < low, low, _nan_of(x, low)))
 
 
 def _at_most(x: jax.Array, high: jax.Array) -> jax.Array:
-    return jnp.where((x > high) | (high != high), high, x)
+    return jnp.where(x <= high, x, jnp.where(x > high, high, _nan_of(x, high)))
+
+
+def _nan_of(x: jax.Array, limit: jax.Array) -> jax.Array:
+    """nan, which one of both is, without a gradient."""
+    return lax.stop_gradient(x + limit)
 
 
 @op()

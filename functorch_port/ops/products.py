@@ -24,6 +24,7 @@ from ._common import (
     wide,
     wrap_dim,
 )
+from .distance import largest
 from .reduction import vector_norm_of
 
 
@@ -402,7 +403,9 @@ def cdist(x1: TensorOnly, x2: TensorOnly, p: float = 2.0, compute_mode: str | No
     broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
     a, b = promote(x1, x2)
     difference = a[..., :, None, :] - b[..., None, :, :]  # (B, P, R, M)
-    return vector_norm_of(difference, p, (difference.ndim - 1,), False)
+    return (
+        largest(difference) if p == math.inf else vector_norm_of(difference, p, (difference.ndim - 1,), False)
+    )
 
 
 @op()

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core import bind, dtypes
+from ..autograd import grad_mode
+from ..core import bind, dtypes, storage
 from ..core.promotion import cast, promote
 from ..core.registry import Scalar, TensorOnly, TensorsOnly, composite, op
 from ..core.tensor import Tensor
@@ -287,6 +288,8 @@ def movedim(input: TensorOnly, source: int | tuple[int, ...], destination: int |
             f"movedim: Invalid source or destination dims: source ({listed[0]} dims) should contain the same number of "
             f"dims as destination ({listed[1]} dims)"
         )
+    if input.ndim == 0:
+        return input
     return jnp.moveaxis(
         input, _moved(source, input.ndim, "source"), _moved(destination, input.ndim, "destination")
     )
@@ -333,13 +336,21 @@ def _reshaped_in_place(name: str) -> None:
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         self._check_inplace()
-        seen = bind.function(name)(self, *args, **kwargs)
+        overlay = storage.overlay
+        if overlay is not None and not overlay.transforms and overlay.is_outside(self):
+            raise NotImplementedError(
+                f"{name}_() inside a compiled function gives a new form to a tensor from outside, which "
+                f"would not have it after the call. Use {name}()."
+            )
+        with grad_mode.enable_grad():  # only `detach_` takes the history away
+            seen = bind.function(name)(self, *args, **kwargs)
         self._view = seen._view
         self._requires_grad, self._grad_fn, self._output_nr = (
             seen._requires_grad,
             seen._grad_fn,
             seen._output_nr,
         )
+        self._touch()
         return self
 
     method.__name__ = method.__qualname__ = f"{name}_"
@@ -722,8 +733,22 @@ def view_as_real(input: TensorOnly):
     return jnp.stack([jnp.real(input), jnp.imag(input)], axis=-1)
 
 
-@op(where="torch", view=True)
-def view_as_complex(input: TensorOnly):
+@composite(where="torch")
+def view_as_complex(input: Tensor) -> Tensor:
+    """Pairs in the last dimension, which lie side by side, as complex numbers."""
+    if input._view is not None and input.ndim and input.shape[-1] == 2:
+        *strides, last = input._strides()
+        if last != 1:
+            raise RuntimeError("Tensor must have a last dimension with stride 1")
+        if any(stride % 2 for stride in strides):
+            raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+        if input.storage_offset() % 2:
+            raise RuntimeError("Tensor must have a storage_offset divisible by 2")
+    return bind.function("_view_as_complex")(input)
+
+
+@op("_view_as_complex", where="", view=True, node="ViewAsComplexBackward0")
+def _view_as_complex(input: TensorOnly):
     """Pairs in the last dimension as complex numbers."""
     if input.ndim == 0:
         raise RuntimeError("Input tensor must have one or more dimensions")
@@ -940,6 +965,9 @@ def _check_repeats(repeats: Tensor) -> None:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
 
 
+_REPEATED = "a given output_size"
+
+
 @composite()
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
@@ -947,9 +975,9 @@ def repeat_interleave(
     """Every element repeated along ``dim`` (of the flattened input by default)."""
     if repeats is None:
         _check_repeats(input)
-        return bind.function("_repeat_indices")(
-            input, int(input.sum()) if output_size is None else output_size
-        )
+        if output_size is None:
+            output_size = input.sum()._as_size("repeat_interleave", _REPEATED)
+        return bind.function("_repeat_indices")(input, output_size)
     if not isinstance(repeats, Tensor):
         if repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
@@ -962,7 +990,8 @@ def repeat_interleave(
             f"input.size(0) = {length}"
         )
     if output_size is None:
-        output_size = int(repeats.sum()) * (length if repeats.numel() == 1 else 1)  # type: ignore[attr-defined]
+        total = repeats.sum()._as_size("repeat_interleave", _REPEATED)  # type: ignore[attr-defined]
+        output_size = total * (length if repeats.numel() == 1 else 1)
     return bind.function("_repeat_by")(input, repeats, dim, output_size)
 
 

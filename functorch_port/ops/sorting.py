@@ -144,7 +144,7 @@ def bucketize(input: Array, boundaries: TensorOnly, *, out_int32: bool = False, 
 # distinct values: their number depends on the data, so these run on the host
 
 
-@op("_unique", where="", eager=True, differentiable=False)
+@op("_unique", where="", eager="sort(), whose neighbours tell which values are new", differentiable=False)
 def _unique(input: TensorOnly, dim: int | None = None):
     """Sorted distinct values (or slices along ``dim``), where each element went, how many there are of each."""
     x = np.asarray(input)
@@ -182,7 +182,7 @@ def _check_unique(shape: tuple[int, ...], dim: int) -> None:
         )
 
 
-@op("_unique_consecutive", where="", eager=True, differentiable=False)
+@op("_unique_consecutive", where="", eager="a mask of where neighbours differ", differentiable=False)
 def _unique_consecutive(input: TensorOnly, dim: int | None = None):
     """The values with runs of equal neighbours collapsed, where each element went, the lengths of the runs."""
     x = np.asarray(input)
@@ -229,6 +229,9 @@ def unique_consecutive(
 # counting
 
 
+_COUNTS = "torch.zeros(length).scatter_add(0, input, weights)"
+
+
 @op("_bincount", where="", differentiable=False)
 def _bincount(input: TensorOnly, length: int, weights: Array | None = None):
     """How often each of 0 to ``length - 1`` occurs, or the sums of the weights."""
@@ -245,9 +248,9 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype.scalar_name}'")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
-    if input.ndim != 1 or (input.numel() and int(input.min()) < 0):  # type: ignore[attr-defined]
+    if input.ndim != 1 or (input.numel() and input.min()._as_size("bincount", _COUNTS) < 0):  # type: ignore[attr-defined]
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is not None and weights.shape != input.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
-    largest = int(input.max()) + 1 if input.numel() else 0  # type: ignore[attr-defined]
+    largest = input.max()._as_size("bincount", _COUNTS) + 1 if input.numel() else 0  # type: ignore[attr-defined]
     return bind.function("_bincount")(input, max(largest, minlength), weights)

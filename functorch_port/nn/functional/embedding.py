@@ -240,7 +240,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if num_classes == -1:
         if tensor.numel() == 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        num_classes = max(int(tensor.max().item()) + 1, 1)
+        num_classes = max(tensor.max()._as_size("one_hot", "a given num_classes") + 1, 1)
     if tensor.numel() == 0 and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     return _one_hot(tensor, num_classes)
