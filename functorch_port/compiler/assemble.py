@@ -190,7 +190,7 @@ def _sort_outputs(program: Program, count: int, unread: list[int]) -> list[int]:
     first, last = [at[cell] for cell in program.donated], unread
     order = first + sorted({*range(count)} - {*first, *last}) + last
     new = {old: i for i, old in enumerate(order)}
-    for out in program.outputs:
+    for out in (*program.outputs, *program.changed):
         out.index = new.get(out.index, out.index)
     program.cell_writes = [(cell, new[i], steps) for cell, i, steps in program.cell_writes]
     program.arg_writes = [(k, new[i], steps) for k, i, steps in program.arg_writes]

@@ -59,6 +59,8 @@ class Program:
 
     def __init__(self) -> None:
         self.outputs: list[Output] = []
+        #: tensors that existed before (or the position of an argument) and have a new history after the call
+        self.changed: list[Output] = []
         self.out_tree: Any = None
         self.cells: list[Storage] = []
         self.donated: list[Storage] = []
@@ -86,6 +88,10 @@ class Program:
         self.residuals: list[int] = []
         self.epoch = -1
         self.calls = 0
+
+    def differentiated(self) -> list[Output]:
+        """The outputs that have a gradient."""
+        return [out for out in (*self.outputs, *self.changed) if out.requires_grad]
 
     # ---------------------------------------------------------------- guards
 
@@ -265,6 +271,10 @@ class Program:
             tensor._requires_grad = flag
         for module, mode in self.mode_writes:
             module.__dict__["training"] = mode
+        for out in self.changed:
+            if out.requires_grad and node is not None:
+                target = leaves[out.value] if type(out.value) is int else out.value
+                target._continue_from(_output(outs, out, node))
         results = [self._leaf(o, outs, leaves, env, node) for o in self.outputs]
         return results[0] if self.out_tree == LEAF else jax.tree_util.tree_unflatten(self.out_tree, results)
 
@@ -272,10 +282,7 @@ class Program:
         self, out: Output, outs: Sequence[Any], leaves: Sequence[Any], env: dict[Any, Any], node: Any
     ) -> Any:
         if out.kind == "tensor":
-            tensor = wrap(outs[out.index])
-            if out.requires_grad and node is not None:
-                tensor._requires_grad, tensor._grad_fn, tensor._output_nr = True, node, out.index
-            return tensor
+            return _output(outs, out, node)
         if out.kind == "arg":
             return leaves[out.value]
         if out.kind == "array":
@@ -304,6 +311,14 @@ class Program:
         return self.pure(list(values[: len(self.donated)]), list(values[len(self.donated) :]))
 
 
+def _output(outs: Sequence[Any], out: Output, node: Any) -> Tensor:
+    """One of the program's arrays as a Tensor, with its history."""
+    tensor = wrap(outs[out.index])
+    if out.requires_grad and node is not None:
+        tensor._requires_grad, tensor._grad_fn, tensor._output_nr = True, node, out.index
+    return tensor
+
+
 class ProgramNode(Node):
     """The node of a compiled function whose outputs are differentiated outside."""
 
@@ -319,7 +334,7 @@ class ProgramNode(Node):
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
         if self.residuals is None:
             raise RuntimeError(FREED)
-        wanted = [grads[out.index] for out in self.program.outputs if out.requires_grad]
+        wanted = [grads[out.index] for out in self.program.differentiated()]
         given = tuple(g is not None for g in wanted)
         with storage.x64():
             return self.program.backward(self.residuals, [g for g in wanted if g is not None], given)

@@ -277,7 +277,8 @@ def _collect(program: Program, overlay: Overlay, result: Any, leaves: list[Any],
     out_leaves, program.out_tree = flatten(result)
     _collect_result(program, overlay, out_leaves, leaves, start, outs)
     _collect_gradients(program, overlay, leaves, outs)
-    _cut_histories([*out_leaves, *overlay.histories, *overlay.grads.values()], start)
+    _cut_histories([*out_leaves, *overlay.grads.values()], start)
+    _restore_histories(program, overlay, leaves, start)
     overlay.edges.clear()
     _collect_slots(program, overlay, outs)
     _collect_cells(program, overlay, _kept_cells(overlay, result, out_leaves), outs)
@@ -292,13 +293,7 @@ def _collect_result(
     roots: list[tuple[Node, int]] = []
     for leaf in out_leaves:
         if isinstance(leaf, Tensor):
-            node = leaf.grad_fn
-            live = (
-                leaf._requires_grad
-                and node is not None
-                and node.seq >= start
-                and not getattr(node, "freed", False)
-            )
+            live = _is_live(leaf, start)
             if id(leaf) in arg_ids:
                 program.outputs.append(Output("arg", value=arg_ids[id(leaf)]))
             elif leaf._storage not in overlay.inside and leaf._storage not in arg_cells and not live:
@@ -306,16 +301,29 @@ def _collect_result(
             else:
                 program.outputs.append(Output("tensor", outs.add_tensor(leaf), requires_grad=live))
                 if live:
-                    roots.append((node, leaf._output_nr))
+                    roots.append((leaf._grad_fn, leaf._output_nr))
         elif isinstance(leaf, SymNumber):
             program.outputs.append(Output("number", value=leaf.rule))
         elif isinstance(leaf, jax.Array):
             program.outputs.append(Output("array", outs.add(leaf)))
         else:
             program.outputs.append(Output("same", value=leaf))
+    for tensor in overlay.histories:  # tensors outside that a recorded in-place operation changed
+        if tensor._base not in overlay.histories and _is_live(tensor, start):
+            target = arg_ids.get(id(tensor), tensor)
+            program.changed.append(Output("history", outs.add_tensor(tensor), target, requires_grad=True))
+            roots.append((tensor._grad_fn, tensor._output_nr))
     by_position = {id(t): i for i, t in enumerate(leaves) if isinstance(t, Tensor) and not by_identity(t)}
     if roots:
         _collect_backward(program, overlay, roots, _boundary(roots, start, overlay, by_position), outs)
+
+
+def _is_live(tensor: Tensor, start: int) -> bool:
+    """Whether the tensor has a history from within the trace that can still be walked."""
+    node = tensor.grad_fn
+    return (
+        tensor._requires_grad and node is not None and node.seq >= start and not getattr(node, "freed", False)
+    )
 
 
 def _collect_gradients(program: Program, overlay: Overlay, leaves: list[Any], outs: _Outs) -> None:
@@ -347,6 +355,16 @@ def _cut_histories(tensors: Sequence[Any], start: int) -> None:
     for tensor in tensors:
         if isinstance(tensor, Tensor) and tensor._grad_fn is not None and tensor._grad_fn.seq >= start:
             tensor._grad_fn, tensor._requires_grad = None, False
+
+
+def _restore_histories(program: Program, overlay: Overlay, leaves: list[Any], start: int) -> None:
+    """Tensors outside have the history from before, which the call's own then continues."""
+    continued = {id(leaves[o.value] if type(o.value) is int else o.value) for o in program.changed}
+    for tensor, history in overlay.histories.items():
+        if id(tensor) in continued:
+            tensor._requires_grad, tensor._grad_fn, tensor._output_nr = history[:3]
+        else:
+            _cut_histories([tensor], start)
 
 
 def _collect_slots(program: Program, overlay: Overlay, outs: _Outs) -> None:
@@ -461,7 +479,7 @@ def _collect_backward(
     """The walk from the outputs to the tensors outside, as a program of its own: what it takes from the forward
     pass become outputs of that.
     """
-    live = [out for out in program.outputs if out.requires_grad]
+    live = program.differentiated()
     inside = set(overlay.inside)
     reached: list[bool] = []
 
@@ -475,8 +493,13 @@ def _collect_backward(
     except RuntimeError as error:
         if str(error) != FREED:
             raise
-        for out in live:  # the function ran backward through it already
+        # the function ran backward through it already: through what a tensor outside took in, as a sum of losses does,
+        # or through the results themselves
+        taken_in = [out for out in program.changed if out.requires_grad]
+        for out in taken_in or live:
             out.requires_grad = False
+        if taken_in and len(taken_in) < len(live):
+            _collect_backward(program, overlay, roots[: -len(taken_in)], boundary, outs)
         return
     for cell in set(overlay.inside) - inside:  # what hooks made belongs to that other program
         overlay.inside.discard(cell)

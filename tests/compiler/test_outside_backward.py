@@ -146,3 +146,44 @@ def test_no_second_backward_without_retain_graph() -> None:
     assert w.grad.tolist() == [2.0, 2.0]
     with pytest.raises(RuntimeError, match="backward through the graph a second time"):
         out.backward()
+
+
+def added_to_an_argument(buffer: Any, w: Any) -> Any:
+    buffer.add_(w * 3)
+    return buffer * 2
+
+
+def added_to_a_view(buffer: Any, w: Any) -> Any:
+    buffer[0].mul_(w[0])
+    return buffer.sum() * w[1]
+
+
+@pytest.mark.parametrize("fn", [added_to_an_argument, added_to_a_view], ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize("through", ["result", "argument"])
+def test_in_place_on_an_argument_is_differentiated(fn: Callable[..., Any], through: str) -> None:
+    """What a call writes to a tensor from outside has the call in its history, as its results have."""
+    found = []
+    for lib in (ft, torch):
+        w, called = lib.tensor(VALUES, requires_grad=True), ft.compile(fn) if lib is ft else fn
+        for _ in range(2):
+            buffer = lib.ones(2)
+            result = called(buffer, w)
+            (result if through == "result" else buffer * 5).sum().backward()
+        found.append((buffer.requires_grad, buffer.tolist(), w.grad.tolist()))
+    assert found[0] == found[1]
+
+
+def test_a_sum_of_losses_that_were_differentiated_inside() -> None:
+    w, total = ft.ones(2, requires_grad=True), ft.zeros(())
+
+    @ft.compile
+    def step(x: Any) -> Any:
+        loss = (x * w).sum()
+        loss.backward()
+        total.add_(loss)
+        return (w * 2).sum()
+
+    out = step(ft.ones(2))
+    assert w.grad.tolist() == [1.0, 1.0] and total.item() == 2.0
+    out.backward()  # the result has its gradient, which the sum of losses cannot have
+    assert w.grad.tolist() == [3.0, 3.0]
