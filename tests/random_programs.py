@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (tables, a line per subject)
 """Random programs: lines of PyTorch that both libraries run, eager or compiled.
 
 A `Program` is text: how its leaves are made, and statements that use and change tensors called ``t0``, ``t1``, ... It is

@@ -200,8 +200,8 @@ def op(
         varargs: the tuple parameter that collects trailing positional arguments, as in ``x.permute(0, 1)``.
         node: the autograd node's name (default ``CamelCaseBackward0``), or a function of the static arguments.
         check: called with the pure function's arguments before an eager run, to raise on bad values.
-        eager: the output's shape depends on values: not jitted, and inside ``compile`` an error that names this, what to
-            use there.
+        eager: the output's shape depends on values: not jitted, and an error inside ``compile`` that names
+            this, what to use there.
         edges: order of the autograd node's ``next_functions`` by parameter name; ``t(weight)`` puts a
             ``TBackward0`` between.
         legacy: the keyword that a number in second place, one argument too many, is meant for: ``x.add_(2, y)``.

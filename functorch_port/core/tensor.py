@@ -771,7 +771,7 @@ class Tensor:
         return array.item() if array.dtype.kind != "V" else float(array.astype(np.float32).reshape(()))
 
     def _as_size(self, name: str, instead: str) -> int:
-        """The value as a size that the result of ``name`` has. In a trace it is not known; the error says what to use."""
+        """The value as a size that the result of ``name`` has. A trace does not know it; the error says what to use."""
         try:
             return int(self.item())
         except RuntimeError:

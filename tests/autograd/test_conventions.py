@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (tables, a line per subject)
 """Gradients where a function has none, or more than one: PyTorch's choice, first and second order."""
 
 from __future__ import annotations

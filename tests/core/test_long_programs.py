@@ -1,7 +1,7 @@
 """Long random programs (views, in-place operations, several dtypes, gradients), the same in torch and here.
 
-Values, forms, gradients and errors must agree, eager and compiled. This is a search, run by hand, that has not come to its
-end: ``PYTHONPATH=tests python tests/core/test_long_programs.py SEED COUNT``, or a few programs with LONG_PROGRAMS=1.
+Values, forms, gradients and errors must agree, eager and compiled. This is a search, run by hand, that has not come to
+its end: ``PYTHONPATH=tests python tests/core/test_long_programs.py SEED COUNT``, or with LONG_PROGRAMS=1.
 """
 
 from __future__ import annotations
