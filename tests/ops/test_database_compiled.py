@@ -1,6 +1,6 @@
 """The core operators of PyTorch's database inside a compiled function: values and gradients as in eager mode.
 
-By default one in eight of them, as each is a program of its own; with WHOLE_DATABASE=1 all.
+By default one in sixteen of them, as each is a program of its own; with WHOLE_DATABASE=1 all.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def same(eager: Any, compiled: Any, tol: float, values: bool, where: str) -> Non
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("info", core() if WHOLE else core()[::8], ids=key)
+@pytest.mark.parametrize("info", core() if WHOLE else core()[::16], ids=key)
 def test_as_eager(info: Any) -> None:
     (case,) = cases(info, main_dtype(info))
     case.grad &= not case.name.endswith("_")  # a leaf that requires grad cannot be changed in place
