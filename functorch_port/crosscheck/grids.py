@@ -86,7 +86,7 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
     ],
     "Muon": [
         {"lr": 0.02},
-        {"lr": 0.02, **_DECAY},
+        {"lr": 0.02, "weight_decay": 0.0},
         {"lr": 0.02, "nesterov": False, "momentum": 0.8},
         {"lr": 0.02, "adjust_lr_fn": "match_rms_adamw"},
     ],

@@ -14,7 +14,7 @@ from ..core.size import Size
 from ..core.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
-from .discrete import ByProbability, Categorical
+from .discrete import ByProbability, OverCategorical
 from .distribution import Distribution, broadcast_all
 from .gamma import Gamma
 
@@ -206,7 +206,7 @@ class Binomial(_Trials):
         return values.expand((-1, *self._batch_shape)) if expand else values
 
 
-class Multinomial(Distribution):
+class Multinomial(OverCategorical):
     """How often each of several classes comes in ``total_count`` draws.
 
     Args:
@@ -226,30 +226,11 @@ class Multinomial(Distribution):
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")
         self.total_count = total_count
-        self._categorical = Categorical(probs=probs, logits=logits)
-        shapes = self._categorical.batch_shape, self._categorical.param_shape[-1:]
-        super().__init__(*shapes, validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        new = self._twin(batch_shape)
-        new._categorical = self._categorical.expand(batch_shape)
-        return new
+        super().__init__(probs, logits, validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:  # type: ignore[override]
         return constraints.multinomial(self.total_count)
-
-    @property
-    def probs(self) -> Tensor:
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Size:
-        return self._categorical.param_shape
 
     @property
     def mean(self) -> Any:

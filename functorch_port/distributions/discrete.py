@@ -230,6 +230,32 @@ class OneHotCategorical(Categorical):
         return values.expand((n, *self._batch_shape, n)) if expand else values
 
 
+class OverCategorical(Distribution):
+    """What distributions over the classes of a `Categorical` share that have a vector of one number per class."""
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        self._categorical = Categorical(probs, logits)
+        shapes = self._categorical.batch_shape, self._categorical.param_shape[-1:]
+        super().__init__(*shapes, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
+        new = self._twin(batch_shape)
+        new._categorical = self._categorical.expand(batch_shape)
+        return new
+
+    @property
+    def probs(self) -> Tensor:
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Size:
+        return self._categorical.param_shape
+
+
 class Poisson(ExponentialFamily):
     """The Poisson distribution.
 

@@ -9,8 +9,8 @@ from ..core.creation import full_like
 from ..core.size import Size
 from ..core.tensor import Tensor
 from . import constraints
-from .discrete import ByProbability, Categorical, OneHotCategorical, inside
-from .distribution import Distribution, broadcast_all
+from .discrete import ByProbability, OneHotCategorical, OverCategorical, inside
+from .distribution import broadcast_all
 from .transformed import TransformedDistribution
 from .transforms import ExpTransform, SigmoidTransform
 
@@ -111,7 +111,7 @@ class RelaxedBernoulli(_Relaxed):
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(OverCategorical):
     """The logarithm of `RelaxedOneHotCategorical`'s points.
 
     Args:
@@ -130,27 +130,8 @@ class ExpRelaxedCategorical(Distribution):
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        self._categorical = Categorical(probs, logits)
         self.temperature = temperature
-        shapes = self._categorical.batch_shape, self._categorical.param_shape[-1:]
-        super().__init__(*shapes, validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        new = self._twin(batch_shape)
-        new._categorical = self._categorical.expand(batch_shape)
-        return new
-
-    @property
-    def probs(self) -> Tensor:
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Size:
-        return self._categorical.param_shape
+        super().__init__(probs, logits, validate_args)
 
     def rsample(self, sample_shape: Any = Size()) -> Tensor:
         shape, like = self._extended_shape(sample_shape), self.logits

@@ -45,7 +45,7 @@ Structure: TypeAlias = tuple[
 ]  # flags of every group, group of every parameter
 
 #: Parameters of one program. XLA compiles the update of each by itself, and the more arrays a call has the more each
-#: costs: 3,000 in twelve programs compile in a tenth of the time, as equal parts share one, and run faster.
+#: costs: many parameters in parts compile in a tenth of the time, as equal parts share one program, and run faster.
 MOST = 256
 
 #: Last dimension below which XLA's loops on a CPU are slow, as over a convolution's weight, and the size from which

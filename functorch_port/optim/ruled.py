@@ -60,6 +60,11 @@ class Method(NamedTuple):
     shape: Callable[[str, tuple[int, ...]], tuple[int, ...] | None] = _same_shape
     rows: SparseRule | None = None
 
+    @property
+    def elementwise(self) -> bool:
+        """Whether every state entry is like its parameter, so that any shape may stand for the real one."""
+        return self.shape is _same_shape
+
     def factors(self, hyper: Hyper, count: Any, numbers: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]:
         """Of the numbers before step ``count``, ``step`` the first: the rule's factors, and the numbers after."""
         rest = numbers[1:]
@@ -145,13 +150,13 @@ class RuledOptimizer(Optimizer):
         for group, entries, sparse in found:
             collect(batch, self.method, self._resolved(group, entries), entries)
             collect(by_rows, self.method, group, sparse)
-        update(self.method.rule, batch, self.method.shape is _same_shape)
+        update(self.method.rule, batch, self.method.elementwise)
         update_rows(self.method.rows, by_rows)
         return loss
 
     def _settles(self, found: Sequence[Any]) -> bool:
         """Whether the step could be taken in the way of which the next ones are repetitions."""
-        if self.method.shape is not _same_shape or any(sparse for _, _, sparse in found):
+        if not self.method.elementwise or any(sparse for _, _, sparse in found):
             return False
         groups = [(group, self._kind(group), entries) for group, entries, _ in found]
         return settle(self, self.method.rule, groups) and step_again(self, self._kind, self._factors)
@@ -203,7 +208,7 @@ def step_lists(
     batch, by_rows = Batch(), Batch()
     collect(batch, method, group, entries)
     collect(by_rows, method, group, sparse)
-    update(method.rule, batch, method.shape is _same_shape)
+    update(method.rule, batch, method.elementwise)
     update_rows(method.rows, by_rows)
 
 
@@ -244,7 +249,7 @@ def collect(
         new.append(after)
     for column, changed in zip(numbers, zip(*new, strict=True), strict=True):
         write(column, changed)
-    entry = dict.__getitem__ if method.shape is _same_shape else dict.get
+    entry = dict.__getitem__ if method.elementwise else dict.get
     batch.params += [p for p, _, _ in entries]
     batch.grads += [grad for _, grad, _ in entries]
     batch.states += [
