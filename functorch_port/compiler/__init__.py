@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core import storage as _storage
+from .alive import alive
 from .compile import Compiled as Compiled
 from .compile import compile as compile
 from .functionalize import Functionalized as Functionalized
@@ -31,11 +32,8 @@ def reset() -> None:
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.compiler.reset.html
     """
-    import gc
-
-    for o in gc.get_objects():
-        if type(o) is Compiled:
-            o.clear()
+    for compiled in alive(Compiled)[0]:
+        compiled.clear()
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:

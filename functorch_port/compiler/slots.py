@@ -17,6 +17,7 @@ import jax
 from ..autograd.node import Node
 from ..core.storage import Storage
 from ..core.tensor import Tensor
+from .alive import alive
 
 __all__ = ["Slot", "find", "tensors_of"]
 
@@ -86,9 +87,7 @@ class Slot:
 def tensors_of(cells: Iterable[Storage]) -> list[Tensor]:
     """The tensors alive now that look at these Storages."""
     wanted = set(cells)
-    return [
-        o for o in gc.get_objects() if issubclass(type(o), Tensor) and getattr(o, "_storage", None) in wanted
-    ]
+    return [t for t in alive(Tensor)[0] if getattr(t, "_storage", None) in wanted]
 
 
 def find(tensors: list[Tensor], ours: Iterable[int] = ()) -> list[Slot]:

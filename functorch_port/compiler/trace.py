@@ -18,6 +18,7 @@ from ..core import storage
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor, wrap
+from .alive import alive
 from .assemble import assemble
 from .overlay import MODULE_TABLES, Overlay, is_concrete, is_number, number_slots
 from .pending import Pending
@@ -42,10 +43,27 @@ def trace(
     With ``join_counts`` the program counts an optimizer's steps once where parameters have the same count.
     The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was.
     """
-    optimizers, modules, promised = prepare_state()
+    collects = gc.isenabled()
+    gc.disable()  # so that all that the trace makes is of the youngest generation; see `_kept_cells`
+    try:
+        return _trace(fn, leaves, tree, rng, watched, keep_grads, join_counts)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _trace(
+    fn: Callable[..., Any],
+    leaves: list[Any],
+    tree: Any,
+    rng: str,
+    watched: Sequence[Slot],
+    keep_grads: bool,
+    join_counts: bool,
+) -> tuple[Program, Overlay]:
+    cells, optimizers, modules = prepare_state()
     twins = _join_counts(optimizers) if join_counts else {}
     call_leaves = _prepare(leaves)
-    cells = [*live_cells(), *(t._storage for t in promised)]
     extra: list[Storage] = []
     modes = {m: m.training for m in modules}
     while True:
@@ -71,33 +89,27 @@ def trace(
         extra += overlay.missed
 
 
-def prepare_state() -> tuple[list[Any], list[Any], list[Tensor]]:
-    """The optimizers and modules alive now, and the gradients that are pending, with lazy state made: keys of
-    generators, and first states of optimizers.
-
-    One pass over the garbage collector's list, per trace.
+def prepare_state() -> tuple[list[Storage], list[Any], list[Any]]:
+    """The Storages, optimizers and modules alive now, with lazy state made: keys of generators, first states of
+    optimizers, gradients that are pending.
     """
-    optimizer_class = _loaded("functorch_port.optim.optimizer", "Optimizer")
-    module_class = _loaded("functorch_port.nn.module", "Module")
-    generator_class = _loaded("functorch_port.core.generator", "Generator")
-    optimizers: list[Any] = []
-    modules: list[Any] = []
-    promised: list[Tensor] = []
-    for o in gc.get_objects():
-        kind = type(o)
-        if issubclass(kind, module_class):
-            modules.append(o)
-        elif issubclass(kind, optimizer_class):
-            if "param_groups" in o.__dict__:
-                optimizers.append(o)
-        elif kind is generator_class:
-            _ = o.key_storage
-        elif kind is Pending:
-            promised += o.promise()
-    for optimizer in optimizers:  # not above: the collector's list holds everything once more
+    cells, optimizers, modules, generators, pendings = alive(
+        Storage,
+        _loaded("functorch_port.optim.optimizer", "Optimizer"),
+        _loaded("functorch_port.nn.module", "Module"),
+        _loaded("functorch_port.core.generator", "Generator"),
+        Pending,
+    )
+    optimizers = [o for o in optimizers if "param_groups" in o.__dict__]
+    for optimizer in optimizers:
         optimizer._loosen()
         _premake(optimizer)
-    return optimizers, modules, promised
+    for generator in generators:
+        _ = generator.key_storage
+    promised = [t._storage for pending in pendings for t in pending.promise()]
+    (new,) = alive(Storage, generation=0)
+    concrete = [cell for cell in dict.fromkeys([*cells, *new]) if is_concrete(cell._value)]
+    return [*concrete, *promised], optimizers, modules
 
 
 def _premake(optimizer: Any) -> None:
@@ -156,16 +168,6 @@ def _share_arrays(cells: Sequence[Storage]) -> None:
         arrays[id(array)] = same.setdefault(key, array)
     for cell in cells:
         cell._value = arrays[id(cell._value)]
-
-
-def live_cells() -> list[Storage]:
-    """The Storages alive now that hold a concrete array."""
-    cells = []
-    for o in gc.get_objects():
-        if issubclass(type(o), Storage):  # `isinstance` would ask the object for its `__class__`
-            if is_concrete(o._value):
-                cells.append(o)
-    return cells
 
 
 class _Never:
@@ -382,7 +384,6 @@ def _kept_cells(overlay: Overlay, result: Any, out_leaves: list[Any]) -> set[Sto
     """Storages made in the trace whose tensors something outside still holds, other than the result,
     ``.grad`` and slots.
     """
-    gc.collect()
     grads = [g for g in overlay.grads.values() if g is not None]
     slots = [slot for slot in overlay.watched if slot.replaced()]
     accounted = [
@@ -391,20 +392,28 @@ def _kept_cells(overlay: Overlay, result: Any, out_leaves: list[Any]) -> set[Sto
         if isinstance(t, Tensor)
     ]
     held = {t._storage for t in accounted}
-    kept = {cell for cell in overlay.inside if cell not in held}
-    aliases = [
-        t for t in (ref() for ref in overlay.made.values()) if t is not None and t._storage in overlay.inside
-    ]
-    candidates = [
-        t for t in {id(t): t for t in (*accounted, *aliases)}.values() if t._storage in overlay.inside
-    ]
-    ours = {id(x) for x in (out_leaves, grads, accounted, aliases, candidates, overlay.grads)} | _containers(
-        result
-    )
     places = {(id(slot.container), slot.key) for slot in slots}
-    for slot in find(candidates, ours):
-        if (id(slot.container), slot.key) not in places:
-            kept |= {t._storage for t in slot.tensors() if t._storage in overlay.inside}
+    kept: set[Storage] = set()
+    for generation in (
+        0,
+        2,
+    ):  # garbage looks kept: what the trace made is young, unless somebody has collected
+        gc.collect(generation)
+        kept = {cell for cell in overlay.inside if cell not in held}
+        aliases = [
+            t
+            for t in (ref() for ref in overlay.made.values())
+            if t is not None and t._storage in overlay.inside
+        ]
+        candidates = [
+            t for t in {id(t): t for t in (*accounted, *aliases)}.values() if t._storage in overlay.inside
+        ]
+        ours = {id(x) for x in (out_leaves, grads, accounted, aliases, candidates, overlay.grads)}
+        for slot in find(candidates, ours | _containers(result)):
+            if (id(slot.container), slot.key) not in places:
+                kept |= {t._storage for t in slot.tensors() if t._storage in overlay.inside}
+        if not kept:
+            break
     return kept
 
 
