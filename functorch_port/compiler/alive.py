@@ -9,17 +9,14 @@ from typing import Any
 __all__ = ["alive"]
 
 
-def alive(*classes: type, generation: int | None = None) -> tuple[list[Any], ...]:
+def alive(*classes: type) -> tuple[list[Any], ...]:
     """For each of the classes, none of which is another's subclass, its instances and those of its subclasses.
 
     One pass, without Python code per object: a process with JAX's caches in it has millions of them.
-
-    Args:
-        generation: of the collector; None for all.
     """
     kinds = {kind: i for i, base in enumerate(classes) for kind in _with_subclasses(base)}
     found: tuple[list[Any], ...] = tuple([[] for _ in classes])
-    objects = gc.get_objects(generation)
+    objects = gc.get_objects()
     for o in compress(objects, map(kinds.__contains__, map(type, objects))):
         found[kinds[type(o)]].append(o)
     return found

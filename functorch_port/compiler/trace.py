@@ -93,8 +93,7 @@ def prepare_state() -> tuple[list[Storage], list[Any], list[Any]]:
     """The Storages, optimizers and modules alive now, with lazy state made: keys of generators, first states of
     optimizers, gradients that are pending.
     """
-    cells, optimizers, modules, generators, pendings = alive(
-        Storage,
+    optimizers, modules, generators, pendings = alive(
         _loaded("functorch_port.optim.optimizer", "Optimizer"),
         _loaded("functorch_port.nn.module", "Module"),
         _loaded("functorch_port.core.generator", "Generator"),
@@ -107,8 +106,7 @@ def prepare_state() -> tuple[list[Storage], list[Any], list[Any]]:
     for generator in generators:
         _ = generator.key_storage
     promised = [t._storage for pending in pendings for t in pending.promise()]
-    (new,) = alive(Storage, generation=0)
-    concrete = [cell for cell in dict.fromkeys([*cells, *new]) if is_concrete(cell._value)]
+    concrete = [cell for cell in alive(Storage)[0] if is_concrete(cell._value)]
     return [*concrete, *promised], optimizers, modules
 
 
