@@ -1,4 +1,4 @@
-"""Libraries that import torch: their optimizers train compiled here to PyTorch's losses.
+"""Libraries that import torch: their models and optimizers train compiled here to PyTorch's losses.
 
 Each library is installed by ``pip install 'functorch-port[libraries]'``; the test of one that is absent is skipped.
 """
@@ -15,7 +15,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PROGRAMS = str(Path(__file__).parent / "library_programs.py")
-LIBRARIES = ("lion_pytorch", "prodigyopt", "schedulefree")
+LIBRARIES = (
+    "transformers", "timm", "lion_pytorch", "prodigyopt", "schedulefree", "torch_optimizer", "pytorch_optimizer",
+)  # fmt: skip
 
 
 def losses(*command):
@@ -35,5 +37,5 @@ def test_trains_as_in_torch(library):
     for name, (values, _) in want.items():
         # what some libraries compute in float32 whatever the parameters are shows up here
         np.testing.assert_allclose(got[name][0], values, rtol=1e-6, err_msg=name)
-        # one more where the rule changes after some steps, as in RAdam's kin
-        assert got[name][1] is None or got[name][1] <= 3, f"{name}: {got[name][1]} traces"
+        # more than two where the rule changes after some steps, as in RAdam's kin
+        assert got[name][1] is None or got[name][1] <= 4, f"{name}: {got[name][1]} traces"

@@ -285,3 +285,32 @@ def test_prefixes_of_state_dicts():
         return list(state), dict(state._metadata)
 
     same(program)
+
+
+def test_tensors_are_grouped_for_foreach():
+    def program(T):
+        U = module(T, "utils._foreach_utils")
+        a, b, c = T.ones(1), T.ones(2).double(), T.ones(3)
+        lists = [[a, b, c], [c, None, a], []]
+        groups = {
+            str(dtype): (
+                [[None if t is None else len(t) for t in part] for part in parts],
+                places,
+                str(device),
+            )
+            for with_indices in (True, False)
+            for (device, dtype), (parts, places) in U._group_tensors_by_device_and_dtype(
+                lists, with_indices
+            ).items()
+        }
+        cpu = T.device("cpu")
+        return [
+            dict(sorted(groups.items())),
+            U._has_foreach_support([a, None], cpu),
+            U._has_foreach_support([T.nn.Parameter(a)], cpu),
+            U._device_has_foreach_support(T.device("meta")),
+            U._get_foreach_kernels_supported_devices(),
+            U._get_fused_kernels_supported_devices(),
+        ]
+
+    same(program)

@@ -16,7 +16,7 @@ from ..autograd.node import FREED, AccumulateGrad, Node
 from ..autograd.node import _sequence as node_sequence
 from ..core import storage
 from ..core.storage import Storage
-from ..core.symbolic import SymNumber
+from ..core.symbolic import SymNumber, symbolic_math
 from ..core.tensor import Tensor, wrap
 from .alive import alive
 from .assemble import assemble
@@ -101,6 +101,7 @@ def prepare_state() -> tuple[list[Storage], list[Any], list[Any]]:
     )
     optimizers = [o for o in optimizers if "param_groups" in o.__dict__]
     for optimizer in optimizers:
+        optimizer._prepare()  # one that wraps another may not have called Optimizer.__init__
         optimizer._loosen()
         _premake(optimizer)
     for generator in generators:
@@ -231,7 +232,8 @@ def _trace_once(
         previous, storage.overlay = storage.overlay, overlay
         try:
             args, kwargs = jax.tree_util.tree_unflatten(tree, given)
-            result = fn(*args, **kwargs)
+            with symbolic_math():
+                result = fn(*args, **kwargs)
             del args, kwargs, given
             return _collect(program, overlay, result, call_leaves, start)
         finally:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
 
 from . import storage
 
-__all__ = ["SymNumber"]
+__all__ = ["SymNumber", "symbolic_math"]
 
 #: computes the number from the values of the program's number inputs
 Rule = Callable[[dict[Any, Any]], Any]
@@ -17,8 +22,10 @@ Rule = Callable[[dict[Any, Any]], Any]
 class SymNumber:
     """A Python number whose value at the time of the trace is known, and which the traced program takes as an input.
 
-    Arithmetic builds up the traced value. A comparison, or asking for the plain number with `float()`, gives the plain
-    answer and tells the trace that the compiled program only holds while that answer stays the same.
+    Arithmetic builds up the traced value, and so do numpy's functions of numbers and, inside `symbolic_math`, those of
+    `math` (which then give nan or inf where they would raise). A comparison, or asking for the plain number with
+    `float()`, gives the plain answer and tells the trace that the compiled program only holds while that answer stays
+    the same.
 
     Attributes:
         value: the Python number at the time of the trace.
@@ -60,31 +67,29 @@ class SymNumber:
         return self
 
 
+def _apply(fn: Callable[..., Any], traced: Callable[..., Any], args: tuple[Any, ...]) -> SymNumber:
+    """``fn`` of numbers, some of them symbolic; ``traced`` is the same function of tracers."""
+    symbols = [a for a in args if isinstance(a, SymNumber)]
+    rules = [a.rule if isinstance(a, SymNumber) else lambda env, a=a: a for a in args]
+    return SymNumber(
+        fn(*(a.value if isinstance(a, SymNumber) else a for a in args)),
+        traced(*(a.array if isinstance(a, SymNumber) else a for a in args)),
+        frozenset().union(*(s.sources for s in symbols)),
+        lambda env: fn(*[rule(env) for rule in rules]),
+    )
+
+
 def _binary(fn: Callable[[Any, Any], Any], swap: bool = False) -> Callable[[SymNumber, Any], Any]:
     def method(self: SymNumber, other: Any) -> Any:
-        if isinstance(other, SymNumber):
-            value, array, sources, rule = other.value, other.array, self.sources | other.sources, other.rule
-        elif isinstance(other, int | float | complex):
-            value, array, sources = other, other, self.sources
-            rule = lambda env: other
-        else:
+        if not isinstance(other, int | float | complex | SymNumber):
             return NotImplemented
-        mine = self.rule
-        if swap:
-            return SymNumber(
-                fn(value, self.value), fn(array, self.array), sources, lambda env: fn(rule(env), mine(env))
-            )
-        return SymNumber(
-            fn(self.value, value), fn(self.array, array), sources, lambda env: fn(mine(env), rule(env))
-        )
+        return _apply(fn, fn, (other, self) if swap else (self, other))
 
     return method
 
 
 def _unary(fn: Callable[[Any], Any]) -> Callable[[SymNumber], Any]:
-    return lambda self: SymNumber(
-        fn(self.value), fn(self.array), self.sources, lambda env: fn(self.rule(env))
-    )
+    return lambda self: _apply(fn, fn, (self,))
 
 
 def _compare(fn: Callable[[Any, Any], Any]) -> Callable[[SymNumber, Any], Any]:
@@ -129,7 +134,79 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
     "complex": complex,
     "index": operator.index,
     "hash": hash,
+    "trunc": math.trunc,
+    "floor": math.floor,
+    "ceil": math.ceil,
 }
 for _name, _fn in _PLAIN.items():
     setattr(SymNumber, f"__{_name}__", _plain(_fn))
 SymNumber.__bool__ = _truth  # type: ignore[method-assign]
+SymNumber.__round__ = lambda self, digits=None: round(self.concrete(), digits)  # type: ignore[attr-defined]
+
+_TESTS = {
+    "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le,
+    "greater": operator.gt, "greater_equal": operator.ge,
+}  # fmt: skip
+
+
+def _array_ufunc(self: SymNumber, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """numpy's functions: symbolic for numbers, as `math`'s are; else of the plain number."""
+    numbers = [a.item() if isinstance(a, np.generic) else a for a in inputs]
+    if (
+        method == "__call__"
+        and not kwargs
+        and all(isinstance(a, int | float | complex | SymNumber) for a in numbers)
+    ):
+        if ufunc.__name__ in _TESTS:
+            return _TESTS[ufunc.__name__](*numbers)
+        if ufunc.nout == 1 and (traced := getattr(jnp, ufunc.__name__, None)) is not None:
+            return _apply(lambda *values: ufunc(*values).item(), traced, tuple(numbers))
+    plain = [a.concrete() if isinstance(a, SymNumber) else a for a in inputs]
+    return getattr(ufunc, method)(*plain, **kwargs)
+
+
+SymNumber.__array_ufunc__ = _array_ufunc  # type: ignore[attr-defined]
+
+
+def _log(x: Any, *base: Any) -> Any:
+    return jnp.log(x) / jnp.log(base[0]) if base else jnp.log(x)
+
+
+_TRACED: dict[str, Callable[..., Any]] = {
+    **{
+        name: getattr(jnp, name) for name in ("cos", "cosh", "exp", "exp2", "expm1", "log10", "log1p", "log2")
+    },
+    **{name: getattr(jnp, name) for name in ("cbrt", "sin", "sinh", "sqrt", "tan", "tanh")},
+    "fabs": jnp.abs,
+    "log": _log,
+    "pow": jnp.power,
+}
+_ORIGINALS = {name: getattr(math, name) for name in (*_TRACED, "isfinite", "isinf", "isnan")}
+
+
+def _accepting(name: str) -> Callable[..., Any]:
+    """A function of `math` that takes a SymNumber too."""
+    original, traced = _ORIGINALS[name], _TRACED.get(name)
+
+    def function(*args: Any) -> Any:
+        if not any(isinstance(a, SymNumber) for a in args):
+            return original(*args)
+        if traced is not None:
+            return _apply(original, traced, args)
+        (number,) = args
+        return _decide(original(number.value), lambda env: original(number.rule(env)))
+
+    return function
+
+
+_ACCEPTING = {name: _accepting(name) for name in _ORIGINALS}
+
+
+@contextmanager
+def symbolic_math() -> Iterator[None]:
+    """Inside, the functions of `math` take a SymNumber: optimizers correct their bias with `math.sqrt`."""
+    vars(math).update(_ACCEPTING)
+    try:
+        yield
+    finally:
+        vars(math).update(_ORIGINALS)

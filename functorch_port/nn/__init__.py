@@ -1,7 +1,12 @@
 """`torch.nn`: modules, parameters, layers and losses."""
 
+from typing import Any
+
+from . import _reduction as _reduction
 from . import attention as attention
+from . import common_types as common_types
 from . import functional as functional
+from . import grad as grad
 from . import init as init
 from . import modules as modules
 from . import parallel as parallel
@@ -104,6 +109,7 @@ from .modules import (
 from .modules import (
     ConstantPad3d as ConstantPad3d,
 )
+from .modules import Container as Container
 from .modules import (
     Conv1d as Conv1d,
 )
@@ -471,3 +477,37 @@ from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
 from .parameter import UninitializedBuffer as UninitializedBuffer
 from .parameter import UninitializedParameter as UninitializedParameter
+
+
+def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """The arguments `device`, `dtype` and `memory_format` of a module, in one dict for `empty` and its kin.
+
+    Args:
+        kwargs: a module's keyword arguments; ``factory_kwargs`` among them holds such a dict.
+
+    Raises:
+        TypeError: for any other argument, or one given twice.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.nn.factory_kwargs({"factory_kwargs": {"dtype": torch.float64}, "device": "cpu"})
+        {'dtype': torch.float64, 'device': 'cpu'}
+    """
+    names = ("device", "dtype", "memory_format")
+    if unexpected := set(kwargs or ()) - {*names, "factory_kwargs"}:
+        raise TypeError(f"unexpected kwargs {unexpected}")
+    given = {name: kwargs[name] for name in names if name in kwargs} if kwargs else {}
+    found = dict(kwargs.get("factory_kwargs", {})) if kwargs else {}
+    for name in names:
+        if name in given and name in found:
+            raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+    return found | given
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("intrinsic", "qat", "quantizable", "quantized"):
+        raise NotImplementedError(
+            f"torch.nn.{name}: there is no quantization here; use bfloat16 (functorch_port.amp), or quantize the "
+            "trained state dict with PyTorch"
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -518,6 +518,18 @@ class Module:
         """Moves parameters and buffers to a GPU."""
         return self._apply(lambda t: t.cuda(device))
 
+    def xpu(self: T, device: Any = None) -> T:
+        """Refused, as there are no such devices."""
+        return self.to("xpu" if device is None else device)
+
+    def ipu(self: T, device: Any = None) -> T:
+        """Refused, as there are no such devices."""
+        return self.to("ipu" if device is None else device)
+
+    def mtia(self: T, device: Any = None) -> T:
+        """Refused, as there are no such devices."""
+        return self.to("mtia" if device is None else device)
+
     def cpu(self: T) -> T:
         """Moves parameters and buffers to the CPU."""
         return self._apply(lambda t: t.cpu())

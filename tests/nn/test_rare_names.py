@@ -1,4 +1,4 @@
-"""Names of `torch.nn` that are seldom used: CrossMapLRN2d, nn.attention.bias."""
+"""Names of `torch.nn` that are seldom used: CrossMapLRN2d, nn.attention.bias, nn.grad, grouped_mm, refused ones."""
 
 from __future__ import annotations
 
@@ -91,3 +91,115 @@ def test_public_names():
         )
         public = getattr(theirs, "__all__", [])
         assert [n for n in public if not hasattr(ours, n)] == [], name
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "ends"),
+    [
+        ((4, 8), (3, 8, 16), [2, 2, 4]),
+        ((2, 8, 16), (16, 24), [8, 24]),
+        ((16, 32), (32, 8), [8, 32]),
+        ((2, 8, 16), (2, 16, 8), None),
+    ],
+)
+def test_grouped_mm(left, right, ends):
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal(left).astype("f4"), rng.standard_normal(right).astype("f4")
+
+    def program(T):
+        x, y = (T.tensor(v).requires_grad_() for v in (a, b))
+        out = T.nn.functional.grouped_mm(x, y, offs=None if ends is None else T.tensor(ends, dtype=T.int32))
+        weights = T.linspace(-1, 1, out.numel()).reshape(out.shape)
+        return plain(out), [plain(g) for g in T.autograd.grad(out, (x, y), weights)]
+
+    same(program, 1e-5)
+
+
+def test_grouped_mm_errors():
+    def program(T):
+        rows, matrices, ends = T.ones(4, 8), T.ones(2, 8, 16), T.tensor([2, 4], dtype=T.int32)
+        mm = T.nn.functional.grouped_mm
+        return tries(
+            lambda: mm(rows, matrices),
+            lambda: mm(matrices, matrices.mT, offs=ends),
+            lambda: mm(rows, matrices, offs=ends.long()),
+            lambda: mm(rows, matrices, offs=ends[None]),
+            lambda: mm(rows, matrices, offs=ends[:1]),
+            lambda: mm(rows, matrices, offs=ends, bias=T.ones(16)),
+            lambda: mm(rows, matrices, offs=ends, out_dtype=T.bfloat16),
+            lambda: mm(rows, matrices.mT, offs=ends),
+            lambda: mm(rows[0], matrices, offs=ends),
+            lambda: mm(rows, matrices.double(), offs=ends),
+            lambda: mm(matrices, T.ones(3, 16, 8)),
+        )
+
+    same(program)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_gradients_of_convolutions(n):
+    def program(T):
+        x = T.linspace(-1, 1, 8 * 7**n, dtype=T.double).reshape(2, 4, *(7,) * n)
+        weight = T.linspace(-2, 1, 12 * 3**n, dtype=T.double).reshape(6, 2, *(3,) * n).requires_grad_()
+        out = getattr(T.nn.functional, f"conv{n}d")(x, weight, None, 2, 1, 1, 2)
+        above = out.detach().cumsum(-1).requires_grad_()
+        of_input = getattr(T.nn.grad, f"conv{n}d_input")(x.shape, weight, above, 2, 1, 1, 2)
+        of_weight = getattr(T.nn.grad, f"conv{n}d_weight")(x, weight.shape, above, 2, 1, 1, 2)
+        second = T.autograd.grad(of_input.square().sum() + of_weight.sin().sum(), (above, weight))
+        return [plain(t) for t in (of_input, of_weight, *second)]
+
+    same(program, 1e-9)
+
+
+def test_names_for_other_libraries():
+    def program(T):
+        nn, F = T.nn, T.nn.functional
+        with pytest.warns(FutureWarning) as warned:
+            container = nn.Container(a=nn.Linear(1, 1))
+        with pytest.warns(UserWarning, match="will be deprecated"):
+            number = nn._reduction.legacy_get_enum(None, False)
+        x = T.ones(2, 3, 4)
+        return [
+            repr(container),
+            str(warned[0].message),
+            number,
+            nn._reduction.legacy_get_string(False, None, False),
+            [F._Reduction.get_enum(r) for r in ("none", "mean", "sum")],
+            repr(nn.modules.transformer._get_clones(nn.Linear(1, 1), 2)),
+            plain(F._canonical_mask(T.tensor([True, False]), "m", None, "", T.float32)),
+            F._mha_shape_check(x, x, x, None, None, 2),
+            [tuple(p.shape) for p in F._in_projection_packed(x, x, x, T.ones(12, 4))],
+            nn.modules.conv._pair(3),
+            nn.modules.conv._reverse_repeat_tuple((1, 2), 2),
+            nn.modules.conv.LazyConv2d is nn.LazyConv2d,
+            nn.modules.pooling.MaxUnpool2d is nn.MaxUnpool2d,
+            importlib.import_module(f"{T.__name__}.nn.common_types")._size_2_t == int | tuple[int, int],
+            nn.factory_kwargs(None),
+            sorted(nn.factory_kwargs({"factory_kwargs": {"dtype": 1}, "device": 2}).items()),
+            *tries(
+                lambda: nn.factory_kwargs({"weight": 1}),
+                lambda: nn.factory_kwargs({"factory_kwargs": {"dtype": 1}, "dtype": 2}),
+                lambda: nn._reduction.get_enum("max"),
+                lambda: F._verify_batch_size([1, 3, 1]),
+            ),
+        ]
+
+    same(program)
+
+
+@pytest.mark.parametrize(
+    ("call", "way_round"),
+    [
+        (lambda nn: nn.functional.scaled_mm(None, None), "bfloat16"),
+        (lambda nn: nn.functional.scaled_grouped_mm(None, None), "grouped_mm"),
+        (lambda nn: nn.quantized.Linear, "bfloat16"),
+        (lambda nn: nn.parallel.replicate(None, []), "sharding"),
+        (
+            lambda nn: importlib.import_module(f"{nn.__name__}.attention.varlen").varlen_attn(),
+            "flex_attention",
+        ),
+    ],
+)
+def test_refused_by_name(call, way_round):
+    with pytest.raises(NotImplementedError, match=way_round):
+        call(ft.nn)

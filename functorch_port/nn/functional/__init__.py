@@ -1,5 +1,10 @@
 """`nn.functional`: layers without state, as functions of Tensors. Thin names over the operations in `ops/`."""
 
+from ...overrides import handle_torch_function as handle_torch_function
+from ...overrides import has_torch_function as has_torch_function
+from ...overrides import has_torch_function_unary as has_torch_function_unary
+from ...overrides import has_torch_function_variadic as has_torch_function_variadic
+from .. import _reduction as _Reduction
 from .activation import (
     celu as celu,
 )
@@ -108,6 +113,9 @@ from .activation import (
 from .activation import (
     threshold_ as threshold_,
 )
+from .attention import _canonical_mask as _canonical_mask
+from .attention import _in_projection_packed as _in_projection_packed
+from .attention import _mha_shape_check as _mha_shape_check
 from .attention import multi_head_attention_forward as multi_head_attention_forward
 from .attention import scaled_dot_product_attention as scaled_dot_product_attention
 from .conv import bilinear as bilinear
@@ -146,6 +154,11 @@ from .dropout import (
 from .embedding import embedding as embedding
 from .embedding import embedding_bag as embedding_bag
 from .embedding import one_hot as one_hot
+from .grouped import ScalingType as ScalingType
+from .grouped import SwizzleType as SwizzleType
+from .grouped import grouped_mm as grouped_mm
+from .grouped import scaled_grouped_mm as scaled_grouped_mm
+from .grouped import scaled_mm as scaled_mm
 from .linear_loss import linear_cross_entropy as linear_cross_entropy
 from .loss import (
     binary_cross_entropy as binary_cross_entropy,
@@ -207,6 +220,7 @@ from .loss import (
 from .loss import (
     triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,
 )
+from .normalization import _verify_batch_size as _verify_batch_size
 from .normalization import (
     batch_norm as batch_norm,
 )

@@ -106,7 +106,7 @@ def _heads(key: Tensor, query: Tensor, grouped: bool) -> tuple[int, ...]:
 # ------------------------------------------------------------------ several heads
 
 
-def canonical_mask(
+def _canonical_mask(
     mask: Tensor | None,
     mask_name: str,
     other_type: Any,
@@ -128,7 +128,9 @@ def canonical_mask(
     return mask if floating else zeros_like(mask, dtype=target_type).masked_fill(mask, -math.inf)
 
 
-def _check_ranks(query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: Any, num_heads: int) -> bool:
+def _mha_shape_check(
+    query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: Any, num_heads: int
+) -> bool:
     """Whether there is a batch dimension; PyTorch's errors for ranks that do not fit."""
     batched = query.ndim == 3
     if query.ndim not in (2, 3):
@@ -165,8 +167,8 @@ def _check_mask(mask: Tensor, bsz: int, num_heads: int, tgt_len: int, src_len: i
     return mask.unsqueeze(0) if mask.ndim == 2 else mask
 
 
-def _packed_projection(
-    query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any
+def _in_projection_packed(
+    query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any = None
 ) -> tuple[Tensor, ...]:
     """Query, key and value through the three parts of one weight: one product for those that are one tensor."""
     if weight is None:
@@ -263,7 +265,7 @@ def multi_head_attention_forward(
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html
     """
-    batched = _check_ranks(query, key, value, key_padding_mask, attn_mask, num_heads)
+    batched = _mha_shape_check(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
         same_kv, same_qk = key is value, query is key
         query = query.unsqueeze(1)
@@ -273,7 +275,7 @@ def multi_head_attention_forward(
     tgt_len, bsz, embed_dim = query.shape
     src_len = key.shape[0]
     mask_type = None if attn_mask is None else attn_mask.dtype
-    key_padding_mask = canonical_mask(
+    key_padding_mask = _canonical_mask(
         key_padding_mask, "key_padding_mask", mask_type, "attn_mask", query.dtype
     )
     if is_causal and attn_mask is None:
@@ -282,7 +284,7 @@ def multi_head_attention_forward(
             "`generate_square_subsequent_mask` to create this mask."
         )
     is_causal = is_causal and key_padding_mask is None and not need_weights
-    attn_mask = None if is_causal else canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False)
+    attn_mask = None if is_causal else _canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False)
 
     head_dim, rows = embed_dim // num_heads, bsz * num_heads
     if embed_dim != embed_dim_to_check:
@@ -300,7 +302,7 @@ def multi_head_attention_forward(
     else:
         if key.shape != value.shape:
             raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
-        q, k, v = _packed_projection(query, key, value, in_proj_weight, in_proj_bias)
+        q, k, v = _in_projection_packed(query, key, value, in_proj_weight, in_proj_bias)
     if attn_mask is not None:
         attn_mask = _check_mask(attn_mask, bsz, num_heads, tgt_len, src_len)
 

@@ -20,7 +20,7 @@ _local_response_norm = function("_local_response_norm")
 _layer_norm, _group_norm, _rms_norm = function("layer_norm"), function("group_norm"), function("rms_norm")
 
 
-def _check_more_than_one(size: Sequence[int]) -> None:
+def _verify_batch_size(size: Sequence[int]) -> None:
     values = size[0]
     for n in size[2:]:
         values *= n
@@ -52,7 +52,7 @@ def batch_norm(
     """
     require_tensor("batch_norm", "input", 1, input)
     if training and (input.ndim >= 2 or input.numel()):
-        _check_more_than_one(input.size())
+        _verify_batch_size(input.size())
     return batch_norm_values(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
@@ -210,5 +210,5 @@ def group_norm(
     if input.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
     size = input.shape
-    _check_more_than_one([size[0] * size[1] // num_groups, num_groups, *size[2:]])
+    _verify_batch_size([size[0] * size[1] // num_groups, num_groups, *size[2:]])
     return _group_norm(input, num_groups, weight, bias, eps)

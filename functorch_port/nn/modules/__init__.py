@@ -1,5 +1,8 @@
 """The layers, one family per file."""
 
+import sys
+
+from . import channelshuffle as channelshuffle
 from . import lazy as lazy
 from . import module as module
 from .activation import (
@@ -101,6 +104,7 @@ from .batchnorm import (
 from .batchnorm import (
     BatchNorm3d as BatchNorm3d,
 )
+from .container import Container as Container
 from .container import (
     ModuleDict as ModuleDict,
 )
@@ -461,3 +465,14 @@ from .upsampling import (
 from .upsampling import (
     UpsamplingNearest2d as UpsamplingNearest2d,
 )
+
+# PyTorch has these names in these files too
+for _place, _names in {
+    "batchnorm": "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d SyncBatchNorm",
+    "conv": "LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d",
+    "instancenorm": "LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d",
+    "linear": "LazyLinear",
+    "loss": "LinearCrossEntropyLoss LinearCrossEntropyOptions",
+    "pooling": "FractionalMaxPool2d FractionalMaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d",
+}.items():
+    vars(sys.modules[f"{__name__}.{_place}"]).update((_name, globals()[_name]) for _name in _names.split())

@@ -8,7 +8,7 @@ from ...core.creation import empty
 from ...core.tensor import Tensor
 from .. import functional as F
 from .. import init
-from ..functional.attention import canonical_mask
+from ..functional.attention import _canonical_mask
 from ..module import Module
 from ..parameter import Parameter
 from .linear import NonDynamicallyQuantizableLinear
@@ -143,10 +143,10 @@ class MultiheadAttention(Module):
             is_causal: says that ``attn_mask`` is the causal mask, which then need not be read.
         """
         mask_type = None if attn_mask is None else attn_mask.dtype
-        key_padding_mask = canonical_mask(
+        key_padding_mask = _canonical_mask(
             key_padding_mask, "key_padding_mask", mask_type, "attn_mask", query.dtype
         )
-        attn_mask = canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False)
+        attn_mask = _canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False)
         turned = self.batch_first and query.ndim == 3
         if turned:
             query, key, value = _turned(query, key, value)

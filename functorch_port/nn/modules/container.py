@@ -1,8 +1,9 @@
-"""Containers: `Sequential`, `ModuleList`, `ModuleDict`, `ParameterList`, `ParameterDict`."""
+"""Containers: `Container`, `Sequential`, `ModuleList`, `ModuleDict`, `ParameterList`, `ParameterDict`."""
 
 from __future__ import annotations
 
 import operator
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, ValuesView
 from itertools import chain
@@ -14,7 +15,7 @@ from .._conversion import typename
 from ..module import Module, indent
 from ..parameter import Parameter
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+__all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
 
 def _position(index: Any, length: int) -> int:
@@ -23,6 +24,22 @@ def _position(index: Any, length: int) -> int:
     if not -length <= index < length:
         raise IndexError(f"index {index} is out of range")
     return index % length if length else index
+
+
+class Container(Module):
+    """Modules by name; deprecated, as every `Module` holds others."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        if type(self) is Container:
+            warnings.warn(
+                "`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. "
+                "Subclass that instead.",
+                FutureWarning,
+                stacklevel=2,
+            )
+        super().__init__()
+        for name, module in kwargs.items():
+            self.add_module(name, module)
 
 
 class _Numbered(Module):

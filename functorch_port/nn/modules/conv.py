@@ -13,6 +13,10 @@ from .. import init
 from .._conversion import ntuple
 from ..module import Module
 from ..parameter import Parameter
+from .utils import _pair as _pair
+from .utils import _reverse_repeat_tuple as _reverse_repeat_tuple
+from .utils import _single as _single
+from .utils import _triple as _triple
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 

@@ -11,11 +11,13 @@ from ..hooks import register_module_full_backward_pre_hook as register_module_fu
 from ..hooks import register_module_module_registration_hook as register_module_module_registration_hook
 from ..hooks import register_module_parameter_registration_hook as register_module_parameter_registration_hook
 from ..module import Module as Module
+from ..module import indent as _addindent
 
 __all__ = [
     "Module",
     "_EXTRA_STATE_KEY_SUFFIX",
     "_IncompatibleKeys",
+    "_addindent",
     "register_module_backward_hook",
     "register_module_buffer_registration_hook",
     "register_module_forward_hook",

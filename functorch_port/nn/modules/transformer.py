@@ -17,7 +17,7 @@ from ...core.creation import full, zeros_like
 from ...core.tensor import Tensor
 from .. import functional as F
 from .. import init
-from ..functional.attention import canonical_mask
+from ..functional.attention import _canonical_mask
 from ..module import Module
 from .activation import GELU, ReLU
 from .attention import MultiheadAttention
@@ -37,7 +37,7 @@ __all__ = [
 Activation = str | Callable[[Tensor], Tensor]
 
 
-def _activation(activation: Activation) -> Callable[[Tensor], Tensor]:
+def _get_activation_fn(activation: Activation) -> Callable[[Tensor], Tensor]:
     if not isinstance(activation, str):
         return activation
     if activation not in ("relu", "gelu"):
@@ -45,24 +45,24 @@ def _activation(activation: Activation) -> Callable[[Tensor], Tensor]:
     return getattr(F, activation)
 
 
-def _copies(module: Module, count: int) -> ModuleList:
+def _get_clones(module: Module, count: int) -> ModuleList:
     return ModuleList([copy.deepcopy(module) for _ in range(count)])
 
 
-def _causal_mask(size: int, device: Any = None, dtype: Any = None) -> Tensor:
+def _generate_square_subsequent_mask(size: int, device: Any = None, dtype: Any = None) -> Tensor:
     return full((size, size), -math.inf, device=device, dtype=dtype).triu(diagonal=1)  # type: ignore[attr-defined]
 
 
-def _is_causal(mask: Tensor | None, hint: bool | None, size: int) -> bool:
+def _detect_is_causal_mask(mask: Tensor | None, hint: bool | None, size: int) -> bool:
     """The hint, or without one whether the mask is the causal one. A mask whose values a trace hides is none."""
     if hint is not None or mask is None:
         return hint is True
     if storage.overlay is not None or tuple(mask.shape) != (size, size):
         return False
-    return bool((mask == _causal_mask(size, mask.device, mask.dtype)).all())
+    return bool((mask == _generate_square_subsequent_mask(size, mask.device, mask.dtype)).all())
 
 
-def _length(x: Tensor, batch_first: bool) -> int:
+def _get_seq_len(x: Tensor, batch_first: bool) -> int:
     return x.size(1) if batch_first and x.ndim == 3 else x.size(0)
 
 
@@ -138,7 +138,7 @@ class TransformerEncoderLayer(_Layer):
         self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **place)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
         relu = self.activation is F.relu or isinstance(self.activation, ReLU)
         gelu = self.activation is F.gelu or isinstance(self.activation, GELU)
         self.activation_relu_or_gelu = 1 if relu else 2 if gelu else 0
@@ -159,10 +159,10 @@ class TransformerEncoderLayer(_Layer):
             is_causal: says that ``src_mask`` is the causal mask.
         """
         mask_type = None if src_mask is None else src_mask.dtype
-        padding = canonical_mask(
+        padding = _canonical_mask(
             src_key_padding_mask, "src_key_padding_mask", mask_type, "src_mask", src.dtype
         )
-        mask = canonical_mask(src_mask, "src_mask", None, "", src.dtype, False)
+        mask = _canonical_mask(src_mask, "src_mask", None, "", src.dtype, False)
         x = src
         if self.norm_first:
             x = x + self._sa_block(self.norm1(x), mask, padding, is_causal=is_causal)
@@ -232,7 +232,7 @@ class TransformerDecoderLayer(_Layer):
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.dropout3 = Dropout(dropout)
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
 
     def forward(
         self,
@@ -343,7 +343,7 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers = _copies(encoder_layer, num_layers)
+        self.layers = _get_clones(encoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
@@ -372,9 +372,11 @@ class TransformerEncoder(Module):
             is_causal: says that ``mask`` is the causal mask; None looks whether it is.
         """
         mask_type = None if mask is None else mask.dtype
-        padding = canonical_mask(src_key_padding_mask, "src_key_padding_mask", mask_type, "mask", src.dtype)
-        mask = canonical_mask(mask, "mask", None, "", src.dtype, False)
-        is_causal = _is_causal(mask, is_causal, _length(src, self.layers[0].self_attn.batch_first))
+        padding = _canonical_mask(src_key_padding_mask, "src_key_padding_mask", mask_type, "mask", src.dtype)
+        mask = _canonical_mask(mask, "mask", None, "", src.dtype, False)
+        is_causal = _detect_is_causal_mask(
+            mask, is_causal, _get_seq_len(src, self.layers[0].self_attn.batch_first)
+        )
         output = src
         for layer in self.layers:
             output = layer(output, src_mask=mask, is_causal=is_causal, src_key_padding_mask=padding)
@@ -424,7 +426,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = _copies(decoder_layer, num_layers)
+        self.layers = _get_clones(decoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
 
@@ -440,8 +442,8 @@ class TransformerDecoder(Module):
         memory_is_causal: bool = False,
     ) -> Tensor:
         """The stack's output; the arguments are those of the layers. ``tgt_is_causal=None`` looks at the mask."""
-        tgt_is_causal = _is_causal(
-            tgt_mask, tgt_is_causal, _length(tgt, self.layers[0].self_attn.batch_first)
+        tgt_is_causal = _detect_is_causal_mask(
+            tgt_mask, tgt_is_causal, _get_seq_len(tgt, self.layers[0].self_attn.batch_first)
         )
         output = tgt
         for layer in self.layers:
@@ -557,7 +559,7 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """(sz, sz): 0 where a position may look, at itself and what came before, and -inf elsewhere."""
-        return _causal_mask(sz, device, dtype)
+        return _generate_square_subsequent_mask(sz, device, dtype)
 
     def _reset_parameters(self) -> None:
         for p in self.parameters():

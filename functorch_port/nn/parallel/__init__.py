@@ -1,5 +1,35 @@
 """``torch.nn.parallel``: modules that PyTorch spreads over devices, as they are on one."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 from .data_parallel import DataParallel as DataParallel
 from .data_parallel import data_parallel as data_parallel
 from .distributed import DistributedDataParallel as DistributedDataParallel
+
+__all__ = [
+    "DataParallel", "DistributedDataParallel", "data_parallel", "gather", "parallel_apply", "replicate", "scatter",
+]  # fmt: skip
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        """Refused: one process drives all devices.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            f"nn.parallel.{name}: one process drives all devices here; give the batch a jax.sharding over them and "
+            "call the module itself"
+        )
+
+    refused.__name__ = refused.__qualname__ = name
+    return refused
+
+
+gather, parallel_apply, replicate, scatter = map(
+    _refused, ("gather", "parallel_apply", "replicate", "scatter")
+)
