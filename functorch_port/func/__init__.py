@@ -12,6 +12,7 @@ from .functional_call import stack_module_state as stack_module_state
 from .pytree import Pure as Pure
 from .pytree import load_pytree as load_pytree
 from .pytree import pure as pure
+from .rearrange import rearrange as rearrange
 from .transforms import grad as grad
 from .transforms import grad_and_value as grad_and_value
 from .transforms import hessian as hessian
@@ -39,6 +40,7 @@ __all__ = [
     "linearize",
     "load_pytree",
     "pure",
+    "rearrange",
     "replace_all_batch_norm_modules_",
     "scan",
     "stack_module_state",

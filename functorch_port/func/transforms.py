@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -535,21 +536,13 @@ def jacfwd(
         func: returns a pytree of Tensors.
         argnums: which arguments to differentiate.
         has_aux: ``func`` returns ``(output, aux)``.
-        randomness: ``"error"`` refuses random operations; ``"same"`` allows them: the function runs once, and every
-            column sees the same numbers.
-
-    Raises:
-        NotImplementedError: for ``randomness="different"``.
+        randomness: ``"error"`` refuses random operations; ``"same"`` allows them: every column sees the same numbers;
+            with ``"different"`` every column has its own.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.jacfwd.html
     """
 
     check_randomness(randomness)
-    if randomness == "different":
-        raise NotImplementedError(
-            "jacfwd(randomness='different'): the function runs once for all columns; use 'same', or vmap of jvp"
-        )
-    mapped = (1, 0, "error") if randomness == "error" else None
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -557,15 +550,19 @@ def jacfwd(
         where = "jvp(f, primals, tangents)"
 
         def compute(values: list[Any]) -> list[Any]:
-            def forward(*diff: Any) -> Any:
+            def forward(mapped: Any, *diff: Any) -> Any:
                 given = [*diff, *values[call.count :]]
                 return inside(lambda ts: made.split(call(ts), where, has_aux), given, mapped, "forward")
 
             diff = values[: call.count]
-            outs, push, aux = jax.linearize(forward, *diff, has_aux=True)
-            columns = [
-                vmap_arrays(lambda *t: list(push(*t)), _one_at_a_time(diff, k)) for k in range(call.count)
-            ]
+            if randomness == "different":
+                outs, columns, aux = _columns_of_their_own(forward, diff)
+            else:
+                mapped = (1, 0, "error") if randomness == "error" else None
+                outs, push, aux = jax.linearize(functools.partial(forward, mapped), *diff, has_aux=True)
+                columns = [
+                    vmap_arrays(lambda *t: list(push(*t)), _one_at_a_time(diff, k)) for k in range(call.count)
+                ]
             blocks = []
             for i, out in enumerate(outs):
                 for k, x in enumerate(diff):
@@ -576,6 +573,21 @@ def jacfwd(
         return _nested(through("jacfwd", compute, call.tensors), call, made, has_aux)
 
     return wrapper
+
+
+def _columns_of_their_own(forward: Any, diff: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """The outputs, each input's columns of the Jacobian, and the rest, where the function runs once per column."""
+    tangents = [jnp.concatenate(rows) for rows in zip(*(_one_at_a_time(diff, k) for k in range(len(diff))))]
+    count = tangents[0].shape[0]
+
+    def column(index: Any, *tangent: Any) -> Any:
+        call = functools.partial(forward, (count, index, "different"))
+        return jax.jvp(call, tuple(diff), tangent, has_aux=True)
+
+    outs, stacked, aux = jax.vmap(column)(jnp.arange(count), *tangents)
+    ends = list(itertools.accumulate(x.size for x in diff))
+    columns = [[c[end - x.size : end] for c in stacked] for x, end in zip(diff, ends)]
+    return [out[0] for out in outs], columns, [a[0] for a in aux]
 
 
 def _dense_columns(column: Any, out: Any, x: Any) -> Any:
