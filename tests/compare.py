@@ -6,6 +6,7 @@ gradient of every floating input; where torch raises, ours must raise the same t
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 import re
 import warnings
@@ -83,6 +84,11 @@ def to_ours(value: Any) -> Any:
         return getattr(ft, str(value).removeprefix("torch."))
     if isinstance(value, dict):
         return {k: to_ours(v) for k, v in value.items()}
+    if dataclasses.is_dataclass(value) and type(value).__module__.startswith("torch."):
+        fields = {f.name: to_ours(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return getattr(ft.nn, type(value).__name__)(**fields)
+    if isinstance(value, torch.nn.PairwiseDistance):
+        return ft.nn.PairwiseDistance(value.norm, value.eps, value.keepdim)
     if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
         return type(value)(to_ours(v) for v in value)
     return tuple(value) if isinstance(value, torch.Size) else value

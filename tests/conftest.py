@@ -17,6 +17,11 @@ torch.set_num_threads(2)
 def few_programs():
     """Forget compiled programs before there are too many: each takes maps of memory, of which Linux grants 65,530."""
     yield
+    forget_programs()
+
+
+def forget_programs():
+    """Forget compiled programs if there are many."""
     try:
         maps = Path("/proc/self/maps").read_bytes().count(b"\n")
     except OSError:

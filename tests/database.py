@@ -84,6 +84,25 @@ CORE = frozenset(
     """.split()
 )
 
+#: entries that are not compared so, and why
+DIFFERENT = {
+    "as_strided_scatter": "PyTorch's gradient is that of the elements written over, in error; here it is right",
+    "chalf": "refused: JAX has no complex32",
+    "linalg.eig": "eigenvectors up to a phase; in tests/ops/test_factorizations.py",
+    "linalg.eigh": "eigenvectors up to sign; in tests/ops/test_factorizations.py",
+    "pca_lowrank": "singular vectors up to sign; in tests/ops/test_factorizations.py",
+    "svd_lowrank": "singular vectors up to sign; in tests/ops/test_factorizations.py",
+}
+#: entries whose gradients are not compared, and why
+CANCELLING = {"corrcoef": "zero in exact arithmetic, and rounding otherwise"}
+COMPLEX_GRADIENTS = {
+    **dict.fromkeys(("svd", "linalg.svd"), "PyTorch refuses it where the loss depends on the vectors' phase"),
+    **dict.fromkeys(
+        ("cholesky", "linalg.cholesky", "linalg.cholesky_ex"),
+        "PyTorch's has an anti-Hermitian part, which no change of a Hermitian matrix sees",
+    ),
+}
+
 
 def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return (a.detach() @ b.detach().mT).requires_grad_(a.requires_grad)
@@ -118,12 +137,19 @@ def public_name(info: Any) -> str:
     return name
 
 
-def is_public(info: Any) -> bool:
-    """Whether users can call it: no internal names, no references, nothing for a GPU's kernels alone."""
-    inner = any(p.startswith("_") and not p.startswith("__") for p in info.name.split("."))
-    other = info.name.startswith(("torch.", "sparse.", "jiterator")) or "sparse" in info.name
-    other |= info.variant_test_name in ("triton_optimized", "without_cudnn", "partial_views")
-    return not inner and not other and has(torch, public_name(info)) and main_dtype(info) is not None
+def left_out(info: Any) -> str:
+    """Why an entry is none that users can call; empty if it is."""
+    if any(p.startswith("_") and not p.startswith("__") for p in info.name.split(".")):
+        return "internal names"
+    if "sparse" in info.name:
+        return "operators of sparse tensors"
+    if info.name.startswith("jiterator"):
+        return "kernels compiled for CUDA"
+    if info.variant_test_name in ("triton_optimized", "without_cudnn", "partial_views"):
+        return "the same operators again, for one kernel on a GPU"
+    if info.name.startswith("torch.") or not has(torch, public_name(info)):
+        return "names that the public modules do not have"
+    return "" if main_dtype(info) is not None else "no type on the CPU"
 
 
 def main_dtype(info: Any) -> torch.dtype | None:
@@ -132,11 +158,16 @@ def main_dtype(info: Any) -> torch.dtype | None:
 
 
 def entries() -> list[Any]:
-    return [info for info in op_db if is_public(info)]
+    return [info for info in op_db if not left_out(info)]
+
+
+def core_entries() -> list[Any]:
+    """The entries of the operators that most programs use."""
+    return [info for info in entries() if info.name in CORE]
 
 
 def has_gradient(info: Any, dtype: torch.dtype) -> bool:
-    return info.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
+    return dtype in info.supported_backward_dtypes("cpu")
 
 
 def usable(value: Any) -> bool:

@@ -14,7 +14,7 @@ __all__ = ["write_out"]
 _grad = grad_mode.state
 
 #: operations that may not write to anything they read, not even to the same elements
-_APART = frozenset({"gather", "take", "index_select", "kthvalue", "cat"})
+_APART = frozenset({"gather", "take", "index_select", "kthvalue", "cat", "masked_select"})
 #: operations that do not cast to the type of ``out``
 _SAME_TYPE = frozenset({"gather", "aminmax"})
 _FOURIER = re.compile("i?[rh]?fft[2n]?")

@@ -10,7 +10,7 @@ from jax import lax
 
 from functorch_port.core.config import matmul_precision
 from functorch_port.core.registry import Array, op
-from functorch_port.ops._common import c_name, check_expand, numel, type_name
+from functorch_port.ops._common import c_name, check_expand, not_implemented, numel, type_name
 
 Ints = int | tuple[int, ...]
 
@@ -51,38 +51,52 @@ def _check_arguments(pads: Any, stride: tuple[int, ...], dilation: tuple[int, ..
     if any(s <= 0 for s in stride):
         raise RuntimeError("non-positive stride is not supported")
     if any(d <= 0 for d in dilation):
-        raise RuntimeError(f"dilation should be greater than zero, but got {list(dilation)}")
+        listed = (
+            "" if any(d < 0 for d in dilation) else f", but got {[1] * (len(dilation) == 1) + list(dilation)}"
+        )
+        raise RuntimeError(f"dilation should be greater than zero{listed}")
 
 
 def _check_types(input: Any, weight: Any, bias: Any) -> None:
     if bias is not None and bias.dtype != input.dtype:
         raise RuntimeError(
-            f"Input type ({_type_word(input)}) and bias type ({_type_word(bias)}) should be the same"
+            f"Input type ({_cpp_name(input)}) and bias type ({_cpp_name(bias)}) should be the same"
         )
     if input.dtype != weight.dtype:
         raise RuntimeError(f"expected scalar type {type_name(input)} but found {type_name(weight)}")
 
 
-def _type_word(x: Any) -> str:
-    """The C++ name that PyTorch's message uses."""
-    return {"Half": "c10::Half", "BFloat16": "c10::BFloat16", "Long": "long long"}.get(
-        type_name(x), type_name(x).lower()
-    )
+def _cpp_name(x: Any) -> str:
+    return "short int" if x.dtype == np.int16 else c_name(x)
 
 
-def _check_shapes(name: str, input: Any, weight: Any, bias: Any, groups: int, n: int) -> None:
+def _check_ranks(name: str, input: Any, weight: Any, same: bool, n: int) -> None:
     if input.ndim not in (n + 1, n + 2):
         raise RuntimeError(
             f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input "
             f"of size: {list(input.shape)}"
         )
-    shape = list(weight.shape)
+    if weight.ndim < 3:
+        raise RuntimeError("weight should have at least three dimensions")
+    if weight.ndim != n + 2 and (same or n == 1):
+        rank = f"{weight.ndim}-dimensional"
+        raise RuntimeError(
+            f"Expected {rank} input for {rank} weight{'' if same else ' '}{list(weight.shape)}, but got "
+            f"{n + 2}-dimensional input of size {_batched_shape(input, n)} instead"
+        )
     if weight.ndim != n + 2:
         raise RuntimeError(
-            f"expected stride to be a single integer value or a list of {weight.ndim - 2} values "
-            "to match the convolution "
-            f"dimensions, but got stride={[1] * n}"
+            f"expected stride to be a single integer value or a list of {weight.ndim - 2} values to match the "
+            f"convolution dimensions, but got stride={[1] * n}"
         )
+
+
+def _batched_shape(input: Any, n: int) -> list[int]:
+    return list(input.shape) if input.ndim == n + 2 else [1, *input.shape]
+
+
+def _check_shapes(input: Any, weight: Any, bias: Any, groups: int, n: int) -> None:
+    shape = list(weight.shape)
     given = f"Given groups={groups}, "
     if shape[0] < groups:
         raise RuntimeError(
@@ -95,16 +109,20 @@ def _check_shapes(name: str, input: Any, weight: Any, bias: Any, groups: int, n:
         )
     channels = input.shape[-n - 1]
     if channels != shape[1] * groups:
-        batched = list(input.shape) if input.ndim == n + 2 else [1, *input.shape]
         raise RuntimeError(
-            f"{given}weight of size {shape}, expected input{batched} to have {shape[1] * groups} channels, "
-            f"but got {channels} channels instead"
+            f"{given}weight of size {shape}, expected input{_batched_shape(input, n)} to have "
+            f"{shape[1] * groups} channels, but got {channels} channels instead"
         )
     if bias is not None and (bias.ndim != 1 or bias.shape[0] != shape[0]):
         raise RuntimeError(
             f"Given weight of size {shape}, expected bias to be 1-dimensional with {shape[0]} elements, "
             f"but got bias of size {list(bias.shape)} instead"
         )
+    if 0 in shape[2:]:
+        sides = " x ".join(map(str, shape[2:])) + " (TxHxW)"
+        plane = [1] * (n == 1) + shape[2:]
+        listed = f" kernel_height: {plane[0]} kernel_width: {plane[1]}" if n < 3 else f": {sides}"
+        raise RuntimeError(f"kernel size should be greater than zero, but got{listed}")
 
 
 def _check_fits(sizes: tuple[int, ...], kernel: tuple[int, ...], pads: Any, reach: tuple[int, ...]) -> None:
@@ -154,12 +172,14 @@ def _convolve(
     """The convolution over ``n`` spatial dimensions of a batch or of one example."""
     if groups <= 0:
         raise RuntimeError("non-positive groups is not supported")
-    _check_shapes(name, input, weight, bias, groups, n)
-    _check_types(input, weight, bias)
+    _check_ranks(name, input, weight, padding == "same", n)
     strides, dilations = _per_dim(stride, n, "stride"), _per_dim(dilation, n, "dilation")
-    reach = tuple(d * (k - 1) for d, k in zip(dilations, weight.shape[2:], strict=True))
+    reach = tuple(max(d * (k - 1), 0) for d, k in zip(dilations, weight.shape[2:], strict=True))
     pads = _padding(padding, strides, reach)
     _check_arguments(pads, strides, dilations)
+    _check_shapes(input, weight, bias, groups, n)
+    _check_types(input, weight, bias)
+    not_implemented("slow_conv3d_cpu" if n == 3 else "slow_conv2d_cpu", input, kinds="b")
     _check_fits(input.shape[-n:], weight.shape[2:], pads, reach)
     batched = input if input.ndim == n + 2 else input[None]
     how: dict[str, Any] = {

@@ -10,7 +10,15 @@ import numpy as np
 
 from functorch_port.core.promotion import promote
 from functorch_port.core.registry import Array, op
-from functorch_port.ops._common import broadcast_shapes, not_implemented, type_name, wrap_dim, wrap_dims
+from functorch_port.ops._common import (
+    absolute,
+    broadcast_shapes,
+    not_implemented,
+    type_name,
+    wrap_dim,
+    wrap_dims,
+)
+from functorch_port.ops.reduction import vector_norm_of
 
 
 @op("cosine_similarity", where="torch F", node="SumBackward1")
@@ -26,35 +34,9 @@ def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-08):
 
 
 def _unit(x: jax.Array, dim: tuple[int, ...], eps: float) -> jax.Array:
-    norm = safe_norm(x, 2.0, dim, keepdims=True)
+    norm = vector_norm_of(x, 2.0, dim, True)
     # the floor is for safety only: the gradient passes as if it were not there
     return x / (norm + jax.lax.stop_gradient(jnp.maximum(norm, eps) - norm))
-
-
-def size_of(x: jax.Array) -> jax.Array:
-    """``|x|`` with the gradient 0 at 0."""
-    return x * jax.lax.sign(x)
-
-
-def safe_norm(x: jax.Array, p: float, dim: Any, keepdims: bool = False) -> jax.Array:
-    """The p-norm along ``dim``, with the gradient 0 at the origin."""
-    if p == 2:
-        square = jnp.sum(x * x, dim, keepdims=keepdims)
-        zero = square == 0
-        return jnp.where(
-            zero, jnp.zeros((), x.dtype), jnp.sqrt(jnp.where(zero, jnp.ones((), x.dtype), square))
-        )
-    if p == 1:
-        return jnp.sum(size_of(x), dim, keepdims=keepdims)
-    if p == float("inf"):
-        return jnp.max(size_of(x), dim, keepdims=keepdims)
-    if p == float("-inf"):
-        return jnp.min(size_of(x), dim, keepdims=keepdims)
-    if p == 0:
-        return jnp.sum((x != 0).astype(x.dtype), dim, keepdims=keepdims)
-    powers = jnp.sum(size_of(x) ** p, dim, keepdims=keepdims)
-    zero = powers == 0
-    return jnp.where(zero, jnp.zeros((), x.dtype), jnp.where(zero, jnp.ones((), x.dtype), powers) ** (1 / p))
 
 
 def cosine_of_loss(x1: jax.Array, x2: jax.Array) -> jax.Array:
@@ -70,14 +52,14 @@ def pairwise_distance(x1: Array, x2: Array, p: float = 2.0, eps: float = 1e-06, 
     """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
     broadcast_shapes(x1.shape, x2.shape)
     x1, x2 = promote(x1, x2)
-    return safe_norm(x1 - x2 + eps, p, -1, keepdims=keepdim)
+    return vector_norm_of(x1 - x2 + eps, p, (-1,), keepdim)
 
 
 def largest(x: jax.Array) -> jax.Array:
     """The largest ``|x|`` along the last dimension; every element that reaches it gets the whole gradient."""
     size = jnp.abs(x)
     top = jax.lax.stop_gradient(jnp.max(size, -1, keepdims=True, initial=0))
-    hit = jnp.where(size == top, size_of(x), 0)
+    hit = jnp.where(size == top, absolute(x), 0)
     return top[..., 0] + jnp.sum(hit - jax.lax.stop_gradient(hit), -1)
 
 
@@ -94,11 +76,11 @@ def pdist(input: Array, p: float = 2):
         not_implemented("pdist", input, kinds="fV")
     first, second = np.triu_indices(input.shape[0], 1)
     x = jnp.take(input, first.astype(np.int32), 0) - jnp.take(input, second.astype(np.int32), 0)
-    return largest(x) if p == float("inf") else safe_norm(x, float(p), -1)
+    return largest(x) if p == float("inf") else vector_norm_of(x, float(p), (-1,), False)
 
 
 @op("_unit_vectors", where="", node="DivBackward0")
 def unit_vectors(input: Array, p: float, dim: Any, eps: float):
     """``input`` divided by its p-norm along ``dim``, which counts as at least ``eps``."""
-    norm = safe_norm(input, p, wrap_dims(dim, input.ndim), keepdims=True)
+    norm = vector_norm_of(input, p, wrap_dims(dim, input.ndim), True)
     return input / jnp.where(norm < eps, jnp.asarray(eps, norm.dtype), norm)

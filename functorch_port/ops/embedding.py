@@ -27,7 +27,7 @@ _TYPE_NAMES = {
 def _check_rows(input: Any, weight: Any, *_: Any, **__: Any) -> None:
     """Eager: every index must name a row; PyTorch allows no negative ones here."""
     values = np.asarray(input)
-    if values.size and (values.min() < 0 or values.max() >= weight.shape[0]):
+    if weight.ndim == 2 and values.size and (values.min() < 0 or values.max() >= weight.shape[0]):
         raise IndexError("index out of range in self")
 
 
@@ -55,13 +55,13 @@ def by_frequency(rows: jax.Array, index: jax.Array, count: int) -> jax.Array:
 @op("embedding", where="", node="EmbeddingBackward0", check=_check_rows)
 def embedding(input: Array, weight: Array, padding_idx: int = -1, scale_grad_by_freq: bool = False):
     """Row ``input[i]`` of ``weight`` for every ``i``; the row ``padding_idx`` gets no gradient."""
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
     if input.dtype.name not in ("int64", "int32"):
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
             f"{_TYPE_NAMES.get(input.dtype.name, input.dtype.name)} instead (while checking arguments for embedding)"
         )
-    if weight.ndim != 2:
-        raise RuntimeError("'weight' must be 2-D")
     rows = _rows(weight, input)
     if scale_grad_by_freq:
         rows = by_frequency(rows, input, weight.shape[0])

@@ -11,7 +11,8 @@ import numpy as np
 from jax import lax
 
 from ..core import bind
-from ..core.promotion import cast, promote
+from ..core.out import write_out
+from ..core.promotion import cast, promote, result_dtype
 from ..core.registry import Array, Scalar, TensorOnly, composite, op
 from ..core.tensor import Tensor
 from ._common import (
@@ -29,6 +30,7 @@ from ._common import (
     type_name,
     wrap_dim,
 )
+from .cast import overflow_name
 from .reduction import take_along
 
 Indices = tuple[Any, ...]
@@ -470,7 +472,8 @@ def _shape_with(shape: tuple[int, ...], axis: int, x: jax.Array) -> tuple[int, .
 
 def _check_mask_type(name: str, mask: jax.Array) -> None:
     if mask.dtype != BOOL:
-        raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {c_name(mask)}")
+        found = type_name(mask) if name == "masked_scatter_" else c_name(mask)
+        raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {found}")
 
 
 @op(inplace=True)
@@ -481,6 +484,8 @@ def masked_fill(input: TensorOnly, mask: TensorOnly, value: Array):
         raise RuntimeError(
             f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
+    if result_dtype(value).is_complex and input.dtype.kind != "c":
+        raise RuntimeError(f"value cannot be converted to type {overflow_name(input.dtype)} without overflow")
     check_broadcast(mask, input)
     return jnp.where(mask, cast(value, input.dtype), input)
 
@@ -519,13 +524,14 @@ def _masked_select(input: TensorOnly, index: TensorOnly, shape: tuple[int, ...])
 
 
 @composite()
-def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements where the mask holds, in one dimension."""
     if mask.dtype.np != BOOL:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = broadcast_shapes(tuple(mask.shape), tuple(input.shape))
     flat = bind.function("_flat_nonzero")(mask, shape)
-    return bind.function("_masked_select")(input, flat, shape)
+    result = bind.function("_masked_select")(input, flat, shape)
+    return result if out is None else write_out(out, result, "masked_select", (input, mask))
 
 
 @op(

@@ -21,7 +21,8 @@ from functorch_port.ops._common import (
     type_name,
     wide,
 )
-from functorch_port.ops.distance import cosine_of_loss, pairwise_distance, size_of
+from functorch_port.ops.distance import cosine_of_loss, pairwise_distance
+from functorch_port.ops.pointwise import abs_
 from functorch_port.ops.softmax import log_softmax
 
 
@@ -46,7 +47,8 @@ def _pointwise(kernel: str, fn: Any, input: Any, target: Any, reduction: str) ->
     input, target = promote(input, target)
     if kernel:
         not_implemented(kernel, input, kinds="biu")
-    return _reduce(compute(fn, input.dtype, input, target), reduction)
+    losses = fn(input, target) if input.dtype.kind == "c" else compute(fn, input.dtype, input, target)
+    return _reduce(losses, reduction)
 
 
 def _not_below_zero(x: jax.Array) -> jax.Array:
@@ -328,7 +330,7 @@ def mse_loss(input: Array, target: Array, reduction: str = "mean"):
 @op("_l1_loss", where="", node="MeanBackward0")
 def l1_loss(input: Array, target: Array, reduction: str = "mean"):
     """``|input - target|``."""
-    return _pointwise("", lambda x, t: size_of(x - t), input, target, reduction)
+    return _pointwise("", lambda x, t: abs_(x - t), input, target, reduction)
 
 
 @op("_smooth_l1_loss", where="", node="SmoothL1LossBackward0")
@@ -339,7 +341,7 @@ def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: f
 
     def fn(x: jax.Array, t: jax.Array) -> jax.Array:
         error = x - t
-        size = size_of(error)
+        size = abs_(error)
         if beta == 0:
             return size
         return jnp.where(size < beta, 0.5 * error * error / beta, size - 0.5 * beta)
@@ -355,7 +357,7 @@ def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: floa
 
     def fn(x: jax.Array, t: jax.Array) -> jax.Array:
         error = x - t
-        size = size_of(error)
+        size = abs_(error)
         return jnp.where(size < delta, 0.5 * error * error, delta * (size - 0.5 * delta))
 
     return _pointwise("huber_cpu", fn, input, target, reduction)
@@ -364,6 +366,8 @@ def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: floa
 @op("_poisson_nll_loss", where="", node="MeanBackward0")
 def poisson_nll_loss(input: Array, target: Array, log_input: bool, full: bool, eps: float, reduction: str):
     """Minus the log-likelihood of Poisson counts."""
+
+    broadcast_shapes(target.shape, input.shape)
 
     def fn(x: jax.Array, t: jax.Array) -> jax.Array:
         loss = jnp.exp(x) - t * x if log_input else x - t * jnp.log(x + eps)
@@ -383,6 +387,7 @@ def _check_variance(input: Any, target: Any, var: Any, full: bool, eps: float, r
 @op("_gaussian_nll_loss", where="", node="MeanBackward0", check=_check_variance)
 def gaussian_nll_loss(input: Array, target: Array, var: Array, full: bool, eps: float, reduction: str):
     """Minus the log-likelihood of normal variables."""
+    broadcast_shapes(input.shape, target.shape)
     input, target, var = promote(input, target, var)
     # the floor under the variance is for safety only: the gradient passes as if it were not there
     var = var + lax.stop_gradient(jnp.maximum(var, eps) - var)
@@ -557,12 +562,21 @@ def _check_multi_margin(input: Any, target: Any, *_: Any, **__: Any) -> None:
         raise RuntimeError("target out of range")
 
 
-def _check_multi_margin_shapes(input: Any, target: Any, weight: Any) -> None:
-    shape = list(input.shape)
-    if input.ndim > 2 or (input.ndim and not shape[-1]):
+def _check_classes(input: Any) -> None:
+    if input.ndim > 2 or (input.ndim and not input.shape[-1]):
         raise RuntimeError(
-            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {shape}"
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
         )
+
+
+def _check_long(target: Any) -> None:
+    if target.dtype != np.int64:
+        raise RuntimeError(f"expected scalar type Long but found {type_name(target)}")
+
+
+def _check_multi_margin_shapes(input: Any, target: Any, weight: Any) -> None:
+    _check_classes(input)
+    shape = list(input.shape)
     batch = shape[0] if input.ndim == 2 else 1
     if target.ndim > 1 or target.size != batch:
         raise RuntimeError(
@@ -572,8 +586,7 @@ def _check_multi_margin_shapes(input: Any, target: Any, weight: Any) -> None:
     classes = shape[-1] if input.ndim else 1
     if weight is not None and weight.shape != (classes,):
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
-    if target.dtype != np.int64:
-        raise RuntimeError(f"expected scalar type Long but found {type_name(target)}")
+    _check_long(target)
 
 
 @op(
@@ -603,12 +616,21 @@ def multi_margin_loss(
     if weight is not None:
         losses = losses * weight.at[t].get(mode="clip")[:, None]
     losses = jnp.sum(losses, 1) / x.shape[1]
+    if not losses.size:
+        reduction = "none" if reduction == "none" else "sum"  # PyTorch's mean of nothing is 0 here
     return _reduce(losses.reshape(target.shape) if reduction == "none" else losses, reduction)
 
 
 @op("_multilabel_margin_loss", where="", node="MultilabelMarginLossBackward0", edges=("input",))
 def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean"):
     """``max(0, 1 - input[wanted] + input[other])`` over all pairs; a row of targets ends at its first -1."""
+    _check_classes(input)
+    one_row = input.ndim < 2 and target.ndim < 2 and target.size == input.size
+    if not one_row and (input.ndim < 2 or target.shape != input.shape):
+        raise RuntimeError(
+            f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
+        )
+    _check_long(target)
     x, t = jnp.atleast_2d(input), jnp.atleast_2d(target).astype(np.int32)
     classes = jnp.arange(x.shape[1], dtype=t.dtype)
     listed = lax.cummax((t < 0).astype(np.int8), 1) == 0  # (N, C): before the end of the row's list

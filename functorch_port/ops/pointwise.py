@@ -281,6 +281,8 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     if not isinstance(exponent, SymNumber):
         if isinstance(exponent, int) and exponent < 0 and _category(input._look()) in "bi":
             raise RuntimeError("Integers to negative integer powers are not allowed.")
+        if isinstance(exponent, bool) and _category(input._look()) == "b":
+            return bind.function("bitwise_or")(input, not exponent, **kwargs)
         if exponent in _EXACT_POWERS and not isinstance(exponent, bool | complex):
             return bind.function("_pow_exact")(input, exponent, **kwargs)
     return bind.function("_pow_number")(input, exponent, **kwargs)

@@ -70,11 +70,22 @@ def _out_size(size: int, kernel: int, stride: int, padding: int, dilation: int, 
 
 def _spread(name: str, what: str, value: Ints, n: int) -> tuple[int, ...]:
     values = (value,) if isinstance(value, int) else tuple(value)
-    if len(values) not in (1, n):
-        word = {1: "one int", 2: "two ints", 3: "three ints"}[n]
-        many = "a tuple of " + word
-        raise RuntimeError(f"{name}: {what} must either be a single int, or {many}")
-    return values * n if len(values) == 1 else values
+    if len(values) in (1, n):
+        return values * n if len(values) == 1 else values
+    if name == "max_pool1d":
+        allowed = {"stride": "None, an int, list of ints, or", "padding": "an int, list of ints, or"}
+        raise RuntimeError(
+            f"{name}() {what} must be {allowed.get(what, 'an int, list of ints or')} tuple of ints of size 1 but got "
+            f"size {len(values)}"
+        )
+    name = name.removesuffix("_with_indices")
+    if n == 1:
+        raise RuntimeError(f"{name}() argument '{what}' should contain one int (got {len(values)})")
+    must = "must be either" if what == "dilation" else "must be" if name == "avg_pool3d" else "must either be"
+    omitted = "omitted, " if what == "stride" else ""
+    raise RuntimeError(
+        f"{name}: {what} {must} {omitted}a single int, or a tuple of {('two', 'three')[n - 2]} ints"
+    )
 
 
 def _windows(
@@ -92,79 +103,114 @@ def _windows(
     kernels = _spread(name, "kernel_size", kernel, n)
     strides = kernels if stride is None or stride == () else _spread(name, "stride", stride, n)
     paddings, dilations = _spread(name, "padding", padding, n), _spread(name, "dilation", dilation, n)
-    _check_window(name, kernels, strides, paddings, dilations)
-    sizes = x.shape[-n:]
+    sizes = tuple(x.shape[-n:])
+    if name == "max_pool1d":
+        _check_line(x, kernels[0], strides[0], paddings[0], dilations[0])
+    else:
+        _check_windows(name, x, kernels, strides, paddings, dilations)
     out = tuple(
         _out_size(*each, ceil_mode) for each in zip(sizes, kernels, strides, paddings, dilations, strict=True)
     )
     if any(o < 1 for o in out):
         if name == "max_pool1d":
             raise RuntimeError(f"max_pool1d() Invalid computed output size: {out[0]}")
-        channels, sizes = (x.shape[-n - 1], sizes) if n > 1 else (x.shape[-2], (1, *sizes))
-        found = (1, *out) if n == 1 else out
+        lead = (x.shape[-n - 1], *(1,) * (n == 1))
+        given, found = ("x".join(map(str, (*lead, *dims))) for dims in (sizes, out))
         raise RuntimeError(
-            f"Given input size: ({'x'.join(map(str, (channels, *sizes)))}). "
-            f"Calculated output size: ({'x'.join(map(str, (channels, *found)))}). Output size is too small"
+            f"Given input size: ({given}). Calculated output size: ({found}). Output size is too small"
         )
-    return Windows(kernels, strides, paddings, dilations, tuple(sizes), out)
+    return Windows(kernels, strides, paddings, dilations, sizes, out)
 
 
 def _check_rank(name: str, x: Any, n: int) -> None:
-    shape = list(x.shape)
-    empty = any(s == 0 for s in shape[-n - 1 :]) if x.ndim in (n + 1, n + 2) else False
-    if x.ndim in (n + 1, n + 2) and not empty:
+    if x.ndim in (n + 1, n + 2):
         return
     if name == "max_pool1d":
-        found = "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:"
-    elif name == "avg_pool1d":
+        raise RuntimeError(_LINE_SHAPE + str(list(x.shape)))
+    if n == 1:
         raise RuntimeError(
             f"Expected 2 to 3 dimensions, but got {x.ndim}-dimensional tensor for argument #1 'self' "
-            "(while checking arguments for avg_pool1d)"
+            f"(while checking arguments for {name.removesuffix('_with_indices')})"
         )
-    elif empty:
-        found = f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got:"
-    else:
-        raise RuntimeError(f"non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input")
-    raise RuntimeError(found + "[" + ", ".join(map(str, shape)) + "]")
+    raise RuntimeError(f"non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input")
 
 
-def _check_window(
+_LINE_SHAPE = (
+    "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:"
+)
+
+
+def _check_line(x: Any, kernel: int, stride: int, padding: int, dilation: int) -> None:
+    """The checks of `max_pool1d`; the other poolings have other texts."""
+    if 0 in x.shape[-2:]:
+        raise RuntimeError(_LINE_SHAPE + str(list(x.shape)))
+    for what, value in (("kernel_size", kernel), ("stride", stride), ("dilation", dilation)):
+        if value <= 0:
+            raise RuntimeError(f"max_pool1d() {what} must be greater than zero, but got {value}")
+    if padding < 0:
+        raise RuntimeError(f"max_pool1d() padding must be non-negative, but got {padding}")
+    if padding > kernel // 2:
+        raise RuntimeError(
+            "max_pool1d() padding should be at most half of kernel size, "
+            f"but got padding={padding} and kernel_size={kernel}"
+        )
+
+
+def _check_windows(
     name: str,
+    x: Any,
     kernel: tuple[int, ...],
     stride: tuple[int, ...],
     padding: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> None:
-    if name == "max_pool1d":
-        for what, values in (("kernel_size", kernel), ("stride", stride), ("dilation", dilation)):
-            if values[0] <= 0:
-                raise RuntimeError(f"max_pool1d() {what} must be greater than zero, but got {values[0]}")
-        if padding[0] < 0:
-            raise RuntimeError(f"max_pool1d() padding must be non-negative, but got {padding[0]}")
-        if padding[0] > kernel[0] // 2:
-            raise RuntimeError(
-                "max_pool1d() padding should be at most half of kernel size, "
-                f"but got padding={padding[0]} and kernel_size={kernel[0]}"
-            )
-        return
-    if any(s == 0 for s in stride):
-        raise RuntimeError("stride should not be zero")
-    if any(k <= 0 for k in kernel) or any(s < 0 for s in stride):
-        letters = "TWH"[-len(kernel) :] if len(kernel) == 3 else "HW"[-len(kernel) :]
-        listed = " ".join(f"k{a}: {k}" for a, k in zip(letters, kernel, strict=False))
-        raise RuntimeError(f"kernel size should be greater than zero, but got {listed}")
-    if any(d <= 0 for d in dilation):
-        letters = {1: "W", 2: "HW", 3: "TWH"}[len(dilation)]
-        listed = " ".join(f"dilation{a}: {d}" for a, d in zip(letters, dilation, strict=True))
-        raise RuntimeError(f"dilation should be greater than zero, but got {listed}")
-    for p, k, d in zip(padding, kernel, dilation, strict=True):
+    for k, s, p, d in zip(kernel, stride, padding, dilation, strict=True):
+        if s == 0:
+            raise RuntimeError("stride should not be zero")
         if p < 0:
             raise RuntimeError(f"pad must be non-negative, but got pad: {p}")
-        if p > ((k - 1) * d + 1) // 2:
+        if p > max((k - 1) * d + 1, 0) // 2:
             raise RuntimeError(
                 "pad should be at most half of effective kernel size, "
                 f"but got pad={p}, kernel_size={k} and dilation={d}"
             )
+    n, shape = len(kernel), list(x.shape)
+    if n == 1:  # PyTorch pools a line as an image of height 1
+        shape.insert(-1, 1)
+        kernel, stride, dilation, padding = (1, *kernel), (1, *stride), (1, *dilation), (0, *padding)
+    letters = "TWH" if n == 3 else "WH"
+    for what, mark, values in (
+        ("kernel size", "k", kernel),
+        ("stride", "d", stride),
+        ("dilation", "dilation", dilation),
+    ):
+        if any(v <= 0 for v in values):
+            listed = " ".join(f"{mark}{a}: {v}" for a, v in zip("THW"[-len(values) :], values, strict=True))
+            raise RuntimeError(f"{what} should be greater than zero, but got {listed}")
+    if 0 in shape[-len(kernel) - 1 :]:
+        if n == 3:
+            kind = "max_pool3d_with_indices_out_cpu_template" if name.startswith("max") else name
+            raise RuntimeError(
+                f"{kind}(): Expected input's non-batch dimensions to have positive length, but input has a shape of "
+                f"{shape} and non-batch dimension 0 has length zero!"
+            )
+        raise RuntimeError(
+            "Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:"
+            + str(shape)
+        )
+    if name == "avg_pool3d" and any(size < k for size, k in zip(shape[-3:], kernel, strict=True)):
+        (t, h, w), (kt, kh, kw) = shape[-3:], kernel
+        raise RuntimeError(
+            f"input image (T: {t} H: {h} W: {w}) smaller than kernel size (kT: {kt} kH: {kh} kW: {kw})"
+        )
+    if any(p > k // 2 for k, p in zip(kernel, padding, strict=True)):
+        sizes = {**{f"pad{a}": p for a, p in zip("THW"[-len(kernel) :], padding, strict=True)}}
+        sizes |= {f"k{a}": k for a, k in zip("THW"[-len(kernel) :], kernel, strict=True)}
+        order = [f"{mark}{a}" for mark in (("k", "pad") if n == 3 else ("pad", "k")) for a in letters]
+        listed = (" " if n == 3 else ", ").join(
+            f"{key}{':' if n == 3 else ' ='} {sizes[key]}" for key in order
+        )
+        raise RuntimeError(f"pad should be smaller than or equal to half of kernel size, but got {listed}")
 
 
 # maximum
@@ -258,7 +304,7 @@ def _max_pool_op(n: int) -> Any:
         ceil_mode: bool = False,
     ):
         windows = _windows(name, input, n, kernel_size, stride, padding, dilation, ceil_mode)
-        not_implemented(name, input, kinds="bc")
+        not_implemented(name if n > 1 else "max_pool1d_impl", input, kinds="bc")
         return _max_pool(input, windows)
 
     def with_indices(
@@ -269,8 +315,10 @@ def _max_pool_op(n: int) -> Any:
         dilation: Ints = 1,
         ceil_mode: bool = False,
     ):
-        windows = _windows(name, input, n, kernel_size, stride, padding, dilation, ceil_mode)
-        not_implemented(name, input, kinds="bc")
+        windows = _windows(
+            f"{name}_with_indices", input, n, kernel_size, stride, padding, dilation, ceil_mode
+        )
+        not_implemented(name if n > 1 else "max_pool2d", input, kinds="bc")
         return _max_pool_with_indices(input, windows)
 
     values.__doc__ = (
@@ -335,6 +383,7 @@ def _avg_pool_op(n: int) -> Any:
         if divisor_override == 0:
             raise RuntimeError("divisor must be not zero")
         windows = _windows(name, input, n, kernel_size, stride, padding, 1, ceil_mode)
+        not_implemented("avg_pool3d_out_frame" if n == 3 else "avg_pool2d", input, kinds="bc")
         return _avg_pool(input, windows, count_include_pad, divisor_override)
 
     def pool1d(
@@ -370,23 +419,46 @@ def _bins(size: int, out: int) -> tuple[np.ndarray, np.ndarray]:
     return start, -(-(i + 1) * size // out) - start
 
 
-def _adaptive_sizes(name: str, x: Any, n: int, output_size: Any, colon: str = "") -> tuple[int, ...]:
+def _adaptive_sizes(name: str, x: Any, n: int, output_size: int | tuple[int, ...]) -> tuple[int, ...]:
+    average = "avg" in name
     if x.ndim not in (n + 1, n + 2):
         if n == 1:
             raise RuntimeError(
                 f"Expected 2 to 3 dimensions, but got {x.ndim}-dimensional tensor for argument #1 'self' "
                 f"(while checking arguments for {name})"
             )
+        colon = "" if average else ":"
         raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got{colon} {list(x.shape)}")
-    sizes = (output_size,) * n if not isinstance(output_size, tuple) else output_size
+    sizes = output_size if isinstance(output_size, tuple) else (output_size,) * n
     if len(sizes) != n:
-        raise RuntimeError(f"{name}: output_size must be {n}")
-    sizes = tuple(have if want is None else want for have, want in zip(x.shape[-n:], sizes, strict=True))
-    if any(s < 0 for s in sizes):
-        listed = ", ".join(map(str, sizes))
+        if n == 1:
+            raise RuntimeError(f"{name}() argument 'output_size' should contain one int (got {len(sizes)})")
         raise RuntimeError(
-            f"{name}: elements of output_size must be greater than or equal to 0 but received {{{listed}}}"
+            f"{name}: output_size must be {n}"
+            if average
+            else f"{name}(): internal error: output_size.size() must be {n}"
         )
+    shape, wanted = list(x.shape), list(sizes)
+    if n == 1 and average:  # PyTorch pools a line as an image of height 1
+        name = "adaptive_avg_pool2d"
+        shape.insert(-1, 1)
+        wanted.insert(0, 1)
+    first = len(shape) - len(wanted) if average and n < 3 else 1
+    empty = [dim for dim in range(first, len(shape)) if shape[dim] == 0]
+    negative = [size for size in sizes if size < 0]
+    if average and negative:
+        first_two, rest = ", ".join(map(str, wanted[:2])), "".join(f",{size}" for size in wanted[2:])
+        raise RuntimeError(
+            f"{name}: elements of output_size must be greater than or equal to 0 but received {{{first_two}{rest}}}"
+        )
+    if empty and not (average and wanted == [1] * len(wanted)):
+        raise RuntimeError(
+            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+            f"{shape} with dimension {empty[0]} being empty"
+        )
+    if negative:
+        made = [*shape[:-n], *(1,) * (n == 1), *sizes]
+        raise RuntimeError(f"Trying to create tensor with negative dimension {negative[0]}: {made}")
     return sizes
 
 
@@ -419,9 +491,9 @@ def _adaptive_avg(x: Any, sizes: tuple[int, ...]) -> jax.Array:
 def _adaptive_avg_op(n: int) -> Any:
     name = f"adaptive_avg_pool{n}d"
 
-    def pool(input: Array, output_size: Any):
+    def pool(input: Array, output_size: Ints):
         sizes = _adaptive_sizes(name, input, n, output_size)
-        not_implemented(name if n > 1 else "adaptive_avg_pool2d", input, kinds="biuc")
+        not_implemented("adaptive_avg_pool3d_cpu" if n == 3 else "adaptive_avg_pool2d", input, kinds="biuc")
         return _adaptive_avg(input, sizes)
 
     pool.__doc__ = f"Averages over as many windows of {n} spatial dimension{'s' * (n > 1)} as asked for."
@@ -461,9 +533,9 @@ def _adaptive_max(x: Any, sizes: tuple[int, ...]) -> tuple[jax.Array, jax.Array]
 def _adaptive_max_op(n: int) -> Any:
     name = f"adaptive_max_pool{n}d"
 
-    def pool(input: Array, output_size: Any):
-        sizes = _adaptive_sizes(name, input, n, output_size, ":")
-        not_implemented(name if n > 1 else "adaptive_max_pool2d", input, kinds="biuc")
+    def pool(input: Array, output_size: Ints):
+        sizes = _adaptive_sizes(name, input, n, output_size)
+        not_implemented("adaptive_max_pool3d_cpu" if n == 3 else "adaptive_max_pool2d", input, kinds="biuc")
         return _adaptive_max(input, sizes)
 
     pool.__doc__ = f"Maxima, and their positions, over as many {n}-dimensional windows as asked for."

@@ -8,9 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core.registry import Array, TensorOnly, op
+from ..core import bind
+from ..core.registry import Array, TensorOnly, composite, op, return_type_of
+from ..core.tensor import Tensor
 from ._common import type_name
-from ._matrices import adjoint, check_matrix, check_square
+from ._matrices import adjoint, check_matrix, check_square, with_out
 from .products import product
 
 
@@ -102,27 +104,39 @@ def matrix_rank(
     return jnp.sum(values > cutoff[..., None], -1).astype(np.int64)
 
 
-@op(
-    where="linalg",
-    return_type="linalg_lstsq",
-    returns=("solution", "residuals", "rank", "singular_values"),
-    node="LinalgLstsqBackward0",
-)
-def lstsq(A: TensorOnly, B: TensorOnly, rcond: float | None = None, *, driver: str | None = None):
+_LSTSQ = return_type_of("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
+
+
+@composite("lstsq", where="linalg")
+@with_out
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """The least-squares solution of ``A X = B``; singular values only with the drivers "gelsd" and "gelss"."""
+    solution, residuals = bind.function("_lstsq")(A, B, rcond, driver)
+    rank, values = bind.function("_lstsq_rank")(A, rcond, driver)
+    return _LSTSQ(solution, residuals, rank, values)
+
+
+@op("_lstsq", where="", node="LinalgLstsqBackward0")
+def _lstsq(A: TensorOnly, B: TensorOnly, rcond: float | None, driver: str | None):
+    """The solution, and its residuals where the driver has them."""
     _check_lstsq(A, B, driver)
     vector = B.ndim == A.ndim - 1
     columns = B[..., None] if vector else B
     solution = product(_pseudo_inverse(A, None, rcond, False), columns)
     rows, unknowns = A.shape[-2:]
-    empty = jnp.zeros((0,), A.real.dtype)
-    rank_known = driver != "gels"
-    rank = matrix_rank(A, rtol=rcond) if rank_known else jnp.zeros((0,), np.int64)
-    residuals = empty
+    residuals = jnp.zeros((0,), A.real.dtype)
     if rows > unknowns and driver not in (None, "gelsy"):
         residuals = jnp.sum(jnp.abs(product(A, solution) - columns) ** 2, -2)
-    values = jnp.linalg.svd(A, compute_uv=False) if driver in ("gelsd", "gelss") else empty
-    return solution[..., 0] if vector else solution, residuals, rank, values
+    return solution[..., 0] if vector else solution, residuals
+
+
+@op("_lstsq_rank", where="", differentiable=False)
+def _lstsq_rank(A: TensorOnly, rcond: float | None, driver: str | None):
+    """The rank and the singular values, where the driver has them."""
+    rank = jnp.zeros((0,), np.int64) if driver == "gels" else matrix_rank(A, rtol=rcond)
+    if driver in ("gelsd", "gelss"):
+        return rank, jnp.linalg.svd(A, compute_uv=False)
+    return rank, jnp.zeros((0,), A.real.dtype)
 
 
 def _check_lstsq(A: jax.Array, B: jax.Array, driver: str | None) -> None:

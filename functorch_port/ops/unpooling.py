@@ -161,9 +161,10 @@ def _unpool_op(n: int) -> Any:
                 f"{input.ndim} dimensions."
             )
         if input.shape != indices.shape:
+            given, found = ([*x.shape, *(1,) * (n == 1)] for x in (input, indices))
             raise RuntimeError(
-                "Expected shape of indices to be same as that of the input tensor "
-                f"({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}"
+                f"Expected shape of indices to be same as that of the input tensor ({given}) but got indices tensor "
+                f"with shape: {found}"
             )
         not_implemented(f"max_unpool{max(n, 2)}d", input, kinds="biuc")
         lead = input.shape[:-n]

@@ -1,6 +1,7 @@
 """Type promotion: the whole table of dtypes x {tensor, 0-dim tensor, number} against torch's."""
 
 import itertools
+import os
 
 import jax
 import jax.numpy as jnp
@@ -63,12 +64,16 @@ def test_with_numbers(name, default):
         for shape, number in itertools.product([(2,), ()], NUMBERS):
             theirs = without_complex32(theirs_of(torch.ones(shape, dtype=getattr(torch, name)), number))
             assert ours_of(array(name, shape), number) == theirs
-            if number is not True or not (name.startswith(("uint", "float8")) and shape == ()):
-                # a bool is a strongly typed tracer, and these types do not promote
+            if number is not True or not _refuses_bool(name, shape):
                 assert _in_jit(array(name, shape), number) == theirs
     finally:
         torch.set_default_dtype(torch.float32)
         ft.set_default_dtype(ft.float32)
+
+
+def _refuses_bool(name, shape):
+    """Whether a program refuses True beside this tensor: there it is a 0-dim tensor, which these types do not take."""
+    return shape == () and name != "uint8" and name.startswith(("uint", "float8"))
 
 
 def _in_jit(*operands):
@@ -77,6 +82,52 @@ def _in_jit(*operands):
     with jax.enable_x64(True):
         jax.jit(lambda *xs: found.append(outcome(lambda: promotion.result_dtype(*xs))))(*operands)
     return found[0]
+
+
+OPERATIONS = {
+    "add": lambda lib, a, b: a + b,
+    "mul": lambda lib, a, b: a * b,
+    "div": lambda lib, a, b: a / b,
+    "pow": lambda lib, a, b: a**b,
+    "lt": lambda lib, a, b: a < b,
+    "eq": lambda lib, a, b: a == b,
+    "where": lambda lib, a, b: lib.where(lib.ones((), dtype=lib.bool, device=a.device), a, b),
+    "cat": lambda lib, a, b: lib.cat([a, b]),
+}
+RANKS = [((2,), (2,)), ((2,), ()), ((), (2,)), ((), ())]
+WHOLE = os.environ.get("WHOLE_DATABASE") == "1"
+
+
+def _types(lib, name, one, other):
+    """The type of an operation's result, or the error, for operands of types by name and shape, or numbers."""
+    device = "cpu" if lib is torch else "meta"  # a meta tensor costs no compilation
+    made = [
+        operand
+        if not isinstance(operand, tuple)
+        else lib.ones(operand[1], device=device).to(getattr(lib, operand[0]))
+        for operand in (one, other)
+    ]
+    try:
+        return without_complex32(str(OPERATIONS[name](lib, *made).dtype))
+    except Exception as error:
+        return error
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations(name):
+    """One pair of operands in 61 by default, as each is a program of its own; with WHOLE_DATABASE=1 all."""
+    pairs = [((a, s), (b, r)) for a, b in itertools.product(NAMES, repeat=2) for s, r in RANKS]
+    numbers = [((a, s), n) for a in NAMES for s in [(2,), ()] for n in NUMBERS]
+    if name == "cat":
+        pairs, numbers = [p for p in pairs if p[0][1] and p[1][1]], []
+    for one, other in [*pairs, *numbers][:: 1 if WHOLE else 61]:
+        if other is True and _refuses_bool(*one):
+            continue
+        theirs, ours = _types(torch, name, one, other), _types(ft, name, one, other)
+        if isinstance(theirs, str):
+            assert ours == theirs, (name, one, other)
+        elif "not implemented for" not in str(theirs):  # a kernel is missing; the type would be known
+            assert isinstance(ours, Exception), (name, one, other, theirs, ours)
 
 
 def test_numbers_alone():

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("torch.testing._internal.common_methods_invocations")
 
 from compare import Case, _fresh, _leaves, resolve, to_numpy, to_ours
-from database import CORE, cases, entries, key, main_dtype
+from database import cases, core_entries, key, main_dtype
 
 import functorch_port as ft
 
@@ -29,10 +29,6 @@ REFUSED = {
 }
 #: entries whose result is a Python value, which a compiled function does not know
 VALUES = {"allclose", "item"}
-
-
-def core() -> list[Any]:
-    return [info for info in entries() if info.name in CORE]
 
 
 def run(case: Case, args: Any, kwargs: Any) -> tuple[Any, list[Any]]:
@@ -72,7 +68,7 @@ def same(eager: Any, compiled: Any, tol: float, values: bool, where: str) -> Non
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("info", core() if WHOLE else core()[::16], ids=key)
+@pytest.mark.parametrize("info", core_entries()[:: 1 if WHOLE else 16], ids=key)
 def test_as_eager(info: Any) -> None:
     (case,) = cases(info, main_dtype(info))
     case.grad &= not case.name.endswith("_")  # a leaf that requires grad cannot be changed in place

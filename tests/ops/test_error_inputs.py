@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 import torch
 from compare import resolve, tensor_to_ours
+from database import ARGUMENTS, left_out
 from torch.testing._internal.common_methods_invocations import op_db
 
 import functorch_port as ft
-
-OTHER_FAMILIES = ("fft", "special", "masked", "signal", "nn.functional", "sparse", "_refs", "jiterator")
 
 #: what differs on purpose, by name or by name and number of the call
 DIFFERENT = {
@@ -32,14 +31,8 @@ FILLED = {"cauchy", "exponential", "geometric", "log_normal", "uniform"}
 
 
 def entries() -> list[Any]:
-    found = []
-    for info in op_db:
-        dunder = info.name.startswith("__")
-        if info.error_inputs_func is None or (info.name.startswith((*OTHER_FAMILIES, "_")) and not dunder):
-            continue
-        if info.variant_test_name in ("", "in_place"):
-            found.append(info)
-    return found
+    named = [info for info in op_db if info.error_inputs_func is not None and not left_out(info)]
+    return [info for info in named if info.variant_test_name in ("", "in_place")]
 
 
 class Copies:
@@ -107,7 +100,10 @@ def test_refused_like_torch(info: Any) -> None:
             continue
         theirs = error_of(lambda given=given: info(given.input, *given.args, **given.kwargs))
         ours = Copies()
-        args, kwargs = ours([first, *given.args]), {k: ours(v) for k, v in given.kwargs.items()}
+        args, kwargs = [first, *given.args], given.kwargs
+        if (rule := ARGUMENTS.get(info.name)) is not None:
+            _, args, kwargs = rule(*args, **kwargs)
+        args, kwargs = ours(list(args)), {k: ours(v) for k, v in kwargs.items()}
         mine = error_of(lambda args=args, kwargs=kwargs: call(*args, **kwargs))
         if theirs is None:
             continue

@@ -45,6 +45,8 @@ CASES = [
         F("multi_margin_loss", x, t, _first=True, **k)
         for x, t, k in (
             (X, ROWS, {"reduction": "none"}),
+            (X[:0], ROWS[:0], {}),
+            (X[:0], ROWS[:0], {"reduction": "none"}),
             (X[0], T(1), {}),
             (X[0], T([1]), {"reduction": "none"}),
             (X[0, 0], T(0), {}),

@@ -55,8 +55,8 @@ def embedding(
         raise NotImplementedError(
             "embedding(scale_grad_by_freq=True, sparse=True) is not supported; use sparse=False"
         )
-    rows = weight.shape[0]
     if padding_idx is not None:
+        rows = weight.shape[0]
         if not -rows <= padding_idx < rows:
             raise AssertionError("Padding_idx must be within num_embeddings")
         padding_idx %= rows

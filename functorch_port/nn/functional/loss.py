@@ -391,7 +391,8 @@ def gaussian_nll_loss(
             var = var.unsqueeze(-1)
         elif var.dim() != len(size) or sum(v for s, v in zip(size, var.size(), strict=True) if s != v) != 1:
             raise ValueError("var is of incorrect size")
-    _check_reduction(reduction)
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not valid")
     return _gaussian_nll(input, target, var, full, float(eps), reduction)
 
 
@@ -540,6 +541,7 @@ def multi_margin_loss(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.multi_margin_loss.html
     """
     reduction = legacy_reduction(size_average, reduce, reduction)
+    _check_reduction(reduction)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
@@ -559,6 +561,7 @@ def multilabel_margin_loss(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.multilabel_margin_loss.html
     """
     reduction = legacy_reduction(size_average, reduce, reduction)
+    _check_reduction(reduction)
     return _multilabel_margin(input, target, reduction)
 
 

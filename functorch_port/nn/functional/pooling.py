@@ -81,13 +81,23 @@ max_pool2d, max_pool2d_with_indices = _max_pool(2)
 max_pool3d, max_pool3d_with_indices = _max_pool(3)
 
 
+def _asked_for(input: Tensor, output_size: Any, n: int) -> Any:
+    """The output's size, with the input's where None is given."""
+    if n == 1 or isinstance(output_size, int):
+        return _hashable(output_size)
+    if input.ndim <= len(output_size):
+        raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
+    given = input.shape[input.ndim - len(output_size) :]
+    return tuple(have if want is None else want for have, want in zip(given, output_size, strict=True))
+
+
 def _adaptive_avg_pool(n: int) -> Callable[..., Tensor]:
     name = f"adaptive_avg_pool{n}d"
     average, mean = function(name), function("mean")
 
     def pool(input: Tensor, output_size: Any) -> Tensor:
-        sizes = _hashable(output_size)
-        if n > 1 and sizes in (1, (1,) * n) and input.ndim in (n + 1, n + 2):
+        sizes = _asked_for(input, output_size, n)
+        if n > 1 and sizes in (1, (1,) * n):
             return mean(input, tuple(range(-n, 0)), True)  # PyTorch's graph has a mean here too
         return average(input, sizes)
 
@@ -111,12 +121,12 @@ def _adaptive_max_pool(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
     both = function(f"{name}_with_indices")
 
     def pool(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-        out = both(input, _hashable(output_size))
+        out = both(input, _asked_for(input, output_size, n))
         return out if return_indices else out[0]
 
     def with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> tuple[Tensor, Tensor]:
         """The maxima, and where in the input (its spatial dimensions flattened) they were."""
-        return both(input, _hashable(output_size))
+        return both(input, _asked_for(input, output_size, n))
 
     with_indices.__name__ = with_indices.__qualname__ = f"{name}_with_indices"
     pool.__doc__ = f"""Maxima over windows chosen so that the output has the size asked for.
