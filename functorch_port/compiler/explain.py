@@ -29,7 +29,8 @@ def explain(compiled: Any, analyse: bool = True) -> str:
 
 def _program(compiled: Any, program: Program, n: int, analyse: bool) -> list[str]:
     lines = [f"program {n}: {program.calls} call(s), {len(program.jaxpr.jaxpr.eqns)} operations"]
-    names = name_cells(compiled._fn, [*program.donated, *program.cells])
+    packed = {cell for pack in program.packs for cell in pack.cells}
+    names = name_cells(compiled._fn, [*program.donated, *program.cells], packed)
     for title, cells in (("updated in place", program.donated), ("read", program.cells)):
         if cells:
             lines.append(f"  {title}:")

@@ -102,7 +102,7 @@ class _Pure:
                 'functionalize(rng="torch"): random numbers from the host are not state; use compile(fn, rng="torch")'
             )
         examples = [_example(leaf) for leaf in leaves]
-        program, overlay = trace(fn, examples, tree, rng, join_counts=False)
+        program, overlay = trace(fn, examples, tree, rng, join=False)
         if program.kept:
             overlay.undo()
             raise NotImplementedError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from ..core.storage import Storage
@@ -70,17 +70,27 @@ def _generators() -> dict[Storage, str]:
     return {default_generator.key_storage: "default_generator"}
 
 
-def name_cells(fn: Callable[..., Any], cells: list[Storage]) -> dict[Storage, str]:
-    """A name for every Storage: the first that the function's variables give, else ``state[i]``."""
+def name_cells(
+    fn: Callable[..., Any], cells: list[Storage], packed: Collection[Storage] = ()
+) -> dict[Storage, str]:
+    """A name for every Storage: the first that the function's variables give, else ``state[i]``.
+
+    Of ``packed`` ones, which hold the values of several tensors, it is said how many more there are.
+    """
     names: dict[Storage, str] = {}
     variables = _variables(fn)
     rank = {id(v): i for i, v in enumerate(variables.values())}
     from ..optim.optimizer import Optimizer
 
     ordered = sorted(variables.items(), key=lambda kv: (isinstance(kv[1], Optimizer), rank[id(kv[1])]))
+    looking: dict[Storage, int] = {}
     for name, value in ordered:
         for full, tensor in _tensors(name, value):
             names.setdefault(tensor._storage, full)
+            if tensor._storage in packed:
+                looking[tensor._storage] = looking.get(tensor._storage, 0) + 1
+    for cell, count in looking.items():
+        names[cell] += f" and {count - 1} more"
     for cell, name in _generators().items():
         names.setdefault(cell, name)
     return {cell: names.get(cell, f"state[{i}]") for i, cell in enumerate(cells)}

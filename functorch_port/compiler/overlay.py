@@ -65,6 +65,7 @@ class Overlay:
         grad_reads: pre-existing Tensor -> its ``.grad`` before the trace, for those whose ``.grad`` was read first.
         fixed: keys of numbers whose plain value was asked for.
         predicates: tests on numbers that the function branched on, with their outcomes.
+        packs: Storages with the state of several parameters -> the pack they belong to (see `optim.packed`).
     """
 
     transforms = False
@@ -84,6 +85,7 @@ class Overlay:
         self.missed: list[Storage] = []
         self.twins: dict[Storage, Storage] = {}
         self.promises: set[Pending] = set()
+        self.packs: dict[Storage, Any] = {}
         self.grads: dict[Tensor, Tensor | None] = {}
         self.grad_reads: dict[Tensor, Tensor | None] = {}
         self.fixed: set[Any] = set()

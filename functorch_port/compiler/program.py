@@ -81,6 +81,7 @@ class Program:
         self.slot_inputs: list[tuple[Slot, int]] = []
         self.slot_writes: list[tuple[Slot, Any, list[int]]] = []
         self.pending: Pending | None = None
+        self.packs: list[Any] = []
         self.kept: list[Storage] = []
         self.reusable = True
         self.why_once = ""
@@ -127,6 +128,8 @@ class Program:
         if any(map(is_not, map(dict.get, tables, keys), tensors)):  # without a loop: there may be thousands
             changed = [k for t, k, tensor in zip(*self.slot_guards, strict=True) if t.get(k) is not tensor]
             return f"optimizer state {changed[0]!r} was replaced"
+        if not all(pack.tighten() for pack in self.packs):
+            return "something else looks at the state of an optimizer"
         for first, others in self.twins.items():
             if any(map(is_not, map(_value, others), repeat(first._value))):
                 return "the step counts of an optimizer's parameters, equal so far, are not any more"
@@ -155,6 +158,8 @@ class Program:
                 return f"requires_grad of a tensor of shape {tuple(tensor.shape)} changed to {tensor._requires_grad}"
             if tensor._storage is not cell:
                 return f"the data of a tensor of shape {tuple(tensor.shape)} was replaced"
+        if not all(pack.is_intact() for pack in self.packs):
+            return "the data of an optimizer's state was replaced"
         for optimizer, groups, tables in self.optimizer_guards:
             current = [[id(p) for p in g["params"]] for g in optimizer.param_groups]
             if current != groups or any(

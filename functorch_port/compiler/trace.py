@@ -36,17 +36,18 @@ def trace(
     rng: str = "jax",
     watched: Sequence[Slot] = (),
     keep_grads: bool = True,
-    join_counts: bool = True,
+    join: bool = True,
 ) -> tuple[Program, Overlay]:
     """Run ``fn`` once with tracers in place of all state, and turn what happened into a `Program`.
 
-    With ``join_counts`` the program counts an optimizer's steps once where parameters have the same count.
+    With ``join`` the program counts an optimizer's steps once where parameters have the same count, and has the state
+    of small parameters together (see `optim.packed`).
     The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was.
     """
     collects = gc.isenabled()
     gc.disable()  # so that all that the trace makes is of the youngest generation; see `_kept_cells`
     try:
-        return _trace(fn, leaves, tree, rng, watched, keep_grads, join_counts)
+        return _trace(fn, leaves, tree, rng, watched, keep_grads, join)
     finally:
         if collects:
             gc.enable()
@@ -59,16 +60,17 @@ def _trace(
     rng: str,
     watched: Sequence[Slot],
     keep_grads: bool,
-    join_counts: bool,
+    join: bool,
 ) -> tuple[Program, Overlay]:
-    cells, optimizers, modules = prepare_state()
-    twins = _join_counts(optimizers) if join_counts else {}
+    cells, optimizers, modules = prepare_state(join)
+    twins = _join_counts(optimizers) if join else {}
     call_leaves = _prepare(leaves)
     extra: list[Storage] = []
     modes = {m: m.training for m in modules}
     while True:
         overlay = Overlay(rng, watched)
         overlay.twins = twins
+        overlay.packs = {cell: pack for o in optimizers for pack in o._packs for cell in pack.cells}
         try:
             program = _trace_once(
                 fn, leaves, call_leaves, tree, cells + extra, optimizers, modes, overlay, keep_grads
@@ -77,11 +79,14 @@ def _trace(
             overlay.undo()
             for module, mode in modes.items():
                 module.__dict__["training"] = mode
+            for optimizer in optimizers:
+                optimizer._loosen()
             raise
         if not overlay.missed:
             _apart.update(_diverged(overlay))
             for optimizer in optimizers:
                 optimizer._premade.clear()
+                _keep_packs(program, overlay, optimizer)
             for pending in overlay.promises:
                 pending.fill()
             return program, overlay
@@ -89,9 +94,16 @@ def _trace(
         extra += overlay.missed
 
 
-def prepare_state() -> tuple[list[Storage], list[Any], list[Any]]:
+def _keep_packs(program: Program, overlay: Overlay, optimizer: Any) -> None:
+    """Let the program have the packs of an optimizer that it looks at, and no others be."""
+    used = [pack for pack in optimizer._packs if not overlay.env.keys().isdisjoint(pack.cells)]
+    program.packs += used
+    optimizer._loosen(keep=used)
+
+
+def prepare_state(pack: bool) -> tuple[list[Storage], list[Any], list[Any]]:
     """The Storages, optimizers and modules alive now, with lazy state made: keys of generators, first states of
-    optimizers, gradients that are pending.
+    optimizers, gradients that are pending. With ``pack`` the optimizers put state together.
     """
     optimizers, modules, generators, pendings = alive(
         _loaded("functorch_port.optim.optimizer", "Optimizer"),
@@ -104,6 +116,8 @@ def prepare_state() -> tuple[list[Storage], list[Any], list[Any]]:
         optimizer._prepare()  # one that wraps another may not have called Optimizer.__init__
         optimizer._loosen()
         _premake(optimizer)
+        if pack:
+            optimizer._tighten()
     for generator in generators:
         _ = generator.key_storage
     promised = [t._storage for pending in pendings for t in pending.promise()]

@@ -33,6 +33,7 @@ __all__ = [
     "arrays_of",
     "as_data",
     "of_one",
+    "of_packed",
     "on_one_device",
     "update",
     "write",
@@ -110,6 +111,10 @@ def update(rule: Rule, batch: Batch, elementwise: bool = False) -> list[State]:
     if count > MOST and storage.overlay is None:
         parts = [batch.part(slice(i, i + MOST)) for i in range(0, count, MOST)]
         return [state for part in parts for state in update(rule, part, elementwise)]
+    if storage.overlay is not None and storage.overlay.packs and elementwise:
+        packed = _packed_parts(batch)
+        if packed:
+            return _update_with_packs(rule, batch, packed)
     structure = (tuple(batch.flags), tuple(batch.group_of))
     columns = list(zip(*batch.states, strict=True))  # one per entry of the state
     params, grads, states = arrays_of(batch.params), arrays_of(batch.grads), [arrays_of(c) for c in columns]
@@ -129,6 +134,41 @@ def update(rule: Rule, batch: Batch, elementwise: bool = False) -> list[State]:
             return _update_by_device(rule, batch, elementwise)
     write(batch.params, out[0])
     return list(zip(*map(write, columns, out[1:]), strict=True)) if columns else [()] * count
+
+
+def _packed_parts(batch: Batch) -> list[tuple[Any, list[int], list[int]]]:
+    """Packs of state (see `packed`), with places in the batch of parameters alike and their places in the pack."""
+    found: dict[Any, tuple[Any, list[int], list[int]]] = {}
+    for i, state in enumerate(batch.states):
+        tensors = [t for t in state if t is not None]
+        pack = storage.overlay.packs.get(tensors[0]._storage) if tensors else None
+        at = None if pack is None else pack.place(batch.params[i], tensors)
+        if at is not None:
+            part = found.setdefault((pack, batch.group_of[i], batch.grads[i]._value.dtype), (pack, [], []))
+            part[1].append(i)
+            part[2].append(at)
+    return list(found.values())
+
+
+def _update_with_packs(
+    rule: Rule, batch: Batch, packed: Sequence[tuple[Any, list[int], list[int]]]
+) -> list[State]:
+    """`update` in a trace, where some of the state is packed."""
+    for pack, where, places in packed:
+        group = batch.group_of[where[0]]
+        row = tuple(map(storage.as_array, batch.scalars[group]))
+        columns = iter(pack.read(places))
+        state = tuple([None if t is None else next(columns) for t in batch.states[where[0]]])
+        params, grads = (arrays_of([column[i] for i in where]) for column in (batch.params, batch.grads))
+        new, changed = of_packed(rule, batch.flags[group], row, params, grads, state)
+        write([batch.params[i] for i in where], new)
+        pack.write(places, [c for c in changed if c is not None])
+    done = {i for _, where, _ in packed for i in where}
+    rest = [i for i in range(len(batch.params)) if i not in done]
+    states = list(batch.states)
+    for i, state in zip(rest, update(rule, batch.part(rest), True), strict=True):
+        states[i] = state
+    return states
 
 
 def _wants_recording(batch: Batch) -> bool:
@@ -185,6 +225,20 @@ def of_one(rule: Rule, flags: Any, elementwise: bool) -> Callable[..., Any]:
         return lax.platform_dependent(param, grad, state, scalars, cpu=in_a_row, default=traced_once)
 
     return choose if elementwise else traced_once
+
+
+def of_packed(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
+    """The rule once, over all elements of parameters whose state is in one array per entry."""
+    # Barriers, or XLA puts the joining and cutting into the rule's own loop, which then is several times slower.
+    joined = lax.optimization_barrier(
+        tuple([jnp.concatenate([a.ravel() for a in x]) for x in (params, grads)])
+    )
+    new, changed = rule(joined[0], joined[1], state, row, flags)
+    new = lax.optimization_barrier(new)
+    ends = np.cumsum([p.size for p in params]).tolist()
+    starts = [0, *ends[:-1]]
+    cut = zip(params, starts, ends, strict=True)
+    return [lax.slice(new, [a], [b]).reshape(p.shape) for p, a, b in cut], changed
 
 
 def _is_narrow(param: Any, others: Sequence[Any]) -> bool:

@@ -19,6 +19,7 @@ from ..autograd.node import RemovableHandle
 from ..core import dtypes, storage
 from ..core.storage import Storage
 from ..core.tensor import Tensor
+from .packed import loosen, pack_state
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
@@ -89,6 +90,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         if storage.overlay is not None:
             storage.overlay.note_optimizer(self)
             self._once_traced = True
+        elif self._packs:
+            loosen(self._packs)
         if _step_pre_hooks or self._optimizer_step_pre_hooks:
             for hook in (*_step_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
                 changed = hook(self, args, kwargs)
@@ -187,6 +190,8 @@ class Optimizer:
     _took_part: list[int] | None = None
     _once_traced = False
     _refusals = 0
+    # State that programs of `compile` have together (see `packed`).
+    _packs: Sequence[Any] = ()
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
@@ -229,11 +234,23 @@ class Optimizer:
         """Of every group, for every parameter, the Storages of the 0-dim state by which steps are counted."""
         return []
 
-    def _loosen(self) -> None:
-        """Give the state's tensors Storages of their own, where `steady` put them together."""
+    def _loosen(self, keep: Sequence[Any] = ()) -> None:
+        """Give the state's tensors Storages of their own, where `steady` or `packed` put them together.
+
+        ``keep`` are packs that stay.
+        """
         if self._steady is not None:
             self._steady.release()
             self._steady = None
+        loosen([pack for pack in self._packs if pack not in keep])
+
+    def _tighten(self) -> None:
+        """Put state together for a trace, where that can be."""
+        pack_state(self)
+
+    def _kind_of(self, group: dict[str, Any]) -> Any:
+        """How the parameters of a group are updated (`steady.Kind`), where each element is by itself."""
+        return None
 
     def __getstate__(self) -> dict[str, Any]:
         self._loosen()

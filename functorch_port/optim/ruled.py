@@ -125,7 +125,7 @@ class RuledOptimizer(Optimizer):
         if closure is not None:
             with grad_mode.enable_grad():
                 loss = closure()
-        if step_again(self, self._kind, self._factors):
+        if step_again(self, self._kind_of, self._factors):
             return loss
         found: list[Any] = []
         for group in self.param_groups:
@@ -156,12 +156,14 @@ class RuledOptimizer(Optimizer):
 
     def _settles(self, found: Sequence[Any]) -> bool:
         """Whether the step could be taken in the way of which the next ones are repetitions."""
-        if not self.method.elementwise or any(sparse for _, _, sparse in found):
+        groups = [(group, self._kind_of(group), entries) for group, entries, _ in found]
+        if any(kind is None for _, kind, _ in groups) or any(sparse for _, _, sparse in found):
             return False
-        groups = [(group, self._kind(group), entries) for group, entries, _ in found]
-        return settle(self, self.method.rule, groups) and step_again(self, self._kind, self._factors)
+        return settle(self, self.method.rule, groups) and step_again(self, self._kind_of, self._factors)
 
-    def _kind(self, group: Hyper) -> Kind:
+    def _kind_of(self, group: Hyper) -> Any:
+        if not self.method.elementwise:
+            return None
         flags = self.method.flags(group)
         return Kind(flags, self.method.slots(flags), ("step", *self.method.numbers))
 

@@ -96,11 +96,6 @@ def _settings_of(group: dict[str, Any]) -> tuple[Scalars, Flags]:
 _SETTINGS = ("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize")
 
 
-def _kind(group: dict[str, Any]) -> Kind:
-    flags = _settings_of(group)[1]
-    return Kind(flags, ("momentum_buffer" if flags.momentum else None,))
-
-
 def _factors(group: dict[str, Any], state: dict[str, Any], numbers: list[Any]) -> tuple[Scalars, tuple[()]]:
     return _settings_of(group)[0], ()
 
@@ -191,6 +186,10 @@ class SGD(Optimizer):
             return None
         return {"momentum_buffer": zero_state(param)}
 
+    def _kind_of(self, group: dict[str, Any]) -> Kind:
+        flags = _settings_of(group)[1]
+        return Kind(flags, ("momentum_buffer" if flags.momentum else None,))
+
     @switch_grad
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters once; returns the closure's loss, if there is a closure."""
@@ -198,7 +197,7 @@ class SGD(Optimizer):
         if closure is not None:
             with grad_mode.enable_grad():
                 loss = closure()
-        if step_again(self, _kind, _factors):
+        if step_again(self, self._kind_of, _factors):
             return loss
         found, sparse = [], []
         for group in self.param_groups:
@@ -217,8 +216,8 @@ class SGD(Optimizer):
                 else:
                     entries.append((p, grad, state))
             found.append((group, entries))
-        if not sparse and settle(self, sgd_rule, [(g, _kind(g), entries) for g, entries in found]):
-            step_again(self, _kind, _factors)
+        if not sparse and settle(self, sgd_rule, [(g, self._kind_of(g), entries) for g, entries in found]):
+            step_again(self, self._kind_of, _factors)
             return loss
         batch, states = Batch(), []
         for group, entries in found:

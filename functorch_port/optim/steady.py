@@ -18,9 +18,7 @@ from sys import getrefcount
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from ..autograd import grad_mode
 from ..core import bind, storage
@@ -31,7 +29,10 @@ from . import engine
 from .engine import DOUBLE, Rule, arrays_of, as_data, of_one, on_one_device, write
 from .scalars import host_number, number_array
 
-__all__ = ["Kind", "Steady", "settle", "step_again"]
+__all__ = [
+    "Kind", "Steady", "alike", "by_numbers", "is_free", "join", "look_away", "look_into", "settle", "step_again",
+    "type_of",
+]  # fmt: skip
 
 #: elements of the largest parameter whose state is put together with others'
 SMALL = 1024
@@ -85,7 +86,7 @@ class Steady:
         active = {id(p) for _, _, entries in groups for p, _, _ in entries}
         self.idle = [p for _, _, params in self.groups for p in params if id(p) not in active]
         self.runs = [
-            Run(group, kind, alike) for group, kind, entries in groups for alike in _by_numbers(kind, entries)
+            Run(group, kind, alike) for group, kind, entries in groups for alike in by_numbers(kind, entries)
         ]
         self.parts = [Part(self.runs, pieces) for pieces in _pieces(self.runs)]
         counted: set[int] = set()
@@ -105,7 +106,7 @@ class Steady:
                 params.append(p)
                 wanted = [state.get(k) for k in (*kind.slots, *kind.numbers) if k is not None]
                 tensors += [p, grad, *wanted]
-                if p._view is not None or not all(map(_is_free, wanted)):
+                if p._view is not None or not all(map(is_free, wanted)):
                     return None
                 if any(state[k]._value.shape for k in kind.numbers):
                     return None
@@ -195,7 +196,7 @@ class Run:
         self.named = list(zip(names, [*self.columns, *(n.members for n in self.numbers)], strict=True))
         self.grad_types = [g._value.dtype for _, g, _ in entries]
         self.cells = [p._storage for p in self.params]
-        self.types = [_type(c._value) for c in self.cells]
+        self.types = [type_of(c._value) for c in self.cells]
         self.versions = self._versions()
 
     def _versions(self) -> int:
@@ -219,7 +220,7 @@ class Run:
                     return None
         if not all(number.is_known() for number in self.numbers):
             return None
-        if self._versions() != self.versions and [_type(c._value) for c in self.cells] != self.types:
+        if self._versions() != self.versions and [type_of(c._value) for c in self.cells] != self.types:
             return None
         return arrays_of(grads)
 
@@ -238,7 +239,7 @@ class Number:
         self.value = host_number(members[0]._value)
         self.cell = Storage(self._array((len(members),)))
         self.version = self.cell.version
-        _look_into(self.cell, members)
+        look_into(self.cell, members)
 
     def _array(self, shape: tuple[int, ...]) -> jax.Array:
         return number_array(float(self.value), self.value.dtype, shape)
@@ -256,7 +257,7 @@ class Number:
 
     def release(self) -> None:
         if not _is_shared(getrefcount(self.cell), self.cell, self.members):
-            _look_away(self.cell, self.members, self._array(()) if self.is_known() else None)
+            look_away(self.cell, self.members, self._array(()) if self.is_known() else None)
 
 
 class Piece:
@@ -284,7 +285,7 @@ class Piece:
     def release(self) -> None:
         for i, column in enumerate(self.columns if self.cells is not None else ()):
             if not _is_shared(getrefcount(self.cells[i]), self.cells[i], column):
-                _look_away(self.cells[i], column)
+                look_away(self.cells[i], column)
 
     def write(self, values: Sequence[Any]) -> None:
         for i, value in enumerate(values):
@@ -334,7 +335,7 @@ def _program(rule: Rule, structure: tuple[Any, ...]) -> Callable[..., Any]:
             mine = slice(len(new), len(new) + count)
             given = iter(state)
             entries = tuple([next(given) if there else None for there in present])
-            update = _update_packed if packed else _update_each
+            update = engine.of_packed if packed else _update_each
             values, changed = update(rule, flags, tuple(row), params[mine], grads[mine], entries)
             new += values
             kept.append([c for c in changed if c is not None])
@@ -350,20 +351,6 @@ def _update_each(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, stat
     results = [one(p, g, e, row) for p, g, e in zip(params, grads, entries, strict=True)]
     changed = [None if c is None else [r[1][k] for r in results] for k, c in enumerate(state)]
     return [r[0] for r in results], changed
-
-
-def _update_packed(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
-    """The rule once, over all elements in a row."""
-    # Barriers, or XLA puts the joining and cutting into the rule's own loop, which then is several times slower.
-    joined = lax.optimization_barrier(
-        tuple([jnp.concatenate([a.ravel() for a in x]) for x in (params, grads)])
-    )
-    new, changed = rule(joined[0], joined[1], state, row, flags)
-    new = lax.optimization_barrier(new)
-    ends = np.cumsum([p.size for p in params]).tolist()
-    starts = [0, *ends[:-1]]
-    cut = zip(params, starts, ends, strict=True)
-    return [lax.slice(new, [a], [b]).reshape(p.shape) for p, a, b in cut], changed
 
 
 # ---------------------------------------------------------------------- state in one array
@@ -389,23 +376,40 @@ def _pieces(runs: Sequence[Run]) -> list[list[tuple[int, Sequence[int], bool]]]:
 def _alike(runs: Sequence[Run]) -> Iterable[tuple[int, bool, list[int]]]:
     """Places in runs that can be packed together, and those that cannot be."""
     for number, run in enumerate(runs):
-        places: dict[Any, list[int]] = {}
-        for i, (shape, dtype, sharding) in enumerate(run.types):
-            kept = [column[i]._value for column in run.columns]
-            small = prod(shape) <= SMALL and len(sharding.device_set) == 1
-            fits = small and all(a.shape == shape and a.sharding == sharding for a in kept)
-            key = (dtype, sharding, run.grad_types[i], *(a.dtype for a in kept)) if fits else None
-            places.setdefault(key, []).append(i)
-        loose = places.pop(None, [])
-        for where in places.values():
-            if run.columns and len(where) >= ENOUGH:
-                yield number, True, where
-            else:
-                loose += where
-        yield number, False, sorted(loose)
+        packs, loose = alike(run.types, run.columns, run.grad_types, ENOUGH)
+        yield from ((number, True, where) for where in packs)
+        yield number, False, loose
 
 
-def _by_numbers(kind: Kind, entries: Sequence[Entry]) -> list[list[Entry]]:
+def alike(
+    types: Sequence[Any], columns: Sequence[Sequence[Tensor]], also: Sequence[Any], enough: int
+) -> tuple[list[list[int]], list[int]]:
+    """Of small parameters, those whose state can be put together: their places, and those of the others.
+
+    Args:
+        types: what `type_of` says of the parameters.
+        columns: for every entry of the state the tensors.
+        also: what else must be equal.
+        enough: how many are worth it.
+    """
+    places: dict[Any, list[int]] = {}
+    for i, (shape, dtype, sharding) in enumerate(types):
+        kept = [column[i]._value for column in columns]
+        small = prod(shape) <= SMALL and len(sharding.device_set) == 1
+        fits = small and all(a.shape == shape and a.sharding == sharding for a in kept)
+        key = (dtype, sharding, also[i], *(a.dtype for a in kept)) if fits else None
+        places.setdefault(key, []).append(i)
+    loose = places.pop(None, [])
+    packs = []
+    for where in places.values():
+        if columns and len(where) >= enough:
+            packs.append(where)
+        else:
+            loose += where
+    return packs, sorted(loose)
+
+
+def by_numbers(kind: Kind, entries: Sequence[Entry]) -> list[list[Entry]]:
     """The entries, those with equal numbers together."""
     found: dict[Any, list[Entry]] = {}
     for entry in entries:
@@ -415,16 +419,21 @@ def _by_numbers(kind: Kind, entries: Sequence[Entry]) -> list[list[Entry]]:
 
 
 def _pack(members: list[Tensor]) -> Storage:
-    """The values in one array, with the tensors as views of it. Joined on the host: nothing is compiled."""
-    arrays = [t._value for t in members]
-    joined = np.concatenate([a.ravel() for a in jax.device_get(arrays)])
-    with storage.x64():
-        cell = Storage(jax.device_put(joined, arrays[0].sharding if arrays[0].committed else None))
-    _look_into(cell, members)
+    """The values in one array, with the tensors as views of it."""
+    cell = Storage(join(members))
+    look_into(cell, members)
     return cell
 
 
-def _look_into(cell: Storage, members: Sequence[Tensor]) -> None:
+def join(members: Sequence[Tensor]) -> jax.Array:
+    """The values in one array. Joined on the host: nothing is compiled."""
+    arrays = [t._value for t in members]
+    joined = np.concatenate([a.ravel() for a in jax.device_get(arrays)])
+    with storage.x64():
+        return jax.device_put(joined, arrays[0].sharding if arrays[0].committed else None)
+
+
+def look_into(cell: Storage, members: Sequence[Tensor]) -> None:
     """Make the tensors views of consecutive parts of a Storage."""
     plans: dict[Any, Any] = {}
     start = 0
@@ -438,14 +447,14 @@ def _look_into(cell: Storage, members: Sequence[Tensor]) -> None:
         start += like.size
 
 
-def _look_away(cell: Storage, members: Sequence[Tensor], value: Any = None) -> None:
+def look_away(cell: Storage, members: Sequence[Tensor], value: Any = None) -> None:
     """Give the tensors that look into a Storage their own (with ``value``, if it is known)."""
     for t in members:
         if t._storage is cell:
             t._storage, t._view = Storage(t._value if value is None else value), None
 
 
-def _is_free(tensor: Tensor | None) -> bool:
+def is_free(tensor: Tensor | None) -> bool:
     """Whether a tensor is the only one that looks into its Storage, and no compiled program knows it."""
     return (
         type(tensor) is Tensor
@@ -464,7 +473,7 @@ def _is_shared(count: int, cell: Storage, members: Sequence[Tensor]) -> bool:
 _HELD = 2
 
 
-def _type(array: jax.Array) -> tuple[Any, Any, Any]:
+def type_of(array: jax.Array) -> tuple[Any, Any, Any]:
     return array.shape, array.dtype, array.sharding
 
 
