@@ -70,7 +70,7 @@ def orthogonal(matrix: Any, coefficients: Sequence[Any], steps: int, eps: Any) -
     """The matrix with its singular values brought near 1, by ``steps`` of Newton-Schulz; in bfloat16.
 
     Every step is the polynomial ``a x + b x**3 + c x**5`` of the singular values. Products are summed in float32,
-    and a result is rounded once.
+    and what a step adds to them is rounded with them, once to float32 and once to bfloat16.
     """
     a, b, c = (jnp.asarray(x, jnp.float32) for x in coefficients)
     x = _rounded(matrix)
@@ -82,13 +82,26 @@ def orthogonal(matrix: Any, coefficients: Sequence[Any], steps: int, eps: Any) -
     x = _rounded(wide / jnp.maximum(norm, jnp.asarray(eps, jnp.float32)))
     for _ in range(steps):
         gram = _rounded(_product(x, x.T))
-        gram = _rounded(b * gram.astype(jnp.float32) + c * _product(gram, gram))
-        x = _rounded(a * x.astype(jnp.float32) + _product(gram, x))
+        gram = _rounded(_fused(b, gram, c * _product(gram, gram)))
+        x = _rounded(_fused(a, x, _product(gram, x)))
     return x.T if tall else x
 
 
 def _product(x: Any, y: Any) -> Any:
     return jnp.matmul(x, y, preferred_element_type=jnp.float32)
+
+
+def _fused(a: Any, x: Any, y: Any) -> Any:
+    """``a * x + y`` with one rounding, as a fused multiply-add gives it; ``a`` and ``y`` float32, ``x`` bfloat16.
+
+    PyTorch's product on a CPU ends with that, and a second rounding would move some results to a neighbour.
+    """
+    x = x.astype(jnp.float32)
+    upper = lax.reduce_precision(a, 8, 15)  # its product with 8 bits is exact, and so is the rest's
+    first, rest = upper * x, (a - upper) * x
+    total = y + first
+    part = total - y
+    return total + ((y - (total - part)) + (first - part) + rest)
 
 
 def _rounded(x: Any) -> Any:
