@@ -65,6 +65,7 @@ def _trace(
     cells, optimizers, modules = prepare_state(join)
     twins = _join_counts(optimizers) if join else {}
     call_leaves = _prepare(leaves)
+    cells += [new._storage for new, old in zip(call_leaves, leaves, strict=True) if new is not old]
     extra: list[Storage] = []
     modes = {m: m.training for m in modules}
     while True:

@@ -448,3 +448,15 @@ def test_torch_stream_on_request():
 def test_rng_must_be_known():
     with pytest.raises(ValueError, match='"jax" or "torch"'):
         ft.compile(lambda x: x, rng="numpy")
+
+
+def test_a_view_as_an_argument_is_no_reason_to_run_the_function_twice():
+    runs = []
+
+    @ft.compile
+    def f(x):
+        runs.append(1)
+        return x + 1
+
+    assert ft.equal(f(ft.arange(8.0).reshape(4, 2)[1:]), ft.arange(8.0).reshape(4, 2)[1:] + 1)
+    assert len(runs) == f.traces == 1
