@@ -92,21 +92,47 @@ def _swapped(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool
         given = _tied(slots, given)
     if strict:
         _check_names(module, slots, given)
+    slots.update((name, _attribute(module, name)) for name in given if name not in slots)
     previous = []
     try:
         for name, value in given.items():
-            if name in slots:
-                table, key = slots[name]
-                previous.append((table, key, table[key]))
-                table[key] = value
+            table, key = slots[name]
+            previous.append((table, key, table.get(key, _MISSING)))
+            table[key] = value
         yield
     finally:
         for name in asked:  # what the module put in their place is seen by the caller
-            if name in slots:
-                table, key = slots[name]
-                asked[name] = table[key]
+            table, key = slots[name]
+            asked[name] = table[key]
         for table, key, value in reversed(previous):
-            table[key] = value
+            if value is _MISSING:
+                del table[key]
+            else:
+                table[key] = value
+
+
+_MISSING = object()
+
+
+def _attribute(module: Any, name: str) -> tuple[dict[str, Any], str]:
+    """Where a name is kept that is no parameter or buffer: one that is None, or an attribute, which may be missing."""
+    path, _, key = name.rpartition(".")
+    for i, part in enumerate(parts := path.split(".") if path else []):
+        if not hasattr(module, part):
+            raise AttributeError(f"{module._get_name()} has no attribute `{part}`")
+        module = getattr(module, part)
+        if not hasattr(module, "_parameters"):
+            found = f"submodule `{'.'.join(parts[: i + 1])}`: {module}"
+            raise TypeError(f"{found} is not an instance of torch.nn.Module")
+    if not key:
+        raise KeyError('tensor name can\'t be empty string ""')
+    for table in (module._parameters, module._buffers):
+        if key in table:
+            return table, key
+    value = getattr(module, key, None)
+    if value is not None and not isinstance(value, Tensor):
+        raise TypeError(f"attribute `{key}`: {value} is not an instance of torch.Tensor")
+    return module.__dict__, key
 
 
 def _tied(slots: dict[str, tuple[dict[str, Any], str]], given: dict[str, Any]) -> dict[str, Any]:

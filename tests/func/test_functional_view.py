@@ -139,6 +139,38 @@ def test_functional_call_with_tied_weights():
     same(program, 1e-6)
 
 
+def test_functional_call_replaces_attributes():
+    """Names that are no parameter or buffer: one that is None, a tensor, nothing yet; and what cannot be replaced."""
+
+    def program(T):
+        class Net(T.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner, self.count, self.shift = T.nn.ReLU(), 5, T.zeros(1)
+                self.register_parameter("bias", None)
+
+            def forward(self, x):
+                more = getattr(self, "more", x)
+                return [plain(t) for t in (x + self.shift, x if self.bias is None else self.bias, more)]
+
+        net, x, two = Net(), T.ones(1), T.tensor([2.0])
+        call = T.func.functional_call
+        return [
+            *(call(net, {name: two}, x) for name in ("shift", "bias", "more")),
+            call(net, {"shift": two, "more": two}, x),
+            net(x),
+            hasattr(net, "more"),
+            *tries(
+                *(
+                    lambda name=name: call(net, {name: two}, x)
+                    for name in ("count", "inner", "count.x", "inner.a.b", "2.weight", "", "inner.inplace")
+                )
+            ),
+        ]
+
+    same(program)
+
+
 def test_stack_module_state():
     def program(T):
         def nets(count=3):
