@@ -6,7 +6,7 @@ ARGS ?=
 DEMO := .venv/bin/python
 TEST := .venv-test/bin/python
 
-.PHONY: help demo test lint bench examples crosscheck clean
+.PHONY: help demo test lint bench examples crosscheck operators clean
 
 help:  ## show this text
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ examples: .venv-test/installed  ## run every example with PyTorch and with this 
 crosscheck: .venv-test/installed  ## compare all optimizers with PyTorch's and optax's: writes docs/crosscheck.md
 	JAX_PLATFORMS=cpu $(TEST) -m functorch_port crosscheck --steps 1000 --dtype float64,float32 \
 		--markdown docs/crosscheck.md --plot docs/crosscheck.png $(ARGS)
+
+operators: .venv-test/installed  ## compare every operator of PyTorch's database: writes docs/operators.md
+	JAX_PLATFORMS=cpu $(TEST) tests/operators.py $(ARGS)
 
 clean:  ## remove the virtual environments, caches and outputs
 	rm -rf .venv .venv-test out benchmarks/results build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
