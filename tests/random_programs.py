@@ -43,10 +43,14 @@ class Program:
 
 @dataclass
 class Outcome:
-    """What a program left behind: its tensors by name, the errors by line, and the leaves' gradients."""
+    """What a program left behind: its tensors by name, the errors by line, and the leaves' gradients.
+
+    ``versions`` are those that the tensors had when they were made: PyTorch counts what it wrote to make them.
+    """
 
     tensors: dict[str, Any]
     errors: dict[int, Exception]
+    versions: dict[str, int] = field(default_factory=dict)
     grads: dict[str, Any] = field(default_factory=dict)
     failed: Exception | None = None
 
@@ -76,9 +80,18 @@ def step(line: str, env: dict[str, Any]) -> Exception | None:
 
 def statements(lib: Any, program: Program, leaves: dict[str, Any]) -> Outcome:
     env = {"torch": lib, **leaves}
-    errors = {i: e for i, line in enumerate(program.lines) if (e := step(line, env)) is not None}
-    names = sorted((n for n in env if n[0] == "t" and n[1:].isdigit()), key=lambda n: int(n[1:]))
-    return Outcome({name: env[name] for name in names}, errors)
+    errors, versions = {}, dict.fromkeys(leaves, 0)
+    for i, line in enumerate(program.lines):
+        error = step(line, env)
+        if error is not None:
+            errors[i] = error
+        for name in {n for n in env if n[0] == "t" and n[1:].isdigit()} - versions.keys():
+            versions[name] = env[name]._version
+        if lib is torch:  # which refuses to write through a view without a look at its new history
+            for name in versions:
+                is_stale(env[name])
+    tensors = {name: env[name] for name in sorted(versions, key=lambda name: int(name[1:]))}
+    return Outcome(tensors, errors, versions)
 
 
 def is_stale(tensor: Any) -> bool:
@@ -91,27 +104,37 @@ def is_stale(tensor: Any) -> bool:
     return False
 
 
-def loss_of(lib: Any, tensors: dict[str, Any]) -> Any:
-    """A weighted sum of all that can be differentiated, or None."""
-    total = None
-    for number, tensor in enumerate(tensors.values()):
-        if is_stale(tensor) or not tensor.requires_grad:
-            continue
-        if tensor.is_complex():
-            tensor = lib.view_as_real(tensor)
-        weights = lib.linspace(0.5, 1.5, tensor.numel(), dtype=lib.float64).reshape(tensor.shape)
-        part = (tensor * weights).sum() * (1 + number % 3)
-        total = part if total is None else total + part
-    return total
+def has_history(tensor: Any) -> bool:
+    """Whether it can be differentiated. A view made under `no_grad` requires a gradient because its base does."""
+    if is_stale(tensor) or not tensor.requires_grad:
+        return False
+    return tensor.grad_fn is not None or not tensor._is_view()
+
+
+def nested(values: Sequence[Any], shape: Sequence[int]) -> Any:
+    """The values as lists of lists of this shape."""
+    if not shape:
+        return values[0]
+    rows = len(values) // shape[0] if shape[0] else 0
+    return [nested(values[i * rows : (i + 1) * rows], shape[1:]) for i in range(shape[0])]
+
+
+def weights_for(lib: Any, tensor: Any) -> Any:
+    """A gradient for ``tensor``, with a number of its own for every element."""
+    kind = complex if tensor.is_complex() else float
+    values = [kind(0.5 + (7 * i) % 16 / 16) for i in range(tensor.numel())]
+    return lib.tensor(nested(values, tensor.shape), dtype=tensor.dtype)
 
 
 def differentiate(lib: Any, leaves: dict[str, Any], outcome: Outcome) -> None:
+    """The gradients of all that can be differentiated, towards the leaves."""
     names = [name for name, leaf in leaves.items() if leaf.requires_grad and leaf.is_leaf]
-    loss = loss_of(lib, outcome.tensors)
-    if loss is None or not names:
+    roots = [t for t in outcome.tensors.values() if has_history(t)]
+    if not roots or not names:
         return
+    weights = [weights_for(lib, t) for t in roots]
     try:
-        found = lib.autograd.grad(loss, [leaves[n] for n in names], allow_unused=True)
+        found = lib.autograd.grad(roots, [leaves[n] for n in names], weights, allow_unused=True)
     except RuntimeError as error:
         outcome.failed = error
     else:
@@ -131,20 +154,22 @@ def run_compiled(lib: Any, program: Program, inside: bool) -> tuple[Outcome, int
 
     Returns the outcome of the second call and how often the function was traced.
     """
-    seen: list[Outcome] = []
+    seen: list[tuple[dict[int, Exception], Exception | None]] = []
 
     def fn(leaves: dict[str, Any]) -> Any:
         outcome = statements(lib, program, leaves)
         if inside:
             differentiate(lib, leaves, outcome)
-        seen.append(outcome)
-        return outcome.tensors, outcome.grads
+        seen.append((outcome.errors, outcome.failed))
+        # (reading a stale view is an error, and so is taking it out of a compiled function)
+        return {name: t for name, t in outcome.tensors.items() if not is_stale(t)}, outcome.grads
 
     compiled = lib.compile(fn)
     for _ in range(2):
         leaves = make_leaves(lib, program)
         tensors, grads = compiled(leaves)
-    outcome = Outcome(tensors, seen[-1].errors, grads, seen[-1].failed)
+    errors, failed = seen[-1]
+    outcome = Outcome(tensors, errors, grads=grads, failed=failed)
     if not inside:
         differentiate(lib, leaves, outcome)
     return outcome, len(seen)
@@ -188,11 +213,7 @@ class Writer:
             values = [int(v) for v in values]
         elif dtype == "bool":
             values = [v > 0 for v in values]
-        made = f"torch.tensor({values}, dtype=torch.{dtype}{', requires_grad=True' * bool(grad)})"
-        reshaped = made if len(shape) == 1 else f"torch.tensor({_nested(values, shape)}, dtype=torch.{dtype}"
-        if len(shape) != 1:
-            reshaped += f"{', requires_grad=True' * bool(grad)})"
-        line = f"t{self.count} = {reshaped}"
+        line = f"t{self.count} = torch.tensor({nested(values, shape)}, dtype=torch.{dtype}{', requires_grad=True' * bool(grad)})"
         self.program.leaves.append(line)
         exec(line, self.env)
         self.count += 1
@@ -268,9 +289,9 @@ class Writer:
             if made.numel() > 36 or not bool(made.to(torch.complex128).abs().lt(1e4).all()):
                 self.env = before
                 return
-            if not made._is_view() and not made.is_contiguous():
+            if not made._is_view() and made.stride() != torch.empty(made.shape).stride():
                 self.env = before
-                text = f"({text}).contiguous()"
+                text = f"({text}).clone(memory_format=torch.contiguous_format)"
                 step(f"{prefix}{name} = {text}", self.env)
             self.count += 1
         self.program.lines.append(f"{prefix}{name} = {text}")
@@ -278,13 +299,6 @@ class Writer:
     def keep(self, line: str) -> None:
         step(line, self.env)
         self.program.lines.append(line)
-
-
-def _nested(values: Sequence[Any], shape: Sequence[int]) -> Any:
-    if not shape:
-        return values[0]
-    rows = len(values) // shape[0]
-    return [_nested(values[i * rows : (i + 1) * rows], shape[1:]) for i in range(shape[0])]
 
 
 KINDS = (
@@ -524,7 +538,8 @@ def _set_fancy(w: Writer) -> str:
     shape = w.env[t].shape
     i, j = w.pick(range(shape[0])), w.pick(range(shape[-1]))
     index = w.pick((f"[{i}, 0]", f"torch.tensor([{i}])", f"..., [{j}]", f"{t}.abs() > {w.pick(NUMBERS)}"))
-    value = w.pick((w.pick(NUMBERS), w.tensor(lambda o: o.ndim == 0)))
+    kind = w.env[t].dtype  # (what PyTorch casts to integers gives these a history)
+    value = w.pick((w.pick(NUMBERS), w.tensor(lambda o: o.ndim == 0 and torch.can_cast(o.dtype, kind))))
     return f"{t}[{index}] = {value}"
 
 

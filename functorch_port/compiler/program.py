@@ -76,7 +76,8 @@ class Program:
         self.grad_writes: list[tuple[Any, str, Any]] = []
         self.number_writes: list[tuple[dict[Any, Any], Any, Callable[[dict[Any, Any]], Any]]] = []
         self.fill: list[tuple[Storage, int]] = []
-        self.flag_writes: list[tuple[Tensor, bool]] = []
+        self.flag_writes: list[tuple[Any, bool]] = []
+        self.detached: list[Any] = []
         self.mode_writes: list[tuple[Any, bool]] = []
         self.slot_inputs: list[tuple[Slot, int]] = []
         self.slot_writes: list[tuple[Slot, Any, list[int]]] = []
@@ -273,7 +274,10 @@ class Program:
         for table, key, rule in self.number_writes:
             table[key] = rule(env)
         for tensor, flag in self.flag_writes:
-            tensor._requires_grad = flag
+            (leaves[tensor] if type(tensor) is int else tensor)._requires_grad = flag
+        for tensor in self.detached:
+            target = leaves[tensor] if type(tensor) is int else tensor
+            target._grad_fn, target._output_nr, target._requires_grad = None, 0, False
         for module, mode in self.mode_writes:
             module.__dict__["training"] = mode
         for out in self.changed:
@@ -302,6 +306,9 @@ class Program:
         self, donated: list[Any], kept: list[Any], leaves: Sequence[Any]
     ) -> tuple[Sequence[Any], Node | None]:
         """The program as one operation on the tape: its outputs have gradients to tensors outside."""
+        for tensor, flag in self.flag_writes:
+            if flag:  # `requires_grad_()` comes before what is recorded of it, False after what was
+                (leaves[tensor] if type(tensor) is int else tensor)._requires_grad = True
         tensors = [leaves[what] if kind == "arg" else what for kind, what in self.boundary]
         if not any(t.requires_grad for t in tensors):
             return self.jit(donated, kept), None

@@ -330,6 +330,8 @@ def _collect_result(
             target = arg_ids.get(id(tensor), tensor)
             program.changed.append(Output("history", outs.add_tensor(tensor), target, requires_grad=True))
             roots.append((tensor._grad_fn, tensor._output_nr))
+        elif tensor._base is None and overlay.histories[tensor][0] and not tensor._requires_grad:
+            program.detached.append(arg_ids.get(id(tensor), tensor))
     by_position = {id(t): i for i, t in enumerate(leaves) if isinstance(t, Tensor) and not by_identity(t)}
     if roots:
         _collect_backward(program, overlay, roots, _boundary(roots, start, overlay, by_position), outs)
@@ -538,7 +540,7 @@ def _settle(
 ) -> None:
     """Plain numbers back in place, and the guards."""
     given = [t for t in leaves if isinstance(t, Tensor) and not by_identity(t)]
-    arg_ids = {id(t) for t in given}
+    arg_ids = {id(t): i for i, t in enumerate(leaves) if isinstance(t, Tensor) and not by_identity(t)}
     program.number_guards = {}
     program.flag_guards, program.slot_guards, program.optimizer_guards = [], ([], [], []), []
     for optimizer, snapshot in overlay.optimizers.items():
@@ -578,7 +580,9 @@ def _settle(
     arg_cells = {t._storage for t in given}
     program.tensor_guards = [g for g in program.tensor_guards if g[2] not in arg_cells]
     program.flag_writes = [
-        (t, t._requires_grad) for t, old in overlay.flags.items() if t._requires_grad is not old
+        (arg_ids.get(id(t), t), t._requires_grad)
+        for t, old in overlay.flags.items()
+        if t._requires_grad is not old
     ]
     program.module_guards, program.hook_guards = [], overlay.hooks
     for module in overlay.modules:

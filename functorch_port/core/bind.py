@@ -48,6 +48,41 @@ def _inplace(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
+def _compared_inplace(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The in-place form of a comparison, which PyTorch records with a gradient of zero."""
+
+    def method(self: Tensor, other: Any) -> Tensor:
+        self._check_inplace(other)
+        out = fn(self, other)
+        inputs = [x for x in (self, other) if isinstance(x, Tensor)]
+        if any(x.requires_grad for x in inputs):
+            node = f"{name[:-1].capitalize()}Backward{len(inputs) - 1}"
+            out = function("_compared")(out.to(self.dtype), inputs, node)
+        return self._take(out)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"In-place version of `{fn.__name__}`."
+    return method
+
+
+def _unrecorded_inplace(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The in-place form of a logical operation, which leaves the history as it was, as in PyTorch."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        self._check_inplace(*args)
+        return self._take(fn(self, *args, **kwargs), recorded=False)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"In-place version of `{fn.__name__}`."
+    return method
+
+
+def _twin(name: str, spec: OpSpec, fn: Callable[..., Any]) -> Callable[..., Any]:
+    if spec.name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        return _compared_inplace(f"{spec.name}_", fn)
+    return (_unrecorded_inplace if spec.name.startswith("logical_") else _inplace)(name, fn)
+
+
 _OPERANDS = (Tensor, int, float, complex, SymNumber)
 
 
@@ -91,7 +126,7 @@ def _bind_op(spec: OpSpec) -> None:
         if "method" in spec.where and name not in vars(Tensor):
             setattr(Tensor, name, _method(name, call))
         if spec.inplace:
-            twin = _inplace(f"{name}_", call)
+            twin = _twin(f"{name}_", spec, call)
             setattr(Tensor, f"{name}_", twin)
             if "torch" in spec.where or "F" in spec.where:
                 _publish(f"{name}_", spec.where, twin)

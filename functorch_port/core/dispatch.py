@@ -375,6 +375,8 @@ def edge_of(tensor: Tensor) -> Edge:
     if not tensor._requires_grad:
         return None
     if tensor._grad_fn is None:
+        if tensor._inherits:
+            return None
         return (accumulator(tensor), 0)
     return (tensor._grad_fn, tensor._output_nr)
 
@@ -393,7 +395,7 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
             if found is None or (cell.__class__ is not HostStorage and cell.twin() is not cell._value):
                 break
             if a._view is not None:
-                if a._base is not None:
+                if a._base is not None and plan.differentiable:
                     a._sync_view()
                 found = a._view.host(found)
                 if found is None:
@@ -427,7 +429,7 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
         if view is None:
             values.append(a._storage._value)
         else:
-            if a._base is not None:
+            if a._base is not None and plan.differentiable:
                 a._sync_view()
             values.append(view.get(a._storage))
         if a._requires_grad:
@@ -467,8 +469,9 @@ def _record(plan: Plan, dyn: Sequence[Any], values: Sequence[Any], out: Any) -> 
     for a in dyn:
         if isinstance(a, Tensor) and a._requires_grad:
             made_by = a._grad_fn
-            edges.append((accumulator(a), 0) if made_by is None else (made_by, a._output_nr))
-            mask.append(True)
+            edge = edge_of(a) if made_by is None else (made_by, a._output_nr)
+            edges.append(edge)
+            mask.append(edge is not None)
         else:
             edges.append(None)
             mask.append(False)
@@ -520,7 +523,7 @@ def _run_traced(plan: Plan, dyn: Sequence[Any]) -> Any:
     values, recorded = [], False
     for a in dyn:
         if isinstance(a, Tensor):
-            if a._base is not None:
+            if a._base is not None and plan.differentiable:
                 a._sync_view()
             values.append(a._value)
             recorded = recorded or a._requires_grad
@@ -813,7 +816,7 @@ def _attach_view(result: Tensor, source: Tensor, plan: Plan, extra: Sequence[Any
         _grad.enabled if storage.overlay is not None and storage.overlay.transforms else not _grad.enabled
     )
     if unrecorded and source._requires_grad and _has_gradient[value.dtype] and plan.differentiable:
-        result._requires_grad = True
+        result._requires_grad = result._inherits = True
     result._storage = source._storage
     result._base = source._base if source._base is not None else source
     result._rebased = result._base._rebases

@@ -359,7 +359,7 @@ class SparseTensor(Tensor):
     def _check_inplace(self, *others: Any) -> None:
         pass
 
-    def _take(self, out: Any) -> SparseTensor:
+    def _take(self, out: Any, recorded: bool = True) -> SparseTensor:
         if not out.is_sparse or out.shape != self.shape:
             raise SparseOperand
         if out.dtype is not self.dtype:

@@ -223,10 +223,10 @@ RULES: dict[str, Callable[..., tuple[Ints, int]]] = {
     "_as_strided": lambda at, size, stride, storage_offset=0: (stride, storage_offset),
     "_part": lambda at, size, start: (contiguous(size), at[2] + start),
     "_view_dtype": _view_dtype,
-    "real": _real,
+    "_real": _real,
     "imag": _imag,
     "view_as_real": _view_as_real,
     "_view_as_complex": _view_as_complex,
 }
 #: rules that need ``ratio``
-REINTERPRET = frozenset({"_view_dtype", "real", "imag", "view_as_real", "_view_as_complex"})
+REINTERPRET = frozenset({"_view_dtype", "_real", "imag", "view_as_real", "_view_as_complex"})

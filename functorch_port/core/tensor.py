@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..autograd import grad_mode
@@ -93,6 +94,8 @@ class Tensor:
     _hooks: Hooks | None = None
     _post_accumulate_hooks: Hooks | None = None
     _retains_grad = False
+    #: of a view without a history: whether it requires a gradient because its base does
+    _inherits = False
     #: the count of writes, as a list of one number, of a tensor that came from ``.data`` and counts for itself
     _own_count: list[int] | None = None
     is_sparse = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = False
@@ -159,7 +162,7 @@ class Tensor:
         own = self._counter()
         if own is not None:
             own[0] += 1
-        elif storage.overlay is None:
+        else:
             self._storage.version += 1
 
     def jax(self) -> jax.Array:
@@ -347,6 +350,8 @@ class Tensor:
         base = self._base
         if base is None:
             return
+        if self._grad_fn is None and base._requires_grad is not self._requires_grad:
+            self._inherit(base)
         if self._version_seen is not None:
             self._check_unwritten()
         if self._rebased == base._rebases:
@@ -355,15 +360,38 @@ class Tensor:
 
         self._note_history()
         self._rebased = base._rebases
-        links = self._view.chain()  # type: ignore[union-attr]
-        plan = _view_again(tuple(link.plan for link in links), tuple(len(link.extra) for link in links))
+        plans, counts, extra = self._way_from_base()
         with grad_mode.enable_grad():
-            current = run(plan, [base, *(e for link in links for e in link.extra)])
+            current = run(_view_again(plans, counts), [base, *extra])
         self._requires_grad, self._grad_fn, self._output_nr = (
             current._requires_grad,
             current._grad_fn,
             current._output_nr,
         )
+
+    def _way_from_base(self) -> tuple[tuple[Any, ...], tuple[int, ...], list[Any]]:
+        """The view ops that lead from the base to this view, how many dynamic arguments each has, and these."""
+        links = self._view.chain()  # type: ignore[union-attr]
+        view = self._base._view  # type: ignore[union-attr]
+        if view is not None:  # `t_()` and the like make the base itself look at its Storage in another way
+            inner = view.chain()
+            if links[: len(inner)] == inner:
+                links = links[len(inner) :]
+            else:
+                ways = [
+                    (tuple(v.plan for v in way), tuple(len(v.extra) for v in way)) for way in (inner, links)
+                ]
+                extra = [e for v in (*inner, *links) for e in v.extra]
+                return (_relocated(self._storage._shape(), *ways[0], *ways[1]),), (len(extra),), extra
+        plans, counts = tuple(link.plan for link in links), tuple(len(link.extra) for link in links)
+        return plans, counts, [e for link in links for e in link.extra]
+
+    def _inherit(self, base: Tensor) -> None:
+        """A view without a history requires a gradient if its base does."""
+        if self._inherits:
+            self._requires_grad = self._inherits = base._requires_grad
+        elif base._requires_grad and (self.is_floating_point() or self.is_complex()):
+            self._requires_grad = self._inherits = True
 
     def _check_unwritten(self) -> None:
         """A view that was made in no_grad mode, or among others, cannot take in what was written to its base since."""
@@ -395,6 +423,7 @@ class Tensor:
             raise RuntimeError(f"you can only change requires_grad flags of leaf variables.{more}")
         if value and not (self.is_floating_point() or self.is_complex()):
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        self._inherits = False
         if self._requires_grad != bool(value):
             if storage.overlay is not None:
                 storage.overlay.note_flag(self, self._requires_grad)
@@ -612,17 +641,21 @@ class Tensor:
 
     def _check_inplace(self, *others: Any) -> None:
         """PyTorch's refusals, before anything is computed. ``others`` are the operation's other arguments."""
+        self._check_history(*others)
+        self._check_overlap(*others)
+
+    def _check_history(self, *others: Any) -> None:
+        """Refuse what the history does not allow."""
         if _grad.enabled:
             if self._base is None:
                 if self._requires_grad and self._grad_fn is None:
                     raise RuntimeError(LEAF_INPLACE)
-            elif self._base._requires_grad and self._base._grad_fn is None:
+            elif self._base._grad_fn is None and (self._base._requires_grad or self._requires_grad):
                 raise RuntimeError(VIEW_OF_LEAF_INPLACE)
             if self._view is not None and self._view.origin is not PLAIN and self._base is not None:
                 if self.requires_grad or any(isinstance(o, Tensor) and o.requires_grad for o in others):
                     split = self._view.origin is SPLIT
                     raise RuntimeError(refusal(self._view, self._grad_fn if split else self.grad_fn))
-        self._check_overlap(*others)
 
     def _check_overlap(self, *others: Any) -> None:
         """Refuse to write to elements that repeat, or that are read at another position at the same time."""
@@ -650,8 +683,8 @@ class Tensor:
         if overlap:
             raise RuntimeError(PARTIAL_OVERLAP)
 
-    def _take(self, out: Tensor) -> Tensor:
-        """Become ``out``: the end of every in-place operation."""
+    def _take(self, out: Tensor, recorded: bool = True) -> Tensor:
+        """Become ``out``: the end of every in-place operation. Unless ``recorded``, the history stays as it was."""
         value = out._look()
         own = self._look()
         if value.shape != own.shape:
@@ -668,7 +701,7 @@ class Tensor:
             or self._requires_grad
             or (self._base is not None and self._base._requires_grad)
         )
-        if not (history and _grad.enabled):
+        if not (recorded and history and _grad.enabled):
             self._set_value(value)
         elif self._base is None:
             self._note_history()
@@ -701,9 +734,8 @@ class Tensor:
             raise RuntimeError(refusal(self._view, self.grad_fn))
         base._note_history()
         self._note_history()
-        links = self._view.chain()
-        plan = _copy_slices(tuple(link.plan for link in links), tuple(len(link.extra) for link in links))
-        new = run(plan, [base, out, *(e for link in links for e in link.extra)])
+        plans, counts, extra = self._way_from_base()
+        new = run(_copy_slices(plans, counts), [base, out, *extra])
         base._set_value(new._value)
         base._become(new)
         base._rebases += 1
@@ -993,17 +1025,42 @@ def _copy_slices(plans: tuple[Any, ...], counts: tuple[int, ...]) -> Any:
     return plan
 
 
+def _look_through(plans: Sequence[Any], extras: Sequence[Sequence[Any]], value: Any) -> Any:
+    for plan, own in zip(plans, extras, strict=True):
+        value = plan.fn(value, *own)
+    return value
+
+
+@functools.cache
+def _relocated(
+    shape: tuple[int, ...],
+    base_plans: tuple[Any, ...],
+    base_counts: tuple[int, ...],
+    plans: tuple[Any, ...],
+    counts: tuple[int, ...],
+) -> Any:
+    """The plan of a view op from a base to a view of the same Storage, both given by how they look into it."""
+    from .dispatch import Plan
+
+    def look(base: Any, *extra: Any) -> Any:
+        size = math.prod(shape)
+        cells = jnp.arange(size).reshape(shape)
+        extras = _grouped(extra, base_counts + counts)
+        inner = _look_through(base_plans, extras[: len(base_counts)], cells).reshape(-1)
+        place = jnp.zeros(size, cells.dtype).at[inner].set(jnp.arange(inner.size))
+        return base.reshape(-1)[place[_look_through(plans, extras[len(base_counts) :], cells)]]
+
+    return Plan(look, "relocated", "AsStridedBackward0")
+
+
 @functools.cache
 def _view_again(plans: tuple[Any, ...], counts: tuple[int, ...]) -> Any:
     """The plan that looks through a chain of views anew."""
     from .dispatch import Plan
 
-    def look(base: Any, *extra: Any) -> Any:
-        for plan, own in zip(plans, _grouped(extra, counts), strict=True):
-            base = plan.fn(base, *own)
-        return base
-
-    plan = Plan(look, "view", "AsStridedBackward0")
+    plan = Plan(
+        lambda base, *extra: _look_through(plans, _grouped(extra, counts), base), "view", "AsStridedBackward0"
+    )
     plan.edge_order = ((0, False),)
     return plan
 

@@ -21,11 +21,11 @@ from . import storage
 from .storage import Storage
 from .strides import REINTERPRET, RULES, Layout, contiguous
 
-__all__ = ["NO_GRAD", "PLAIN", "SPLIT", "View", "is_dense", "put_through", "refusal"]
+__all__ = ["NO_GRAD", "PLAIN", "SPLIT", "View", "is_dense", "put_through", "refusal", "reinterpret"]
 
 #: how a view came about, where that forbids recorded in-place operations on it
 PLAIN, NO_GRAD, SPLIT = 0, 1, 2
-_REPEATING = frozenset({"expand", "unfold", "_as_strided"})
+_REPEATING = frozenset({"expand", "unfold", "_as_strided", "relocated"})
 _SPLITS = frozenset({"_split_part", "_split_sizes_part", "_unbind_part"})
 
 
@@ -147,15 +147,16 @@ def put_through(plans: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..
     jitted form.
     """
 
-    repeats = any(plan.name in _REPEATING for plan in plans)
+    #: those from the first on that repeats elements are written through together
+    once = next((i for i, plan in enumerate(plans) if plan.name in _REPEATING), len(plans))
 
     def put(base: Any, value: Any, extras: Sequence[Sequence[Any]]) -> Any:
-        if repeats:
-            return _put_at_positions(plans, base, value, extras)
         inner = [base]
-        for plan, extra in zip(plans, extras, strict=True):
+        for plan, extra in zip(plans[:once], extras[:once], strict=True):
             inner.append(plan.fn(inner[-1], *extra))
-        for plan, extra, source in zip(plans[::-1], extras[::-1], inner[-2::-1], strict=True):
+        if once < len(plans):
+            value = _put_at_positions(plans[once:], inner[-1], value, extras[once:])
+        for plan, extra, source in zip(plans[:once][::-1], extras[:once][::-1], inner[-2::-1], strict=True):
             value = _put_one(plan, extra, source, value)
         return value
 
@@ -178,7 +179,7 @@ def _put_one(plan: Any, extra: Sequence[Any], source: Any, value: Any) -> Any:
     def view(x: Any) -> Any:
         return plan.fn(x, *extra)
 
-    if value.size == source.size and plan.name in ("_view", "alias"):
+    if value.size == source.size and plan.name in ("_view", "alias", "_view_dtype"):
         return value.reshape(source.shape)
     if not jnp.issubdtype(source.dtype, np.inexact):  # JAX transposes floats only
         positions = view(jnp.arange(source.size).reshape(source.shape))
@@ -190,21 +191,33 @@ def _put_one(plan: Any, extra: Sequence[Any], source: Any, value: Any) -> Any:
     return jnp.where(seen != 0, moved, source)
 
 
-def _put_dtype(source: Any, value: Any) -> Any:
-    """Back to the bytes of ``source``: the reverse of ``view(dtype)``."""
-    ratio = value.dtype.itemsize / source.dtype.itemsize
-    if ratio < 1:
-        value = value.reshape(*source.shape, -1)
-    return lax.bitcast_convert_type(value, source.dtype).reshape(source.shape)
+def reinterpret(x: Any, dtype: Any) -> Any:
+    """The same bytes as numbers of another dtype, more or fewer along the last dimension. Complex ones are pairs."""
+    dtype = np.dtype(dtype)
+    if x.dtype == dtype:
+        return x
+    if x.dtype.kind == "c":
+        pairs = jnp.stack([jnp.real(x), jnp.imag(x)], axis=-1)
+        out = reinterpret(pairs.reshape(*x.shape[:-1], -1), dtype)
+        return out.reshape(x.shape) if x.ndim == 0 else out
+    if dtype.kind == "c":
+        parts = reinterpret(x.reshape(x.shape or 1), f"f{dtype.itemsize // 2}")
+        out = lax.complex(parts[..., ::2], parts[..., 1::2])
+        return out.reshape(x.shape) if x.ndim == 0 else out
+    ratio = dtype.itemsize // x.dtype.itemsize
+    if ratio > 1:
+        return lax.bitcast_convert_type(x.reshape(*x.shape[:-1], -1, ratio), dtype)
+    out = lax.bitcast_convert_type(x, dtype)
+    return out if x.dtype.itemsize == dtype.itemsize else out.reshape(*x.shape[:-1], -1)
 
 
 #: views that are no gathers: ``put(source, value)``
 _REINTERPRETED: dict[str, Callable[[Any, Any], Any]] = {
-    "real": lambda source, value: lax.complex(value, jnp.imag(source)),
+    "_real": lambda source, value: lax.complex(value, jnp.imag(source)),
     "imag": lambda source, value: lax.complex(jnp.real(source), value),
     "view_as_real": lambda source, value: lax.complex(value[..., 0], value[..., 1]),
     "_view_as_complex": lambda source, value: jnp.stack([jnp.real(value), jnp.imag(value)], axis=-1),
-    "_view_dtype": _put_dtype,
+    "_view_dtype": lambda source, value: reinterpret(value, source.dtype),
 }
 
 

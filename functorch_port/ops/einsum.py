@@ -85,4 +85,30 @@ def einsum(*args: Any) -> Tensor:
     else:
         equation = args[0]
         operands = list(args[1]) if len(args) == 2 and isinstance(args[1], list | tuple) else list(args[1:])
+    if len(operands) == 1:
+        seen = _rearranged(equation.replace(" ", ""), operands[0])
+        if seen is not None:
+            return seen
     return bind.function("_einsum")(equation, operands)
+
+
+def _rearranged(equation: str, x: Any) -> Tensor | None:
+    """A view of one operand, if nothing is summed: diagonals, and another order of the dimensions."""
+    term, arrow, output = equation.partition("->")
+    if not isinstance(x, Tensor) or not term.replace("...", "").isalpha():
+        return None
+    _check_einsum(equation, [x.shape])
+    if not arrow:
+        output = "..." * ("..." in term) + "".join(sorted(c for c in term if term.count(c) == 1))
+    others = "".join(chr(0x100 + i) for i in range(x.ndim + 3 - len(term)))
+    letters, wanted = list(term.replace("...", others)), output.replace("...", others)
+    sizes = set(zip(letters, x.shape, strict=True))
+    if sorted(wanted) != sorted(set(letters)) or len(sizes) != len(wanted):
+        return None
+    for letter in wanted:
+        while letters.count(letter) > 1:
+            first = letters.index(letter)
+            second = letters.index(letter, first + 1)
+            x = x.diagonal(0, first, second)  # type: ignore[attr-defined]
+            letters = [*letters[:first], *letters[first + 1 : second], *letters[second + 1 :], letter]
+    return x.permute([letters.index(c) for c in wanted])  # type: ignore[attr-defined]

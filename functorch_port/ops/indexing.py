@@ -262,6 +262,8 @@ def _check_vector(name: str, index: jax.Array) -> None:
 
 def _check_select_range(input: Any, dim: int, index: Any) -> None:
     size = input.shape[wrap_dim(dim, input.ndim)] if input.ndim else 1
+    if size == 0 and index.size:
+        raise RuntimeError("index_select(): self indexing axis dim should be positive")
     check_index_range(index, size, lambda bad: IndexError("index out of range in self"), lowest=0)
 
 

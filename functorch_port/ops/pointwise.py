@@ -12,7 +12,7 @@ from jax import lax
 
 from ..core import bind, dtypes
 from ..core.promotion import cast, promote, result_dtype, scalar_type
-from ..core.registry import Array, Scalar, TensorOnly, composite, op
+from ..core.registry import Array, Arrays, Scalar, TensorOnly, composite, op
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
 from ._common import (
@@ -473,6 +473,12 @@ def _result_with_value(value: Any, *args: Any) -> np.dtype[Any]:
 
 
 # comparison
+
+
+@op("_compared", where="", node=lambda static: static["node"])
+def _compared(result: Array, inputs: Arrays, node: str):
+    """What a comparison put in the place of an input: it does not depend on the inputs as far as gradients go."""
+    return result
 
 
 @op("eq", inplace=True, differentiable=False, dunder=("__eq__",))
@@ -1170,10 +1176,21 @@ def _real_angle(x: jax.Array) -> jax.Array:
     return lax.stop_gradient(jnp.where(x != x, x, side))
 
 
-@op("conj_physical", "conj", inplace=True)
-def conj(input: TensorOnly):
+@op(inplace=True)
+def conj_physical(input: TensorOnly):
     """The complex conjugate."""
     return jnp.conj(input) if input.dtype.kind == "c" else input
+
+
+op("_conj", where="", node="ConjBackward0")(conj_physical)
+
+
+@composite()
+def conj(input: Tensor) -> Tensor:
+    """The complex conjugate; real tensors as they are."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"conj(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    return bind.function("_conj")(input) if input.is_complex() else input
 
 
 @op(where="torch")

@@ -436,7 +436,7 @@ def multi_dot(tensors: TensorsOnly):
 @composite(where="torch")
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of matrices, in the cheapest order."""
-    return bind.function("multi_dot")(list(matrices)) if len(matrices) > 1 else matrices[0]
+    return bind.function("multi_dot")(list(matrices)) if len(matrices) > 1 else matrices[0].clone()
 
 
 @op("vecdot", where="linalg", node="SumBackward1")

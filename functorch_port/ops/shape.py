@@ -7,7 +7,7 @@ import itertools
 import math
 import operator
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -20,6 +20,7 @@ from ..core import bind, dtypes, storage
 from ..core.promotion import cast, promote
 from ..core.registry import Scalar, TensorOnly, TensorsOnly, composite, op
 from ..core.tensor import Tensor
+from ..core.view import reinterpret
 from ._common import (
     INT64,
     at_least_1d,
@@ -107,22 +108,17 @@ def _view(input: TensorOnly, size: tuple[int, ...]):
 def _view_dtype(input: TensorOnly, dtype: dtypes.dtype):
     """The same bytes as another type."""
     old, new = input.dtype.itemsize, dtype.itemsize
-    if old == new:
-        return lax.bitcast_convert_type(input, dtype.np)
-    if input.ndim == 0:
+    if old != new and input.ndim == 0:
         raise RuntimeError(
             f"self.dim() cannot be 0 to view {type_name(input)} as {dtype.scalar_name} (different element sizes)"
         )
-    if new < old:
-        parts = lax.bitcast_convert_type(input, dtype.np)
-        return parts.reshape(*input.shape[:-1], -1)
     ratio = new // old
-    if input.shape[-1] % ratio:
+    if ratio > 1 and input.shape[-1] % ratio:
         raise RuntimeError(
             f"self.size(-1) must be divisible by {ratio} to view {type_name(input)} as {dtype.scalar_name} (different "
             f"element sizes), but got {input.shape[-1]}"
         )
-    return lax.bitcast_convert_type(input.reshape(*input.shape[:-1], -1, ratio), dtype.np)
+    return reinterpret(input, dtype.np)
 
 
 @op("_reshape_copy", where="", node="UnsafeViewBackward0")
@@ -135,7 +131,8 @@ def _reshape_copy(input: TensorOnly, size: tuple[int, ...]):
 def view(self: Tensor, *size: Any, **kwargs: Any) -> Tensor:
     """The same elements in another shape, sharing the Storage; or the same bytes as another ``dtype``."""
     if "dtype" in kwargs or (len(size) == 1 and isinstance(size[0], dtypes.dtype)):
-        return bind.function("_view_dtype")(self, kwargs["dtype"] if kwargs else size[0])
+        # which PyTorch does not call a view: it has no history
+        return bind.function("_view_dtype")(self, kwargs["dtype"] if kwargs else size[0]).detach()
     new = infer_size(_given("view", "size", size, kwargs), self.numel())
     if self._view is not None and not can_view(self.shape, self._strides(), new):
         raise RuntimeError(
@@ -195,7 +192,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 @composite()
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension."""
-    return _reshape(input, (-1,)) if input.numel() else _reshape(input, (0,))
+    return input.contiguous().view(-1) if input.numel() else _reshape(input, (0,))
 
 
 @composite()
@@ -335,7 +332,7 @@ def _reshaped_in_place(name: str) -> None:
     """The in-place twin of a view op: the tensor looks at its Storage in another way, nothing is written."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        self._check_inplace()
+        self._check_history()
         overlay = storage.overlay
         if overlay is not None and not overlay.transforms and overlay.is_outside(self):
             raise NotImplementedError(
@@ -707,10 +704,18 @@ def as_strided(
 # complex parts
 
 
-@op("real", where="torch", view=True)
-def real(input: TensorOnly):
+@composite(where="torch")
+def real(input: Tensor) -> Tensor:
     """The real part; real tensors as they are."""
-    return jnp.real(input) if input.dtype.kind == "c" else input
+    if not isinstance(input, Tensor):
+        raise TypeError(f"real(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    return bind.function("_real")(input) if input.is_complex() else input
+
+
+@op("_real", where="", view=True, node="RealBackward0")
+def _real(input: TensorOnly):
+    """The real part of complex numbers."""
+    return jnp.real(input)
 
 
 @op("imag", where="torch", view=True)
@@ -721,7 +726,7 @@ def imag(input: TensorOnly):
     return jnp.imag(input)
 
 
-Tensor.real = property(lambda self: bind.function("real")(self))  # type: ignore[attr-defined]
+Tensor.real = property(real)  # type: ignore[attr-defined]
 Tensor.imag = property(lambda self: bind.function("imag")(self))  # type: ignore[attr-defined]
 
 
@@ -740,7 +745,7 @@ def view_as_complex(input: Tensor) -> Tensor:
         *strides, last = input._strides()
         if last != 1:
             raise RuntimeError("Tensor must have a last dimension with stride 1")
-        if any(stride % 2 for stride in strides):
+        if any(stride % 2 for stride, size in zip(strides, input.shape, strict=False) if size > 1):
             raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
         if input.storage_offset() % 2:
             raise RuntimeError("Tensor must have a storage_offset divisible by 2")
@@ -981,7 +986,8 @@ def repeat_interleave(
     if not isinstance(repeats, Tensor):
         if repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
-        return bind.function("_repeat_each")(input, operator.index(repeats), dim)
+        out = bind.function("_repeat_each")(input, operator.index(repeats), dim)
+        return out.view(out.shape)  # as PyTorch's, a view of a tensor that nobody holds
     _check_repeats(repeats)
     length = input.numel() if dim is None else input.shape[wrap_dim(dim, input.ndim)]
     if repeats.numel() not in (1, length):
@@ -1048,10 +1054,10 @@ def _rows(input: TensorOnly, index: tuple[tuple[int, ...], ...], width: int):
     return input[np.asarray(index, INT64).reshape(-1, width)]
 
 
-def _atleast(ndim: int, jnp_shape: Any) -> None:
+def _atleast(ndim: int, dims: Callable[[int], Sequence[int]]) -> None:
     def fn(*tensors: Any) -> Any:
         listed = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
-        out = tuple(x if x.ndim >= ndim else _reshape(x, jnp_shape(tuple(x.shape))) for x in listed)
+        out = tuple(_widened(x, dims(x.ndim)) if x.ndim < ndim else x for x in listed)
         return out[0] if len(tensors) == 1 and isinstance(tensors[0], Tensor) else out
 
     fn.__name__ = fn.__qualname__ = f"atleast_{ndim}d"
@@ -1059,9 +1065,18 @@ def _atleast(ndim: int, jnp_shape: Any) -> None:
     composite(fn.__name__, where="torch")(fn)
 
 
-_atleast(1, lambda shape: shape or (1,))
-_atleast(2, lambda shape: (1, *shape) if shape else (1, 1))
-_atleast(3, lambda shape: (*((1, 1) if not shape else (1,) if len(shape) == 1 else ()), *shape, 1))
+def _widened(input: Tensor, dims: Sequence[int]) -> Tensor:
+    """With dimensions of size 1 put in; a number is given its shape at once."""
+    if input.ndim == 0:
+        return _reshape(input, (1,) * len(dims))
+    for dim in dims:
+        input = bind.function("unsqueeze")(input, dim)
+    return input
+
+
+_atleast(1, lambda ndim: (0,))
+_atleast(2, lambda ndim: (0, 0)[ndim:])
+_atleast(3, lambda ndim: ((0, 0, 0), (0, -1), (-1,))[ndim])
 
 
 # triangles and diagonals
