@@ -12,6 +12,30 @@ import torch
 
 torch.set_num_threads(2)
 
+#: Of a test with more cases than this a run of the whole suite takes one in three.
+MANY = 18
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A sample of the large families, as each case compiles programs of its own; with WHOLE_DATABASE=1 all, and where
+    single files or tests are asked for.
+    """
+    if os.environ.get("WHOLE_DATABASE") == "1" or any(Path(arg).name != "tests" for arg in config.args):
+        return
+    families: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        families.setdefault(item.nodeid.split("[")[0], []).append(item)
+    left = [
+        item
+        for cases in families.values()
+        if len(cases) > MANY
+        for i, item in enumerate(cases)
+        if (i + len(cases)) % 3
+    ]
+    config.hook.pytest_deselected(items=left)
+    gone = set(map(id, left))
+    items[:] = [item for item in items if id(item) not in gone]
+
 
 @pytest.fixture(autouse=True, scope="module")
 def few_programs():

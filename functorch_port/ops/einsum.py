@@ -51,6 +51,13 @@ def _check_einsum(equation: str, shapes: Sequence[tuple[int, ...]]) -> None:
                 + ("" if dots or len(term) > len(shape) else " and no ellipsis was given")
             )
         sizes = [*zip(head, shape, strict=False), *zip(tail, shape[len(shape) - len(tail) :], strict=True)]
+        own: dict[str, int] = {}
+        for letter, size in sizes:
+            if own.setdefault(letter, size) != size:
+                raise RuntimeError(
+                    f"einsum(): subscript {letter} is repeated for operand {i} but the sizes don't match, "
+                    f"{size} != {own[letter]}"
+                )
         for letter, size in sizes:
             if seen.setdefault(letter, size) != size and 1 not in (seen[letter], size):
                 raise RuntimeError(

@@ -1,7 +1,8 @@
 # ruff: noqa: E501 (a table)
 """Which operations give views, of what base and with which strides, and that writes go through them: as in torch.
 
-By default of a block inside of a tensor and of a small one, as each view is a program; with WHOLE_DATABASE=1 of all.
+By default a quarter of the table, of a block inside of a tensor and of a small one, as each view is a program; with
+WHOLE_DATABASE=1 all.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 
 import functorch_port as ft
 
+WHOLE = os.environ.get("WHOLE_DATABASE") == "1"
 INPUTS = {
     "plain": "torch.arange(24.).reshape(2, 3, 4)",
     "permuted": "torch.arange(24.).reshape(4, 3, 2).permute(2, 1, 0)",
@@ -91,15 +93,19 @@ def form(lib: Any, call: str, made: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("made", INPUTS if os.environ.get("WHOLE_DATABASE") == "1" else ("block", "small"))
+@pytest.mark.parametrize("made", INPUTS if WHOLE else ("block", "small"))
 @pytest.mark.filterwarnings("ignore")
 def test_like_torch(made: str) -> None:
     wrong = []
-    for call in calls():
+    for call in calls() if WHOLE else calls()[1::4] if made == "small" else calls()[::4]:
         theirs, ours = form(torch, call, INPUTS[made]), form(ft, call, INPUTS[made])
         for key in theirs.keys() | ours.keys():
             a, b = theirs.get(key), ours.get(key)
-            if not (np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b):
+            if not (
+                np.array_equal(a, b)
+                if isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
+                else a is b or a == b
+            ):
                 wrong.append(f"{call}: {key} {a} != {b}")
     assert not wrong, "\n".join(wrong)
 
