@@ -65,6 +65,7 @@ class Overlay:
         grad_reads: pre-existing Tensor -> its ``.grad`` before the trace, for those whose ``.grad`` was read first.
         fixed: keys of numbers whose plain value was asked for.
         predicates: tests on numbers that the function branched on, with their outcomes.
+        modes: module -> whether it was in training mode before, for those whose mode was set.
         packs: Storages with the state of several parameters -> the pack they belong to (see `optim.packed`).
     """
 
@@ -94,6 +95,7 @@ class Overlay:
         self.histories: dict[Tensor, tuple[Any, ...]] = {}
         self.flags: dict[Tensor, bool] = {}
         self.modules: dict[Any, Any] = {}
+        self.modes: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self.hooks: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
         self.optimizers: dict[Any, OptimizerSnapshot] = {}
         self.edges: dict[tuple[int, int], Tensor] = {}
@@ -199,6 +201,11 @@ class Overlay:
             d = module.__dict__
             self.modules[module] = tuple(dict(d[k]) for k in MODULE_TABLES)
 
+    def note_mode(self, module: Any) -> None:
+        """A module's mode is about to be set."""
+        if "training" in module.__dict__:
+            self.modes.setdefault(module, module.training)
+
     def keep_module(self, module: Any) -> None:
         """A module has just changed for good (a lazy one got its parameters): undoing the trace leaves it so."""
         if module in self.modules:
@@ -249,6 +256,8 @@ class Overlay:
             tensor._requires_grad = flag
         for snapshot in self.optimizers.values() if structure else ():
             snapshot.undo()
+        for module, mode in self.modes.items():
+            module.__dict__["training"] = mode
         for module, tables in self.modules.items():
             for key, table in zip(MODULE_TABLES, tables, strict=True):
                 current = module.__dict__[key]

@@ -62,24 +62,19 @@ def _trace(
     keep_grads: bool,
     join: bool,
 ) -> tuple[Program, Overlay]:
-    cells, optimizers, modules = prepare_state(join)
+    cells, optimizers = prepare_state(join)
     twins = _join_counts(optimizers) if join else {}
     call_leaves = _prepare(leaves)
     cells += [new._storage for new, old in zip(call_leaves, leaves, strict=True) if new is not old]
     extra: list[Storage] = []
-    modes = {m: m.training for m in modules}
     while True:
         overlay = Overlay(rng, watched)
         overlay.twins = twins
         overlay.packs = {cell: pack for o in optimizers for pack in o._packs for cell in pack.cells}
         try:
-            program = _trace_once(
-                fn, leaves, call_leaves, tree, cells + extra, optimizers, modes, overlay, keep_grads
-            )
+            program = _trace_once(fn, leaves, call_leaves, tree, cells + extra, optimizers, overlay, keep_grads)
         except BaseException:
             overlay.undo()
-            for module, mode in modes.items():
-                module.__dict__["training"] = mode
             for optimizer in optimizers:
                 optimizer._loosen()
             raise
@@ -102,13 +97,12 @@ def _keep_packs(program: Program, overlay: Overlay, optimizer: Any) -> None:
     optimizer._loosen(keep=used)
 
 
-def prepare_state(pack: bool) -> tuple[list[Storage], list[Any], list[Any]]:
-    """The Storages, optimizers and modules alive now, with lazy state made: keys of generators, first states of
+def prepare_state(pack: bool) -> tuple[list[Storage], list[Any]]:
+    """The Storages and optimizers alive now, with lazy state made: keys of generators, first states of
     optimizers, gradients that are pending. With ``pack`` the optimizers put state together.
     """
-    optimizers, modules, generators, pendings = alive(
+    optimizers, generators, pendings = alive(
         _loaded("functorch_port.optim.optimizer", "Optimizer"),
-        _loaded("functorch_port.nn.module", "Module"),
         _loaded("functorch_port.core.generator", "Generator"),
         Pending,
     )
@@ -123,7 +117,7 @@ def prepare_state(pack: bool) -> tuple[list[Storage], list[Any], list[Any]]:
         _ = generator.key_storage
     promised = [t._storage for pending in pendings for t in pending.promise()]
     concrete = [cell for cell in alive(Storage)[0] if is_concrete(cell._value)]
-    return [*concrete, *promised], optimizers, modules
+    return [*concrete, *promised], optimizers
 
 
 def _premake(optimizer: Any) -> None:
@@ -217,7 +211,6 @@ def _trace_once(
     tree: Any,
     cells: list[Storage],
     optimizers: list[Any],
-    modes: dict[Any, bool],
     overlay: Overlay,
     keep_grads: bool,
 ) -> Program:
@@ -261,7 +254,7 @@ def _trace_once(
         closed = jax.make_jaxpr(run)(
             [aval(c._value) for c in cells], number_avals, [aval(leaves[i]) for i in arrays]
         )
-    _settle(program, overlay, slots, modes, call_leaves)
+    _settle(program, overlay, slots, call_leaves)
     assemble(program, overlay, closed, cells, names, arrays, call_leaves, keep_grads)
     program.arg_numbers = [(n, n[1], plain[n]) for n in arg_numbers]
     program.fixed = overlay.fixed
@@ -535,9 +528,7 @@ def _collect_backward(
     program.residuals = [outs.add(value) for value in closed.consts]
 
 
-def _settle(
-    program: Program, overlay: Overlay, slots: dict[Any, Any], modes: dict[Any, bool], leaves: list[Any]
-) -> None:
+def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], leaves: list[Any]) -> None:
     """Plain numbers back in place, and the guards."""
     given = [t for t in leaves if isinstance(t, Tensor) and not by_identity(t)]
     arg_ids = {id(t): i for i, t in enumerate(leaves) if isinstance(t, Tensor) and not by_identity(t)}
@@ -588,8 +579,8 @@ def _settle(
     for module in overlay.modules:
         d = module.__dict__
         members = tuple(dict(d[k]) for k in MODULE_TABLES)
-        program.module_guards.append((module, modes.get(module, module.training), members))
-    program.mode_writes = [(m, m.training) for m, mode in modes.items() if m.training is not mode]
+        program.module_guards.append((module, overlay.modes.get(module, module.training), members))
+    program.mode_writes = [(m, m.training) for m, mode in overlay.modes.items() if m.training is not mode]
 
 
 def _dynamic(value: Any) -> bool:

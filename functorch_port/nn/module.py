@@ -133,9 +133,11 @@ class Module:
         elif name in fields.get("_buffers", ()) or isinstance(value, Buffer):
             self._set_buffer(name, value)
         else:
-            object.__setattr__(self, name, value)
             if name == "training":
                 storage.bump_epoch()
+                if storage.overlay is not None:
+                    storage.overlay.note_mode(self)
+            object.__setattr__(self, name, value)
 
     def _refuse(self, name: str, value: Any, kind: str, what: str, expected: str) -> None:
         """A name that is filed as `kind` takes only such values."""
