@@ -72,7 +72,9 @@ def _trace(
         overlay.twins = twins
         overlay.packs = {cell: pack for o in optimizers for pack in o._packs for cell in pack.cells}
         try:
-            program = _trace_once(fn, leaves, call_leaves, tree, cells + extra, optimizers, overlay, keep_grads)
+            program = _trace_once(
+                fn, leaves, call_leaves, tree, cells + extra, optimizers, overlay, keep_grads
+            )
         except BaseException:
             overlay.undo()
             for optimizer in optimizers:

@@ -41,9 +41,10 @@ def test_compiled_is_eager_is_torch(case):
 
 @pytest.mark.parametrize("case", [c for c, traces in CASES.items() if traces <= 2], ids=lambda c: c.__name__)
 def test_xla_compilations_of_the_step(case):
-    """The step itself: as many XLA programs as traces, none afterwards. (Making data and models compiles
-    small ones.)
+    """The step itself: as many XLA programs as traces, none afterwards. (Making data, models and constants compiles
+    small ones, the first time.)
     """
+    _run(case, ft, ft.compile)
     counts = []
 
     def compile(fn):
