@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core import storage as _storage
-from .alive import alive
+from ..core.alive import alive
 from .compile import Compiled as Compiled
 from .compile import compile as compile
 from .functionalize import Functionalized as Functionalized
@@ -32,7 +32,7 @@ def reset() -> None:
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.compiler.reset.html
     """
-    for compiled in alive(Compiled)[0]:
+    for compiled in alive(Compiled):
         compiled.clear()
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 
-from ..core import storage
+from ..core import alive, storage
 from ..core.donation import own
 from ..core.tensor import Tensor, wrap
 
@@ -66,6 +66,7 @@ class Pending:
         self.compute = jax.jit(gradients)
         self.given: list[Any] = []
         self.promised: list[Tensor] = []
+        alive.pendings.enter(self)
 
     def promise(self) -> list[Tensor]:
         """The gradients without values, for a trace that may read them: they come with `fill`."""

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import gc
 import types
+from collections import Counter
 from collections.abc import Iterable
+from sys import getrefcount
 from typing import Any
 
 import jax
 
 from ..autograd.node import Node
+from ..core.alive import alive
 from ..core.storage import Storage
 from ..core.tensor import Tensor
-from .alive import alive
 
 __all__ = ["Slot", "find", "tensors_of"]
 
@@ -87,17 +89,27 @@ class Slot:
 def tensors_of(cells: Iterable[Storage]) -> list[Tensor]:
     """The tensors alive now that look at these Storages."""
     wanted = set(cells)
-    return [t for t in alive(Tensor)[0] if getattr(t, "_storage", None) in wanted]
+    return [t for t in alive(Tensor) if getattr(t, "_storage", None) in wanted]
 
 
-def find(tensors: list[Tensor], ours: Iterable[int] = ()) -> list[Slot]:
-    """The places outside that hold these tensors; ``ours`` are the ids of containers that do not count."""
+def find(tensors: list[Tensor], ours: Iterable[Any] = ()) -> list[Slot]:
+    """The places outside that hold these tensors; ``ours`` are containers that do not count."""
     found: dict[Slot, None] = {}
-    hidden = {*ours, id(tensors)}
-    for owner, held in _owners(tensors, hidden):
+    ours = list({id(x): x for x in (tensors, *ours)}.values())
+    suspects = _held_elsewhere(tensors, ours)
+    hidden = {id(ours), id(suspects), *map(id, ours)}
+    for owner, held in _owners(suspects, hidden):
         for slot in _places(owner, held, hidden, 0):
             found[slot] = None
     return list(found)
+
+
+def _held_elsewhere(tensors: list[Tensor], ours: list[Any]) -> list[Tensor]:
+    """Those with more references than ``ours`` account for: to look for the others takes a pass over all objects."""
+    known = Counter([id(x) for container in ours for x in gc.get_referents(container)])
+    alone = object()
+    counts = list(map(getrefcount, [alone, *tensors]))  # `alone` is held by this frame and that list
+    return [t for t, count in zip(tensors, counts[1:], strict=True) if count > known[id(t)] + counts[0] - 1]
 
 
 def _owners(objects: list[Any], hidden: set[int]) -> list[tuple[Any, Any]]:

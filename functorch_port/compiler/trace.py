@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gc
-import sys
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -14,17 +13,18 @@ import numpy as np
 from ..autograd.engine import at_edges
 from ..autograd.node import FREED, AccumulateGrad, Node
 from ..autograd.node import _sequence as node_sequence
-from ..core import storage
+from ..core import alive, storage
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber, symbolic_math
 from ..core.tensor import Tensor, wrap
-from .alive import alive
 from .assemble import assemble
 from .overlay import MODULE_TABLES, Overlay, is_concrete, is_number, number_slots
-from .pending import Pending
 from .program import Output, Program, aval
 from .slots import Slot, find
 from .tree import by_identity, flatten
+
+if TYPE_CHECKING:
+    from ..optim.packed import Pack
 
 __all__ = ["trace"]
 
@@ -62,7 +62,7 @@ def _trace(
     keep_grads: bool,
     join: bool,
 ) -> tuple[Program, Overlay]:
-    cells, optimizers = prepare_state(join)
+    cells, optimizers, tightened = prepare_state(join)
     twins = _join_counts(optimizers) if join else {}
     call_leaves = _prepare(leaves)
     cells += [new._storage for new, old in zip(call_leaves, leaves, strict=True) if new is not old]
@@ -84,7 +84,7 @@ def _trace(
             _apart.update(_diverged(overlay))
             for optimizer in optimizers:
                 optimizer._premade.clear()
-                _keep_packs(program, overlay, optimizer)
+            _keep_packs(program, overlay, optimizers, tightened)
             for pending in overlay.promises:
                 pending.fill()
             return program, overlay
@@ -92,34 +92,32 @@ def _trace(
         extra += overlay.missed
 
 
-def _keep_packs(program: Program, overlay: Overlay, optimizer: Any) -> None:
-    """Let the program have the packs of an optimizer that it looks at, and no others be."""
-    used = [pack for pack in optimizer._packs if not overlay.env.keys().isdisjoint(pack.cells)]
-    program.packs += used
-    optimizer._loosen(keep=used)
+def _keep_packs(program: Program, overlay: Overlay, optimizers: list[Any], tightened: list[Pack]) -> None:
+    """Let the program have the packs that it looks at; what was put together for nothing goes apart again."""
+    packs = [pack for optimizer in optimizers for pack in optimizer._packs]
+    program.packs += [pack for pack in packs if not overlay.env.keys().isdisjoint(pack.cells)]
+    for pack in set(tightened).difference(program.packs):
+        pack.loosen()  # nobody can have made a view of what the function did not look at
 
 
-def prepare_state(pack: bool) -> tuple[list[Storage], list[Any]]:
+def prepare_state(pack: bool) -> tuple[list[Storage], list[Any], list[Pack]]:
     """The Storages and optimizers alive now, with lazy state made: keys of generators, first states of
-    optimizers, gradients that are pending. With ``pack`` the optimizers put state together.
+    optimizers, gradients that are pending. With ``pack`` the optimizers put state together; which was not together
+    before comes last.
     """
-    optimizers, generators, pendings = alive(
-        _loaded("functorch_port.optim.optimizer", "Optimizer"),
-        _loaded("functorch_port.core.generator", "Generator"),
-        Pending,
-    )
-    optimizers = [o for o in optimizers if "param_groups" in o.__dict__]
+    optimizers = [o for o in alive.optimizers if "param_groups" in o.__dict__]
+    tightened: list[Pack] = []
     for optimizer in optimizers:
         optimizer._prepare()  # one that wraps another may not have called Optimizer.__init__
-        optimizer._loosen()
+        optimizer._loosen(keep=optimizer._packs if pack else ())
         _premake(optimizer)
         if pack:
-            optimizer._tighten()
-    for generator in generators:
+            tightened += optimizer._tighten()
+    for generator in alive.generators:
         _ = generator.key_storage
-    promised = [t._storage for pending in pendings for t in pending.promise()]
-    concrete = [cell for cell in alive(Storage)[0] if is_concrete(cell._value)]
-    return [*concrete, *promised], optimizers
+    promised = [t._storage for pending in alive.pendings for t in pending.promise()]
+    concrete = [cell for cell in alive.alive(Storage) if is_concrete(cell._value)]
+    return [*concrete, *promised], optimizers, tightened
 
 
 def _premake(optimizer: Any) -> None:
@@ -178,14 +176,6 @@ def _share_arrays(cells: Sequence[Storage]) -> None:
         arrays[id(array)] = same.setdefault(key, array)
     for cell in cells:
         cell._value = arrays[id(cell._value)]
-
-
-class _Never:
-    pass
-
-
-def _loaded(module: str, name: str) -> type:
-    return getattr(sys.modules.get(module), name, _Never)
 
 
 def _prepare(leaves: list[Any]) -> list[Any]:
@@ -420,8 +410,8 @@ def _kept_cells(overlay: Overlay, result: Any, out_leaves: list[Any]) -> set[Sto
         candidates = [
             t for t in {id(t): t for t in (*accounted, *aliases)}.values() if t._storage in overlay.inside
         ]
-        ours = {id(x) for x in (out_leaves, grads, accounted, aliases, candidates, overlay.grads)}
-        for slot in find(candidates, ours | _containers(result)):
+        ours = (out_leaves, grads, accounted, aliases, candidates, overlay.grads, *_containers(result))
+        for slot in find(candidates, ours):
             if (id(slot.container), slot.key) not in places:
                 kept |= {t._storage for t in slot.tensors() if t._storage in overlay.inside}
         if not kept:
@@ -429,13 +419,13 @@ def _kept_cells(overlay: Overlay, result: Any, out_leaves: list[Any]) -> set[Sto
     return kept
 
 
-def _containers(tree: Any) -> set[int]:
+def _containers(tree: Any) -> list[Any]:
     """The lists, tuples and dicts that make up the result."""
-    found, stack = set(), [tree]
+    found, stack = [], [tree]
     while stack:
         item = stack.pop()
         if isinstance(item, list | tuple | dict):
-            found.add(id(item))
+            found.append(item)
             stack.extend(item.values() if isinstance(item, dict) else item)
     return found
 

@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from . import alive, keyed, mersenne, storage
 from . import device as devices
-from . import keyed, mersenne, storage
 from .dtypes import dtype
 from .storage import Storage
 from .tensor import Tensor, wrap
@@ -48,6 +48,7 @@ class Generator:
             raise RuntimeError("META device type not an accelerator.")
         self.stream = mersenne.Stream()
         self._key: Storage | None = None
+        alive.generators.enter(self)
 
     @property
     def device(self) -> devices.device:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..autograd import grad_mode
 from ..autograd.node import RemovableHandle
-from ..core import dtypes, storage
+from ..core import alive, dtypes, storage
 from ..core.storage import Storage
 from ..core.tensor import Tensor
 from .packed import loosen, pack_state
@@ -193,6 +193,11 @@ class Optimizer:
     # State that programs of `compile` have together (see `packed`).
     _packs: Sequence[Any] = ()
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        self = super().__new__(cls)
+        alive.optimizers.enter(self)  # here, as one that wraps another may not call __init__
+        return self
+
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self._prepare()
@@ -244,9 +249,9 @@ class Optimizer:
             self._steady = None
         loosen([pack for pack in self._packs if pack not in keep])
 
-    def _tighten(self) -> None:
-        """Put state together for a trace, where that can be."""
-        pack_state(self)
+    def _tighten(self) -> list[Any]:
+        """Put state together for a trace, where that can be; returns the packs that were apart."""
+        return pack_state(self)
 
     def _kind_of(self, group: dict[str, Any]) -> Any:
         """How the parameters of a group are updated (`steady.Kind`), where each element is by itself."""

@@ -8,7 +8,6 @@ apart (`Optimizer._loosen`), and the next call of the program puts it together a
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..core.alive import alive
 from ..core.storage import Storage
 from ..core.tensor import Tensor
 from .steady import alike, by_numbers, is_free, join, look_away, look_into, type_of
@@ -117,11 +117,13 @@ class Pack:
         return value[self._ends[i - 1] if i else 0 : self._ends[i]]
 
 
-def pack_state(optimizer: Any) -> None:
-    """Put an optimizer's state together for a trace, where that can be."""
+def pack_state(optimizer: Any) -> list[Pack]:
+    """Put an optimizer's state together for a trace, where that can be; returns the packs that were apart."""
+    tight = {pack for pack in optimizer._packs if pack.tight}
     kept = [pack for pack in optimizer._packs if pack.is_current(optimizer.state) and pack.tighten()]
-    loosen(set(optimizer._packs) - set(kept))
+    loosen(tight - set(kept))
     optimizer._packs = [*kept, *(pack for pack in _packs_of(optimizer) if pack.tighten())]
+    return [pack for pack in optimizer._packs if pack not in tight]
 
 
 def loosen(packs: Iterable[Pack]) -> None:
@@ -130,8 +132,7 @@ def loosen(packs: Iterable[Pack]) -> None:
     if not tight:
         return
     members = {id(t) for pack in tight for t in pack.members()}
-    lookers = gc.get_referrers(*(cell for pack in tight for cell in pack.cells))
-    shared = {id(o._storage) for o in lookers if isinstance(o, Tensor) and id(o) not in members}
+    shared = {id(getattr(t, "_storage", None)) for t in alive(Tensor) if id(t) not in members}
     for pack in tight:
         if shared.isdisjoint(map(id, pack.cells)):
             pack.loosen()

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import functorch_port as ft
-from functorch_port.compiler.alive import alive
+from functorch_port.core.alive import Roll, alive
 
 
 def test_instances_of_classes_and_of_their_subclasses():
@@ -23,9 +23,22 @@ def test_instances_of_classes_and_of_their_subclasses():
     others = [Other(), Other()]
     for other in others:
         other.x = others
-    found = alive(Known, Other)
-    assert {id(o) for o in found[0]} == {id(o) for o in some}
-    assert {id(o) for o in found[1]} == {id(o) for o in others}
+    assert {id(o) for o in alive(Known)} == {id(o) for o in some}
+    assert {id(o) for o in alive(Other)} == {id(o) for o in others}
+
+
+def test_a_roll_has_those_that_live():
+    class Known:
+        __hash__ = None
+
+    roll, some = Roll(), [Known() for _ in range(3)]
+    for o in some:
+        roll.enter(o)
+    del o
+    gone = some.pop()
+    assert [id(o) for o in roll] == [id(o) for o in (*some, gone)]
+    del gone
+    assert [id(o) for o in roll] == [id(o) for o in some]
 
 
 @pytest.fixture
