@@ -52,7 +52,7 @@ class GPT(nn.Module):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=400, help="training steps")
+    parser.add_argument("--steps", type=int, default=1200, help="training steps")
     parser.add_argument("--batch-size", type=int, default=16, help="pieces of text per step")
     parser.add_argument("--context", type=int, default=64, help="characters in a piece")
     parser.add_argument("--width", type=int, default=96, help="size of the model")

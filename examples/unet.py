@@ -61,10 +61,10 @@ class UNet(nn.Module):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=300, help="training steps")
+    parser.add_argument("--steps", type=int, default=600, help="training steps")
     parser.add_argument("--batch-size", type=int, default=16, help="pictures per step")
     parser.add_argument("--pictures", type=int, default=2000, help="pictures to train on")
-    parser.add_argument("--width", type=int, default=8, help="channels of the first level")
+    parser.add_argument("--width", type=int, default=12, help="channels of the first level")
     parser.add_argument("--eager", action="store_true", help="do not compile training and evaluation")
     args = parser.parse_args(argv)
     compiled = (lambda f: f) if args.eager else torch.compile

@@ -286,7 +286,7 @@ class Writer:
         error = step(f"{prefix}{name} = {text}", self.env)
         if error is None:
             made = self.env[name]
-            if made.numel() > 36 or not bool(made.to(torch.complex128).abs().lt(1e4).all()):
+            if made.numel() > 36 or not bool(made.detach().to(torch.complex128).abs().lt(1e4).all()):
                 self.env = before
                 return
             if not made._is_view() and made.stride() != torch.empty(made.shape).stride():

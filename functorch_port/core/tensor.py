@@ -314,6 +314,10 @@ class Tensor:
             and any(s == 0 and n > 1 for s, n in zip(self._strides(), self._value.shape, strict=True))
         )
 
+    def _repeats(self, other: Tensor) -> bool:
+        """Whether this has elements that share a place, and ``other`` is the same look at them: copying does nothing."""
+        return self._overlaps() and other.dtype is self.dtype and self.is_set_to(other)
+
     def data_ptr(self) -> int:
         """An address-like number: equal for tensors that start at the same element of one Storage."""
         return self._storage.data_ptr() + self.storage_offset() * self.itemsize
@@ -395,7 +399,8 @@ class Tensor:
 
     def _check_unwritten(self) -> None:
         """A view that was made in no_grad mode, or among others, cannot take in what was written to its base since."""
-        if _grad.enabled and self._version_seen != self._version and self.requires_grad:
+        known = self._grad_fn is not None or (self._base is not None and self._base.requires_grad)
+        if _grad.enabled and known and self._version_seen != self._version and self.requires_grad:
             raise RuntimeError(refusal(self._view, self._grad_fn, of_base=True))  # type: ignore[arg-type]
 
     @property

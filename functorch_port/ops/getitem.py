@@ -484,8 +484,10 @@ def _set_block(x: Tensor, value: Any, starts: list[Any], spec: tuple[Any, ...]) 
         x._check_inplace()
         x._take(_basic_put(x, value, starts, spec))
         return
+    if x._base is None:
+        x._check_history()
     target = _basic_index(x, starts, spec)
-    if shared and target._view.same_as(value._view):
+    if shared and (target._view.same_as(value._view) or target._repeats(value)):
         target._touch()  # x[i] += 1 ends here: it wrote through the view already
         return
     target._check_inplace()

@@ -203,6 +203,7 @@ t2 = t0 * 1; t3 = t2.t().ravel(); t4 = t3.repeat_interleave(2, 0); t5 = torch.ei
 t2 = t0.view(-1); t0.detach_(); t2.squeeze_()
 no_grad: t2 = t0.expand([2, 2, 3]); no_grad: t2.unsqueeze_(0)
 t2 = torch.zeros(2, 1, dtype=torch.float64); t3 = torch.view_as_complex(t2.t())
+t0[...] = t0; t2 = t0 * 1; t2[...] = t2
 """
 #: likewise, as compiled functions that are differentiated outside
 FOUND_COMPILED = """
@@ -212,6 +213,8 @@ t2 = t0.flatten(); t3 = t2.detach(); t4 = t2.split(1, 0)[-1]; t3.t_(); t5 = t4[.
 #: likewise, with leaves that have no gradients
 FOUND_BARE = """
 t0[t0 > 1.0] = 0.5; t2 = t0.view(-1); t0.add_(0.0); t3 = t2.unsqueeze(0); t3[0] = 0.5; t4 = t0[:, ::2]; t5 = t3[:, ::2]; t3[...] = t2.clone()
+t2 = (t1 * 1)[:1]; t3 = t2.expand([2]); t3[...] = t3; t3.copy_(t3)
+t2 = t0.chunk(2, 1)[-1]; t2.fill_diagonal_(3); t2.requires_grad_()
 """
 #: compiled, of leaves without gradients
 FOUND_BARE_COMPILED = """
