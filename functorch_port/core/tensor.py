@@ -315,7 +315,7 @@ class Tensor:
         )
 
     def _repeats(self, other: Tensor) -> bool:
-        """Whether this has elements that share a place, and ``other`` is the same look at them: copying does nothing."""
+        """Whether elements of this share a place, and ``other`` is the same look at them: copying does nothing."""
         return self._overlaps() and other.dtype is self.dtype and self.is_set_to(other)
 
     def data_ptr(self) -> int:
