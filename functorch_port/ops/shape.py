@@ -294,11 +294,11 @@ def movedim(input: TensorOnly, source: int | tuple[int, ...], destination: int |
 
 def _matrix_transpose(name: str) -> Any:
     def get(self: Tensor) -> Tensor:
-        if self.ndim < 2:
+        if self.ndim == 1:
             raise RuntimeError(
                 f"tensor.{name} is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor."
             )
-        flipped = self.transpose(-2, -1)  # type: ignore[attr-defined]
+        flipped: Any = bind.function("transpose")(self, -2, -1) if self.ndim else self
         return flipped.conj() if name == "mH" and self.is_complex() else flipped
 
     return property(get, doc="The last two dimensions exchanged" + (", conjugated." if name == "mH" else "."))

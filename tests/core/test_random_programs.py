@@ -204,6 +204,7 @@ t2 = t0.view(-1); t0.detach_(); t2.squeeze_()
 no_grad: t2 = t0.expand([2, 2, 3]); no_grad: t2.unsqueeze_(0)
 t2 = torch.zeros(2, 1, dtype=torch.float64); t3 = torch.view_as_complex(t2.t())
 t0[...] = t0; t2 = t0 * 1; t2[...] = t2
+t2 = t0.sum(); t3 = t2.mT; t4 = t2.mH; t5 = t1.mT
 """
 #: likewise, as compiled functions that are differentiated outside
 FOUND_COMPILED = """
