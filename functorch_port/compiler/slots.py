@@ -18,6 +18,7 @@ import jax
 
 from ..autograd.node import Node
 from ..core.alive import alive
+from ..core.donation import HELD
 from ..core.storage import Storage
 from ..core.tensor import Tensor
 
@@ -107,9 +108,9 @@ def find(tensors: list[Tensor], ours: Iterable[Any] = ()) -> list[Slot]:
 def _held_elsewhere(tensors: list[Tensor], ours: list[Any]) -> list[Tensor]:
     """Those with more references than ``ours`` account for: to look for the others takes a pass over all objects."""
     known = Counter([id(x) for container in ours for x in gc.get_referents(container)])
-    alone = object()
-    counts = list(map(getrefcount, [alone, *tensors]))  # `alone` is held by this frame and that list
-    return [t for t, count in zip(tensors, counts[1:], strict=True) if count > known[id(t)] + counts[0] - 1]
+    passing = HELD - 2  # what `map` itself adds
+    counts = list(map(getrefcount, tensors))
+    return [t for t, count in zip(tensors, counts, strict=True) if count > known[id(t)] + passing]
 
 
 def _owners(objects: list[Any], hidden: set[int]) -> list[tuple[Any, Any]]:

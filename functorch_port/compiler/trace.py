@@ -109,7 +109,7 @@ def prepare_state(pack: bool) -> tuple[list[Storage], list[Any], list[Pack]]:
     tightened: list[Pack] = []
     for optimizer in optimizers:
         optimizer._prepare()  # one that wraps another may not have called Optimizer.__init__
-        optimizer._loosen(keep=optimizer._packs if pack else ())
+        optimizer._loosen(packed=not pack)
         _premake(optimizer)
         if pack:
             tightened += optimizer._tighten()

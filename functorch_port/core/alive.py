@@ -20,7 +20,7 @@ class Roll:
         self._entries[id(instance)] = instance
 
     def __iter__(self) -> Iterator[Any]:
-        for ref in self._entries.valuerefs():
+        for ref in self._entries.valuerefs():  # a list: other threads may enter some meanwhile
             instance = ref()
             if instance is not None:
                 yield instance

@@ -10,7 +10,7 @@ import numpy as np
 
 from .storage import Storage
 
-__all__ = ["own"]
+__all__ = ["HELD", "own"]
 
 getrefcount = sys.getrefcount
 
@@ -20,7 +20,7 @@ def own(values: list[Any]) -> list[Any]:
 
     Places may be empty (None).
     """
-    if max(map(getrefcount, values), default=0) <= _HELD:
+    if max(map(getrefcount, values), default=0) <= HELD:
         return values
     for i, value in enumerate(values):
         if getrefcount(value) > _ALONE and value is not None:
@@ -38,4 +38,5 @@ def _measure_alone() -> tuple[int, int]:
     return 0, 0
 
 
-_HELD, _ALONE = _measure_alone()
+#: what `map` sees of an object that a list and one owner hold, and what the loop in `own` does
+HELD, _ALONE = _measure_alone()

@@ -316,7 +316,12 @@ class Tensor:
 
     def _repeats(self, other: Tensor) -> bool:
         """Whether elements of this share a place, and ``other`` is the same look at them: copying does nothing."""
-        return self._overlaps() and other.dtype is self.dtype and self.is_set_to(other)
+        return (
+            self._storage is other._storage
+            and self._overlaps()
+            and self.dtype is other.dtype
+            and self.is_set_to(other)
+        )
 
     def data_ptr(self) -> int:
         """An address-like number: equal for tensors that start at the same element of one Storage."""
@@ -399,8 +404,9 @@ class Tensor:
 
     def _check_unwritten(self) -> None:
         """A view that was made in no_grad mode, or among others, cannot take in what was written to its base since."""
-        known = self._grad_fn is not None or (self._base is not None and self._base.requires_grad)
-        if _grad.enabled and known and self._version_seen != self._version and self.requires_grad:
+        if not (_grad.enabled and self._version_seen != self._version and self.requires_grad):
+            return
+        if self._grad_fn is not None or (self._base is not None and self._base.requires_grad):
             raise RuntimeError(refusal(self._view, self._grad_fn, of_base=True))  # type: ignore[arg-type]
 
     @property

@@ -201,7 +201,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Write ``src`` into this tensor, broadcast and cast to fit."""
     if not isinstance(src, Tensor | int | float | complex | jax.Array):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
-    if isinstance(src, Tensor) and src._storage is self._storage and self._repeats(src):
+    if isinstance(src, Tensor) and self._repeats(src):
         self._check_history(src)
         self._touch()
         return self

@@ -239,15 +239,16 @@ class Optimizer:
         """Of every group, for every parameter, the Storages of the 0-dim state by which steps are counted."""
         return []
 
-    def _loosen(self, keep: Sequence[Any] = ()) -> None:
+    def _loosen(self, packed: bool = True) -> None:
         """Give the state's tensors Storages of their own, where `steady` or `packed` put them together.
 
-        ``keep`` are packs that stay.
+        Without ``packed`` only what `steady` did.
         """
         if self._steady is not None:
             self._steady.release()
             self._steady = None
-        loosen([pack for pack in self._packs if pack not in keep])
+        if packed:
+            loosen(self._packs)
 
     def _tighten(self) -> list[Any]:
         """Put state together for a trace, where that can be; returns the packs that were apart."""

@@ -11,6 +11,7 @@ import functorch_port as ft
 OPTIMIZERS = [
     ("AdamW", {"lr": 0.1}),
     ("SGD", {"lr": 1e-3, "momentum": 0.9}),
+    ("RMSprop", {"lr": 0.01, "momentum": 0.5, "centered": True}),
 ]
 
 
