@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 Pick = Callable[[Sequence[Any]], Any]
 ERRORS = (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError, NameError)
@@ -123,7 +125,7 @@ def weights_for(lib: Any, tensor: Any) -> Any:
     """A gradient for ``tensor``, with a number of its own for every element."""
     kind = complex if tensor.is_complex() else float
     values = [kind(0.5 + (7 * i) % 16 / 16) for i in range(tensor.numel())]
-    return lib.tensor(nested(values, tensor.shape), dtype=tensor.dtype)
+    return lib.tensor(values, dtype=tensor.dtype).reshape(tuple(tensor.shape))
 
 
 def differentiate(lib: Any, leaves: dict[str, Any], outcome: Outcome) -> None:
@@ -173,6 +175,42 @@ def run_compiled(lib: Any, program: Program, inside: bool) -> tuple[Outcome, int
     if not inside:
         differentiate(lib, leaves, outcome)
     return outcome, len(seen)
+
+
+# ------------------------------------------------------------------ rounding
+
+
+#: numbers of so many bits are taken as exact: sums and products of the leaves' and the program's numbers
+EXACT_BITS = {torch.float64: 26, torch.float32: 16, torch.bfloat16: 6}
+
+
+class Rounding(TorchDispatchMode):
+    """PyTorch with every inexact result off by some units in the last place, at random.
+
+    What differs by this much between two libraries is rounding; so is what PyTorch itself gives otherwise then.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.draws = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        before = [x.detach().clone() for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        out = func(*args, **(kwargs or {}))
+        if not any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns):
+            for x in tree_leaves(out):
+                if isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex()):
+                    self.shake(torch.view_as_real(x) if x.is_complex() else x, before)
+        return out
+
+    def shake(self, x: torch.Tensor, before: list[torch.Tensor]) -> None:
+        parts = [torch.view_as_real(b) if b.is_complex() else b for b in before]
+        moved = [torch.isin(x.contiguous(), b.to(x.dtype).contiguous()) for b in parts]
+        scaled = torch.ldexp(torch.frexp(x.double())[0], torch.tensor(EXACT_BITS.get(x.dtype, 52)))
+        kept = torch.stack([scaled == scaled.round(), ~x.isfinite(), *moved]).any(0)
+        if not bool(kept.all()):
+            units = torch.randint(-4, 5, x.shape, generator=self.draws).to(x.dtype)
+            x.copy_(torch.where(kept, x, x * (1 + units * torch.finfo(x.dtype).eps)))
 
 
 # ------------------------------------------------------------------- writing

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..autograd.node import Node
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
@@ -98,7 +99,7 @@ class Overlay:
         self.modes: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self.hooks: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
         self.optimizers: dict[Any, OptimizerSnapshot] = {}
-        self.edges: dict[tuple[int, int], Tensor] = {}
+        self.edges: dict[tuple[Node, int], Tensor] = {}
         self.draws: list[tuple[Callable[[], Any], Any]] = []
 
     # ------------------------------------------------------- Storage's hooks
@@ -176,7 +177,13 @@ class Overlay:
             self.tensors.setdefault(tensor, tensor._requires_grad)
             self.histories.setdefault(
                 tensor,
-                (tensor._requires_grad, tensor._grad_fn, tensor._output_nr, tensor._rebases, tensor._hooks),
+                (
+                    tensor._requires_grad,
+                    tensor._grad_fn,
+                    tensor._output_nr,
+                    tensor._version_seen,
+                    tensor._hooks,
+                ),
             )
 
     def note_inputs(self, dyn: Sequence[Any]) -> None:
@@ -189,7 +196,7 @@ class Overlay:
         """Where gradients would leave the trace."""
         for a, edge in zip(dyn, edges, strict=True):
             if edge is not None and self.is_outside(a):
-                self.edges.setdefault((id(edge[0]), edge[1]), a)
+                self.edges.setdefault(edge, a)
 
     # ------------------------------------------------------- structure hooks
 
@@ -249,8 +256,8 @@ class Overlay:
             cell.version = version
         for tensor, history in self.histories.items():
             tensor._requires_grad, tensor._grad_fn, tensor._output_nr = history[:3]
-            if tensor._rebases != history[3]:
-                tensor._rebases = history[3]
+            if tensor._version_seen != history[3]:
+                tensor._version_seen = history[3]
             tensor._hooks = history[4]
         for tensor, flag in self.flags.items():
             tensor._requires_grad = flag

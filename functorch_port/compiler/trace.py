@@ -470,7 +470,7 @@ def _boundary(
                 continue
             target = edge[0]
             if isinstance(target, AccumulateGrad) or target.seq < start:
-                tensor = overlay.edges.get((id(target), edge[1]))
+                tensor = overlay.edges.get(edge)
                 if tensor is not None and overlay.is_outside(tensor):
                     i = arg_ids.get(id(tensor))
                     found[edge] = ("tensor", tensor) if i is None else ("arg", i)

@@ -24,7 +24,7 @@ from .sparse import SparseOperand
 from .storage import HOST, HostStorage
 from .symbolic import SymNumber
 from .tensor import Tensor, wrap
-from .view import PLAIN, View
+from .view import View
 
 __all__ = ["Op", "Plan", "run"]
 
@@ -395,7 +395,7 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
             if found is None or (cell.__class__ is not HostStorage and cell.twin() is not cell._value):
                 break
             if a._view is not None:
-                if a._base is not None and plan.differentiable:
+                if a._base is not None and _grad.enabled and plan.differentiable:
                     a._sync_view()
                 found = a._view.host(found)
                 if found is None:
@@ -429,7 +429,7 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
         if view is None:
             values.append(a._storage._value)
         else:
-            if a._base is not None and plan.differentiable:
+            if a._base is not None and _grad.enabled and plan.differentiable:
                 a._sync_view()
             values.append(view.get(a._storage))
         if a._requires_grad:
@@ -523,7 +523,7 @@ def _run_traced(plan: Plan, dyn: Sequence[Any]) -> Any:
     values, recorded = [], False
     for a in dyn:
         if isinstance(a, Tensor):
-            if a._base is not None and plan.differentiable:
+            if a._base is not None and _grad.enabled and plan.differentiable:
                 a._sync_view()
             values.append(a._value)
             recorded = recorded or a._requires_grad
@@ -819,8 +819,6 @@ def _attach_view(result: Tensor, source: Tensor, plan: Plan, extra: Sequence[Any
         result._requires_grad = result._inherits = True
     result._storage = source._storage
     result._base = source._base if source._base is not None else source
-    result._rebased = result._base._rebases
-    if result._view.origin is not PLAIN:
-        result._version_seen = result._version
+    result._version_seen = result._version
     if storage.overlay is not None:
         storage.overlay.note_made(result)

@@ -72,7 +72,7 @@ def _check_memory(out: Tensor, result: Tensor, name: str, read: Tensor) -> None:
         if begin < stop and start < end:
             raise RuntimeError(PARTIAL_OVERLAP)
     elif read is not out:
-        out._check_partial_overlap(read)
+        out._check_shared(read, apart=False)
 
 
 def _span(tensor: Tensor) -> tuple[int, int]:

@@ -356,7 +356,7 @@ class SparseTensor(Tensor):
 
     # ------------------------------------------------------------------ in place
 
-    def _check_inplace(self, *others: Any) -> None:
+    def _check_inplace(self, *others: Any, name: str = "") -> None:
         pass
 
     def _take(self, out: Any, recorded: bool = True) -> SparseTensor:

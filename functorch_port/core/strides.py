@@ -98,8 +98,10 @@ def _movedim(at: Layout, source: Any, destination: Any) -> tuple[Ints, int]:
 
 def _expand(at: Layout, size: Ints, implicit: bool = False) -> tuple[Ints, int]:
     shape, strides, offset = at
+    if not shape:
+        return (0,) * len(size), offset
     new = len(size) - len(shape)
-    out = []
+    out: list[int] = []
     for d in range(len(size) - 1, -1, -1):
         n = shape[d - new] if d >= new else 1
         wanted = n if size[d] == -1 else size[d]

@@ -36,6 +36,25 @@ PARTIAL_OVERLAP = (
     "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
     "memory location. Please clone() the tensor before performing the operation."
 )
+#: in-place operations that may not read what they write at all
+SCATTERING = frozenset(
+    {
+        "scatter_",
+        "scatter_add_",
+        "scatter_reduce_",
+        "index_add_",
+        "index_copy_",
+        "index_reduce_",
+        "index_put_",
+        "put_",
+    }
+)
+#: in-place operations that may write to a place several times; what PyTorch warns of, which will refuse some
+REPEATED_WRITES = {
+    **dict.fromkeys(("fill_", "zero_", "fill_diagonal_", "tril_", "triu_"), ""),
+    **dict.fromkeys(("masked_fill_", "index_fill_"), "tensor[mask] = scalar"),
+    "index_put_": "tensor[indices] = tensor",
+}
 DETACH_VIEW = (
     "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
     "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
@@ -86,11 +105,8 @@ class Tensor:
     __module__ = "functorch_port"
     __array_priority__ = 1000
 
-    #: how often an in-place op on this tensor or a view of it changed its history; views compare it with `_rebased`
-    _rebases = 0
-    _rebased = 0
-    #: `_version` when it was made, of a view made in no_grad mode or one of several outputs
-    _version_seen: int | None = None
+    #: of a view: `_version` when its history was last right; what is written after that may be recorded by the base
+    _version_seen = 0
     _hooks: Hooks | None = None
     _post_accumulate_hooks: Hooks | None = None
     _retains_grad = False
@@ -270,7 +286,7 @@ class Tensor:
 
     @property
     def _version(self) -> int:
-        own = self._counter()
+        own = (self if self._base is None else self._base)._own_count
         return self._storage.version - self._storage.apart if own is None else own[0]
 
     def _counter(self) -> Any:
@@ -314,12 +330,13 @@ class Tensor:
             and any(s == 0 and n > 1 for s, n in zip(self._strides(), self._value.shape, strict=True))
         )
 
-    def _repeats(self, other: Tensor) -> bool:
-        """Whether elements of this share a place, and ``other`` is the same look at them: copying does nothing."""
+    def _is_look_of(self, other: Any) -> bool:
+        """Whether ``other`` is the same look at the same elements: copying it does nothing."""
         return (
-            self._storage is other._storage
-            and self._overlaps()
+            isinstance(other, Tensor)
+            and self._storage is other._storage
             and self.dtype is other.dtype
+            and not any(t._view is not None and t._view.is_traced() for t in (self, other))
             and self.is_set_to(other)
         )
 
@@ -355,28 +372,41 @@ class Tensor:
     # ------------------------------------------------------------- autograd
 
     def _sync_view(self) -> None:
-        """After an in-place op on the base, a view's history starts from the base's new one."""
+        """A view whose base was written to since has its history from the base's."""
         base = self._base
         if base is None:
             return
-        if self._grad_fn is None and base._requires_grad is not self._requires_grad:
-            self._inherit(base)
-        if self._version_seen is not None:
-            self._check_unwritten()
-        if self._rebased == base._rebases:
+        if self._version_seen == self._version or not (base._requires_grad or self._grad_fn is not None):
+            if self._grad_fn is None and base._requires_grad is not self._requires_grad:
+                self._inherit(base)
             return
+        if not self._is_differentiable():
+            return
+        if self._view.origin is not PLAIN:  # type: ignore[union-attr]
+            raise RuntimeError(refusal(self._view, self._grad_fn, of_base=True))  # type: ignore[arg-type]
         from .dispatch import run
 
         self._note_history()
-        self._rebased = base._rebases
+        self._version_seen = self._version
         plans, counts, extra = self._way_from_base()
         with grad_mode.enable_grad():
             current = run(_view_again(plans, counts), [base, *extra])
+        self._inherits = False
         self._requires_grad, self._grad_fn, self._output_nr = (
             current._requires_grad,
             current._grad_fn,
             current._output_nr,
         )
+
+    def _is_stale(self) -> bool:
+        """Whether it is a view made in no_grad mode, or among others, of a base with a history, changed since."""
+        base = self._base
+        if base is None or self._view.origin is PLAIN or self._version_seen == self._version:  # type: ignore[union-attr]
+            return False
+        return (base._requires_grad or self._grad_fn is not None) and self._is_differentiable()
+
+    def _is_differentiable(self) -> bool:
+        return self.is_floating_point() or self.is_complex()
 
     def _way_from_base(self) -> tuple[tuple[Any, ...], tuple[int, ...], list[Any]]:
         """The view ops that lead from the base to this view, how many dynamic arguments each has, and these."""
@@ -399,15 +429,8 @@ class Tensor:
         """A view without a history requires a gradient if its base does."""
         if self._inherits:
             self._requires_grad = self._inherits = base._requires_grad
-        elif base._requires_grad and (self.is_floating_point() or self.is_complex()):
+        elif base._requires_grad and self._is_differentiable():
             self._requires_grad = self._inherits = True
-
-    def _check_unwritten(self) -> None:
-        """A view that was made in no_grad mode, or among others, cannot take in what was written to its base since."""
-        if not (_grad.enabled and self._version_seen != self._version and self.requires_grad):
-            return
-        if self._grad_fn is not None or (self._base is not None and self._base.requires_grad):
-            raise RuntimeError(refusal(self._view, self._grad_fn, of_base=True))  # type: ignore[arg-type]
 
     @property
     def requires_grad(self) -> bool:
@@ -415,8 +438,7 @@ class Tensor:
         if base is None:
             return self._requires_grad
         if self._view.origin is not PLAIN:  # type: ignore[union-attr]
-            differentiable = self.is_floating_point() or self.is_complex()
-            return self._requires_grad or (base._requires_grad and differentiable)
+            return self._requires_grad or (base._requires_grad and self._is_differentiable())
         self._sync_view()
         return self._requires_grad
 
@@ -432,7 +454,7 @@ class Tensor:
                 )
             )
             raise RuntimeError(f"you can only change requires_grad flags of leaf variables.{more}")
-        if value and not (self.is_floating_point() or self.is_complex()):
+        if value and not self._is_differentiable():
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         self._inherits = False
         if self._requires_grad != bool(value):
@@ -448,7 +470,7 @@ class Tensor:
                 "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
                 + type(requires_grad).__name__
             )
-        if requires_grad and not (self.is_floating_point() or self.is_complex()):
+        if requires_grad and not self._is_differentiable():
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if not (requires_grad and self.grad_fn is not None):
             self.requires_grad = requires_grad
@@ -650,10 +672,10 @@ class Tensor:
 
     # ------------------------------------------------------------- in place
 
-    def _check_inplace(self, *others: Any) -> None:
+    def _check_inplace(self, *others: Any, name: str = "") -> None:
         """PyTorch's refusals, before anything is computed. ``others`` are the operation's other arguments."""
         self._check_history(*others)
-        self._check_overlap(*others)
+        self._check_overlap(*others, name=name)
 
     def _check_history(self, *others: Any) -> None:
         """Refuse what the history does not allow."""
@@ -668,27 +690,38 @@ class Tensor:
                     split = self._view.origin is SPLIT
                     raise RuntimeError(refusal(self._view, self._grad_fn if split else self.grad_fn))
 
-    def _check_overlap(self, *others: Any) -> None:
+    def _check_overlap(self, *others: Any, name: str = "") -> None:
         """Refuse to write to elements that repeat, or that are read at another position at the same time."""
         if self._view is not None and self._overlaps():
-            raise RuntimeError(OVERLAP)
+            example = REPEATED_WRITES.get(name)
+            if example is None:
+                raise RuntimeError(OVERLAP)
+            if example:
+                warnings.warn(
+                    f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing "
+                    f"this operation. This also applies to advanced indexing e.g. {example}",
+                    UserWarning,
+                    stacklevel=4,
+                )
         for other in others:
-            if isinstance(other, Tensor) and other._storage is self._storage and other is not self:
-                self._check_partial_overlap(other)
+            if isinstance(other, Tensor) and other._storage is self._storage:
+                self._check_shared(other, name in SCATTERING)
 
-    def _check_partial_overlap(self, other: Tensor) -> None:
-        """Refuse to write over what is being read: ``a[1:] = a[:-1]``, ``a.add_(a.t())``."""
+    def _check_shared(self, other: Tensor, apart: bool) -> None:
+        """Refuse to write over what is being read: ``a[1:] = a[:-1]``, ``a.add_(a.t())``; ``a`` itself if ``apart``."""
+        if other is self:
+            if apart:
+                raise RuntimeError(PARTIAL_OVERLAP)
+            return
         if any(t._view is not None and t._view.is_traced() for t in (self, other)):
             return
         (mine, start), (theirs, begin) = self._layout(), other._layout()
         shape, other_shape = self._look().shape, other._look().shape
         count, size = self.numel(), other.numel()
-        if not (is_dense(shape, mine) and is_dense(other_shape, theirs)):
+        if not (count and size and is_dense(shape, mine) and is_dense(other_shape, theirs)):
             return
         if start == begin and count == size:
-            overlap = [p for p in zip(shape, mine) if p[0] > 1] != [
-                p for p in zip(other_shape, theirs) if p[0] > 1
-            ]
+            overlap = apart or mine != theirs
         else:
             overlap = start < begin + size and begin < start + count
         if overlap:
@@ -749,7 +782,6 @@ class Tensor:
         new = run(_copy_slices(plans, counts), [base, out, *extra])
         base._set_value(new._value)
         base._become(new)
-        base._rebases += 1
         self._sync_view()
 
     def _continue_from(self, out: Tensor) -> None:
@@ -758,7 +790,6 @@ class Tensor:
             self._take_through_base(out)
         else:
             self._become(out)
-            self._rebases += 1
 
     def _become(self, out: Tensor) -> None:
         """Take over the history of ``out``; hooks stay with the history they were registered on,

@@ -120,7 +120,10 @@ class View:
             return
         with storage.x64():
             cell.value = jitted(*args)
-        self.source, self.cache = cell._value, value
+        if (
+            not self.may_overlap
+        ):  # where the last value written to a place is not the one that all of it has now
+            self.source, self.cache = cell._value, value
 
     def layout(self, cell: Storage) -> tuple[tuple[int, ...], int]:
         """Element strides and offset, as PyTorch's layout of the same views."""
@@ -164,11 +167,15 @@ def put_through(plans: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..
 
 
 def _put_at_positions(plans: Sequence[Any], base: Any, value: Any, extras: Sequence[Sequence[Any]]) -> Any:
-    """Write where an array of positions comes out; elements that the views repeat are written once."""
+    """Write where an array of positions comes out. Of the values for one place, one that changes it counts."""
     positions = jnp.arange(base.size).reshape(base.shape)
     for plan, extra in zip(plans, extras, strict=True):
         positions = plan.fn(positions, *extra)
-    return base.reshape(-1).at[positions.reshape(-1)].set(value.reshape(-1)).reshape(base.shape)
+    at, new, flat = positions.reshape(-1), value.reshape(-1), base.reshape(-1)
+    old = flat[at]
+    same = (new == old) | ((new != new) & (old != old))
+    written = flat.at[at].set(new)
+    return written.at[jnp.where(same, base.size, at)].set(new, mode="drop").reshape(base.shape)
 
 
 def _put_one(plan: Any, extra: Sequence[Any], source: Any, value: Any) -> Any:

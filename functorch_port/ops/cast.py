@@ -201,7 +201,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Write ``src`` into this tensor, broadcast and cast to fit."""
     if not isinstance(src, Tensor | int | float | complex | jax.Array):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
-    if isinstance(src, Tensor) and self._repeats(src):
+    if self._view is not None and self._overlaps() and self._is_look_of(src):
         self._check_history(src)
         self._touch()
         return self
@@ -216,14 +216,14 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         raise TypeError(
             f"fill_(): argument 'value' (position 1) must be Tensor or Number, not {type(value).__name__}"
         )
-    self._check_inplace()
+    self._check_inplace(name="" if isinstance(value, Tensor) else "fill_")
     return self._take(_fill(self, value))
 
 
 @composite("zero_", where="torch method")
 def zero_(self: Tensor) -> Tensor:
     """Write zeros everywhere."""
-    self._check_inplace()
+    self._check_inplace(name="zero_")
     return self._take(_zero(self))
 
 

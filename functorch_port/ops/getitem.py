@@ -6,7 +6,9 @@ tensors and masks on what is left. Positions are dynamic arguments, so ``x[i]`` 
 
 from __future__ import annotations
 
+import itertools
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -15,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from ..autograd import grad_mode
-from ..core import dtypes, storage
+from ..core import bind, dtypes, storage
 from ..core.creation import tensor
 from ..core.dispatch import Op
 from ..core.registry import Array, Arrays, composite, op, ops
@@ -468,12 +470,12 @@ def setitem(x: Tensor, raw: Any, value: Any) -> None:
     masks = [t for t in tensors if t is not None and t is not _TAKEN]
     scalar = not isinstance(value, Tensor) or value.numel() == 1
     if whole and scalar and len(masks) == 1 and _is_mask(masks[0]) and tensors[0] is masks[0]:
-        x._check_inplace(value)
+        x._check_inplace(value, name="masked_fill_")
         value = value.reshape(()) if isinstance(value, Tensor) and value.ndim else value  # type: ignore[attr-defined]
         x._take(_mask_put(x, masks[0] != 0 if masks[0].dtype is dtypes.uint8 else masks[0], value))
         return
     target = x if whole else _basic_index(x, starts, spec)
-    target._check_inplace(value)
+    target._check_inplace(value, name="index_put_")
     target._take(_index_put(target, _index_tensors(tensors, "x[mask] = values"), value))
 
 
@@ -487,13 +489,25 @@ def _set_block(x: Tensor, value: Any, starts: list[Any], spec: tuple[Any, ...]) 
     if x._base is None:
         x._check_history()
     target = _basic_index(x, starts, spec)
-    if shared and (target._view.same_as(value._view) or target._repeats(value)):
+    same = shared and target._view.same_as(value._view)
+    source = _expanded(value, target.shape) if shared and not same else value
+    if same or (shared and target._is_look_of(source)):
+        target._check_history()
         target._touch()  # x[i] += 1 ends here: it wrote through the view already
         return
-    target._check_inplace()
-    out = _basic_put(target, value, [], ((":",),) * target.ndim)
-    target._check_overlap(value)
-    target._take(out)
+    target._check_inplace(source)
+    target._take(_basic_put(target, value, [], ((":",),) * target.ndim))
+
+
+def _expanded(value: Tensor, shape: Sequence[int]) -> Any:
+    """A value as PyTorch copies it into a block: expanded, where elements that repeat may be written over."""
+    if value.shape == shape or not value.ndim:
+        return value if value.ndim else None
+    sizes = tuple(itertools.dropwhile(lambda n: n == 1, value.shape))
+    try:
+        return bind.function("expand")(value.view(sizes), shape)  # type: ignore[attr-defined]
+    except RuntimeError:  # of another shape, which is for the assignment to say
+        return None
 
 
 def _index_put_public(self: Tensor, indices: Any, values: Any, accumulate: bool) -> Tensor:
@@ -516,7 +530,7 @@ def index_put(input: Tensor, indices: Any, values: Any, accumulate: bool = False
 @composite("index_put_")
 def index_put_inplace(input: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
     """In-place version of `index_put`."""
-    input._check_inplace(values)
+    input._check_inplace(values, name="index_put_")
     return input._take(_index_put_public(input, indices, values, accumulate))
 
 

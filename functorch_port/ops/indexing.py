@@ -345,8 +345,24 @@ def index_copy(input: TensorOnly, dim: int, index: TensorOnly, source: TensorOnl
             "index_copy_(): self and source expected to have the same dtype, but got (self) "
             f"{type_name(input)} and (source) {type_name(source)}"
         )
-    _check_source("index_copy", input, dim, index, source, IndexError)
     axis = wrap_dim(dim, input.ndim)
+    if not source.ndim and index.size != 1:
+        raise IndexError(
+            f"index_copy_(): When source is scalar, index should have one element (got {index.size})"
+        )
+    if input.ndim and source.ndim and input.ndim != source.ndim:
+        raise IndexError(
+            "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
+            f"dimensionality ({source.ndim}), destination dimensionality ({input.ndim})"
+        )
+    _check_source("index_copy", input, dim, index, source, IndexError)
+    ours, theirs = (s[:axis] + s[axis + 1 :] for s in (input.shape, source.shape))
+    if ours != theirs:
+        raise RuntimeError(
+            "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
+            f"{' '.join(map(str, ours))} at dimension {axis} and source slice shape: {' '.join(map(str, theirs))} at "
+            "dimension 0."
+        )
     x = at_least_1d(input)
     at = _along(x, axis, index)
     return put_at(x, at, at_least_1d(source), mode="promise_in_bounds").reshape(input.shape)
@@ -617,7 +633,7 @@ def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tenso
         raise RuntimeError("dimensions must larger than 1")
     if self.ndim > 2 and len(set(self.shape)) > 1:
         raise RuntimeError("all dimensions of input must be of equal length")
-    self._check_inplace()
+    self._check_inplace(name="fill_diagonal_")
     return self._take(bind.function("_diagonal_filled")(self, fill_value, wrap))
 
 

@@ -302,7 +302,7 @@ def _rpow_dunder(self: Tensor, base: Any) -> Any:
 
 def pow_(self: Tensor, exponent: Any) -> Tensor:
     """In-place version of `pow`."""
-    self._check_inplace()
+    self._check_inplace(exponent)
     return self._take(pow(self, exponent))
 
 

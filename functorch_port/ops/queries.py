@@ -145,7 +145,7 @@ def as_subclass(self: Tensor, cls: type) -> Tensor:
     seen = self.view_as(self)  # type: ignore[attr-defined]
     for slot in ("_storage", "_view", "_base", "_grad_fn", "_requires_grad", "_output_nr"):
         setattr(made, slot, getattr(seen, slot))
-    made._rebased = seen._rebased
+    made._version_seen = seen._version_seen
     return made
 
 

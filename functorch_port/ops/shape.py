@@ -20,7 +20,7 @@ from ..core import bind, dtypes, storage
 from ..core.promotion import cast, promote
 from ..core.registry import Scalar, TensorOnly, TensorsOnly, composite, op
 from ..core.tensor import Tensor
-from ..core.view import reinterpret
+from ..core.view import PLAIN, reinterpret
 from ._common import (
     INT64,
     at_least_1d,
@@ -339,15 +339,20 @@ def _reshaped_in_place(name: str) -> None:
                 f"{name}_() inside a compiled function gives a new form to a tensor from outside, which "
                 f"would not have it after the call. Use {name}()."
             )
-        with grad_mode.enable_grad():  # only `detach_` takes the history away
+        recorded = (
+            not self._is_stale() and self.grad_fn is not None
+        )  # in no_grad mode too: it keeps its history
+        with grad_mode.set_grad_enabled(recorded):
             seen = bind.function(name)(self, *args, **kwargs)
+        seen._view.origin = PLAIN if self._view is None else self._view.origin
         self._view = seen._view
-        self._requires_grad, self._grad_fn, self._output_nr = (
-            seen._requires_grad,
-            seen._grad_fn,
-            seen._output_nr,
-        )
         self._touch()
+        if recorded:
+            self._requires_grad, self._grad_fn, self._output_nr = (
+                seen._requires_grad,
+                seen._grad_fn,
+                seen._output_nr,
+            )
         return self
 
     method.__name__ = method.__qualname__ = f"{name}_"

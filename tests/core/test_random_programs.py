@@ -7,27 +7,35 @@ Values, forms, gradients and errors must agree, eager and compiled. A few are dr
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import random
 import re
+from collections.abc import Callable
 from typing import Any
 
 import compare
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
-from random_programs import Outcome, Program, Writer, is_stale, run, run_compiled
+from random_programs import Outcome, Program, Rounding, Writer, is_stale, run, run_compiled
 
 import functorch_port as ft
 from functorch_port.core import host
 
 LENGTH = 20
 TOLERANCE = {torch.float64: 1e-8, torch.complex128: 1e-8, torch.float32: 1e-4, torch.bfloat16: 5e-2}
-#: where PyTorch's backward fails: forms changed or histories cut without recording, a complex and a real choice
-FAILURES = ("detached in-place", "invalid gradient at index", "Expected isFloatingType(grad.scalar_type())")
-#: overlapping memory in a way that only strides show, such as two views with steps
-OVERLAP = "single memory location"
+#: where PyTorch's backward fails: forms changed or histories cut without recording, a complex and a real choice,
+#: elements that were written to through an expanded view
+FAILURES = (
+    "detached in-place",
+    "invalid gradient at index",
+    "Expected isFloatingType(grad.scalar_type())",
+    "more than one element of the written-to tensor",
+)
 
 
 def tolerance(program: Program) -> dict[torch.dtype, float]:
@@ -37,12 +45,33 @@ def tolerance(program: Program) -> dict[torch.dtype, float]:
     return {d: max(t, coarse) for d, t in TOLERANCE.items()}
 
 
-def same_values(theirs: Outcome, ours: Outcome, program: Program) -> None:
+Shaken = Callable[[], list[Outcome]]
+
+
+def same_values(theirs: Outcome, ours: Outcome, program: Program, shaken: Shaken) -> None:
     tol = tolerance(program)
     assert theirs.tensors.keys() >= ours.tensors.keys(), [*theirs.tensors, *ours.tensors]
     for name, a in theirs.tensors.items():
         if name in ours.tensors or not is_stale(a):
-            compare.same(a, ours.tensors[name], tol.get(a.dtype), where=name)
+            same(a, ours.tensors[name], tol.get(a.dtype), lambda o: o.tensors[name], shaken, name)  # noqa: B023
+
+
+def same(
+    a: torch.Tensor, b: Any, tol: float | None, of: Callable[[Outcome], Any], shaken: Shaken, where: str
+) -> None:
+    """Values within ``tol``, or no further apart than PyTorch's own are when what it computes is rounded otherwise."""
+    try:
+        compare.same(a, b, tol, where=where)
+    except AssertionError:
+        others = [of(outcome) for outcome in shaken()]
+        if a.shape != tuple(b.shape) or a.numel() == 0:
+            raise
+        theirs, ours = (compare.to_numpy(x).astype(np.complex128) for x in (a, b))
+        with np.errstate(all="ignore"):
+            moved = [abs(compare.to_numpy(x).astype(np.complex128) - theirs) for x in others if x is not None]
+            allowed = 64 * np.max(moved, 0) if moved else np.zeros(a.shape)
+            if not (abs(ours - theirs) <= allowed + (tol or 0) * abs(theirs)).all():
+                raise
 
 
 def same_errors(theirs: Outcome, ours: Outcome, program: Program) -> None:
@@ -80,7 +109,7 @@ def same_forms(theirs: Outcome, ours: Outcome) -> None:
         assert a == b, f"{name}: { ({k: (a[k], b[k]) for k in a if a[k] != b[k]}) }"
 
 
-def same_gradients(theirs: Outcome, ours: Outcome, program: Program) -> None:
+def same_gradients(theirs: Outcome, ours: Outcome, program: Program, shaken: Shaken) -> None:
     if any(text in str(theirs.failed) for text in FAILURES):
         return
     if theirs.failed is not None:
@@ -96,36 +125,36 @@ def same_gradients(theirs: Outcome, ours: Outcome, program: Program) -> None:
             present = a if a is not None else b
             assert present is None or not (present != 0).any(), f"gradient of {name}: {a} != {b}"
         else:
-            compare.same(a, b, tol.get(a.dtype), where=f"gradient of {name}")
+            same(a, b, tol.get(a.dtype), lambda o: o.grads.get(name), shaken, f"gradient of {name}")  # noqa: B023
 
 
-def reference(program: Program) -> Outcome:
+def reference(program: Program, seed: int | None = None) -> Outcome:
     """What PyTorch does; what it saves for the backward is copied.
 
     Where that was changed since, PyTorch raises or (changed through ``.data``) takes what it finds. Here the gradient is
     that of what was computed.
     """
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t):
+    rounding = contextlib.nullcontext() if seed is None else Rounding(seed)
+    with rounding, torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t):
         return run(torch, program)
 
 
 def check(program: Program, modes: str = "eager inside outside") -> None:
     torch.manual_seed(0)
     theirs = reference(program)
-    if any(OVERLAP in str(e) for e in theirs.errors.values()):
-        return
+    shaken = functools.cache(lambda: [reference(program, seed) for seed in range(6)])
     if "eager" in modes:
         ours = run(ft, program)
         same_errors(theirs, ours, program)
-        same_values(theirs, ours, program)
+        same_values(theirs, ours, program, shaken)
         same_forms(theirs, ours)
-        same_gradients(theirs, ours, program)
+        same_gradients(theirs, ours, program, shaken)
     for mode in ("inside", "outside"):
         if mode in modes:
             ours, traces = run_compiled(ft, program, mode == "inside")
             same_errors(theirs, ours, program)
-            same_values(theirs, ours, program)
-            same_gradients(theirs, ours, program)
+            same_values(theirs, ours, program, shaken)
+            same_gradients(theirs, ours, program, shaken)
             assert traces == 1, f"{traces} traces"
 
 
@@ -205,10 +234,17 @@ no_grad: t2 = t0.expand([2, 2, 3]); no_grad: t2.unsqueeze_(0)
 t2 = torch.zeros(2, 1, dtype=torch.float64); t3 = torch.view_as_complex(t2.t())
 t0[...] = t0; t2 = t0 * 1; t2[...] = t2
 t2 = t0.sum(); t3 = t2.mT; t4 = t2.mH; t5 = t1.mT
+t2 = t0 * 1; no_grad: t3 = t2[1:]; t2.sub_(1); no_grad: t3.squeeze_(); no_grad: t4 = t3 + 1
+t2 = t0 * 2; t3 = t2[0]; no_grad: t2.t_(); t4 = t3 * 2; no_grad: t1.unsqueeze_(0); t5 = t1 * 2; no_grad: t3.unsqueeze_(0)
+t2 = torch.complex(t0, t0); t3 = t2.diagonal(2); t4 = t3.reshape(2, -1, 1)
+t2 = t0 * 1; t2.scatter_add_(0, torch.zeros_like(t2, dtype=torch.int64), t2); t2.index_copy_(0, torch.arange(2), t2.view(2, 3))
+t2 = t1 * 1; t3 = t2.unsqueeze(0); t3.add_(t2); t3[::2] += t2; t3[...] = t2; t2.pow_(t3); t2[0] = t2[:1]; t2[[0, 1, 2]] = t2; t0[0] = t0[0]; t1[...] = t1
+t2 = (t0 + 0.1).softmax(-1); t3 = (t2.sum(-1) * 3).floor(); t4 = t2.var(1).floor()
 """
 #: likewise, as compiled functions that are differentiated outside
 FOUND_COMPILED = """
 t0.detach_()
+t2 = t1 * 1; t2.add_(t0); t2.add_(t1.detach()); t3 = t0 * 3
 t2 = t0.flatten(); t3 = t2.detach(); t4 = t2.split(1, 0)[-1]; t3.t_(); t5 = t4[...]
 """
 #: likewise, with leaves that have no gradients
@@ -216,6 +252,10 @@ FOUND_BARE = """
 t0[t0 > 1.0] = 0.5; t2 = t0.view(-1); t0.add_(0.0); t3 = t2.unsqueeze(0); t3[0] = 0.5; t4 = t0[:, ::2]; t5 = t3[:, ::2]; t3[...] = t2.clone()
 t2 = (t1 * 1)[:1]; t3 = t2.expand([2]); t3[...] = t3; t3.copy_(t3)
 t2 = t0.chunk(2, 1)[-1]; t2.fill_diagonal_(3); t2.requires_grad_()
+t2 = t0.t(); t2.floor_(); t3 = t0[0]; t0.requires_grad_(); t4 = t3[1:]; t5 = t2.sum()
+t2 = t1[1:]; t2.unsqueeze_(0); t1.requires_grad_(); t3 = t2 * 2
+t2 = t1.expand([2, 3]); t2.zero_(); t2.fill_(3); t2.fill_diagonal_(1); t2.masked_fill_(t0 > 0, 5); t2[0, [1]] = 7; t2.tril_()
+t2 = (t1.sum() * 1).long().expand([2, 2]); t2.fill_diagonal_(1.5); t2.add_(1); t3 = t1.sum().expand([1]); t3.copy_(t1[:1])
 """
 #: compiled, of leaves without gradients
 FOUND_BARE_COMPILED = """
