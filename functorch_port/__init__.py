@@ -195,6 +195,7 @@ _LAZY = {
             "dropout_",
             "dsmm",
             "embedding",
+            "embedding_bag",
             "embedding_renorm_",
             "feature_alpha_dropout",
             "feature_alpha_dropout_",

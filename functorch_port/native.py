@@ -14,6 +14,7 @@ from .core.bind import function
 from .core.creation import ones_like
 from .core.tensor import Tensor, wrap
 from .nn import functional as F
+from .nn.functional._common import require_tensor
 from .nn.functional.activation import rrelu_values
 from .nn.functional.dropout import drop_channels
 from .nn.functional.normalization import batch_norm_values, instance_norm_values
@@ -22,7 +23,7 @@ from .ops.random import dropout_mask
 __all__ = [
     "adaptive_max_pool1d", "alpha_dropout", "alpha_dropout_", "as_strided_", "batch_norm",
     "binary_cross_entropy_with_logits", "conv_tbc", "convolution", "cosine_embedding_loss", "ctc_loss",
-    "dropout", "dropout_", "dsmm", "embedding", "embedding_renorm_", "feature_alpha_dropout",
+    "dropout", "dropout_", "dsmm", "embedding", "embedding_bag", "embedding_renorm_", "feature_alpha_dropout",
     "feature_alpha_dropout_", "feature_dropout", "feature_dropout_", "hinge_embedding_loss",
     "instance_norm", "kl_div", "margin_ranking_loss", "max_pool1d_with_indices", "native_dropout",
     "poisson_nll_loss", "rrelu", "rrelu_", "spmm", "triplet_margin_loss",
@@ -118,6 +119,78 @@ def embedding(
     """`nn.functional.embedding` with the table first; a ``padding_idx`` below 0 is none."""
     padding = None if padding_idx < 0 else padding_idx
     return F.embedding(indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+
+
+_CHECKED = "(Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
+#: where PyTorch sums bags without a list of which index is in which
+_SUMMED_DIRECTLY = frozenset({dtypes.float32, dtypes.float16, dtypes.bfloat16})
+
+
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`nn.functional.embedding_bag` of a vector of indices, with what its backward needs to know.
+
+    Args:
+        mode: 0 for sums, 1 for means, 2 for maxima.
+
+    Returns:
+        the bags' values (B, columns); the bag of every index (empty where PyTorch sums without it); how many indices
+        count in every bag (B,); the rows of the maxima (B, columns). Without means and maxima the latter are zeros.
+    """
+    require_tensor("embedding_bag", "weight", 1, weight)
+    require_tensor("embedding_bag", "indices", 2, indices)
+    require_tensor("embedding_bag", "offsets", 3, offsets)
+    if mode not in (0, 1, 2):
+        raise RuntimeError("`mode` must be sum, mean, or max.")
+    for name, tensor, ndim in (("weight", weight, 2), ("offsets", offsets, 1), ("indices", indices, 1)):
+        if tensor.ndim != ndim:
+            raise RuntimeError(
+                f"{name} has to be a {ndim}D Tensor, but got Tensor of dimension {tensor.ndim}"
+            )
+    if per_sample_weights is not None:
+        if mode:
+            raise RuntimeError("embedding_bag: per_sample_weights only supported with mode='sum'")
+        for what, fits in (
+            ("dim() == 1", per_sample_weights.ndim == 1),
+            ("numel() == indices.numel()", per_sample_weights.numel() == indices.numel()),
+        ):
+            if not fits:
+                raise RuntimeError(
+                    f"Expected per_sample_weights.value().{what} to be true, but got false.  {_CHECKED}"
+                )
+    name = ("sum", "mean", "max")[mode]
+    out = F.embedding_bag(
+        indices,
+        weight,
+        offsets,
+        scale_grad_by_freq=scale_grad_by_freq and mode != 2,
+        mode=name,
+        sparse=sparse and mode != 2,
+        per_sample_weights=per_sample_weights,
+        include_last_offset=include_last_offset,
+        padding_idx=padding_idx,
+    )
+    padding = -1 if padding_idx is None else padding_idx % weight.shape[0]
+    bag, count, largest = function("_embedding_bag_parts")(
+        weight.detach(), indices, offsets, name, include_last_offset, padding
+    )
+    if (
+        (mode, padding_idx) == (0, None)
+        and weight.dtype in _SUMMED_DIRECTLY
+        and weight.stride(1) == 1
+        and (per_sample_weights is None or per_sample_weights.stride(0) == 1)
+    ):
+        bag = bag[:0]
+    return out, bag, count, largest
 
 
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:

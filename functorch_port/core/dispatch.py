@@ -624,7 +624,11 @@ class Op:
             _scan(value, kind, sig, dyn, self._wrong_type(name, value))
             if kind is ARRAYS:
                 slots[name] = _slots(value, start)
-            elif kind is not STATIC and value is not None:
+            elif (
+                kind is not STATIC
+                and value is not None
+                and not (kind is not ARRAYS and isinstance(value, bool | np.bool_))
+            ):
                 slots[name] = start
         try:
             plan = self.plans.get(tuple(sig))
@@ -753,13 +757,16 @@ def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any], wrong: str = "") ->
         dyn.append(a)
     elif a is None:
         sig.append(None)
+    elif a.__class__ is bool and kind is not ARRAYS:
+        sig.append(bool)
+        sig.append(a)  # static: JAX has no weakly typed bools, so a traced one would count as a 0-dim tensor
     elif a.__class__ in _NUMBERS:
         sig.append(a.__class__)
         dyn.append(a)
     elif kind is ARRAYS and isinstance(a, list | tuple):
         sig.append(_OPEN)
         for item in a:
-            _scan(item, ARRAY, sig, dyn, wrong)
+            _scan(item, ARRAYS, sig, dyn, wrong)
         sig.append(_CLOSE)
     elif isinstance(a, SymNumber):
         sig.append(a.value.__class__)

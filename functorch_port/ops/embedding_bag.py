@@ -81,23 +81,30 @@ class _Bags:
             return jnp.sum(x, 1)
         return jax.ops.segment_sum(x, self.bag, self.count, indices_are_sorted=True)
 
-    def first_largest(self, x: jax.Array, keep: jax.Array) -> jax.Array:
-        """Per bag and column the largest element that is kept, its first occurrence; 0 where there is none."""
+    def first_largest(self, x: jax.Array, keep: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Per bag and column the largest element that is kept, its first occurrence, and its place; else 0 and -1."""
         masked = jnp.where(keep[..., None], lax.stop_gradient(x), -jnp.inf)
         some = self.sum(keep.astype(np.int32))[..., None] > 0
         if self.even:
-            at = jnp.argmax(masked, 1)[:, None] if x.shape[1] else None
-            best = jnp.zeros((self.count, x.shape[2]), x.dtype)
-            best = best if at is None else jnp.take_along_axis(x, at, 1, mode="clip")[:, 0]
+            best, at = (
+                jnp.zeros((self.count, x.shape[2]), x.dtype),
+                jnp.zeros((self.count, x.shape[2]), np.int32),
+            )
+            if x.shape[1]:
+                at = jnp.argmax(masked, 1)
+                best = jnp.take_along_axis(x, at[:, None], 1, mode="clip")[:, 0]
         elif not x.shape[0]:
-            best = jnp.zeros((self.count, x.shape[1]), x.dtype)
+            best, at = (
+                jnp.zeros((self.count, x.shape[1]), x.dtype),
+                jnp.zeros((self.count, x.shape[1]), np.int32),
+            )
         else:
             peak = jax.ops.segment_max(masked, self.bag, self.count, indices_are_sorted=True)
             hit = keep[:, None] & (masked == peak.at[self.bag].get(mode="clip"))
             place = jnp.where(hit, np.arange(x.shape[0], dtype=np.int32)[:, None], x.shape[0])
             at = jax.ops.segment_min(place, self.bag, self.count, indices_are_sorted=True)
             best = jnp.take_along_axis(x, at, 0, mode="clip")
-        return jnp.where(some, best, jnp.zeros((), x.dtype))
+        return jnp.where(some, best, jnp.zeros((), x.dtype)), jnp.where(some, at, -1)
 
 
 def _combined(
@@ -114,7 +121,7 @@ def _combined(
     dtype = rows.dtype
     x = rows.astype(wide(dtype))
     if mode == "max":
-        return bags.first_largest(x, keep).astype(dtype)
+        return bags.first_largest(x, keep)[0].astype(dtype)
     if per_sample_weights is not None:
         x = x * per_sample_weights.astype(x.dtype)[..., None]
     total = bags.sum(jnp.where(keep[..., None], x, jnp.zeros((), x.dtype)))
@@ -155,3 +162,29 @@ def embedding_bag_of_rows(
     """`embedding_bag` of rows that were looked up already, so that the table's gradient can be sparse."""
     _check_types(rows, input, offsets, per_sample_weights)
     return _combined(rows, input, offsets, per_sample_weights, mode, include_last_offset, padding_idx)
+
+
+@op("_embedding_bag_parts", where="", differentiable=False)
+def embedding_bag_parts(
+    weight: Array, indices: Array, offsets: Array, mode: str, include_last_offset: bool, padding_idx: int
+):
+    """Of a vector of indices: the bag of each, how many count in each bag, and the rows of the maxima per column.
+
+    With "sum" the last two are zeros, with "mean" the last one is the second.
+    """
+    bags = _Bags(indices, offsets, include_last_offset)
+    dtype = jnp.promote_types(indices.dtype, offsets.dtype)
+    bag = jnp.minimum(bags.bag, max(bags.count - 1, 0)).astype(dtype)
+    if mode == "sum":  # PyTorch counts the last offset too, where nothing is left out
+        count = jnp.zeros(offsets.shape[0] if padding_idx < 0 else bags.count, dtype)
+        return bag, count, count
+    keep = indices != padding_idx if padding_idx >= 0 else jnp.ones(indices.shape, bool)
+    count = bags.sum(keep.astype(dtype))
+    if mode == "mean":
+        return bag, count, count
+    rows = _rows(weight, indices)
+    at = bags.first_largest(rows.astype(wide(rows.dtype)), keep)[1]
+    largest = (
+        jnp.where(at < 0, 0, indices.at[at].get(mode="clip")) if indices.shape[0] else jnp.zeros(at.shape)
+    )
+    return bag, count, largest.astype(dtype)

@@ -11,6 +11,7 @@ import functorch_port as ft
 T = torch.tensor
 X = sample(3, 4, 5, dtype=torch.float32)
 ROW, LABELS, WHERE = X[0], X.sign(), T([0, 1, 1])
+BAGS, STARTS = T([0, 1, 2, 2, 3, 1]), T([0, 2, 2, 6])
 NORM = (None, None, None, None, True, 0.1, 1e-5, False)
 FRAMES = X.log_softmax(2)
 
@@ -48,6 +49,37 @@ LAYERS = [
     case("torch.embedding", ROW, WHERE),
     case("torch.embedding", ROW, WHERE, 1),
     case("torch.embedding_renorm_", ROW, WHERE, 0.5, 2.0),
+    *(case("torch.embedding_bag", ROW, BAGS, STARTS, False, mode) for mode in (0, 1, 2)),
+    *(
+        case(
+            "torch.embedding_bag",
+            ROW.double(),
+            BAGS.int(),
+            STARTS.int(),
+            mode != 2,
+            mode,
+            False,
+            None,
+            True,
+            pad,
+        )
+        for mode in (0, 1, 2)
+        for pad in (None, 2)
+    ),
+    case("torch.embedding_bag", ROW, BAGS, STARTS.int(), False, 0, False, torch.arange(6.0)),
+    case(
+        "torch.embedding_bag", ROW.half(), BAGS, STARTS, False, 0, False, torch.arange(6.0).half(), False, -1
+    ),
+    case("torch.embedding_bag", ROW, BAGS, STARTS, False, 0, False, torch.ones(12)[::2]),
+    case("torch.embedding_bag", ROW, BAGS, STARTS[:0], _grad=False),
+    case("torch.embedding_bag", ROW, BAGS[:0], STARTS[:1], False, 2, _grad=False),
+    case("torch.embedding_bag", ROW, BAGS, STARTS, False, 3),
+    case("torch.embedding_bag", ROW[0], BAGS, STARTS),
+    case("torch.embedding_bag", ROW, BAGS, STARTS[None]),
+    case("torch.embedding_bag", ROW, BAGS, STARTS, False, 1, False, torch.ones(6)),
+    case("torch.embedding_bag", ROW, BAGS, STARTS, False, 0, False, torch.ones(5)),
+    case("torch.embedding_bag", ROW, BAGS, STARTS, False, 0, False, None, False, 9),
+    case("torch.embedding_bag", ROW, BAGS, STARTS + 1),
     case("torch.kl_div", FRAMES, X.abs(), _tol=1e-5),
     case("torch.kl_div", FRAMES, FRAMES, 2, log_target=True),
     case("torch.poisson_nll_loss", X, X.abs(), True, False, 1e-8, 0, _tol=1e-5),
