@@ -184,6 +184,35 @@ def run_compiled(lib: Any, program: Program, inside: bool) -> tuple[Outcome, int
 EXACT_BITS = {torch.float64: 26, torch.float32: 16, torch.bfloat16: 6}
 
 
+class Tangled(TorchDispatchMode):
+    """Notices what PyTorch does not: that an operation writes to elements that it reads at another place.
+
+    It refuses so where both are blocks without gaps; elsewhere the result depends on the order in which it writes.
+    """
+
+    found = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        tangled = False
+        if func._schema.name[-1] == "_" and isinstance(args[0], torch.Tensor):
+            start = args[0].untyped_storage().data_ptr()
+            own = self.places(args[0])
+            for other in tree_leaves((args[1:], kwargs)):
+                if isinstance(other, torch.Tensor) and other.untyped_storage().data_ptr() == start:
+                    read = self.places(other)
+                    tangled |= not torch.equal(own, read) and bool(torch.isin(own, read).any())
+        out = func(*args, **(kwargs or {}))
+        self.found |= tangled  # and not refused
+        return out
+
+    def places(self, x: torch.Tensor) -> torch.Tensor:
+        """Where in memory the elements are."""
+        places = torch.tensor(x.storage_offset())
+        for size, stride in zip(x.shape, x.stride(), strict=True):
+            places = places[..., None] + torch.arange(size) * stride
+        return places * x.element_size()
+
+
 class Rounding(TorchDispatchMode):
     """PyTorch with every inexact result off by some units in the last place, at random.
 

@@ -412,18 +412,19 @@ class Tensor:
         """The view ops that lead from the base to this view, how many dynamic arguments each has, and these."""
         links = self._view.chain()  # type: ignore[union-attr]
         view = self._base._view  # type: ignore[union-attr]
+        back: list[View] = []
         if view is not None:  # `t_()` and the like make the base itself look at its Storage in another way
             inner = view.chain()
             if links[: len(inner)] == inner:
                 links = links[len(inner) :]
             else:
-                ways = [
-                    (tuple(v.plan for v in way), tuple(len(v.extra) for v in way)) for way in (inner, links)
-                ]
-                extra = [e for v in (*inner, *links) for e in v.extra]
-                return (_relocated(self._storage._shape(), *ways[0], *ways[1]),), (len(extra),), extra
+                back = inner
         plans, counts = tuple(link.plan for link in links), tuple(len(link.extra) for link in links)
-        return plans, counts, [e for link in links for e in link.extra]
+        extra = [e for link in (*back, *links) for e in link.extra]
+        if back:
+            seen = tuple(link.plan for link in back), tuple(len(link.extra) for link in back)
+            plans, counts = (_unseen(self._storage._shape(), *seen), *plans), (sum(seen[1]), *counts)
+        return plans, counts, extra
 
     def _inherit(self, base: Tensor) -> None:
         """A view without a history requires a gradient if its base does."""
@@ -1074,25 +1075,17 @@ def _look_through(plans: Sequence[Any], extras: Sequence[Sequence[Any]], value: 
 
 
 @functools.cache
-def _relocated(
-    shape: tuple[int, ...],
-    base_plans: tuple[Any, ...],
-    base_counts: tuple[int, ...],
-    plans: tuple[Any, ...],
-    counts: tuple[int, ...],
-) -> Any:
-    """The plan of a view op from a base to a view of the same Storage, both given by how they look into it."""
+def _unseen(shape: tuple[int, ...], plans: tuple[Any, ...], counts: tuple[int, ...]) -> Any:
+    """The plan that leads from a look into a Storage back to all of that; zero where the look does not lead."""
     from .dispatch import Plan
 
     def look(base: Any, *extra: Any) -> Any:
         size = math.prod(shape)
-        cells = jnp.arange(size).reshape(shape)
-        extras = _grouped(extra, base_counts + counts)
-        inner = _look_through(base_plans, extras[: len(base_counts)], cells).reshape(-1)
-        place = jnp.zeros(size, cells.dtype).at[inner].set(jnp.arange(inner.size))
-        return base.reshape(-1)[place[_look_through(plans, extras[len(base_counts) :], cells)]]
+        inner = _look_through(plans, _grouped(extra, counts), jnp.arange(size).reshape(shape)).reshape(-1)
+        place = jnp.full(size, inner.size).at[inner].set(jnp.arange(inner.size))
+        return base.reshape(-1).at[place].get(mode="fill", fill_value=0).reshape(shape)
 
-    return Plan(look, "relocated", "AsStridedBackward0")
+    return Plan(look, "unseen", "AsStridedBackward0")
 
 
 @functools.cache

@@ -25,7 +25,7 @@ __all__ = ["NO_GRAD", "PLAIN", "SPLIT", "View", "is_dense", "put_through", "refu
 
 #: how a view came about, where that forbids recorded in-place operations on it
 PLAIN, NO_GRAD, SPLIT = 0, 1, 2
-_REPEATING = frozenset({"expand", "unfold", "_as_strided", "relocated"})
+_REPEATING = frozenset({"expand", "unfold", "_as_strided"})
 _SPLITS = frozenset({"_split_part", "_split_sizes_part", "_unbind_part"})
 
 

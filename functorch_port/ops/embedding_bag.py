@@ -166,7 +166,13 @@ def embedding_bag_of_rows(
 
 @op("_embedding_bag_parts", where="", differentiable=False)
 def embedding_bag_parts(
-    weight: Array, indices: Array, offsets: Array, mode: str, include_last_offset: bool, padding_idx: int
+    weight: Array,
+    indices: Array,
+    offsets: Array,
+    mode: str,
+    include_last_offset: bool,
+    padding_idx: int,
+    requires_grad: bool,
 ):
     """Of a vector of indices: the bag of each, how many count in each bag, and the rows of the maxima per column.
 
@@ -175,8 +181,8 @@ def embedding_bag_parts(
     bags = _Bags(indices, offsets, include_last_offset)
     dtype = jnp.promote_types(indices.dtype, offsets.dtype)
     bag = jnp.minimum(bags.bag, max(bags.count - 1, 0)).astype(dtype)
-    if mode == "sum":  # PyTorch counts the last offset too, where nothing is left out
-        count = jnp.zeros(offsets.shape[0] if padding_idx < 0 else bags.count, dtype)
+    if mode == "sum":  # without a gradient PyTorch counts the last offset too
+        count = jnp.zeros(bags.count if requires_grad else offsets.shape[0], dtype)
         return bag, count, count
     keep = indices != padding_idx if padding_idx >= 0 else jnp.ones(indices.shape, bool)
     count = bags.sum(keep.astype(dtype))

@@ -56,15 +56,17 @@ LAYERS = [
             ROW.double(),
             BAGS.int(),
             STARTS.int(),
-            mode != 2,
+            False,
             mode,
             False,
             None,
             True,
             pad,
+            _grad=grad,
         )
         for mode in (0, 1, 2)
         for pad in (None, 2)
+        for grad in (False, True)
     ),
     case("torch.embedding_bag", ROW, BAGS, STARTS.int(), False, 0, False, torch.arange(6.0)),
     case(
@@ -79,7 +81,7 @@ LAYERS = [
     case("torch.embedding_bag", ROW, BAGS, STARTS, False, 1, False, torch.ones(6)),
     case("torch.embedding_bag", ROW, BAGS, STARTS, False, 0, False, torch.ones(5)),
     case("torch.embedding_bag", ROW, BAGS, STARTS, False, 0, False, None, False, 9),
-    case("torch.embedding_bag", ROW, BAGS, STARTS + 1),
+    case("torch.embedding_bag", ROW, BAGS, STARTS + 1, _text="start"),
     case("torch.kl_div", FRAMES, X.abs(), _tol=1e-5),
     case("torch.kl_div", FRAMES, FRAMES, 2, log_target=True),
     case("torch.poisson_nll_loss", X, X.abs(), True, False, 1e-8, 0, _tol=1e-5),
