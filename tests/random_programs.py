@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import compare
+import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -240,6 +242,18 @@ class Rounding(TorchDispatchMode):
         if not bool(kept.all()):
             units = torch.randint(-4, 5, x.shape, generator=self.draws).to(x.dtype)
             x.copy_(torch.where(kept, x, x * (1 + units * torch.finfo(x.dtype).eps)))
+
+
+def is_rounding(theirs: torch.Tensor, ours: Any, shaken: Sequence[torch.Tensor | None]) -> bool:
+    """Whether ours is no further from theirs than that moves under `Rounding`, give or take a factor of 64."""
+    if theirs.shape != tuple(ours.shape) or theirs.numel() == 0:
+        return False
+    a, b, *others = (
+        compare.to_numpy(x).astype(np.complex128) for x in (theirs, ours, *shaken) if x is not None
+    )
+    with np.errstate(all="ignore"):
+        moved = np.max([abs(x - a) for x in others], 0) if others else 0
+        return bool((abs(b - a) <= 64 * moved + 1e-8 * abs(a)).all())
 
 
 # ------------------------------------------------------------------- writing

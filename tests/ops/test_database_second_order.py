@@ -17,12 +17,15 @@ pytest.importorskip("torch.testing._internal.common_methods_invocations")
 
 from compare import Case, _fresh, _leaves, resolve, same, to_numpy, to_ours
 from database import CHANGES, CORE, cases, entries, key
+from random_programs import Rounding, is_rounding
 
 import functorch_port as ft
 
 #: entries that are not compared so, and why
 DIFFERENT = {
     "linalg.eigh": "eigenvectors up to sign; in tests/ops/test_second_order.py",
+    "linalg.norm.subgradients_at_zero": "nan in PyTorch, 0 here: there is no second derivative",
+    "nn.functional.ctc_loss": "PyTorch has no second derivative",
 }
 STRIDE = 1 if os.environ.get("WHOLE_DATABASE") == "1" else 16
 
@@ -63,6 +66,15 @@ def _weights(library: Any, x: Any, seed: int) -> Any:
     return library.tensor(values, dtype=x.dtype)
 
 
+def shaken(case: Case) -> list[list[Any]]:
+    """PyTorch's, rounded in other ways."""
+    found = []
+    for seed in range(4):
+        with Rounding(seed):
+            found.append(second(torch, case, _fresh(case.args, True, True), _fresh(case.kwargs, True, True)))
+    return found
+
+
 def check(case: Case) -> None:
     args, kwargs = _fresh(case.args, True, True), _fresh(case.kwargs, True, True)
     mine = to_ours(args), to_ours(kwargs)
@@ -79,7 +91,11 @@ def check(case: Case) -> None:
             present = a if a is not None else b
             assert present is None or not to_numpy(present).any(), f"{case}: {i}: {a} != {b}"
         else:
-            same(a, b, 1e-8, where=f"{case}: second gradient {i}")
+            try:
+                same(a, b, 1e-8, where=f"{case}: second gradient {i}")
+            except AssertionError:
+                if not is_rounding(a, b, [other[i] for other in shaken(case)]):
+                    raise
 
 
 @pytest.mark.filterwarnings("ignore")
