@@ -13,8 +13,8 @@ from ..core.storage import Storage
 from ..core.tensor import Tensor
 from .overlay import Overlay
 from .pending import Pending
+from .places import Given
 from .program import Program, Stale
-from .tree import by_identity
 
 __all__ = ["assemble"]
 
@@ -26,15 +26,15 @@ def assemble(
     cells: list[Storage],
     names: list[Any],
     arrays: list[int],
-    leaves: list[Any],
+    given: Given,
     keep_grads: bool,
 ) -> None:
     """Keep the inputs that matter, sort them by where they come from, and make the jitted function."""
     closed, live = _prune(closed)
-    by_cell = {t._storage: i for i, t in enumerate(leaves) if isinstance(t, Tensor) and not by_identity(t)}
+    by_cell = given.cells
     grad_of = {g._storage: t for t, g in overlay.grad_reads.items() if g is not None and g._view is None}
     program.twins = _read_twins(overlay)
-    places = _sort_inputs(program, live, cells, names, arrays, by_cell, grad_of)
+    positions = _sort_inputs(program, live, cells, names, arrays, by_cell, grad_of)
     program.arg_writes = [(by_cell[c], i, n) for c, i, n in program.cell_writes if c in by_cell]
     slot_writes = [(grad_of[c], "slot", i) for c, i, _ in program.cell_writes if c in grad_of]
     program.grad_writes = slot_writes + program.grad_writes
@@ -47,8 +47,9 @@ def assemble(
     indices = [index for _, index in unread]
     needed = _inputs_of(closed.jaxpr, indices)
     if unread and keep_grads:
-        _needed_last(program, places["donated"], needed)
-    order = [position for positions in places.values() for position in positions]
+        _needed_last(program, positions["donated"], needed)
+    program.states = {*program.donated, *program.cells, *(cell for cell, _, _ in program.cell_writes)}
+    order = [position for kind in positions.values() for position in kind]
     out_order = _sort_outputs(program, len(closed.jaxpr.outvars), indices)
     if not keep_grads:
         out_order = out_order[: len(out_order) - len(unread)]
@@ -81,16 +82,14 @@ def _sort_inputs(
     grad_of: dict[Storage, Any],
 ) -> dict[str, list[int]]:
     """Tell the program where each input in use comes from; returns their positions, in the order of the call."""
-    slot_of = {t._storage: (slot, i) for slot, _, _ in program.slot_writes for i, t in enumerate(slot.old)}
     written = {cell for cell, _, _ in program.cell_writes}
-    kinds = ("donated", "cell", "arg", "grad", "slot", "number")
+    kinds = ("donated", "cell", "arg", "grad", "number")
     places: dict[str, list[int]] = {kind: [] for kind in kinds}
     sources = {
         "donated": program.donated,
         "cell": program.cells,
         "arg": program.arg_inputs,
         "grad": program.grad_inputs,
-        "slot": program.slot_inputs,
         "number": program.number_inputs,
     }
 
@@ -106,8 +105,6 @@ def _sort_inputs(
             add("arg", by_cell[cell], position)
         elif cell in grad_of:
             add("grad", grad_of[cell], position)
-        elif cell in slot_of:
-            add("slot", slot_of[cell], position)
         else:
             add("donated" if cell in written and not program.boundary else "cell", cell, position)
     for position, name in enumerate(names, len(cells)):
@@ -132,7 +129,7 @@ def _unread_gradients(program: Program) -> list[tuple[Tensor, int]]:
         return []
     uses = [out.index for out in program.outputs]
     uses += [i for _, i, _ in (*program.cell_writes, *program.arg_writes)]
-    uses += [i for _, _, indices in program.slot_writes for i in indices]
+    uses += [] if program.places is None else program.places.outputs()
     uses += [what for _, kind, what in program.grad_writes if kind in ("new", "slot")]
     stepped = {cell for cell, _, _ in program.cell_writes}
     return [
@@ -196,9 +193,8 @@ def _sort_outputs(program: Program, count: int, unread: list[int]) -> list[int]:
     program.arg_writes = [(k, new[i], steps) for k, i, steps in program.arg_writes]
     program.fill = [(cell, new[i]) for cell, i in program.fill]
     program.residuals = [new[i] for i in program.residuals]
-    program.slot_writes = [
-        (slot, tree, [new[i] for i in indices]) for slot, tree, indices in program.slot_writes
-    ]
+    if program.places is not None:
+        program.places.move(new)
     program.grad_writes = [
         (target, kind, _moved(kind, what, new)) for target, kind, what in program.grad_writes
     ]

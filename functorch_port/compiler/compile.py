@@ -11,6 +11,7 @@ import jax
 from ..autograd import grad_mode
 from ..core import autocast, config, dtypes, storage
 from ..core.tensor import Tensor
+from .overlay import Overlay
 from .program import Program, Stale
 from .slots import Slot, find, tensors_of
 from .trace import trace
@@ -59,7 +60,7 @@ class Compiled:
         why = ""
         for program in programs:
             env = program.numbers(leaves)
-            why = env if isinstance(env, str) else program.matches()
+            why = env if isinstance(env, str) else program.matches(leaves)
             if not why and isinstance(env, dict):
                 if program is not programs[0]:
                     programs.remove(program)
@@ -92,7 +93,9 @@ class Compiled:
             del programs[_KEEP:]
         else:
             self.reasons[-1] += f"; to be traced again: {program.why_once}"
-            self._watched = find(tensors_of(program.kept))
+            self._watched = _places_to_watch(program, overlay)
+        for slot in overlay.watched:
+            slot.forget()
         return result
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -114,6 +117,18 @@ class Compiled:
 
 
 _KEEP = 64
+
+
+def _places_to_watch(program: Program, overlay: Overlay) -> list[Slot]:
+    """Where a trace replaced tensors or left those it made, but not where others held the old ones all along."""
+    replaced = [] if program.places is None else program.places.slots
+    ours = (*overlay.notes(), *program.slot_guards, program.grad_writes)
+    found = [
+        slot
+        for slot in find(tensors_of(program.kept), ours)
+        if slot not in overlay.holders or any(t._storage in overlay.inside for t in slot.tensors())
+    ]
+    return list(dict.fromkeys([*replaced, *found]))
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, Sequence[Any]]:

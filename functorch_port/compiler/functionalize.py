@@ -103,7 +103,7 @@ class _Pure:
             )
         examples = [_example(leaf) for leaf in leaves]
         program, overlay = trace(fn, examples, tree, rng, join=False)
-        if program.kept:
+        if not overlay.inside.isdisjoint(program.kept):
             overlay.undo()
             raise NotImplementedError(
                 f"functionalize: {program.why_once}; a pure function cannot do that. Return it, or call the "
@@ -114,7 +114,6 @@ class _Pure:
         self.program: Program = program
         extra = [cell for cell, _, _ in program.cell_writes if cell not in {*program.donated, *program.cells}]
         self.cells: list[Storage] = [*program.donated, *program.cells]
-        self.slots = list(dict.fromkeys(slot for slot, _, _ in program.slot_writes))
         names = name_cells(fn, [*self.cells, *extra])
         self.names = [names[c] for c in self.cells]
         self.extra = {cell: names[cell] for cell in extra}

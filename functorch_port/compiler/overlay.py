@@ -24,6 +24,7 @@ from ..core.storage import Storage
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
 from .pending import Pending
+from .slots import Slot, find
 
 __all__ = ["MODULE_TABLES", "Overlay", "same_table"]
 
@@ -67,16 +68,22 @@ class Overlay:
         fixed: keys of numbers whose plain value was asked for.
         predicates: tests on numbers that the function branched on, with their outcomes.
         modes: module -> whether it was in training mode before, for those whose mode was set.
+        watched: the places where the last trace left tensors.
+        holders: other places that held these tensors before.
+        sources: pre-existing tensors that were looked at through ``detach()``.
         packs: Storages with the state of several parameters -> the pack they belong to (see `optim.packed`).
     """
 
     transforms = False
 
-    def __init__(self, rng: str = "jax", watched: Sequence[Any] = ()) -> None:
+    def __init__(self, rng: str = "jax", watched: Sequence[Slot] = ()) -> None:
         self.rng = rng
         self.watched = [slot for slot in watched if slot.get() is not None]
         for slot in self.watched:
             slot.watch()
+        olds = [slot.old for slot in self.watched]
+        tensors = [t for old in olds for t in old if isinstance(t, Tensor)]
+        self.holders = set(find(list(dict.fromkeys(tensors)), olds, known=tensors))
         self.thread = threading.get_ident()
         self.tracers: dict[Storage, Any] = {}
         self.numbers: dict[Any, tuple[Any, Any]] = {}
@@ -84,6 +91,7 @@ class Overlay:
         self.written: dict[Storage, int] = {}
         self.inside: weakref.WeakSet[Storage] = weakref.WeakSet()
         self.made: dict[int, weakref.ref[Tensor]] = {}
+        self.sources: dict[Tensor, None] = {}
         self.missed: list[Storage] = []
         self.twins: dict[Storage, Storage] = {}
         self.promises: set[Pending] = set()
@@ -128,9 +136,17 @@ class Overlay:
         if self.thread == threading.get_ident():
             self.inside.add(cell)
 
-    def note_made(self, tensor: Tensor) -> None:
-        """A tensor made in the trace that shares its Storage: `detach()` or a view."""
+    def note_made(self, tensor: Tensor, source: Tensor | None = None) -> None:
+        """A tensor made in the trace that shares its Storage: a view, or `detach()` of ``source``."""
         self.made[id(tensor)] = weakref.ref(tensor)
+        if source is not None and self.is_outside(source):
+            self.sources[source] = None
+
+    def notes(self) -> list[Any]:
+        """The containers in which tensors are only because of the trace."""
+        before = [items for snapshot in self.optimizers.values() for _, _, items in snapshot.state]
+        tables = [self.tensors, self.sources, self.flags, self.histories, self.grads, self.grad_reads]
+        return [*tables, *before, *(slot.old for slot in self.watched)]
 
     def is_outside(self, tensor: Tensor) -> bool:
         """Whether the tensor itself existed before the trace."""

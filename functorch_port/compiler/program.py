@@ -18,7 +18,7 @@ from ..core.storage import Storage
 from ..core.tensor import Tensor, wrap
 from .overlay import MODULE_TABLES, same_table
 from .pending import Pending
-from .slots import Slot
+from .places import Places
 from .tree import LEAF
 
 __all__ = ["Output", "Program", "Stale", "aval"]
@@ -79,8 +79,8 @@ class Program:
         self.flag_writes: list[tuple[Any, bool]] = []
         self.detached: list[Any] = []
         self.mode_writes: list[tuple[Any, bool]] = []
-        self.slot_inputs: list[tuple[Slot, int]] = []
-        self.slot_writes: list[tuple[Slot, Any, list[int]]] = []
+        self.places: Places | None = None
+        self.states: set[Storage] = set()
         self.pending: Pending | None = None
         self.packs: list[Any] = []
         self.kept: list[Storage] = []
@@ -116,7 +116,7 @@ class Program:
                 return "a number changed on which the function branches"
         return env
 
-    def matches(self) -> str:
+    def matches(self, leaves: Sequence[Any]) -> str:
         """Empty if the program may be run now, else the reason why not."""
         for tensor, missing in self.grad_guards:
             if (tensor._kept_grad is None) is not missing:
@@ -134,9 +134,10 @@ class Program:
         for first, others in self.twins.items():
             if any(map(is_not, map(_value, others), repeat(first._value))):
                 return "the step counts of an optimizer's parameters, equal so far, are not any more"
-        for slot, _, _ in self.slot_writes:
-            if not all(isinstance(t, Tensor) and t._view is None for t in slot.tensors()):
-                return f"something else is kept under {slot.key!r}"
+        if self.places is not None:
+            why = self.places.matches(leaves, self.states)
+            if why:
+                return why
         if self.epoch != storage.epoch:
             why = self._verify()
             if why:
@@ -173,9 +174,7 @@ class Program:
 
     # ----------------------------------------------------------------- calls
 
-    def inputs(
-        self, leaves: Sequence[Any], env: dict[Any, Any], first: bool = False
-    ) -> tuple[list[Any], list[Any]]:
+    def inputs(self, leaves: Sequence[Any], env: dict[Any, Any]) -> tuple[list[Any], list[Any]]:
         """The arrays to donate, and the other arrays and numbers in order."""
         kept = list(map(_value, (*self.donated, *self.cells)))
         donated = kept[: self.gives]
@@ -183,7 +182,6 @@ class Program:
         own(donated)
         kept += [leaves[i]._value if isinstance(leaves[i], Tensor) else leaves[i] for i in self.arg_inputs]
         kept += _grad_values(self.grad_inputs)
-        kept += [(slot.old if first else slot.tensors())[i]._value for slot, i in self.slot_inputs]
         kept += [self._number(k, env[name]) for k, name in enumerate(self.number_inputs)]
         if self.draws:
             with storage.x64():
@@ -225,7 +223,9 @@ class Program:
 
     def run(self, leaves: Sequence[Any], env: dict[Any, Any], first: bool = False) -> Any:
         """Run the compiled program on the current state and the call's arguments, and write the new state back."""
-        donated, kept = self.inputs(leaves, env, first)
+        if self.places is not None:
+            leaves = [*leaves, *self.places.tensors]
+        donated, kept = self.inputs(leaves, env)
         with storage.x64():
             if self.boundary:
                 outs, node = self._run_recorded(donated, kept, leaves)
@@ -255,6 +255,7 @@ class Program:
             for cell, index in self.fill:
                 cell._value = outs[index]
             self.fill = []
+        made = [] if self.places is None else self.places.leave(outs, leaves, first)
         for target, kind, what in self.grad_writes if self.pending is None else self.pending.others:
             tensor = leaves[target] if type(target) is int else target
             if kind == "none":
@@ -266,11 +267,12 @@ class Program:
                 tensor._grad = SparseTensor._make(wrap(outs[indices]), wrap(outs[values]), *rest)
             elif kind == "slot":
                 tensor._grad._set_value(outs[what])
+            elif kind == "place":
+                tensor._grad = made[what]
+            elif kind == "given":
+                tensor._grad = leaves[what]
             else:
                 tensor._grad = what
-        if not first:
-            for slot, tree, indices in self.slot_writes:
-                slot.set(jax.tree_util.tree_unflatten(tree, [wrap(outs[i]) for i in indices]))
         for table, key, rule in self.number_writes:
             table[key] = rule(env)
         for tensor, flag in self.flag_writes:
@@ -284,14 +286,26 @@ class Program:
             if out.requires_grad and node is not None:
                 target = leaves[out.value] if type(out.value) is int else out.value
                 target._continue_from(_output(outs, out, node))
-        results = [self._leaf(o, outs, leaves, env, node) for o in self.outputs]
+        results = [self._leaf(o, outs, leaves, env, node, made) for o in self.outputs]
         return results[0] if self.out_tree == LEAF else jax.tree_util.tree_unflatten(self.out_tree, results)
 
     def _leaf(
-        self, out: Output, outs: Sequence[Any], leaves: Sequence[Any], env: dict[Any, Any], node: Any
+        self,
+        out: Output,
+        outs: Sequence[Any],
+        leaves: Sequence[Any],
+        env: dict[Any, Any],
+        node: Any,
+        made: Sequence[Tensor],
     ) -> Any:
         if out.kind == "tensor":
-            return _output(outs, out, node)
+            tensor = _output(outs, out, node)
+            if out.value is not None:
+                shared = made[out.value] if type(out.value) is int else out.value
+                tensor._storage = shared._storage
+            return tensor
+        if out.kind == "place":
+            return made[out.value]
         if out.kind == "arg":
             return leaves[out.value]
         if out.kind == "array":

@@ -2,7 +2,7 @@
 
 ``hidden = (h, c)``, ``ema[i] = d * ema[i] + (1 - d) * p``, ``self.running = new``: the function replaces one tensor by
 another. After a trace that left new tensors behind, `find` says where they are. The next trace watches these places: if
-each held tensors before and holds new ones of the same kind after, the place is state like any other.
+what each holds after is of the same kind as what it held before, the place is state like any other (see `places`).
 """
 
 from __future__ import annotations
@@ -21,16 +21,13 @@ from ..core.alive import alive
 from ..core.donation import HELD
 from ..core.storage import Storage
 from ..core.tensor import Tensor
+from .tree import LEAF
 
 __all__ = ["Slot", "find", "tensors_of"]
 
 
-def _leaves(content: Any) -> tuple[list[Any], Any]:
-    return jax.tree_util.tree_flatten(content, is_leaf=lambda x: isinstance(x, Tensor))
-
-
 class Slot:
-    """One place: a container and a key. Its content is a Tensor or a tuple of them."""
+    """One place: a container and a key. Its content is a Tensor, or a tuple with Tensors in it."""
 
     __slots__ = ("container", "key", "old", "tree")
 
@@ -57,31 +54,35 @@ class Slot:
         else:
             self.container[self.key] = content
 
+    def leaves(self) -> tuple[list[Any], Any]:
+        """What is there now: the tensors and whatever else a tuple has beside them, and the structure."""
+        content = self.get()
+        if isinstance(content, Tensor):
+            return [content], LEAF
+        return jax.tree_util.tree_flatten(content, is_leaf=lambda x: isinstance(x, Tensor))
+
     def watch(self) -> None:
         """Remember what is there before the trace."""
-        self.old, self.tree = _leaves(self.get())
+        self.old, self.tree = self.leaves()
+
+    def forget(self) -> None:
+        """The trace is over, and what was there may go."""
+        self.old, self.tree = [], None
 
     def tensors(self) -> list[Tensor]:
         """The tensors that are there now, in order."""
-        return _leaves(self.get())[0]
-
-    def replaced(self) -> bool:
-        """Whether the trace put other tensors of the same kind in the place of those that were there."""
-        new, tree = _leaves(self.get())
-        plain = all(isinstance(t, Tensor) and t._view is None for t in (*self.old, *new))
-        same = tree == self.tree and all(
-            a._value.shape == b._value.shape and a._value.dtype == b._value.dtype
-            for a, b in zip(self.old, new, strict=True)
-            if plain
-        )
-        return plain and same and any(a is not b for a, b in zip(self.old, new, strict=True))
+        return [t for t in self.leaves()[0] if isinstance(t, Tensor)]
 
     def restore(self) -> None:
         """Undo what the trace put there."""
         self.set(jax.tree_util.tree_unflatten(self.tree, self.old))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Slot) and self.container is other.container and self.key == other.key
+        return (
+            isinstance(other, Slot)
+            and self.container is other.container
+            and (self.key is other.key or self.key == other.key)
+        )
 
     def __hash__(self) -> int:
         return hash((id(self.container), self.key))
@@ -93,50 +94,64 @@ def tensors_of(cells: Iterable[Storage]) -> list[Tensor]:
     return [t for t in alive(Tensor) if getattr(t, "_storage", None) in wanted]
 
 
-def find(tensors: list[Tensor], ours: Iterable[Any] = ()) -> list[Slot]:
-    """The places outside that hold these tensors; ``ours`` are containers that do not count."""
+def find(tensors: list[Tensor], ours: Iterable[Any] = (), known: Iterable[Tensor] = ()) -> list[Slot]:
+    """The places outside that hold these tensors; ``ours`` are containers that do not count.
+
+    ``known`` has a tensor once for every place that is known to hold it: if no others do, no place is found.
+    """
     found: dict[Slot, None] = {}
     ours = list({id(x): x for x in (tensors, *ours)}.values())
-    suspects = _held_elsewhere(tensors, ours)
-    hidden = {id(ours), id(suspects), *map(id, ours)}
-    for owner, held in _owners(suspects, hidden):
+    suspects = _held_elsewhere(tensors, ours, known)
+    hidden: dict[int, Any] = {id(x): x for x in (ours, suspects, known, *ours)}
+    hidden[id(hidden)] = None
+    for owner, held in zip(*_owners(suspects, hidden), strict=True):
         for slot in _places(owner, held, hidden, 0):
             found[slot] = None
     return list(found)
 
 
-def _held_elsewhere(tensors: list[Tensor], ours: list[Any]) -> list[Tensor]:
-    """Those with more references than ``ours`` account for: to look for the others takes a pass over all objects."""
-    known = Counter([id(x) for container in ours for x in gc.get_referents(container)])
+def _held_elsewhere(tensors: list[Tensor], ours: list[Any], known: Iterable[Tensor]) -> list[Tensor]:
+    """Those with more references than are accounted for: to look for the others takes a pass over all objects."""
+    expected = Counter([id(x) for container in (*ours, known) for x in gc.get_referents(container)])
+    expected.update(map(id, known))
     passing = HELD - 2  # what `map` itself adds
     counts = list(map(getrefcount, tensors))
-    return [t for t, count in zip(tensors, counts, strict=True) if count > known[id(t)] + passing]
+    return [t for t, count in zip(tensors, counts, strict=True) if count > expected[id(t)] + passing]
 
 
-def _owners(objects: list[Any], hidden: set[int]) -> list[tuple[Any, Any]]:
-    """Who refers to which of the objects."""
+# The search must not find itself: what it makes is hidden, and none of its variables is in a closure, whose cell would
+# be a place.
+
+
+def _owners(objects: list[Any], hidden: dict[int, Any]) -> tuple[list[Any], list[Any]]:
+    """Who refers to which of the objects: two lists side by side."""
     by_id = {id(o): o for o in objects}
+    owners: list[Any] = []
+    held: list[Any] = []
     referrers = gc.get_referrers(*objects) if objects else []
-    hidden |= {id(by_id), id(referrers)}
-    pairs = []
+    hidden |= {id(x): x for x in (objects, by_id, owners, held, referrers)}
     for owner in referrers:
         if id(owner) in hidden or isinstance(owner, types.FrameType | Tensor):
             continue
-        pairs += [(owner, by_id[i]) for i in {id(x) for x in gc.get_referents(owner)} & by_id.keys()]
-    return pairs
+        for i in set(map(id, gc.get_referents(owner))) & by_id.keys():
+            owners.append(owner)
+            held.append(by_id[i])
+    return owners, held
 
 
-def _places(owner: Any, held: Any, hidden: set[int], depth: int) -> Iterable[Slot]:
+def _places(owner: Any, held: Any, hidden: dict[int, Any], depth: int) -> Iterable[Slot]:
     """The slots through which ``owner`` refers to an object; a tuple is looked up in turn."""
-    if type(owner) is list:
-        yield from (Slot(owner, i) for i, item in enumerate(owner) if item is held)
-    elif isinstance(owner, dict):
-        yield from (Slot(owner, k) for k, item in list(owner.items()) if item is held)
-    elif isinstance(owner, types.CellType):
+    if isinstance(owner, types.CellType):
         yield Slot(owner, None)
-    elif isinstance(owner, tuple) and depth < 3:
-        for outer, inner in _owners([owner], hidden):
+    elif isinstance(owner, tuple):
+        for outer, inner in zip(*_owners([owner], hidden), strict=True) if depth < 3 else ():
             yield from _places(outer, inner, hidden, depth + 1)
-    elif not isinstance(owner, type | types.ModuleType | Node) and hasattr(owner, "__dict__"):
-        table = owner.__dict__
-        yield from (Slot(table, k) for k, item in list(table.items()) if item is held)
+    elif type(owner) is list:
+        for i, item in enumerate(owner):
+            if item is held:
+                yield Slot(owner, i)
+    elif not isinstance(owner, type | types.ModuleType | Node):
+        table = owner if isinstance(owner, dict) else getattr(owner, "__dict__", {})
+        for key, item in list(table.items()):
+            if item is held:
+                yield Slot(table, key)

@@ -19,9 +19,10 @@ from ..core.symbolic import SymNumber, symbolic_math
 from ..core.tensor import Tensor, wrap
 from .assemble import assemble
 from .overlay import MODULE_TABLES, Overlay, is_concrete, is_number, number_slots
+from .places import Given, Places
 from .program import Output, Program, aval
 from .slots import Slot, find
-from .tree import by_identity, flatten
+from .tree import flatten
 
 if TYPE_CHECKING:
     from ..optim.packed import Pack
@@ -217,25 +218,26 @@ def _trace_once(
     names = [*slots, *arg_numbers]
     plain = {**{n: s[3] for n, s in slots.items()}, **arg_numbers}
     start = next(node_sequence)
+    given = Given(call_leaves)
 
     def run(cell_values: list[Any], number_values: list[Any], array_values: list[Any]) -> list[Any]:
         overlay.tracers = dict(zip(cells, cell_values, strict=True))
         overlay.tracers.update({twin: overlay.tracers[first] for twin, first in overlay.twins.items()})
         overlay.numbers = {n: (plain[n], v) for n, v in zip(names, number_values, strict=True)}
-        given = list(call_leaves)
+        arguments = list(call_leaves)
         for name in arg_numbers:
-            given[name[1]] = SymNumber(
+            arguments[name[1]] = SymNumber(
                 plain[name], overlay.numbers[name][1], frozenset({name}), lambda env, n=name: env[n]
             )
         for i, value in zip(arrays, array_values, strict=True):
-            given[i] = value
+            arguments[i] = value
         previous, storage.overlay = storage.overlay, overlay
         try:
-            args, kwargs = jax.tree_util.tree_unflatten(tree, given)
+            args, kwargs = jax.tree_util.tree_unflatten(tree, arguments)
             with symbolic_math():
                 result = fn(*args, **kwargs)
-            del args, kwargs, given
-            return _collect(program, overlay, result, call_leaves, start)
+            del args, kwargs, arguments
+            return _collect(program, overlay, result, given, start)
         finally:
             storage.overlay = previous
 
@@ -246,8 +248,9 @@ def _trace_once(
         closed = jax.make_jaxpr(run)(
             [aval(c._value) for c in cells], number_avals, [aval(leaves[i]) for i in arrays]
         )
-    _settle(program, overlay, slots, call_leaves)
-    assemble(program, overlay, closed, cells, names, arrays, call_leaves, keep_grads)
+    _settle(program, overlay, slots, given)
+    assemble(program, overlay, closed, cells, names, arrays, given, keep_grads)
+    given.leaves.clear()  # JAX may keep `run`, and with it what it refers to
     program.arg_numbers = [(n, n[1], plain[n]) for n in arg_numbers]
     program.fixed = overlay.fixed
     program.predicates = overlay.predicates
@@ -261,6 +264,7 @@ class _Outs:
     def __init__(self) -> None:
         self.arrays: list[Any] = []
         self.of_cell: dict[Storage, int] = {}
+        self.tensors: dict[int, Tensor] = {}
 
     def add(self, value: Any) -> int:
         self.arrays.append(value)
@@ -268,40 +272,66 @@ class _Outs:
 
     def add_tensor(self, tensor: Tensor) -> int:
         index = self.add(tensor._value)
+        self.tensors[index] = tensor
         if tensor._view is None:
             self.of_cell[tensor._storage] = index
         return index
 
+    def add_cell(self, cell: Storage) -> int:
+        if cell not in self.of_cell:
+            self.of_cell[cell] = self.add(cell._value)
+        return self.of_cell[cell]
 
-def _collect(program: Program, overlay: Overlay, result: Any, leaves: list[Any], start: int) -> list[Any]:
+
+def _collect(program: Program, overlay: Overlay, result: Any, given: Given, start: int) -> list[Any]:
     """After the function returned: everything the program must compute."""
     outs = _Outs()
     out_leaves, program.out_tree = flatten(result)
-    _collect_result(program, overlay, out_leaves, leaves, start, outs)
-    _collect_gradients(program, overlay, leaves, outs)
-    _cut_histories([*out_leaves, *overlay.grads.values()], start)
-    _restore_histories(program, overlay, leaves, start)
+    places = Places(overlay, given.leaves)
+    given.add(places)
+    places.keep(given, outs.add_cell)
+    if places.slots:
+        program.places = places
+    _collect_result(program, overlay, out_leaves, given, places, start, outs)
+    _collect_gradients(program, overlay, given, places, outs)
+    _cut_histories([*out_leaves, *overlay.grads.values(), *places.traced], start)
+    _restore_histories(program, overlay, given, start)
     overlay.edges.clear()
-    _collect_slots(program, overlay, outs)
-    _collect_cells(program, overlay, _kept_cells(overlay, result, out_leaves), outs)
+    why = places.changes()
+    if why:
+        program.reusable, program.why_once = False, why
+    kept = _kept_cells(overlay, result, out_leaves, places, given, outs)
+    _collect_cells(program, overlay, kept, outs)
+    if kept:
+        _give_what_is_kept(program, kept, outs)
+    outs.tensors.clear()
+    places.finish()
     return outs.arrays
 
 
 def _collect_result(
-    program: Program, overlay: Overlay, out_leaves: list[Any], leaves: list[Any], start: int, outs: _Outs
+    program: Program,
+    overlay: Overlay,
+    out_leaves: list[Any],
+    given: Given,
+    places: Places,
+    start: int,
+    outs: _Outs,
 ) -> None:
-    arg_ids = {id(t): i for i, t in enumerate(leaves) if isinstance(t, Tensor)}
-    arg_cells = {t._storage for t in leaves if isinstance(t, Tensor)}
+    arg_cells = {t._storage for t in given.leaves[: given.count] if isinstance(t, Tensor)} | places.free
     roots: list[tuple[Node, int]] = []
     for leaf in out_leaves:
         if isinstance(leaf, Tensor):
             live = _is_live(leaf, start)
-            if id(leaf) in arg_ids:
-                program.outputs.append(Output("arg", value=arg_ids[id(leaf)]))
+            if id(leaf) in given.ids:
+                program.outputs.append(Output("arg", value=given.ids[id(leaf)]))
+            elif places.holds(leaf) and not live:
+                program.outputs.append(Output("place", value=places.number(leaf)))
             elif leaf._storage not in overlay.inside and leaf._storage not in arg_cells and not live:
                 program.outputs.append(Output("same", value=leaf))
             else:
-                program.outputs.append(Output("tensor", outs.add_tensor(leaf), requires_grad=live))
+                shared = places.number(leaf.detach()) if places.holds(leaf) and leaf._view is None else None
+                program.outputs.append(Output("tensor", outs.add_tensor(leaf), shared, requires_grad=live))
                 if live:
                     roots.append((leaf._grad_fn, leaf._output_nr))
         elif isinstance(leaf, SymNumber):
@@ -312,14 +342,13 @@ def _collect_result(
             program.outputs.append(Output("same", value=leaf))
     for tensor in overlay.histories:  # tensors outside that a recorded in-place operation changed
         if tensor._base not in overlay.histories and _is_live(tensor, start):
-            target = arg_ids.get(id(tensor), tensor)
+            target = given.ids.get(id(tensor), tensor)
             program.changed.append(Output("history", outs.add_tensor(tensor), target, requires_grad=True))
             roots.append((tensor._grad_fn, tensor._output_nr))
         elif tensor._base is None and overlay.histories[tensor][0] and not tensor._requires_grad:
-            program.detached.append(arg_ids.get(id(tensor), tensor))
-    by_position = {id(t): i for i, t in enumerate(leaves) if isinstance(t, Tensor) and not by_identity(t)}
+            program.detached.append(given.ids.get(id(tensor), tensor))
     if roots:
-        _collect_backward(program, overlay, roots, _boundary(roots, start, overlay, by_position), outs)
+        _collect_backward(program, overlay, roots, _boundary(roots, start, overlay, given.own), outs)
 
 
 def _is_live(tensor: Tensor, start: int) -> bool:
@@ -330,16 +359,19 @@ def _is_live(tensor: Tensor, start: int) -> bool:
     )
 
 
-def _collect_gradients(program: Program, overlay: Overlay, leaves: list[Any], outs: _Outs) -> None:
-    arg_ids = {id(t): i for i, t in enumerate(leaves) if isinstance(t, Tensor)}
+def _collect_gradients(program: Program, overlay: Overlay, given: Given, places: Places, outs: _Outs) -> None:
     for tensor, grad in list(overlay.grads.items()):
-        target = arg_ids.get(id(tensor), tensor)
+        target = given.ids.get(id(tensor), tensor)
         if grad is None:
             program.grad_writes.append((target, "none", None))
         elif grad.is_sparse:
             program.grad_writes.append((target, "sparse", _sparse_parts(overlay, tensor, outs)))
+        elif places.holds(grad):
+            program.grad_writes.append((target, "place", places.number(grad)))
         elif not overlay.is_outside(grad):
             program.grad_writes.append((target, "new", outs.add_tensor(grad)))
+        elif given.own.get(id(grad), 0) >= given.count:
+            program.grad_writes.append((target, "given", given.own[id(grad)]))
         elif grad is not overlay.grad_reads.get(tensor):
             program.grad_writes.append((target, "keep", grad))
 
@@ -361,9 +393,9 @@ def _cut_histories(tensors: Sequence[Any], start: int) -> None:
             tensor._grad_fn, tensor._requires_grad = None, False
 
 
-def _restore_histories(program: Program, overlay: Overlay, leaves: list[Any], start: int) -> None:
+def _restore_histories(program: Program, overlay: Overlay, given: Given, start: int) -> None:
     """Tensors outside have the history from before, which the call's own then continues."""
-    continued = {id(leaves[o.value] if type(o.value) is int else o.value) for o in program.changed}
+    continued = {id(given.leaves[o.value] if type(o.value) is int else o.value) for o in program.changed}
     for tensor, history in overlay.histories.items():
         if id(tensor) in continued:
             tensor._requires_grad, tensor._grad_fn, tensor._output_nr = history[:3]
@@ -371,30 +403,16 @@ def _restore_histories(program: Program, overlay: Overlay, leaves: list[Any], st
             _cut_histories([tensor], start)
 
 
-def _collect_slots(program: Program, overlay: Overlay, outs: _Outs) -> None:
-    """Watched places whose tensors were replaced."""
-    for slot in overlay.watched:
-        if slot.replaced():
-            indices = [
-                outs.of_cell[t._storage] if t._storage in outs.of_cell else outs.add_tensor(t)
-                for t in slot.tensors()
-            ]
-            program.slot_writes.append((slot, slot.tree, indices))
-
-
-def _kept_cells(overlay: Overlay, result: Any, out_leaves: list[Any]) -> set[Storage]:
-    """Storages made in the trace whose tensors something outside still holds, other than the result,
-    ``.grad`` and slots.
+def _kept_cells(
+    overlay: Overlay, result: Any, out_leaves: list[Any], places: Places, given: Given, outs: _Outs
+) -> set[Storage]:
+    """Storages made in the trace whose tensors something outside still holds, other than the result, ``.grad`` and
+    places that are state; and those from outside which the function put a tensor over in some other place.
     """
     grads = [g for g in overlay.grads.values() if g is not None]
-    slots = [slot for slot in overlay.watched if slot.replaced()]
-    accounted = [
-        t
-        for t in (*out_leaves, *grads, *(t for slot in slots for t in slot.tensors()))
-        if isinstance(t, Tensor)
-    ]
+    accounted = [t for t in (*out_leaves, *grads, *places.traced) if isinstance(t, Tensor)]
     held = {t._storage for t in accounted}
-    places = {(id(slot.container), slot.key) for slot in slots}
+    old, slots = set(map(id, places.old)), set(places.slots)
     kept: set[Storage] = set()
     for generation in (
         0,
@@ -402,21 +420,42 @@ def _kept_cells(overlay: Overlay, result: Any, out_leaves: list[Any]) -> set[Sto
     ):  # garbage looks kept: what the trace made is young, unless somebody has collected
         gc.collect(generation)
         kept = {cell for cell in overlay.inside if cell not in held}
-        aliases = [
-            t
-            for t in (ref() for ref in overlay.made.values())
-            if t is not None and t._storage in overlay.inside
-        ]
+        aliases = [t for t in (ref() for ref in overlay.made.values()) if t is not None and not t.is_sparse]
+        looked_at = overlay.inside | places.free | {t._storage for t in aliases}
         candidates = [
-            t for t in {id(t): t for t in (*accounted, *aliases)}.values() if t._storage in overlay.inside
+            t
+            for t in {id(t): t for t in (*accounted, *aliases, *places.tensors)}.values()
+            if t._storage in looked_at
         ]
-        ours = (out_leaves, grads, accounted, aliases, candidates, overlay.grads, *_containers(result))
+        ours = (
+            *(out_leaves, grads, accounted, aliases, candidates, *_containers(result)),
+            *(places.tensors, places.old, places.traced, places.form.tensors, given.leaves),
+            *(outs.tensors, *overlay.notes()),
+        )
         for slot in find(candidates, ours):
-            if (id(slot.container), slot.key) not in places:
-                kept |= {t._storage for t in slot.tensors() if t._storage in overlay.inside}
+            if slot not in slots:
+                before = old if slot in overlay.holders else ()
+                there = [t for t in slot.tensors() if id(t) not in before]
+                kept |= {t._storage for t in there if t._storage in looked_at}
         if not kept:
             break
     return kept
+
+
+def _give_what_is_kept(program: Program, kept: set[Storage], outs: _Outs) -> None:
+    """The only call of a program that left tensors outside: results and gradients share their memory with those."""
+    shared = {i: t for i, t in outs.tensors.items() if t._storage in kept}
+    for out in program.outputs:
+        if out.kind == "tensor" and out.index in shared:
+            tensor = shared[out.index]
+            if not out.requires_grad:
+                out.kind, out.value = "same", tensor
+            elif tensor._view is None:
+                out.value = tensor
+    program.grad_writes = [
+        (target, "keep", shared[what]) if kind == "new" and what in shared else (target, kind, what)
+        for target, kind, what in program.grad_writes
+    ]
 
 
 def _containers(tree: Any) -> list[Any]:
@@ -433,14 +472,15 @@ def _containers(tree: Any) -> list[Any]:
 def _collect_cells(program: Program, overlay: Overlay, kept: set[Storage], outs: _Outs) -> None:
     """The values of Storages that were written, and of those made inside that live on."""
     for cell in list(overlay.inside):
-        if cell not in outs.of_cell:
-            outs.of_cell[cell] = outs.add(cell._value)
-        program.fill.append((cell, outs.of_cell[cell]))
+        program.fill.append((cell, outs.add_cell(cell)))
     if kept:
-        program.kept = list(kept)
+        program.kept = sorted(kept, key=lambda cell: cell not in overlay.inside)
         program.reusable = False
-        shape = tuple(program.kept[0]._value.shape)
-        program.why_once = f"a tensor of shape {shape} made inside was kept in a Python object outside"
+        cell = program.kept[0]
+        made = "made inside" if cell in overlay.inside else "from outside"
+        program.why_once = (
+            f"a tensor of shape {tuple(cell._value.shape)} {made} was kept in a Python object outside"
+        )
     joined: dict[int, int] = {}  # id of a value that twins share -> output
     for cell in overlay.written:
         value = overlay.env[cell]
@@ -520,10 +560,10 @@ def _collect_backward(
     program.residuals = [outs.add(value) for value in closed.consts]
 
 
-def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], leaves: list[Any]) -> None:
+def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], given: Given) -> None:
     """Plain numbers back in place, and the guards."""
-    given = [t for t in leaves if isinstance(t, Tensor) and not by_identity(t)]
-    arg_ids = {id(t): i for i, t in enumerate(leaves) if isinstance(t, Tensor) and not by_identity(t)}
+    arg_ids = given.own
+    places = set() if program.places is None else set(program.places.slots)
     program.number_guards = {}
     program.flag_guards, program.slot_guards, program.optimizer_guards = [], ([], [], []), []
     for optimizer, snapshot in overlay.optimizers.items():
@@ -540,7 +580,7 @@ def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], leaves: l
                 continue
             known = before.get(id(table))
             for key, value in table.items():
-                if isinstance(value, Tensor):
+                if isinstance(value, Tensor) and not (places and Slot(table, key) in places):
                     for column, item in zip(program.slot_guards, (table, key, value), strict=True):
                         column.append(item)
                 if (known is None or key not in known) and is_number(value):
@@ -560,8 +600,7 @@ def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], leaves: l
         for t, flag in overlay.tensors.items()
         if id(t) not in arg_ids and t._storage not in overlay.inside
     ]
-    arg_cells = {t._storage for t in given}
-    program.tensor_guards = [g for g in program.tensor_guards if g[2] not in arg_cells]
+    program.tensor_guards = [g for g in program.tensor_guards if g[2] not in given.cells]
     program.flag_writes = [
         (arg_ids.get(id(t), t), t._requires_grad)
         for t, old in overlay.flags.items()

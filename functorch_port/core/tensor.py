@@ -601,7 +601,7 @@ class Tensor:
         if own is not None:
             tensor._own_count = own
         if storage.overlay is not None:
-            storage.overlay.note_made(tensor)
+            storage.overlay.note_made(tensor, self)
         return tensor
 
     def detach_(self) -> Tensor:

@@ -73,6 +73,19 @@ class View:
             view = view.parent
         return links[::-1]
 
+    def fresh(self) -> View:
+        """The same view without the arrays it has seen, to look with at another Storage of the same kind."""
+        new: View = object.__new__(View)
+        new.parent = None if self.parent is None else self.parent.fresh()
+        new.plan, new.extra, new.may_overlap, new.origin = (
+            self.plan,
+            self.extra,
+            self.may_overlap,
+            self.origin,
+        )
+        new.source, new.cache = _kind(self.source), _kind(self.cache)
+        return new
+
     def same_as(self, other: View | None) -> bool:
         """Whether both are made of the same views with the same positions."""
         if self is other:
@@ -139,6 +152,12 @@ class View:
     def is_traced(self) -> bool:
         """Whether a position in the view is known only when the compiled program runs."""
         return any(isinstance(e, jax.core.Tracer) for link in self.chain() for e in link.extra)
+
+
+def _kind(value: Any) -> jax.ShapeDtypeStruct:
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return value
+    return jax.ShapeDtypeStruct(value.shape, value.dtype)
 
 
 # ------------------------------------------------------------------- writing
