@@ -402,6 +402,11 @@ def is_number(t: torch.Tensor) -> bool:
     return t.dtype is not torch.bool
 
 
+def has_no_ties(t: torch.Tensor) -> bool:
+    """Which of equal elements PyTorch's `topk` takes is up to an unstable algorithm."""
+    return is_real(t) and t.unique().numel() == t.numel()
+
+
 def has_dims(t: torch.Tensor) -> bool:
     return t.ndim > 0 and t.numel() > 0
 
@@ -581,7 +586,7 @@ MATH: list[Statement] = [
     pattern("{t}.cumprod({d})", is_real), pattern("{t}.logsumexp({d})", is_float),
     pattern("{t}.softmax({d})", is_float), pattern("{t}.var({d}, correction=0)", is_float),
     pattern("{t}.norm(dim={d})", is_float), pattern("{t}.sort(dim={d}, stable=True)[0]", is_real),
-    pattern("{t}.topk(1, {d})[0]", is_real), pattern("{t}.median()", is_real), pattern("{t}.cummax({d})[0]", is_float),
+    pattern("{t}.topk(1, {d})[0]", has_no_ties), pattern("{t}.median()", is_real), pattern("{t}.cummax({d})[0]", is_float),
     pattern("torch.view_as_complex({t})", lambda t: is_float(t) and t.ndim > 0 and t.shape[-1] == 2),
     pattern("{t}.tril()", lambda t: t.ndim > 1), pattern("{t}.repeat(2, *[1] * {t}.ndim)"),
     pattern("torch.complex({t}, {t})", is_float), pattern("{t}.conj() * 1", lambda t: t.is_complex()),
