@@ -205,6 +205,23 @@ class Node:
         return f"<{self.name()} object at {id(self):#x}>"
 
 
+class EndedView(Node):
+    """The history of a view whose base was detached in place and written to: gradients end here."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__((None,))
+
+    def name(self) -> str:
+        return "AsStridedBackward0"
+
+    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
+        return (None,)
+
+    apply_recorded = apply
+
+
 class AccumulateGrad(Node):
     """The end of the tape: adds what arrives to ``variable.grad``."""
 

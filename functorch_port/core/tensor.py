@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..autograd import grad_mode
-from ..autograd.node import Hooks, RemovableHandle
+from ..autograd.node import EndedView, Hooks, RemovableHandle
 from . import device as devices
 from . import dtypes, host, storage
 from .size import Size
@@ -388,6 +388,9 @@ class Tensor:
 
         self._note_history()
         self._version_seen = self._version
+        if not base._requires_grad:
+            self._grad_fn, self._output_nr = EndedView(), 0
+            return
         plans, counts, extra = self._way_from_base()
         with grad_mode.enable_grad():
             current = run(_view_again(plans, counts), [base, *extra])
