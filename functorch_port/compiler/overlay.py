@@ -72,12 +72,14 @@ class Overlay:
         holders: other places that held these tensors before.
         sources: pre-existing tensors that were looked at through ``detach()``.
         packs: Storages with the state of several parameters -> the pack they belong to (see `optim.packed`).
+        kernels: whether the program stays in this process, so that it may call machine code of ours (`core.kernels`).
     """
 
     transforms = False
 
-    def __init__(self, rng: str = "jax", watched: Sequence[Slot] = ()) -> None:
+    def __init__(self, rng: str = "jax", watched: Sequence[Slot] = (), kernels: bool = False) -> None:
         self.rng = rng
+        self.kernels = kernels
         self.watched = [slot for slot in watched if slot.get() is not None]
         for slot in self.watched:
             slot.watch()

@@ -69,7 +69,7 @@ def _trace(
     cells += [new._storage for new, old in zip(call_leaves, leaves, strict=True) if new is not old]
     extra: list[Storage] = []
     while True:
-        overlay = Overlay(rng, watched)
+        overlay = Overlay(rng, watched, kernels=join)
         overlay.twins = twins
         overlay.packs = {cell: pack for o in optimizers for pack in o._packs for cell in pack.cells}
         try:

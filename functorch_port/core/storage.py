@@ -44,6 +44,8 @@ class Overlay(Protocol):
     rng: str
     #: whether this is a transform of `func`, which has no tape and runs operations itself
     transforms: bool
+    #: whether the program stays in this process, so that it may call machine code of ours (see `core.kernels`)
+    kernels: bool
 
     def read(self, storage: Storage) -> Any: ...
     def write(self, storage: Storage, value: Any) -> None: ...

@@ -102,6 +102,7 @@ class Level:
 
     rng = "torch"  # random arrays are asked for through `host_draw`
     transforms = True
+    kernels = False
 
     def __init__(self, mapped: tuple[int, Any, str] | None = None, mode: str | None = None) -> None:
         self.outer = storage.overlay

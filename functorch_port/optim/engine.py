@@ -21,7 +21,7 @@ from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
 from ..autograd import grad_mode
-from ..core import dispatch, storage
+from ..core import dispatch, kernels, storage
 from ..core.donation import own
 from ..core.tensor import Tensor
 
@@ -32,6 +32,7 @@ __all__ = [
     "Rule",
     "arrays_of",
     "as_data",
+    "may_use_kernels",
     "of_one",
     "of_packed",
     "on_one_device",
@@ -189,15 +190,20 @@ def _apply(
     flags, group_of = structure
     rows = [tuple(row) for row in scalars]
     given = zip(*states, strict=True) if states else [()] * len(params)
-    rules = [of_one(rule, f, elementwise) for f in flags]
+    rules = [of_one(rule, f, elementwise, may_use_kernels()) for f in flags]
     results = [
         rules[i](p, g, state, rows[i]) for p, g, state, i in zip(params, grads, given, group_of, strict=True)
     ]
     return [[r[0] for r in results], *([r[1][k] for r in results] for k in range(len(states)))]
 
 
+def may_use_kernels() -> bool:
+    """Whether what is traced now becomes a program of ours alone, and not of one that JAX may differentiate or export."""
+    return storage.overlay is None or storage.overlay.kernels
+
+
 @cache
-def of_one(rule: Rule, flags: Any, elementwise: bool) -> Callable[..., Any]:
+def of_one(rule: Rule, flags: Any, elementwise: bool, use_kernels: bool = False) -> Callable[..., Any]:
     """The rule for one parameter: traced once for all of one shape and type."""
 
     def one(param: Any, grad: Any, state: Any, scalars: Any) -> Any:
@@ -224,7 +230,20 @@ def of_one(rule: Rule, flags: Any, elementwise: bool) -> Callable[..., Any]:
             return traced_once(param, grad, state, scalars)
         return lax.platform_dependent(param, grad, state, scalars, cpu=in_a_row, default=traced_once)
 
-    return choose if elementwise else traced_once
+    def of_elements(written: Any, read: Any, numbers: Any) -> list[Any]:
+        new, changed = rule(written[0], read[0], tuple(written[1:]), tuple(numbers), flags)
+        return [new, *changed]
+
+    of_elements.__name__ = rule.__name__
+
+    @jax.jit
+    def in_one_loop(param: Any, grad: Any, state: Any, scalars: Any) -> Any:
+        values = kernels.run(of_elements, (param, *state), (grad,), scalars)
+        if values is None:
+            return choose(param, grad, state, scalars)
+        return values[0], tuple(values[1:])
+
+    return (in_one_loop if use_kernels else choose) if elementwise else traced_once
 
 
 def of_packed(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
@@ -233,7 +252,7 @@ def of_packed(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: 
     joined = lax.optimization_barrier(
         tuple([jnp.concatenate([a.ravel() for a in x]) for x in (params, grads)])
     )
-    new, changed = rule(joined[0], joined[1], state, row, flags)
+    new, changed = of_one(rule, flags, True, may_use_kernels())(joined[0], joined[1], state, row)
     new = lax.optimization_barrier(new)
     ends = np.cumsum([p.size for p in params]).tolist()
     starts = [0, *ends[:-1]]

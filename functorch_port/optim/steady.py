@@ -347,7 +347,7 @@ def _program(rule: Rule, structure: tuple[Any, ...]) -> Callable[..., Any]:
 
 def _update_each(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
     entries = [tuple([None if c is None else c[i] for c in state]) for i in range(len(params))]
-    one = of_one(rule, flags, True)
+    one = of_one(rule, flags, True, engine.may_use_kernels())
     results = [one(p, g, e, row) for p, g, e in zip(params, grads, entries, strict=True)]
     changed = [None if c is None else [r[1][k] for r in results] for k, c in enumerate(state)]
     return [r[0] for r in results], changed

@@ -1,0 +1,217 @@
+"""Updates as one loop of machine code: the same numbers as XLA's, whatever the sizes, and XLA's where there can be none."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import functorch_port as ft
+from functorch_port.core import kernels
+from functorch_port.optim import engine
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("llvmlite")
+
+SPECIAL = np.array([0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 3e38, -2.5e-8])
+
+
+def in_one_loop(fn, written, read=(), numbers=()):
+    """What the kernel gives, in a program of its own."""
+    return jax.jit(lambda *args: kernels.run(fn, *args))(list(written), list(read), list(numbers))
+
+
+OPERATIONS = [
+    lambda x, y: x + y,
+    lambda x, y: x - y,
+    lambda x, y: x * y,
+    lambda x, y: x / y,
+    lambda x, y: -x,
+    lambda x, y: abs(x),
+    lambda x, y: jnp.sqrt(x),
+    jnp.maximum,
+    jnp.minimum,
+    lambda x, y: jnp.where(x > y, x, 0.1),
+    lambda x, y: (x == y) + (x != y) * jnp.float32(2) + (x >= y) * jnp.float32(4),
+    lambda x, y: (x < y) + (x <= y) * jnp.float32(2),
+    lambda x, y: y.astype(jnp.float32),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_special_numbers(dtype):
+    x, y = (a.ravel().astype(dtype) for a in np.meshgrid(SPECIAL, SPECIAL))
+    with jax.enable_x64(True):
+        pair = [jnp.asarray(x), jnp.asarray(y)]
+        got = in_one_loop(lambda w, r, n: [op(*r) for op in OPERATIONS], [None] * len(OPERATIONS), pair)
+        want = jax.jit(lambda x, y: [op(x, y) for op in OPERATIONS])(*pair)
+    for a, b in zip(map(np.asarray, got), map(np.asarray, want), strict=True):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(np.signbit(a[~np.isnan(a)]), np.signbit(b[~np.isnan(b)]))
+        assert a.dtype == b.dtype
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 65535, 65536, 65537, 131072, 400003])
+def test_every_element_is_updated_once(size):
+    def fn(written, read, numbers):
+        return [written[0] * numbers[0] + read[0], written[1] + 1, None]
+
+    x = np.arange(size, dtype=np.float32)
+    for _ in range(5):
+        given = [jnp.asarray(x), jnp.asarray(-x), None]
+        new, count, nothing = in_one_loop(fn, given, [jnp.asarray(x)], [jnp.float32(2)])
+        np.testing.assert_array_equal(np.asarray(new), 3 * x)
+        np.testing.assert_array_equal(np.asarray(count), 1 - x)
+        assert nothing is None
+
+
+def test_many_at_a_time():
+    """Kernels of one program run side by side, and share the threads."""
+
+    def fn(written, read, numbers):
+        return [written[0] * 0.5 + read[0]]
+
+    @jax.jit
+    def program(xs, y):
+        return [kernels.run(fn, [x], [y], [])[0] for x in xs]
+
+    y = jnp.ones(200_000)
+    xs = [jnp.full(200_000, float(i)) for i in range(24)]
+    for _ in range(10):
+        xs = program(xs, y)
+    for i, x in enumerate(xs):
+        assert np.unique(np.asarray(x)).tolist() == [np.float32(2 + (i - 2) * 0.5**10)]
+
+
+def test_the_first_product_of_a_sum_is_not_rounded():
+    a = np.float32(1 + 2.0**-12)
+    whole, rounded = np.float32(2.0**-11 + 2.0**-24), np.float32(2.0**-11)  # a * a - 1
+    given = [jnp.full(33, a)], [jnp.full(33, np.float32(-1))]
+    for fn, want in (
+        (lambda w, r, n: [w[0] * w[0] + r[0]], whole),
+        (lambda w, r, n: [r[0] + w[0] * w[0]], rounded),
+        (lambda w, r, n: [(p := w[0] * w[0]) + r[0], p], rounded),
+    ):
+        written = [*given[0], None] if "p" in fn.__code__.co_cellvars + fn.__code__.co_varnames else given[0]
+        assert np.unique(np.asarray(in_one_loop(fn, written, given[1])[0])).tolist() == [want]
+
+
+def test_what_has_no_kernel():
+    assert in_one_loop(lambda w, r, n: [jnp.sin(w[0])], [jnp.ones(3)]) is None
+    assert in_one_loop(lambda w, r, n: [w[0] + r[0]], [jnp.ones(3)], [jnp.ones(4)]) is None
+    for dtype in (jnp.bfloat16, jnp.float16, jnp.int32, jnp.complex64, jnp.bool_):
+        assert in_one_loop(lambda w, r, n: [w[0] * w[0]], [jnp.ones(3, dtype)]) is None
+
+
+OPTIMIZERS = [
+    ("SGD", {"lr": 0.1}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.2, "maximize": True}),
+    ("Adam", {"amsgrad": True, "weight_decay": 0.1}),
+    ("AdamW", {}),
+    ("Adamax", {"weight_decay": 0.1}),
+    ("NAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("RAdam", {"weight_decay": 0.1}),
+    ("Adagrad", {"weight_decay": 0.1, "lr_decay": 0.1}),
+    ("Adadelta", {"weight_decay": 0.1}),
+    ("RMSprop", {"centered": True, "momentum": 0.5, "weight_decay": 0.1}),
+    ("Rprop", {}),
+    ("ASGD", {"weight_decay": 0.1}),
+]
+
+
+def train(lib, name, options, dtype, compiled, shapes):
+    rng = np.random.default_rng(0)
+    params = [lib.nn.Parameter(lib.tensor(rng.standard_normal(s).astype(dtype))) for s in shapes]
+    optimizer = getattr(lib.optim, name)(params, **options)
+
+    def step(*grads):
+        for p, g in zip(params, grads, strict=True):
+            p.grad = g
+        optimizer.step()
+
+    step = ft.compile(step) if compiled else step
+    for _ in range(4):
+        step(*[lib.tensor(rng.standard_normal(s).astype(dtype)) for s in shapes])
+    return [np.asarray(p.detach()) for p in params]
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize(("name", "options"), OPTIMIZERS)
+def test_every_elementwise_optimizer_has_one(name, options, compiled, monkeypatch):
+    ran = []
+
+    def run(*args):
+        ran.append(values := original(*args))
+        return values
+
+    original = kernels.run
+    monkeypatch.setattr(kernels, "run", run)
+    shapes = [(37 + compiled, 113, 3, 3), (2 + compiled, 0)]  # of no other test, so that they are traced now
+    for dtype, tolerance in ((np.float32, 2e-6), (np.float64, 1e-13)):
+        ran.clear()
+        ours, theirs = (
+            train(lib, name, options, dtype, ours and compiled, shapes) for lib, ours in ((ft, True), (torch, False))
+        )
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+        assert ran and all(values is not None for values in ran)
+
+
+def test_no_copies_are_made():
+    weight = jnp.zeros((256, 64, 3, 3), jnp.float32)
+    optimizer = ft.optim.AdamW([ft.zeros(1, requires_grad=True)])
+    method = optimizer.method
+    flags = method.flags(optimizer.param_groups[0])
+    rule = engine.of_one(method.rule, flags, True, True)
+    row = (jnp.float32(0.5),) * 7
+    program = jax.jit(rule, donate_argnums=(0, 2)).lower(weight, weight, (weight, weight, None), row).compile()
+    memory = program.memory_analysis()
+    assert "custom_call_target=\"functorch_port.adam_rule." in program.as_text()
+    assert memory.alias_size_in_bytes == 3 * weight.nbytes
+    assert memory.temp_size_in_bytes < 1000
+
+
+def test_functionalize_stays_portable():
+    weight = ft.nn.Parameter(ft.ones(3))
+    optimizer = ft.optim.AdamW([weight])
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = (weight * x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    pure = ft.functionalize(step)
+    state = pure.state(ft.ones(3))
+    exported = jax.export.export(jax.jit(pure))(state, jnp.ones(3))  # JAX refuses calls that only this process knows
+    assert "custom_call" not in exported.mlir_module()
+    many = jax.tree.map(lambda a: jnp.stack([a, a]), state)
+    _, new = jax.vmap(pure)(many, jnp.array([[1.0, 2, 3], [4, 5, 6]]))
+    assert all(a.shape[0] == 2 for a in new.values())
+
+
+@pytest.mark.parametrize("why", ["absent", "several devices"])
+def test_without(why):
+    program = """
+import sys
+if sys.argv[1] == "absent":
+    sys.modules["llvmlite"] = None
+import functorch_port as torch
+from functorch_port.core import kernels
+weight = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+optimizer = torch.optim.SGD([weight], lr=0.5)
+for _ in range(3):
+    weight.grad = torch.tensor([1.0, -1.0])
+    optimizer.step()
+assert weight.tolist() == [-0.5, 3.5], weight
+assert not kernels._available() and not kernels._registered
+"""
+    flags = "--xla_force_host_platform_device_count=2" if why != "absent" else ""
+    env = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run([sys.executable, "-c", program, why], env=env, check=True, timeout=120)
