@@ -1,19 +1,22 @@
 ; What every kernel of kernels.py has around its loop: a handler of XLA's foreign function interface, after
 ; xla/ffi/api/c_api.h, version 0.3, that shares a call's elements among the threads of XLA's pool.
 ;
-; kernels.py adds
-;     @sources      where each pointer of the loop comes from: 2 * i the i-th result, 2 * i + 1 the i-th argument
-;     @count        the number of these pointers
-;     @loop         void (ptr pointers, i64 start, i64 end): the update of the elements from start to before end
+; A call updates several tensors, each of some arrays of one size. kernels.py adds
+;     @loop         void (ptr pointers, i64 start, i64 end): the update of a tensor's elements from start to before end
+;     @count        how many pointers that takes
+;     @sources      where each comes from: {whether an argument or a result, its number for the first tensor, and by how
+;                   much that grows from tensor to tensor}
+;     @results      how many results there are for each tensor
 ;
 ; A job is
 ;     i64 next      the first chunk that nobody has taken
 ;     i64 done      how many chunks are done
 ;     i64 holders   how many threads may still look at the job; the last one frees it
-;     i64 size      elements
-;     ptr[count]    the loop's pointers
+;     i64 tensors   how many tensors
+;     i64 chunks    how many chunks they have together
+;     i64 rows[]    for every tensor: its first chunk, its size, and the loop's pointers
 
-%job = type { i64, i64, i64, i64, [0 x ptr] }
+%job = type { i64, i64, i64, i64, i64, [0 x i64] }
 
 @chunk = internal constant i64 65536  ; elements that a thread takes at a time: some 0.1 ms
 
@@ -21,6 +24,7 @@ declare ptr @malloc(i64)
 declare void @free(ptr)
 declare i32 @sched_yield()
 declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
 
 define internal i64 @word(ptr %struct, i64 %offset) alwaysinline {
   %place = getelementptr i8, ptr %struct, i64 %offset
@@ -34,23 +38,51 @@ define internal ptr @pointer(ptr %struct, i64 %offset) alwaysinline {
   ret ptr %value
 }
 
-; Take chunks until there are none.
+; A tensor's row of the job.
+define internal ptr @row(ptr %job, i64 %tensor) alwaysinline {
+  %count = load i64, ptr @count
+  %width = add i64 %count, 2
+  %at = mul i64 %tensor, %width
+  %row = getelementptr %job, ptr %job, i64 0, i32 5, i64 %at
+  ret ptr %row
+}
+
+; Take chunks until there are none. Their numbers grow, so the tensor they belong to is looked for from the last one on.
 define internal void @work(ptr %job) {
 entry:
   %done = getelementptr %job, ptr %job, i64 0, i32 1
-  %size.at = getelementptr %job, ptr %job, i64 0, i32 3
-  %size = load i64, ptr %size.at
-  %pointers = getelementptr %job, ptr %job, i64 0, i32 4
+  %tensors.at = getelementptr %job, ptr %job, i64 0, i32 3
+  %tensors = load i64, ptr %tensors.at
+  %chunks.at = getelementptr %job, ptr %job, i64 0, i32 4
+  %chunks = load i64, ptr %chunks.at
   %chunk = load i64, ptr @chunk
   br label %take
 take:
+  %last = phi i64 [ 0, %entry ], [ %tensor, %do ]
   %number = atomicrmw add ptr %job, i64 1 seq_cst
-  %start = mul i64 %number, %chunk
-  %left = icmp slt i64 %start, %size
-  br i1 %left, label %do, label %out
+  %left = icmp slt i64 %number, %chunks
+  br i1 %left, label %find, label %out
+find:
+  %tensor = phi i64 [ %last, %take ], [ %after, %next ]
+  %after = add i64 %tensor, 1
+  %more = icmp slt i64 %after, %tensors
+  br i1 %more, label %compare, label %do
+compare:
+  %row.after = call ptr @row(ptr %job, i64 %after)
+  %first.after = load i64, ptr %row.after
+  %passed = icmp sle i64 %first.after, %number
+  br i1 %passed, label %next, label %do
+next:
+  br label %find
 do:
-  %next = add i64 %start, %chunk
-  %end = call i64 @llvm.smin.i64(i64 %next, i64 %size)
+  %row = call ptr @row(ptr %job, i64 %tensor)
+  %first = load i64, ptr %row
+  %size = call i64 @word(ptr %row, i64 8)
+  %pointers = getelementptr i64, ptr %row, i64 2
+  %within = sub i64 %number, %first
+  %start = mul i64 %within, %chunk
+  %upto = add i64 %start, %chunk
+  %end = call i64 @llvm.smin.i64(i64 %upto, i64 %size)
   call void @loop(ptr %pointers, i64 %start, i64 %end)
   %before = atomicrmw add ptr %done, i64 1 seq_cst
   br label %take
@@ -110,22 +142,37 @@ out:
   ret i64 %size
 }
 
-define internal void @gather(ptr %frame, ptr %pointers) {
+; Write a tensor's row, where its first chunk's number is given; returns how many elements it has.
+define internal i64 @gather(ptr %frame, ptr %job, i64 %tensor, i64 %first) {
 entry:
   %args = call ptr @pointer(ptr %frame, i64 72)
   %rets = call ptr @pointer(ptr %frame, i64 112)
   %count = load i64, ptr @count
+  %row = call ptr @row(ptr %job, i64 %tensor)
+  store i64 %first, ptr %row
+  %results = load i64, ptr @results
+  %result = mul i64 %tensor, %results
+  %result.at = getelementptr ptr, ptr %rets, i64 %result
+  %result.buffer = load ptr, ptr %result.at
+  %size = call i64 @elements(ptr %result.buffer)
+  %size.at = getelementptr i64, ptr %row, i64 1
+  store i64 %size, ptr %size.at
+  %pointers = getelementptr i64, ptr %row, i64 2
   br label %head
 head:
   %i = phi i64 [ 0, %entry ], [ %next, %body ]
   %more = icmp slt i64 %i, %count
   br i1 %more, label %body, label %out
 body:
-  %source.at = getelementptr i64, ptr @sources, i64 %i
-  %source = load i64, ptr %source.at
-  %is.arg = trunc i64 %source to i1
+  %source.at = getelementptr { i64, i64, i64 }, ptr @sources, i64 %i
+  %source = load { i64, i64, i64 }, ptr %source.at
+  %what = extractvalue { i64, i64, i64 } %source, 0
+  %begin = extractvalue { i64, i64, i64 } %source, 1
+  %stride = extractvalue { i64, i64, i64 } %source, 2
+  %is.arg = trunc i64 %what to i1
   %list = select i1 %is.arg, ptr %args, ptr %rets
-  %number = lshr i64 %source, 1
+  %shift = mul i64 %tensor, %stride
+  %number = add i64 %begin, %shift
   %buffer.at = getelementptr ptr, ptr %list, i64 %number
   %buffer = load ptr, ptr %buffer.at
   %data = call ptr @pointer(ptr %buffer, i64 24)
@@ -134,7 +181,7 @@ body:
   %next = add i64 %i, 1
   br label %head
 out:
-  ret void
+  ret i64 %size
 }
 
 ; How many threads the pool has, by XLA_FFI_ThreadPool_NumThreads.
@@ -194,29 +241,17 @@ out:
   ret void
 }
 
-; Share a job of more than one chunk among the threads, and wait until all of it is done. The wait is for chunks that
-; other threads are working on, never for a thread to begin: so it ends however busy the pool is.
-define internal void @share(ptr %frame, ptr %job, i64 %size) noinline {
+; Invite other threads to a job, work, and wait until all of it is done. The wait is for chunks that other threads are
+; working on, never for a thread to begin: so it ends however busy the pool is.
+define internal void @share(ptr %frame, ptr %job, i64 %hands) {
 entry:
-  %chunk = load i64, ptr @chunk
-  %round = add i64 %chunk, -1
-  %up = add i64 %size, %round
-  %chunks = sdiv i64 %up, %chunk
-  %threads = call i64 @threads(ptr %frame)
-  %hands = call i64 @llvm.smin.i64(i64 %threads, i64 %chunks)
   %done = getelementptr %job, ptr %job, i64 0, i32 1
-  %holders = getelementptr %job, ptr %job, i64 0, i32 2
-  %size.at = getelementptr %job, ptr %job, i64 0, i32 3
-  store i64 0, ptr %job
-  store i64 0, ptr %done
-  store i64 %size, ptr %size.at
-  %atleast = icmp sgt i64 %hands, 1
-  %all = select i1 %atleast, i64 %hands, i64 1
-  store atomic i64 %all, ptr %holders seq_cst, align 8
+  %chunks.at = getelementptr %job, ptr %job, i64 0, i32 4
+  %chunks = load i64, ptr %chunks.at
   br label %more
 more:
   %invited = phi i64 [ 1, %entry ], [ %next, %one ]
-  %missing = icmp slt i64 %invited, %all
+  %missing = icmp slt i64 %invited, %hands
   br i1 %missing, label %one, label %mine
 one:
   call void @invite(ptr %frame, ptr %job)
@@ -237,6 +272,21 @@ out:
   ret void
 }
 
+; How many threads a job is worth: one for every full chunk of its elements, at least one, no more than there are.
+define internal i64 @worth(ptr %frame, i64 %elements) {
+  %chunk = load i64, ptr @chunk
+  %full = sdiv i64 %elements, %chunk
+  %several = icmp sgt i64 %full, 1
+  br i1 %several, label %ask, label %alone
+ask:
+  %threads = call i64 @threads(ptr %frame)
+  %fewer = call i64 @llvm.smin.i64(i64 %threads, i64 %full)
+  %hands = call i64 @llvm.smax.i64(i64 %fewer, i64 1)
+  ret i64 %hands
+alone:
+  ret i64 1
+}
+
 ; XLA_FFI_Handler: no error, as a null pointer.
 define ptr @handler(ptr %frame) {
 entry:
@@ -247,23 +297,38 @@ metadata:
   call void @tell(ptr %extension)
   ret ptr null
 run:
-  %rets = call ptr @pointer(ptr %frame, i64 112)
-  %first = load ptr, ptr %rets
-  %size = call i64 @elements(ptr %first)
+  %rets = call i64 @word(ptr %frame, i64 96)
+  %results = load i64, ptr @results
+  %tensors = sdiv i64 %rets, %results
   %count = load i64, ptr @count
-  %words = add i64 %count, 4
+  %width = add i64 %count, 2
+  %table = mul i64 %tensors, %width
+  %words = add i64 %table, 5
   %bytes = mul i64 %words, 8
   %job = call ptr @malloc(i64 %bytes)
-  %pointers = getelementptr %job, ptr %job, i64 0, i32 4
-  call void @gather(ptr %frame, ptr %pointers)
   %chunk = load i64, ptr @chunk
-  %many = icmp sgt i64 %size, %chunk
-  br i1 %many, label %several, label %alone
-several:
-  call void @share(ptr %frame, ptr %job, i64 %size)
-  ret ptr null
-alone:
-  call void @loop(ptr %pointers, i64 0, i64 %size)
-  call void @free(ptr %job)
+  %round = add i64 %chunk, -1
+  br label %head
+head:
+  %tensor = phi i64 [ 0, %run ], [ %tensor.next, %body ]
+  %chunks = phi i64 [ 0, %run ], [ %chunks.next, %body ]
+  %elements = phi i64 [ 0, %run ], [ %elements.next, %body ]
+  %more = icmp slt i64 %tensor, %tensors
+  br i1 %more, label %body, label %begin
+body:
+  %size = call i64 @gather(ptr %frame, ptr %job, i64 %tensor, i64 %chunks)
+  %up = add i64 %size, %round
+  %mine = sdiv i64 %up, %chunk
+  %chunks.next = add i64 %chunks, %mine
+  %elements.next = add i64 %elements, %size
+  %tensor.next = add i64 %tensor, 1
+  br label %head
+begin:
+  %hands = call i64 @worth(ptr %frame, i64 %elements)
+  %start = insertvalue { i64, i64, i64, i64, i64 } { i64 0, i64 0, i64 0, i64 0, i64 0 }, i64 %hands, 2
+  %with.tensors = insertvalue { i64, i64, i64, i64, i64 } %start, i64 %tensors, 3
+  %whole = insertvalue { i64, i64, i64, i64, i64 } %with.tensors, i64 %chunks, 4
+  store { i64, i64, i64, i64, i64 } %whole, ptr %job
+  call void @share(ptr %frame, ptr %job, i64 %hands)
   ret ptr null
 }

@@ -33,6 +33,7 @@ __all__ = [
     "arrays_of",
     "as_data",
     "may_use_kernels",
+    "of_all",
     "of_one",
     "of_packed",
     "on_one_device",
@@ -49,6 +50,9 @@ Structure: TypeAlias = tuple[
 #: Parameters of one program. XLA compiles the update of each by itself, and the more arrays a call has the more each
 #: costs: many parameters in parts compile in a tenth of the time, as equal parts share one program, and run faster.
 MOST = 256
+
+#: Parameters that one call of a kernel updates: what XLA needs to compile a call grows with the square of its arrays.
+TOGETHER = 64
 
 #: Last dimension below which XLA's loops on a CPU are slow, as over a convolution's weight, and the size from which
 #: that matters: for (512, 512, 3, 3) the flat loop takes half of the time.
@@ -188,22 +192,70 @@ def _apply(
 ) -> list[list[Any]]:
     """The rule over lists of arrays: the new parameters, and a list per entry of the state."""
     flags, group_of = structure
-    rows = [tuple(row) for row in scalars]
-    given = zip(*states, strict=True) if states else [()] * len(params)
-    rules = [of_one(rule, f, elementwise, may_use_kernels()) for f in flags]
-    results = [
-        rules[i](p, g, state, rows[i]) for p, g, state, i in zip(params, grads, given, group_of, strict=True)
-    ]
+    given = list(zip(*states, strict=True)) if states else [()] * len(params)
+    results: list[Any] = [None] * len(params)
+    for group, (f, row) in enumerate(zip(flags, scalars, strict=True)):
+        where = [i for i, g in enumerate(group_of) if g == group]
+        mine = ([column[i] for i in where] for column in (params, grads, given))
+        for i, result in zip(where, of_all(rule, f, elementwise, row, *mine), strict=True):
+            results[i] = result
     return [[r[0] for r in results], *([r[1][k] for r in results] for k in range(len(states)))]
 
 
+def of_all(
+    rule: Rule,
+    flags: Any,
+    elementwise: bool,
+    row: Any,
+    params: Sequence[Any],
+    grads: Sequence[Any],
+    states: Sequence[Any],
+) -> list[tuple[Any, tuple[Any, ...]]]:
+    """The rule for every parameter of a group: the new ones with their new states.
+
+    ``row`` has the group's numbers: a tuple, or an array of one dimension.
+    """
+    results: list[Any] = [None] * len(params)
+    for where in _alike(params, grads, states) if elementwise and may_use_kernels() else ():
+        written, read = [(params[i], *states[i]) for i in where], [(grads[i],) for i in where]
+        new = kernels.run(_of_elements(rule, flags), written, read, row)
+        for i, arrays in zip(where, new or (), strict=False):
+            results[i] = arrays[0], tuple(arrays[1:])
+    one, scalars = of_one(rule, flags, elementwise), None
+    for i, (result, *arrays) in enumerate(zip(results, params, grads, states, strict=True)):
+        if result is None:
+            scalars = scalars or tuple(row)
+            results[i] = one(*arrays, scalars)
+    return results
+
+
+def _alike(params: Sequence[Any], grads: Sequence[Any], states: Sequence[Any]) -> list[list[int]]:
+    """Places of parameters that one call of a kernel can update: their arrays have the same types."""
+    found: dict[Any, list[int]] = {}
+    for i, (param, grad, state) in enumerate(zip(params, grads, states, strict=True)):
+        found.setdefault(tuple([None if x is None else x.dtype for x in (param, grad, *state)]), []).append(i)
+    return [where[i : i + TOGETHER] for where in found.values() for i in range(0, len(where), TOGETHER)]
+
+
+@cache
+def _of_elements(rule: Rule, flags: Any) -> Callable[..., Any]:
+    """The rule as `kernels` has it."""
+
+    def update(written: Any, read: Any, numbers: Any) -> list[Any]:
+        new, state = rule(written[0], read[0], tuple(written[1:]), tuple(numbers), flags)
+        return [new, *state]
+
+    update.__name__ = update.__qualname__ = rule.__name__
+    return update
+
+
 def may_use_kernels() -> bool:
-    """Whether what is traced now becomes a program of ours alone, and not of one that JAX may differentiate or export."""
+    """Whether what is traced now becomes a program of ours alone, which JAX does not differentiate or export."""
     return storage.overlay is None or storage.overlay.kernels
 
 
 @cache
-def of_one(rule: Rule, flags: Any, elementwise: bool, use_kernels: bool = False) -> Callable[..., Any]:
+def of_one(rule: Rule, flags: Any, elementwise: bool) -> Callable[..., Any]:
     """The rule for one parameter: traced once for all of one shape and type."""
 
     def one(param: Any, grad: Any, state: Any, scalars: Any) -> Any:
@@ -230,20 +282,7 @@ def of_one(rule: Rule, flags: Any, elementwise: bool, use_kernels: bool = False)
             return traced_once(param, grad, state, scalars)
         return lax.platform_dependent(param, grad, state, scalars, cpu=in_a_row, default=traced_once)
 
-    def of_elements(written: Any, read: Any, numbers: Any) -> list[Any]:
-        new, changed = rule(written[0], read[0], tuple(written[1:]), tuple(numbers), flags)
-        return [new, *changed]
-
-    of_elements.__name__ = rule.__name__
-
-    @jax.jit
-    def in_one_loop(param: Any, grad: Any, state: Any, scalars: Any) -> Any:
-        values = kernels.run(of_elements, (param, *state), (grad,), scalars)
-        if values is None:
-            return choose(param, grad, state, scalars)
-        return values[0], tuple(values[1:])
-
-    return (in_one_loop if use_kernels else choose) if elementwise else traced_once
+    return choose if elementwise else traced_once
 
 
 def of_packed(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
@@ -252,7 +291,7 @@ def of_packed(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: 
     joined = lax.optimization_barrier(
         tuple([jnp.concatenate([a.ravel() for a in x]) for x in (params, grads)])
     )
-    new, changed = of_one(rule, flags, True, may_use_kernels())(joined[0], joined[1], state, row)
+    [(new, changed)] = of_all(rule, flags, True, row, [joined[0]], [joined[1]], [state])
     new = lax.optimization_barrier(new)
     ends = np.cumsum([p.size for p in params]).tolist()
     starts = [0, *ends[:-1]]

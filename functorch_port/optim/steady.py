@@ -26,7 +26,7 @@ from ..core.donation import own
 from ..core.storage import Storage
 from ..core.tensor import Tensor, View
 from . import engine
-from .engine import DOUBLE, Rule, arrays_of, as_data, of_one, on_one_device, write
+from .engine import DOUBLE, Rule, arrays_of, as_data, of_all, on_one_device, write
 from .scalars import host_number, number_array
 
 __all__ = [
@@ -336,7 +336,7 @@ def _program(rule: Rule, structure: tuple[Any, ...]) -> Callable[..., Any]:
             given = iter(state)
             entries = tuple([next(given) if there else None for there in present])
             update = engine.of_packed if packed else _update_each
-            values, changed = update(rule, flags, tuple(row), params[mine], grads[mine], entries)
+            values, changed = update(rule, flags, row, params[mine], grads[mine], entries)
             new += values
             kept.append([c for c in changed if c is not None])
         return new, kept, [count + 1 for count in counts]
@@ -347,8 +347,7 @@ def _program(rule: Rule, structure: tuple[Any, ...]) -> Callable[..., Any]:
 
 def _update_each(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
     entries = [tuple([None if c is None else c[i] for c in state]) for i in range(len(params))]
-    one = of_one(rule, flags, True, engine.may_use_kernels())
-    results = [one(p, g, e, row) for p, g, e in zip(params, grads, entries, strict=True)]
+    results = of_all(rule, flags, True, row, params, grads, entries)
     changed = [None if c is None else [r[1][k] for r in results] for k, c in enumerate(state)]
     return [r[0] for r in results], changed
 
