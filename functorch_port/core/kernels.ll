@@ -4,9 +4,11 @@
 ; A call updates several tensors, each of some arrays of one size. kernels.py adds
 ;     @loop         void (ptr pointers, i64 start, i64 end): the update of a tensor's elements from start to before end
 ;     @count        how many pointers that takes
-;     @sources      where each comes from: {whether an argument or a result, its number for the first tensor, and by how
-;                   much that grows from tensor to tensor}
+;     @sources      where each comes from: {whether an argument or a result, its number for the first tensor, by how much
+;                   that grows from tensor to tensor, and for an array that holds the elements of all tensors, one after
+;                   the other, the bytes of an element}
 ;     @results      how many results there are for each tensor
+;     @joined       how many results, which come first, hold elements of all
 ;
 ; A job is
 ;     i64 next      the first chunk that nobody has taken
@@ -142,8 +144,9 @@ out:
   ret i64 %size
 }
 
-; Write a tensor's row, where its first chunk's number is given; returns how many elements it has.
-define internal i64 @gather(ptr %frame, ptr %job, i64 %tensor, i64 %first) {
+; Write a tensor's row, of which the first chunk's number and the elements of the tensors before are given; returns how
+; many elements it has.
+define internal i64 @gather(ptr %frame, ptr %job, i64 %tensor, i64 %first, i64 %before) {
 entry:
   %args = call ptr @pointer(ptr %frame, i64 72)
   %rets = call ptr @pointer(ptr %frame, i64 112)
@@ -151,7 +154,9 @@ entry:
   %row = call ptr @row(ptr %job, i64 %tensor)
   store i64 %first, ptr %row
   %results = load i64, ptr @results
-  %result = mul i64 %tensor, %results
+  %joined = load i64, ptr @joined
+  %results.before = mul i64 %tensor, %results
+  %result = add i64 %joined, %results.before
   %result.at = getelementptr ptr, ptr %rets, i64 %result
   %result.buffer = load ptr, ptr %result.at
   %size = call i64 @elements(ptr %result.buffer)
@@ -164,11 +169,12 @@ head:
   %more = icmp slt i64 %i, %count
   br i1 %more, label %body, label %out
 body:
-  %source.at = getelementptr { i64, i64, i64 }, ptr @sources, i64 %i
-  %source = load { i64, i64, i64 }, ptr %source.at
-  %what = extractvalue { i64, i64, i64 } %source, 0
-  %begin = extractvalue { i64, i64, i64 } %source, 1
-  %stride = extractvalue { i64, i64, i64 } %source, 2
+  %source.at = getelementptr { i64, i64, i64, i64 }, ptr @sources, i64 %i
+  %source = load { i64, i64, i64, i64 }, ptr %source.at
+  %what = extractvalue { i64, i64, i64, i64 } %source, 0
+  %begin = extractvalue { i64, i64, i64, i64 } %source, 1
+  %stride = extractvalue { i64, i64, i64, i64 } %source, 2
+  %bytes = extractvalue { i64, i64, i64, i64 } %source, 3
   %is.arg = trunc i64 %what to i1
   %list = select i1 %is.arg, ptr %args, ptr %rets
   %shift = mul i64 %tensor, %stride
@@ -176,8 +182,10 @@ body:
   %buffer.at = getelementptr ptr, ptr %list, i64 %number
   %buffer = load ptr, ptr %buffer.at
   %data = call ptr @pointer(ptr %buffer, i64 24)
+  %skipped = mul i64 %before, %bytes
+  %mine = getelementptr i8, ptr %data, i64 %skipped
   %place = getelementptr ptr, ptr %pointers, i64 %i
-  store ptr %data, ptr %place
+  store ptr %mine, ptr %place
   %next = add i64 %i, 1
   br label %head
 out:
@@ -299,7 +307,9 @@ metadata:
 run:
   %rets = call i64 @word(ptr %frame, i64 96)
   %results = load i64, ptr @results
-  %tensors = sdiv i64 %rets, %results
+  %joined = load i64, ptr @joined
+  %apart = sub i64 %rets, %joined
+  %tensors = sdiv i64 %apart, %results
   %count = load i64, ptr @count
   %width = add i64 %count, 2
   %table = mul i64 %tensors, %width
@@ -316,7 +326,7 @@ head:
   %more = icmp slt i64 %tensor, %tensors
   br i1 %more, label %body, label %begin
 body:
-  %size = call i64 @gather(ptr %frame, ptr %job, i64 %tensor, i64 %chunks)
+  %size = call i64 @gather(ptr %frame, ptr %job, i64 %tensor, i64 %chunks, i64 %elements)
   %up = add i64 %size, %round
   %mine = sdiv i64 %up, %chunk
   %chunks.next = add i64 %chunks, %mine

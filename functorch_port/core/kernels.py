@@ -33,8 +33,9 @@ from jax.extend.core import Jaxpr, Literal
 
 __all__ = ["run"]
 
-#: arrays, and None
+#: arrays of a tensor: a parameter, its state, its gradient
 Row: TypeAlias = Sequence[Any]
+Types: TypeAlias = tuple[np.dtype, ...]
 
 #: jaxpr primitives -> LLVM's instruction for floats
 _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -56,52 +57,49 @@ class _Unknown(Exception):
 
 
 def run(
-    fn: Callable[..., Any], written: Sequence[Row], read: Sequence[Row], numbers: Any
-) -> list[list[Any]] | None:
-    """``fn(written[i], read[i], numbers)`` for every i, as one loop over the elements; None if there can be none.
+    fn: Callable[..., Any], rows: Sequence[Row], written: int, numbers: Any, joined: Row = ()
+) -> tuple[list[list[Any]], list[Any]] | None:
+    """``fn(rows[i], joined[i], numbers)`` for every i, as one loop over the elements; None if there can be none.
 
-    Called in a trace that becomes a program for one CPU. To be donated, or XLA copies, are the arrays of ``written``.
+    Called in a trace that becomes a program for one CPU. What is overwritten is to be donated, or XLA copies.
 
     Args:
-        fn: a function of elements: gives the new values of ``written[i]``, a list of the same length. The same object
-            means the same function.
-        written: rows of arrays of one shape, with None in places where the function makes a new array. The shapes of
-            the rows may differ, types and places with None may not.
-        read: rows of arrays of that shape, or None.
+        fn: a function of elements, which gives the new ones of the row and of the joined arrays. The same object means
+            the same function.
+        rows: for every tensor its arrays, of one shape. The shapes of tensors may differ, the types may not.
+        written: how many of a row's arrays, the first ones, are overwritten with the first ones that ``fn`` gives. It
+            may give more, and None for those.
         numbers: 0-dim arrays, or an array of one dimension; ``fn`` gets its elements.
+        joined: arrays of one dimension with elements of all tensors, one after the other. All are overwritten.
 
     Returns:
-        the rows of new arrays, with None where ``fn`` gives None.
+        the new rows and the new joined arrays.
     """
-    if not _available():
-        return None
-    rows = [(*new, *old) for new, old in zip(written, read, strict=True)]
-    shapes = [next(x.shape for x in row if x is not None) for row in rows]
     types = _types(rows[0])
-    for row, shape in zip(rows, shapes, strict=True):
-        if _types(row) != types or any(x is not None and x.shape != shape for x in row):
-            return None
-    joined = isinstance(numbers, jax.Array)
-    scalars = (np.dtype(numbers.dtype),) * len(numbers) if joined else _types(numbers)
-    kernel = _kernel(fn, types, scalars, joined, len(written[0]))
+    if not _available() or any(_types(r) != types or len({x.shape for x in r}) > 1 for r in rows):
+        return None
+    vector = isinstance(numbers, jax.Array)
+    scalars = (np.dtype(numbers.dtype),) * len(numbers) if vector else _types(numbers)
+    kernel = _kernel(fn, types, written, _types(joined), scalars, vector)
     if kernel is None:
         return None
-    name, made, aliases = kernel
-    first = [numbers] if joined else list(numbers)
-    given = [x for row in rows for x in row if x is not None]
-    results = [jax.ShapeDtypeStruct(shape, t) for shape in shapes for t in made if t is not None]
-    width, height = len(given) // len(rows), len(results) // len(rows)
-    overwrites = {
-        len(first) + width * i + array: height * i + result
-        for i in range(len(rows))
-        for array, result in aliases.items()
-    }
-    new = iter(jax.ffi.ffi_call(name, results, input_output_aliases=overwrites)(*first, *given))
-    return [[None if t is None else next(new) for t in made] for _ in rows]
+    name, made = kernel
+    common = [*([numbers] if vector else numbers), *joined]
+    first, height = len(common), sum(t is not None for t in made)
+    results = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in joined]
+    results += [jax.ShapeDtypeStruct(row[0].shape, t) for row in rows for t in made if t is not None]
+    overwrites = {first - len(joined) + k: k for k in range(len(joined))}
+    for i in range(len(rows)):
+        for k in range(written):
+            overwrites[first + i * len(types) + k] = len(joined) + i * height + k
+    given = [x for row in rows for x in row]
+    new = iter(jax.ffi.ffi_call(name, results, input_output_aliases=overwrites)(*common, *given))
+    new_joined = [next(new) for _ in joined]
+    return [[None if t is None else next(new) for t in made] for _ in rows], new_joined
 
 
-def _types(row: Row) -> tuple[Any, ...]:
-    return tuple([None if x is None else np.dtype(x.dtype) for x in row])
+def _types(arrays: Row) -> Types:
+    return tuple([np.dtype(x.dtype) for x in arrays])
 
 
 @cache
@@ -119,25 +117,22 @@ def _available() -> bool:
 
 @cache
 def _kernel(
-    fn: Callable[..., Any], row: tuple[Any, ...], numbers: tuple[Any, ...], joined: bool, written: int
-) -> tuple[str, list[Any], dict[int, int]] | None:
-    """The name that XLA knows the kernel by; for one row the results' types, and which arrays they overwrite."""
+    fn: Callable[..., Any], row: Types, written: int, joined: Types, numbers: Types, vector: bool
+) -> tuple[str, list[Any]] | None:
+    """The name that XLA knows the kernel by, and the types of a new row; with ``vector`` the numbers are one array."""
+    n, j = len(numbers), len(joined)
 
     def flat(*values: Any) -> Any:
-        numbers, row = values[:count], values[count:]
-        return fn(row[:written], row[written:], numbers)
+        new_row, new_joined = fn(values[n + j :], values[n : n + j], values[:n])
+        return new_joined, new_row
 
-    count = len(numbers)
-    elements = [None if t is None else jax.ShapeDtypeStruct((), t) for t in (*numbers, *row)]
-    closed, out = jax.make_jaxpr(flat, return_shape=True)(*elements)
-    made = [None if x is None else np.dtype(x.dtype) for x in out]
-    # numbers of arrays and of results, without those that are None
-    arrays = [i for i, t in enumerate(row) if t is not None]
-    results = [i for i, t in enumerate(made) if t is not None]
-    same = [i for i in results if row[i] is not None and row[i] == made[i]]
-    aliases = {arrays.index(i): results.index(i) for i in same}
+    elements = [jax.ShapeDtypeStruct((), t) for t in (*numbers, *joined, *row)]
+    closed, (new_joined, new_row) = jax.make_jaxpr(flat, return_shape=True)(*elements)
+    made = [None if x is None else np.dtype(x.dtype) for x in new_row]
+    if _types(new_joined) != joined or tuple(made[:written]) != row[:written]:
+        return None
     try:
-        text = _source(closed, count, joined, aliases)
+        text = _source(closed, n, vector, j, written)
         name = f"functorch_port.{fn.__name__}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         with _lock:
             if name not in _registered:
@@ -145,34 +140,36 @@ def _kernel(
                 _registered.add(name)
     except _Unknown:
         return None
-    return name, made, aliases
+    return name, made
 
 
 # ---------------------------------------------------------------------- from a jaxpr to LLVM's language
 
 
-def _source(closed: Any, numbers: int, joined: bool, aliases: dict[int, int]) -> str:
+def _source(closed: Any, numbers: int, vector: bool, joined: int, written: int) -> str:
     """The definitions that ``kernels.ll`` wants: the loop over the elements and where its pointers come from.
 
-    The arguments of the jaxpr are ``numbers`` numbers, which lie in one array if they are ``joined``, and then one row
-    of arrays; ``aliases`` says which of these are overwritten by which results.
+    Arguments of the jaxpr are the numbers, an element of each joined array, and those of a row; its results are the new
+    elements of the joined arrays and of the row.
     """
     jaxpr = closed.jaxpr
-    results, width = len(jaxpr.outvars), len(jaxpr.invars) - numbers
-    sources = [(0, k, results) for k in range(results)]
-    before = _Lines("n")
-    inside = _Lines("v")
+    first = min(numbers, 1) if vector else numbers
+    width, height = len(jaxpr.invars) - numbers - joined, len(jaxpr.outvars) - joined
+    before, inside = _Lines("n"), _Lines("v")
+    # whether an argument, its number, how much that grows from tensor to tensor, bytes of an element if it is joined
+    sources = [(0, k, 0, var.aval.dtype.itemsize) for k, var in enumerate(jaxpr.outvars[:joined])]
+    sources += [(0, joined + k, height, 0) for k in range(height)]
+    constant = len(sources)
+    sources += [(1, i, 0, 0) for i in range(first)]
     values = []
-    first = min(numbers, 1) if joined else numbers
-    for i in range(first):
-        sources.append((1, i, 0))
     for i, var in enumerate(jaxpr.invars[:numbers]):
-        array, place = (0, i) if joined else (i, 0)
-        values.append(_load_number(before, f"%p{results + array}", place, _type(var.aval)))
+        array, place = (0, i) if vector else (i, 0)
+        values.append(_load_number(before, f"%p{constant + array}", place, _type(var.aval)))
     for i, var in enumerate(jaxpr.invars[numbers:]):
-        pointer = aliases.get(i, len(sources))  # one that is overwritten has its result's
-        if pointer == len(sources):
-            sources.append((1, first + i, width))
+        pointer = i  # of the result that overwrites it
+        if i >= joined + written:
+            pointer = len(sources)
+            sources.append((1, first + i, width, 0))
         kind = _float(var.aval)
         at = inside.add(f"getelementptr {kind}, ptr %p{pointer}, i64 %i")
         values.append(inside.add(f"load {kind}, ptr {at}"))
@@ -188,11 +185,13 @@ def _source(closed: Any, numbers: int, joined: bool, aliases: dict[int, int]) ->
         f"  %a{k} = getelementptr ptr, ptr %pointers, i64 {k}\n  %p{k} = load ptr, ptr %a{k}"
         for k in range(count)
     )
-    triples = ", ".join(f"{{ i64, i64, i64 }} {{ i64 {a}, i64 {b}, i64 {c} }}" for a, b, c in sources)
+    four = "{ i64, i64, i64, i64 }"
+    table = ", ".join(f"{four} {{ i64 {a}, i64 {b}, i64 {c}, i64 {d} }}" for a, b, c, d in sources)
     return f"""
 @count = internal constant i64 {count}
-@results = internal constant i64 {results}
-@sources = internal constant [{count} x {{ i64, i64, i64 }}] [{triples}]
+@results = internal constant i64 {height}
+@joined = internal constant i64 {joined}
+@sources = internal constant [{count} x {four}] [{table}]
 
 define internal void @each({pointers}, i64 %start, i64 %end) noinline {{
 entry:

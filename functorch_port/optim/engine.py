@@ -217,10 +217,11 @@ def of_all(
     """
     results: list[Any] = [None] * len(params)
     for where in _alike(params, grads, states) if elementwise and may_use_kernels() else ():
-        written, read = [(params[i], *states[i]) for i in where], [(grads[i],) for i in where]
-        new = kernels.run(_of_elements(rule, flags), written, read, row)
-        for i, arrays in zip(where, new or (), strict=False):
-            results[i] = arrays[0], tuple(arrays[1:])
+        there = tuple([x is not None for x in states[where[0]]])
+        rows = [(params[i], *(x for x in states[i] if x is not None), grads[i]) for i in where]
+        new = kernels.run(_of_elements(rule, flags, there, False), rows, 1 + sum(there), row)
+        for i, (param, *entries) in zip(where, new[0] if new else (), strict=False):
+            results[i] = param, _in_order(entries, there)
     one, scalars = of_one(rule, flags, elementwise), None
     for i, (result, *arrays) in enumerate(zip(results, params, grads, states, strict=True)):
         if result is None:
@@ -238,15 +239,27 @@ def _alike(params: Sequence[Any], grads: Sequence[Any], states: Sequence[Any]) -
 
 
 @cache
-def _of_elements(rule: Rule, flags: Any) -> Callable[..., Any]:
-    """The rule as `kernels` has it."""
+def _of_elements(rule: Rule, flags: Any, there: tuple[bool, ...], joined: bool) -> Callable[..., Any]:
+    """The rule as `kernels` has it, with the state that is ``there``, which may be joined."""
 
-    def update(written: Any, read: Any, numbers: Any) -> list[Any]:
-        new, state = rule(written[0], read[0], tuple(written[1:]), tuple(numbers), flags)
-        return [new, *state]
+    def update(row: Any, together: Any, numbers: Any) -> tuple[list[Any], list[Any]]:
+        param, *mine, grad = row
+        state = iter(together if joined else mine)
+        new, entries = rule(
+            param, grad, tuple([next(state) if x else None for x in there]), tuple(numbers), flags
+        )
+        old = [x for x, was in zip(entries, there, strict=True) if was]
+        made = [x for x, was in zip(entries, there, strict=True) if not was]
+        return ([new, *made], old) if joined else ([new, *old, *made], [])
 
     update.__name__ = update.__qualname__ = rule.__name__
     return update
+
+
+def _in_order(entries: Sequence[Any], there: tuple[bool, ...]) -> tuple[Any, ...]:
+    """A new state of which those entries come first that were there before."""
+    old, made = iter(entries[: sum(there)]), iter(entries[sum(there) :])
+    return tuple([next(old) if was else next(made) for was in there])
 
 
 def may_use_kernels() -> bool:
@@ -287,11 +300,17 @@ def of_one(rule: Rule, flags: Any, elementwise: bool) -> Callable[..., Any]:
 
 def of_packed(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
     """The rule once, over all elements of parameters whose state is in one array per entry."""
+    there = tuple([x is not None for x in state])
+    if may_use_kernels():
+        rows, columns = list(zip(params, grads, strict=True)), [x for x in state if x is not None]
+        found = kernels.run(_of_elements(rule, flags, there, True), rows, 1, row, columns)
+        if found is not None:
+            return [new for new, *_ in found[0]], _in_order([*found[1], *found[0][0][1:]], there)
     # Barriers, or XLA puts the joining and cutting into the rule's own loop, which then is several times slower.
     joined = lax.optimization_barrier(
         tuple([jnp.concatenate([a.ravel() for a in x]) for x in (params, grads)])
     )
-    [(new, changed)] = of_all(rule, flags, True, row, [joined[0]], [joined[1]], [state])
+    new, changed = rule(joined[0], joined[1], state, tuple(row), flags)
     new = lax.optimization_barrier(new)
     ends = np.cumsum([p.size for p in params]).tolist()
     starts = [0, *ends[:-1]]

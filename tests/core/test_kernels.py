@@ -20,15 +20,15 @@ pytest.importorskip("llvmlite")
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 3e38, -2.5e-8])
 
 
-def in_one_loop(fn, written, read=(), numbers=()):
-    """What the kernel gives, in a program of its own."""
+def in_one_loop(fn, row, written=1, numbers=()):
+    """What the kernel gives for one tensor, in a program of its own."""
 
     @jax.jit
-    def program(written, read, numbers):
-        new = kernels.run(fn, [written], [read], numbers)
-        return new and new[0]
+    def program(row, numbers):
+        new = kernels.run(lambda row, joined, numbers: (fn(*row, *numbers), []), [row], written, numbers)
+        return new and new[0][0]
 
-    return program(list(written), list(read), list(numbers))
+    return program(list(row), list(numbers))
 
 
 OPERATIONS = [
@@ -53,7 +53,7 @@ def test_special_numbers(dtype):
     x, y = (a.ravel().astype(dtype) for a in np.meshgrid(SPECIAL, SPECIAL))
     with jax.enable_x64(True):
         pair = [jnp.asarray(x), jnp.asarray(y)]
-        got = in_one_loop(lambda w, r, n: [op(*r) for op in OPERATIONS], [None] * len(OPERATIONS), pair)
+        got = in_one_loop(lambda x, y: [op(x, y) for op in OPERATIONS], pair, 0)
         want = jax.jit(lambda x, y: [op(x, y) for op in OPERATIONS])(*pair)
     for a, b in zip(map(np.asarray, got), map(np.asarray, want), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -63,27 +63,27 @@ def test_special_numbers(dtype):
 
 @pytest.mark.parametrize("size", [0, 1, 7, 65535, 65536, 65537, 131072, 400003])
 def test_every_element_is_updated_once(size):
-    def fn(written, read, numbers):
-        return [written[0] * numbers[0] + read[0], written[1] + 1, None]
-
     x = np.arange(size, dtype=np.float32)
     for _ in range(5):
-        given = [jnp.asarray(x), jnp.asarray(-x), None]
-        new, count, nothing = in_one_loop(fn, given, [jnp.asarray(x)], [jnp.float32(2)])
+        row = list(map(jnp.asarray, (x, -x, x)))
+        new, count, made, nothing = in_one_loop(
+            lambda a, b, c, n: [a * n + c, b + 1, c * c, None], row, 2, [jnp.float32(2)]
+        )
         np.testing.assert_array_equal(np.asarray(new), 3 * x)
         np.testing.assert_array_equal(np.asarray(count), 1 - x)
+        np.testing.assert_array_equal(np.asarray(made), x * x)
         assert nothing is None
 
 
 def test_many_at_a_time():
     """Kernels of one program run side by side, and share the threads."""
 
-    def fn(written, read, numbers):
-        return [written[0] * 0.5 + read[0]]
+    def fn(row, joined, numbers):
+        return [row[0] * 0.5 + row[1]], []
 
     @jax.jit
     def program(xs, y):
-        return [kernels.run(fn, [[x]], [[y]], [])[0][0] for x in xs]
+        return [kernels.run(fn, [[x, y]], 1, [])[0][0][0] for x in xs]
 
     y = jnp.ones(200_000)
     xs = [jnp.full(200_000, float(i)) for i in range(24)]
@@ -93,59 +93,72 @@ def test_many_at_a_time():
         assert np.unique(np.asarray(x)).tolist() == [np.float32(2 + (i - 2) * 0.5**10)]
 
 
-def test_numbers():
-    """As an array, or of any type each by itself."""
-
-    def fn(written, read, numbers):
-        a, b, c = numbers
-        return [jnp.where(c > 0, written[0] * a, 0.0) + b.astype(jnp.float32)]
-
-    x = jnp.arange(40.0)
-    for numbers in (
-        jnp.array([2.0, 3.0, 1.0]),
-        [jnp.float32(2), jnp.int32(3), jnp.float32(1)],
-        [jnp.float32(2), jnp.array(True), jnp.float32(1)],
-    ):
-        (new,) = jax.jit(lambda x, n: kernels.run(fn, [[x]], [[]], n)[0])(x, numbers)
-        np.testing.assert_array_equal(np.asarray(new), np.arange(40) * 2.0 + float(numbers[1]))
+SIZES = [0, 3, 65536, 0, 0, 200_001, 1, 65537, 5, 131072, 0]
 
 
 def test_tensors_of_different_sizes_in_one_call():
-    def fn(written, read, numbers):
-        return [written[0] + read[0] * numbers[0], None if written[1] is None else written[1] - 1]
+    """With arrays of their own, and with one that has elements of all."""
 
-    sizes = [0, 3, 65536, 0, 0, 200_001, 1, 65537, 5, 131072, 0]
-    xs = [np.full(n, i, np.float32) for i, n in enumerate(sizes)]
+    def fn(row, joined, numbers):
+        x, seen, y = row
+        (total,) = joined
+        return [x + y * numbers[0], seen - 1], [total + x]
+
+    xs = [np.full(n, i, np.float32) for i, n in enumerate(SIZES)]
+    total = np.arange(sum(SIZES), dtype=np.float32)
 
     @jax.jit
-    def program(xs, number):
-        return kernels.run(fn, [[x, x] for x in xs], [[x + 1] for x in xs], [number])
+    def program(xs, number, total):
+        return kernels.run(fn, [[x, x, x + 1] for x in xs], 2, [number], [total])
 
     for _ in range(5):
-        new = program(list(map(jnp.asarray, xs)), jnp.float32(10))
+        new, (joined,) = program(list(map(jnp.asarray, xs)), jnp.float32(10), jnp.asarray(total))
+        np.testing.assert_array_equal(np.asarray(joined), total + np.concatenate(xs))
         for i, (a, b) in enumerate(new):
-            np.testing.assert_array_equal(np.asarray(a), np.full(sizes[i], i + 10 * (i + 1), np.float32))
-            np.testing.assert_array_equal(np.asarray(b), np.full(sizes[i], i - 1, np.float32))
+            np.testing.assert_array_equal(np.asarray(a), np.full(SIZES[i], i + 10 * (i + 1), np.float32))
+            np.testing.assert_array_equal(np.asarray(b), np.full(SIZES[i], i - 1, np.float32))
+
+
+NUMBERS = [
+    jnp.array([2.0, 3.0, 1.0]),
+    [jnp.float32(2), jnp.int32(3), jnp.float32(1)],
+    [jnp.float32(2), jnp.array(True), jnp.float32(1)],
+]
+
+
+@pytest.mark.parametrize("numbers", NUMBERS, ids=["one array", "an integer", "a bool"])
+def test_numbers(numbers):
+    def fn(row, joined, numbers):
+        a, b, c = numbers
+        return [jnp.where(c > 0, row[0] * a, 0.0) + b.astype(jnp.float32)], []
+
+    [[new]], _ = jax.jit(lambda x, n: kernels.run(fn, [[x]], 1, n))(jnp.arange(40.0), numbers)
+    np.testing.assert_array_equal(np.asarray(new), np.arange(40) * 2.0 + float(numbers[1]))
 
 
 def test_the_first_product_of_a_sum_is_not_rounded():
     a = np.float32(1 + 2.0**-12)
-    whole, rounded = np.float32(2.0**-11 + 2.0**-24), np.float32(2.0**-11)  # a * a - 1
-    given = [jnp.full(33, a)], [jnp.full(33, np.float32(-1))]
+    whole, rounded = 2.0**-11 + 2.0**-24, 2.0**-11  # a * a - 1
+    row = [jnp.full(33, a), jnp.full(33, np.float32(-1))]
+
+    def used_twice(x, y):
+        product = x * x
+        return [product + y, product]
+
     for fn, want in (
-        (lambda w, r, n: [w[0] * w[0] + r[0]], whole),
-        (lambda w, r, n: [r[0] + w[0] * w[0]], rounded),
-        (lambda w, r, n: [(p := w[0] * w[0]) + r[0], p], rounded),
+        (lambda x, y: [x * x + y], whole),
+        (lambda x, y: [y + x * x], rounded),
+        (used_twice, rounded),
     ):
-        written = [*given[0], None] if "p" in fn.__code__.co_cellvars + fn.__code__.co_varnames else given[0]
-        assert np.unique(np.asarray(in_one_loop(fn, written, given[1])[0])).tolist() == [want]
+        assert np.unique(np.asarray(in_one_loop(fn, row)[0])).tolist() == [want]
 
 
 def test_what_has_no_kernel():
-    assert in_one_loop(lambda w, r, n: [jnp.sin(w[0])], [jnp.ones(3)]) is None
-    assert in_one_loop(lambda w, r, n: [w[0] + r[0]], [jnp.ones(3)], [jnp.ones(4)]) is None
+    assert in_one_loop(lambda x: [jnp.sin(x)], [jnp.ones(3)]) is None
+    assert in_one_loop(lambda x, y: [x], [jnp.ones(3), jnp.ones(4)]) is None
+    assert in_one_loop(lambda x: [x > 0], [jnp.ones(3)]) is None
     for dtype in (jnp.bfloat16, jnp.float16, jnp.int32, jnp.complex64, jnp.bool_):
-        assert in_one_loop(lambda w, r, n: [w[0] * w[0]], [jnp.ones(3, dtype)]) is None
+        assert in_one_loop(lambda x: [x], [jnp.ones(3, dtype)]) is None
 
 
 OPTIMIZERS = [
