@@ -11,11 +11,12 @@ import jax
 from ..autograd import grad_mode
 from ..core import autocast, config, dtypes, storage
 from ..core.tensor import Tensor
+from .names import variables_cells
 from .overlay import Overlay
 from .program import Program, Stale
 from .slots import Slot, find, tensors_of
 from .trace import trace
-from .tree import by_identity, flatten
+from .tree import by_identity, cell_of, flatten, views_of_shared
 
 __all__ = ["Compiled", "compile"]
 
@@ -71,6 +72,10 @@ class Compiled:
                     why = "a tensor changed its shape or dtype"
                     programs.remove(program)
                     break
+        if views_of_shared(
+            leaves
+        ):  # a program has one input for each argument: it could not change them together
+            return self._fn(*args, **kwargs)
         return self._trace(programs, leaves, tree, why or self._new())
 
     def _new(self) -> str:
@@ -81,6 +86,7 @@ class Compiled:
 
     def _trace(self, programs: list[Program], leaves: list[Any], tree: Any, why: str) -> Any:
         program, overlay = trace(self._fn, leaves, tree, self._rng, self._watched, self._keep_grads)
+        program.bind(leaves, variables_cells(self._fn).union(*(p.states for p in self.programs())))
         self.traces += 1
         self.reasons.append(why)
         try:
@@ -134,16 +140,32 @@ def _places_to_watch(program: Program, overlay: Overlay) -> list[Slot]:
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, Sequence[Any]]:
     """The leaves of the arguments, their structure, and what of each the program depends on."""
     if not kwargs:  # plain Tensors need no general treatment, which takes several times as long
-        signature = []
+        signature: list[Any] = []
         for a in args:
             if type(a) is not Tensor or a._view is not None:
                 break
             value = a._storage._value
             signature.append((value.shape, value.dtype, a._requires_grad))
         else:
+            if len(args) > 1:
+                _add_sharing(signature, args)
             return list(args), _flat_tree(len(args)), signature
     leaves, tree = flatten((args, kwargs))
-    return leaves, tree, [*map(_signature, leaves)]
+    signature = [*map(_signature, leaves)]
+    _add_sharing(signature, leaves)
+    return leaves, tree, signature
+
+
+def _add_sharing(signature: list[Any], leaves: Sequence[Any]) -> None:
+    """Add which tensors are the same, or share memory: then what is written to one changes the other."""
+    cells = list(map(cell_of, leaves))
+    given = [cell for cell in cells if cell is not None]
+    if len(set(given)) < len(given):
+        handles = list(map(id, leaves))
+        same = [
+            (cells.index(c), handles.index(h)) for c, h in zip(cells, handles, strict=True) if c is not None
+        ]
+        signature.append((*same, *views_of_shared(leaves)))
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from typing import Any
 from ..core.storage import Storage
 from ..core.tensor import Tensor
 
-__all__ = ["name_cells"]
+__all__ = ["name_cells", "variables_cells"]
 
 
 def _variables(fn: Callable[..., Any]) -> dict[str, Any]:
@@ -62,6 +62,25 @@ def _tensors(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Tenso
         for key, item in vars(value).items():
             if isinstance(item, Tensor | list | tuple | dict | Module | Optimizer):
                 yield from _tensors(f"{name}.{key}", item, depth + 1)
+
+
+def variables_cells(fn: Callable[..., Any]) -> set[Storage]:
+    """The Storages that the function can reach through its variables, and those of the functions it calls."""
+    found: set[Storage] = set()
+    seen: set[int] = set()
+    left = [fn]
+    while left:
+        fn = left.pop()
+        if id(fn) in seen:
+            continue
+        seen.add(id(fn))
+        try:
+            values = list(_variables(fn).values())
+        except (TypeError, ValueError):  # no Python function, or a variable that is not set yet
+            continue
+        left += [v for v in values if inspect.isfunction(v) or inspect.ismethod(v)]
+        found.update(tensor._storage for value in values for _, tensor in _tensors("", value))
+    return found
 
 
 def _generators() -> dict[Storage, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import repeat
 from operator import attrgetter, is_not
 from typing import Any
@@ -19,7 +19,7 @@ from ..core.tensor import Tensor, wrap
 from .overlay import MODULE_TABLES, same_table
 from .pending import Pending
 from .places import Places
-from .tree import LEAF
+from .tree import LEAF, by_identity, cell_of
 
 __all__ = ["Output", "Program", "Stale", "aval"]
 
@@ -81,6 +81,8 @@ class Program:
         self.mode_writes: list[tuple[Any, bool]] = []
         self.places: Places | None = None
         self.states: set[Storage] = set()
+        #: positions of arguments, with the Storage of one that is also a variable of the function
+        self.bound: list[tuple[int, Storage | None]] = []
         self.pending: Pending | None = None
         self.packs: list[Any] = []
         self.kept: list[Storage] = []
@@ -96,6 +98,12 @@ class Program:
         return [out for out in (*self.outputs, *self.changed) if out.requires_grad]
 
     # ---------------------------------------------------------------- guards
+
+    def bind(self, leaves: Sequence[Any], variables: Collection[Storage]) -> None:
+        """Note which arguments are variables of the function too: the program is for these very tensors only."""
+        cells = [(i, cell_of(leaf)) for i, leaf in enumerate(leaves)]
+        plain = [(i, cell) for i, cell in cells if cell is not None and not by_identity(leaves[i])]
+        self.bound = [(i, cell if cell in variables else None) for i, cell in plain]
 
     def numbers(self, leaves: Sequence[Any]) -> dict[Any, Any] | str:
         """The values of the number inputs by key, or the reason why the program does not fit them."""
@@ -118,6 +126,10 @@ class Program:
 
     def matches(self, leaves: Sequence[Any]) -> str:
         """Empty if the program may be run now, else the reason why not."""
+        for i, cell in self.bound:
+            given = leaves[i]._storage
+            if given is not cell and (cell is not None or given in self.states):
+                return f"argument {i} {'was' if cell is not None else 'is'} also a variable of the function"
         for tensor, missing in self.grad_guards:
             if (tensor._kept_grad is None) is not missing:
                 return f"a gradient {'appeared' if missing else 'is gone'}"

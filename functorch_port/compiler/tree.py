@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 
+from ..core.storage import Storage
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
 
-__all__ = ["LEAF", "by_identity", "flatten"]
+__all__ = ["LEAF", "by_identity", "cell_of", "flatten", "views_of_shared"]
 
 #: the structure of a result that is one leaf
 LEAF = jax.tree_util.tree_structure(0)
@@ -22,6 +24,19 @@ def _is_leaf(x: Any) -> bool:
 def flatten(tree: Any) -> tuple[list[Any], Any]:
     """Leaves and structure of arguments or results; Tensors are leaves."""
     return jax.tree_util.tree_flatten(tree, is_leaf=_is_leaf)
+
+
+def cell_of(leaf: Any) -> Storage | None:
+    """The Storage that an argument looks at; None if it is no Tensor, or a sparse one."""
+    return getattr(leaf, "_storage", None) if isinstance(leaf, Tensor) else None
+
+
+def views_of_shared(leaves: Sequence[Any]) -> list[int]:
+    """Positions of the views whose memory another argument has too, and may change."""
+    cells = list(map(cell_of, leaves))
+    return [
+        i for i, c in enumerate(cells) if c is not None and leaves[i]._view is not None and cells.count(c) > 1
+    ]
 
 
 def by_identity(tensor: Tensor) -> bool:

@@ -56,3 +56,68 @@ def test_gradients_of_a_tensor_argument_accumulate():
         return [w.grad, x.grad]
 
     both(scenario)
+
+
+def test_the_same_tensor_twice():
+    def scenario(lib, wrap):
+        x, y = lib.tensor([1.0, 2.0]), lib.tensor([5.0, 7.0])
+        difference = wrap(lambda a, b, c: a - b * c)
+
+        def moved(a, b):
+            a.add_(1)
+            return a * b
+
+        moved = wrap(moved)
+        out = [
+            difference(a, b, c) for a, b, c in ((x, x, x), (x, y, x), (y, y, x), (x, y, y), (x, y, x.clone()))
+        ]
+        out += [moved(a, b) for a, b in ((x, y), (x, x), (y, x), (y, y), (x, x.detach()))]
+        return [*out, x, y]
+
+    both(scenario)
+
+
+def test_an_argument_that_is_a_variable_too():
+    def scenario(lib, wrap):
+        w, x, y = lib.tensor([1.0, 2.0]), lib.tensor([5.0, 7.0]), lib.tensor([3.0, 4.0])
+        held = {"deep": [y]}
+
+        def inner(a):
+            return a * w + held["deep"][0]
+
+        def outer(a):
+            a.add_(1)
+            return inner(a) - a
+
+        outer = wrap(outer)
+        out = [outer(a).clone() for a in (w, x, w, y, x, y, w)]
+        return [*out, w, x, y]
+
+    both(scenario)
+
+
+def test_how_often_they_are_traced():
+    w = ft.ones(2)
+    product = ft.compile(lambda a, b: a * b * w)
+    for a, b in ((ft.ones(2), ft.ones(2)), (ft.ones(2), ft.ones(2)), (w, ft.ones(2)), (w, ft.ones(2))):
+        product(a, b)
+    x = ft.ones(2)
+    for _ in range(2):
+        product(x, x)
+        product(x, ft.ones(2))
+        product(w, ft.ones(2))
+    assert product.traces == 3, product.reasons
+
+
+def test_a_view_beside_its_base():
+    def scenario(lib, wrap):
+        x = lib.tensor([[1.0, 2.0], [3.0, 4.0]])
+
+        def fn(a, b):
+            a.mul_(2)
+            return a.sum() + b
+
+        fn = wrap(fn)
+        return [fn(x, lib.ones(2)), fn(x, x[1]), fn(x, x[0]), fn(x[0], x[0]), x]
+
+    both(scenario)
