@@ -422,10 +422,12 @@ def _kept_cells(
         kept = {cell for cell in overlay.inside if cell not in held}
         aliases = [t for t in (ref() for ref in overlay.made.values()) if t is not None and not t.is_sparse]
         looked_at = overlay.inside | places.free | {t._storage for t in aliases}
+        arguments = set(map(id, given.leaves[: given.count]))  # whose caller may hold them anywhere
+        arguments.difference_update(map(id, places.tensors))
         candidates = [
             t
             for t in {id(t): t for t in (*accounted, *aliases, *places.tensors)}.values()
-            if t._storage in looked_at
+            if t._storage in looked_at and id(t) not in arguments
         ]
         ours = (
             *(out_leaves, grads, accounted, aliases, candidates, *_containers(result)),

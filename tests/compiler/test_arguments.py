@@ -121,3 +121,17 @@ def test_a_view_beside_its_base():
         return [fn(x, lib.ones(2)), fn(x, x[1]), fn(x, x[0]), fn(x[0], x[0]), x]
 
     both(scenario)
+
+
+def test_the_caller_may_keep_arguments_anywhere():
+    def fn(given):
+        x = given["x"]
+        row = x[0]
+        return {"x": x, "row": row, "sum": (x * 2).sum()}
+
+    fn = ft.compile(fn)
+    for _ in range(3):
+        given = {"x": ft.ones(2, 3)}
+        out = fn(given)
+        assert out["x"] is given["x"] and out["row"].tolist() == [1, 1, 1]
+    assert fn.traces == 1, fn.reasons
