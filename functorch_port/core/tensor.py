@@ -690,7 +690,10 @@ class Tensor:
             elif self._base._grad_fn is None and (self._base._requires_grad or self._requires_grad):
                 raise RuntimeError(VIEW_OF_LEAF_INPLACE)
             if self._view is not None and self._view.origin is not PLAIN and self._base is not None:
-                if self.requires_grad or any(isinstance(o, Tensor) and o.requires_grad for o in others):
+                if self.requires_grad or (
+                    self._is_differentiable()
+                    and any(isinstance(o, Tensor) and o.requires_grad for o in others)
+                ):
                     split = self._view.origin is SPLIT
                     raise RuntimeError(refusal(self._view, self._grad_fn if split else self.grad_fn))
 

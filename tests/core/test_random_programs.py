@@ -245,6 +245,7 @@ t2 = t0 * 1; no_grad: t3 = t2[1:]; t2.sub_(1); no_grad: t3.squeeze_(); no_grad: 
 t2 = t0 * 2; t3 = t2[0]; no_grad: t2.t_(); t4 = t3 * 2; no_grad: t1.unsqueeze_(0); t5 = t1 * 2; no_grad: t3.unsqueeze_(0)
 t2 = (t0 * 1).expand([2, 2, 3]).clone()[:, :, :2] * 1; t3 = torch.view_as_complex(t2); t2.squeeze_(); t2.t_(); t4 = t3 * 2
 t2 = t1[:2].reshape(1, 2) * 1; t3 = torch.view_as_complex(t2); t2.squeeze_(); t4 = t3 * 2; t2.mul_(2); t3.mul_(3); t5 = t3 * 2
+t2 = t0.long().split([1, 1], 0)[0]; t2.copy_(t1); t2.t_(); t2.copy_(t1[:, None])
 t2 = t0.t(); t0.detach_(); t0.add_(1); t3 = t2.sum(); t4 = t1 * 2; t5 = t4[1:]; t4.detach_(); t4.mul_(2); t6 = t5 * 3
 t2 = torch.complex(t0, t0); t3 = t2.diagonal(2); t4 = t3.reshape(2, -1, 1)
 t2 = t0 * 1; t2.scatter_add_(0, torch.zeros_like(t2, dtype=torch.int64), t2); t2.index_copy_(0, torch.arange(2), t2.view(2, 3))
