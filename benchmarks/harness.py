@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +208,7 @@ def environment() -> dict[str, Any]:
     """What the figures were measured on."""
     import torch
 
-    packages = ("jax", "jaxlib", "torch", "numpy")
+    packages = ("jax", "jaxlib", "torch", "numpy", "llvmlite")
     return {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "processor": _processor(),
@@ -215,7 +216,7 @@ def environment() -> dict[str, Any]:
         "torch threads": torch.get_num_threads(),
         "load before": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "python": platform.python_version(),
-        **{name: version(name) for name in packages},
+        **{name: version(name) for name in packages if find_spec(name)},
     }
 
 

@@ -31,7 +31,7 @@ _STYLE = {"equal": "green", "differs": "bold red", "known": "yellow", "skipped":
 def versions() -> dict[str, str]:
     """The releases of all libraries involved."""
     found = {}
-    for name in ("jax", "optax", "torch", "numpy"):
+    for name in ("jax", "optax", "torch", "numpy", "llvmlite"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
