@@ -16,7 +16,7 @@ from .overlay import Overlay
 from .program import Program, Stale
 from .slots import Slot, find, tensors_of
 from .trace import trace
-from .tree import by_identity, cell_of, flatten, views_of_shared
+from .tree import beside_views, by_identity, cell_of, flatten
 
 __all__ = ["Compiled", "compile"]
 
@@ -72,10 +72,6 @@ class Compiled:
                     why = "a tensor changed its shape or dtype"
                     programs.remove(program)
                     break
-        if views_of_shared(
-            leaves
-        ):  # a program has one input for each argument: it could not change them together
-            return self._fn(*args, **kwargs)
         return self._trace(programs, leaves, tree, why or self._new())
 
     def _new(self) -> str:
@@ -86,6 +82,11 @@ class Compiled:
 
     def _trace(self, programs: list[Program], leaves: list[Any], tree: Any, why: str) -> Any:
         program, overlay = trace(self._fn, leaves, tree, self._rng, self._watched, self._keep_grads)
+        if not beside_views(leaves).isdisjoint(i for i, _, _ in program.arg_writes):
+            # a program has one input for each argument: what it writes to one, the others would not see
+            overlay.undo()
+            args, kwargs = jax.tree_util.tree_unflatten(tree, leaves)
+            return self._fn(*args, **kwargs)
         program.bind(leaves, variables_cells(self._fn).union(*(p.states for p in self.programs())))
         self.traces += 1
         self.reasons.append(why)
@@ -165,7 +166,7 @@ def _add_sharing(signature: list[Any], leaves: Sequence[Any]) -> None:
         same = [
             (cells.index(c), handles.index(h)) for c, h in zip(cells, handles, strict=True) if c is not None
         ]
-        signature.append((*same, *views_of_shared(leaves)))
+        signature.append((*same, *sorted(beside_views(leaves))))
 
 
 @functools.cache

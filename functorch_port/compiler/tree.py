@@ -11,7 +11,7 @@ from ..core.storage import Storage
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
 
-__all__ = ["LEAF", "by_identity", "cell_of", "flatten", "views_of_shared"]
+__all__ = ["LEAF", "beside_views", "by_identity", "cell_of", "flatten"]
 
 #: the structure of a result that is one leaf
 LEAF = jax.tree_util.tree_structure(0)
@@ -31,12 +31,11 @@ def cell_of(leaf: Any) -> Storage | None:
     return getattr(leaf, "_storage", None) if isinstance(leaf, Tensor) else None
 
 
-def views_of_shared(leaves: Sequence[Any]) -> list[int]:
-    """Positions of the views whose memory another argument has too, and may change."""
+def beside_views(leaves: Sequence[Any]) -> set[int]:
+    """Positions of the arguments that share memory with another, where one is a view."""
     cells = list(map(cell_of, leaves))
-    return [
-        i for i, c in enumerate(cells) if c is not None and leaves[i]._view is not None and cells.count(c) > 1
-    ]
+    viewed = {c for c, leaf in zip(cells, leaves, strict=True) if c is not None and leaf._view is not None}
+    return {i for i, c in enumerate(cells) if c in viewed and cells.count(c) > 1}
 
 
 def by_identity(tensor: Tensor) -> bool:

@@ -11,7 +11,7 @@ with ``state`` a tuple of arrays (None: not there yet), ``scalars`` the tuple of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, TypeAlias
 
 import jax
@@ -216,18 +216,38 @@ def of_all(
     ``row`` has the group's numbers: a tuple, or an array of one dimension.
     """
     results: list[Any] = [None] * len(params)
-    for where in _alike(params, grads, states) if elementwise and may_use_kernels() else ():
-        there = tuple([x is not None for x in states[where[0]]])
-        rows = [(params[i], *(x for x in states[i] if x is not None), grads[i]) for i in where]
-        new = kernels.run(_of_elements(rule, flags, there, False), rows, 1 + sum(there), row)
-        for i, (param, *entries) in zip(where, new[0] if new else (), strict=False):
-            results[i] = param, _in_order(entries, there)
-    one, scalars = of_one(rule, flags, elementwise), None
-    for i, (result, *arrays) in enumerate(zip(results, params, grads, states, strict=True)):
-        if result is None:
-            scalars = scalars or tuple(row)
-            results[i] = one(*arrays, scalars)
+    if not (elementwise and may_use_kernels()):
+        return _each(rule, flags, elementwise, row, params, grads, states)
+    for where in _alike(params, grads, states):
+        arrays = [[column[i] for i in where] for column in (params, grads, states)]
+        each = partial(_each, rule, flags, True)
+        new = _on_a_cpu(partial(_in_one_call, rule, flags), each, row, *arrays)
+        for i, result in zip(where, new, strict=True):
+            results[i] = result
     return results
+
+
+def _on_a_cpu(kernel: Callable[..., Any], default: Callable[..., Any], *args: Any) -> Any:
+    """What the kernel gives, if there is one and the program is for a CPU, else the default."""
+    if jax.eval_shape(kernel, *args) is None:
+        return default(*args)
+    return lax.platform_dependent(*args, cpu=kernel, default=default)
+
+
+def _each(
+    rule: Rule, flags: Any, elementwise: bool, row: Any, params: Any, grads: Any, states: Any
+) -> list[tuple[Any, tuple[Any, ...]]]:
+    one, scalars = of_one(rule, flags, elementwise), tuple(row)
+    return [one(p, g, state, scalars) for p, g, state in zip(params, grads, states, strict=True)]
+
+
+def _in_one_call(
+    rule: Rule, flags: Any, row: Any, params: Any, grads: Any, states: Any
+) -> list[tuple[Any, tuple[Any, ...]]] | None:
+    there = tuple([x is not None for x in states[0]])
+    rows = [(p, *(x for x in s if x is not None), g) for p, g, s in zip(params, grads, states, strict=True)]
+    new = kernels.run(_of_elements(rule, flags, there, False), rows, 1 + sum(there), row)
+    return new and [(param, _in_order(entries, there)) for param, *entries in new[0]]
 
 
 def _alike(params: Sequence[Any], grads: Sequence[Any], states: Sequence[Any]) -> list[list[int]]:
@@ -300,12 +320,22 @@ def of_one(rule: Rule, flags: Any, elementwise: bool) -> Callable[..., Any]:
 
 def of_packed(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
     """The rule once, over all elements of parameters whose state is in one array per entry."""
+    default = partial(_packed_by_xla, rule, flags)
+    if not may_use_kernels():
+        return default(row, params, grads, state)
+    return _on_a_cpu(partial(_packed_in_one_call, rule, flags), default, row, params, grads, state)
+
+
+def _packed_in_one_call(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> Any:
     there = tuple([x is not None for x in state])
-    if may_use_kernels():
-        rows, columns = list(zip(params, grads, strict=True)), [x for x in state if x is not None]
-        found = kernels.run(_of_elements(rule, flags, there, True), rows, 1, row, columns)
-        if found is not None:
-            return [new for new, *_ in found[0]], _in_order([*found[1], *found[0][0][1:]], there)
+    rows, columns = list(zip(params, grads, strict=True)), [x for x in state if x is not None]
+    found = kernels.run(_of_elements(rule, flags, there, True), rows, 1, row, columns)
+    if found is None:
+        return None
+    return [new for new, *_ in found[0]], _in_order([*found[1], *found[0][0][1:]], there)
+
+
+def _packed_by_xla(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> Any:
     # Barriers, or XLA puts the joining and cutting into the rule's own loop, which then is several times slower.
     joined = lax.optimization_barrier(
         tuple([jnp.concatenate([a.ravel() for a in x]) for x in (params, grads)])
