@@ -81,13 +81,15 @@ class Compiled:
         )
 
     def _trace(self, programs: list[Program], leaves: list[Any], tree: Any, why: str) -> Any:
+        before = variables_cells(self._fn)
         program, overlay = trace(self._fn, leaves, tree, self._rng, self._watched, self._keep_grads)
         if not beside_views(leaves).isdisjoint(i for i, _, _ in program.arg_writes):
             # a program has one input for each argument: what it writes to one, the others would not see
             overlay.undo()
             args, kwargs = jax.tree_util.tree_unflatten(tree, leaves)
             return self._fn(*args, **kwargs)
-        program.bind(leaves, variables_cells(self._fn).union(*(p.states for p in self.programs())))
+        stayed = before & variables_cells(self._fn)
+        program.bind(leaves, stayed.union(*(p.states for p in self.programs())))
         self.traces += 1
         self.reasons.append(why)
         try:
@@ -100,7 +102,7 @@ class Compiled:
             del programs[_KEEP:]
         else:
             self.reasons[-1] += f"; to be traced again: {program.why_once}"
-            self._watched = _places_to_watch(program, overlay)
+            self._watched = _places_to_watch(program, overlay, leaves)
         for slot in overlay.watched:
             slot.forget()
         return result
@@ -126,10 +128,12 @@ class Compiled:
 _KEEP = 64
 
 
-def _places_to_watch(program: Program, overlay: Overlay) -> list[Slot]:
-    """Where a trace replaced tensors or left those it made, but not where others held the old ones all along."""
+def _places_to_watch(program: Program, overlay: Overlay, leaves: list[Any]) -> list[Slot]:
+    """Where a trace replaced tensors or left arguments and those it made, but not where others held the old ones all
+    along.
+    """
     replaced = [] if program.places is None else program.places.slots
-    ours = (*overlay.notes(), *program.slot_guards, program.grad_writes)
+    ours = (leaves, *overlay.notes(), *program.slot_guards, program.grad_writes)
     found = [
         slot
         for slot in find(tensors_of(program.kept), ours)

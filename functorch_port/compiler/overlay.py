@@ -69,7 +69,7 @@ class Overlay:
         predicates: tests on numbers that the function branched on, with their outcomes.
         modes: module -> whether it was in training mode before, for those whose mode was set.
         watched: the places where the last trace left tensors.
-        holders: other places that held these tensors before.
+        holders: other places that held these tensors, or arguments, before.
         sources: pre-existing tensors that were looked at through ``detach()``.
         packs: Storages with the state of several parameters -> the pack they belong to (see `optim.packed`).
         kernels: whether the program stays in this process, so that it may call machine code of ours (`core.kernels`).
@@ -77,7 +77,13 @@ class Overlay:
 
     transforms = False
 
-    def __init__(self, rng: str = "jax", watched: Sequence[Slot] = (), kernels: bool = False) -> None:
+    def __init__(
+        self,
+        rng: str = "jax",
+        watched: Sequence[Slot] = (),
+        arguments: Sequence[Any] = (),
+        kernels: bool = False,
+    ) -> None:
         self.rng = rng
         self.kernels = kernels
         self.watched = [slot for slot in watched if slot.get() is not None]
@@ -85,7 +91,9 @@ class Overlay:
             slot.watch()
         olds = [slot.old for slot in self.watched]
         tensors = [t for old in olds for t in old if isinstance(t, Tensor)]
-        self.holders = set(find(list(dict.fromkeys(tensors)), olds, known=tensors))
+        passed = [a for leaves in arguments for a in leaves if watched and isinstance(a, Tensor)]
+        several = list({id(t): t for t in (*tensors, *passed)}.values())
+        self.holders = set(find(several, (*olds, passed, *arguments), known=tensors))
         self.thread = threading.get_ident()
         self.tracers: dict[Storage, Any] = {}
         self.numbers: dict[Any, tuple[Any, Any]] = {}

@@ -17,7 +17,7 @@ from ..core.storage import HostStorage, Storage
 from ..core.tensor import Tensor
 from ..core.view import View
 from .overlay import Overlay
-from .slots import Slot
+from .slots import Slot, references
 from .tree import LEAF, by_identity
 
 __all__ = ["Form", "Given", "Places"]
@@ -94,16 +94,34 @@ class Given:
         leaves: all of it.
         ids: ``id(tensor)`` -> position.
         own: the same without arguments that are themselves (parameters).
+        passed: the arguments that are not.
         cells: Storage -> position, for those which are not the same at every call.
     """
 
-    def __init__(self, leaves: Sequence[Any]) -> None:
+    def __init__(self, leaves: Sequence[Any], ours: Sequence[Any] = ()) -> None:
         self.leaves = list(leaves)
+        self.ours = ours
         self.count = len(self.leaves)
         tensors = [(i, t) for i, t in enumerate(leaves) if isinstance(t, Tensor)]
         self.ids = {id(t): i for i, t in tensors}
         self.own = {id(t): i for i, t in tensors if not by_identity(t)}
         self.cells = {t._storage: i for i, t in tensors if not by_identity(t)}
+        self.passed = list({id(t): t for _, t in tensors if not by_identity(t)}.values())
+        del tensors
+        self.references = self._references(())
+
+    def _references(self, ours: Sequence[Any]) -> list[int]:
+        return references(self.passed, (self.passed, self.leaves, *self.ours, *ours))
+
+    def held_by_others(self, ours: Sequence[Any]) -> list[Tensor]:
+        """The arguments that something else refers to since this was made, and none of ``ours``: who called may hold
+        them anywhere, but that is nothing new.
+        """
+        pairs = zip(self.passed, self.references, self._references(ours), strict=True)
+        return [t for t, before, now in pairs if now > before]
+
+    def clear(self) -> None:
+        self.leaves, self.passed, self.ours = [], [], ()
 
     def add(self, places: Places) -> None:
         for i, t in enumerate(places.tensors, len(self.leaves)):

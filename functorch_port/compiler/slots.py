@@ -23,7 +23,7 @@ from ..core.storage import Storage
 from ..core.tensor import Tensor
 from .tree import LEAF
 
-__all__ = ["Slot", "find", "tensors_of"]
+__all__ = ["Slot", "find", "references", "tensors_of"]
 
 
 class Slot:
@@ -100,7 +100,7 @@ def find(tensors: list[Tensor], ours: Iterable[Any] = (), known: Iterable[Tensor
     ``known`` has a tensor once for every place that is known to hold it: if no others do, no place is found.
     """
     found: dict[Slot, None] = {}
-    ours = list({id(x): x for x in (tensors, *ours)}.values())
+    ours = [tensors, *ours]
     suspects = _held_elsewhere(tensors, ours, known)
     hidden: dict[int, Any] = {id(x): x for x in (ours, suspects, known, *ours)}
     hidden[id(hidden)] = None
@@ -112,11 +112,18 @@ def find(tensors: list[Tensor], ours: Iterable[Any] = (), known: Iterable[Tensor
 
 def _held_elsewhere(tensors: list[Tensor], ours: list[Any], known: Iterable[Tensor]) -> list[Tensor]:
     """Those with more references than are accounted for: to look for the others takes a pass over all objects."""
-    expected = Counter([id(x) for container in (*ours, known) for x in gc.get_referents(container)])
-    expected.update(map(id, known))
+    others = references(tensors, (*ours, known))
+    expected = Counter(map(id, known))
+    return [t for t, count in zip(tensors, others, strict=True) if count > expected[id(t)]]
+
+
+def references(tensors: list[Tensor], ours: Iterable[Any]) -> list[int]:
+    """How many references there are to each of the tensors, but for those of ``ours``: containers, with this list."""
     passing = HELD - 2  # what `map` itself adds
     counts = list(map(getrefcount, tensors))
-    return [t for t, count in zip(tensors, counts, strict=True) if count > expected[id(t)] + passing]
+    different = {id(x): x for x in ours}.values()
+    expected = Counter([id(x) for container in different for x in gc.get_referents(container)])
+    return [count - expected[id(t)] - passing for t, count in zip(tensors, counts, strict=True)]
 
 
 # The search must not find itself: what it makes is hidden, and none of its variables is in a closure, whose cell would

@@ -69,7 +69,7 @@ def _trace(
     cells += [new._storage for new, old in zip(call_leaves, leaves, strict=True) if new is not old]
     extra: list[Storage] = []
     while True:
-        overlay = Overlay(rng, watched, kernels=join)
+        overlay = Overlay(rng, watched, (leaves, call_leaves), kernels=join)
         overlay.twins = twins
         overlay.packs = {cell: pack for o in optimizers for pack in o._packs for cell in pack.cells}
         try:
@@ -218,7 +218,7 @@ def _trace_once(
     names = [*slots, *arg_numbers]
     plain = {**{n: s[3] for n, s in slots.items()}, **arg_numbers}
     start = next(node_sequence)
-    given = Given(call_leaves)
+    given = Given(call_leaves, (leaves, call_leaves))
 
     def run(cell_values: list[Any], number_values: list[Any], array_values: list[Any]) -> list[Any]:
         overlay.tracers = dict(zip(cells, cell_values, strict=True))
@@ -250,7 +250,7 @@ def _trace_once(
         )
     _settle(program, overlay, slots, given)
     assemble(program, overlay, closed, cells, names, arrays, given, keep_grads)
-    given.leaves.clear()  # JAX may keep `run`, and with it what it refers to
+    given.clear()  # JAX may keep `run`, and with it what it refers to
     program.arg_numbers = [(n, n[1], plain[n]) for n in arg_numbers]
     program.fixed = overlay.fixed
     program.predicates = overlay.predicates
@@ -412,7 +412,7 @@ def _kept_cells(
     grads = [g for g in overlay.grads.values() if g is not None]
     accounted = [t for t in (*out_leaves, *grads, *places.traced) if isinstance(t, Tensor)]
     held = {t._storage for t in accounted}
-    old, slots = set(map(id, places.old)), set(places.slots)
+    old, slots = set(map(id, (*places.old, *given.passed))), set(places.slots)
     kept: set[Storage] = set()
     for generation in (
         0,
@@ -421,20 +421,21 @@ def _kept_cells(
         gc.collect(generation)
         kept = {cell for cell in overlay.inside if cell not in held}
         aliases = [t for t in (ref() for ref in overlay.made.values()) if t is not None and not t.is_sparse]
-        looked_at = overlay.inside | places.free | {t._storage for t in aliases}
-        arguments = set(map(id, given.leaves[: given.count]))  # whose caller may hold them anywhere
-        arguments.difference_update(map(id, places.tensors))
-        candidates = [
-            t
-            for t in {id(t): t for t in (*accounted, *aliases, *places.tensors)}.values()
-            if t._storage in looked_at and id(t) not in arguments
-        ]
         ours = (
-            *(out_leaves, grads, accounted, aliases, candidates, *_containers(result)),
-            *(places.tensors, places.old, places.traced, places.form.tensors, given.leaves),
+            *(out_leaves, grads, accounted, aliases, *_containers(result)),
+            *(places.tensors, places.old, places.traced, places.form.tensors, given.leaves, *given.ours),
             *(outs.tensors, *overlay.notes()),
         )
-        for slot in find(candidates, ours):
+        views = [t for t in (*accounted, *aliases) if t._base is not None]
+        arguments = given.held_by_others((*ours, *views))  # views refer to their base
+        looked_at = overlay.inside | places.free | {t._storage for t in (*aliases, *arguments)}
+        left = set(map(id, given.leaves[: given.count])).difference(map(id, (*places.tensors, *arguments)))
+        candidates = [
+            t
+            for t in {id(t): t for t in (*accounted, *aliases, *places.tensors, *arguments)}.values()
+            if t._storage in looked_at and id(t) not in left
+        ]
+        for slot in find(candidates, (*ours, views, candidates, arguments, given.passed)):
             if slot not in slots:
                 before = old if slot in overlay.holders else ()
                 there = [t for t in slot.tensors() if id(t) not in before]

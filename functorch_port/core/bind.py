@@ -40,10 +40,7 @@ def _method(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def _inplace(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        others = (
-            () if name == "masked_scatter_" else (*args, *kwargs.values())
-        )  # which PyTorch does not look at
-        self._check_inplace(*others, name=name)
+        self._check_inplace(*args, *kwargs.values(), name=name)
         return self._take(fn(self, *args, **kwargs))
 
     method.__name__ = method.__qualname__ = name

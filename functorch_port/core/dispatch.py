@@ -604,6 +604,10 @@ class Op:
             _attach_view(result, dyn[0], plan, dyn[1:])
         return result if out is None else write_out(out, result, self.spec.name, dyn)
 
+    def plan(self, *args: Any, **kwargs: Any) -> Plan:
+        """What a call with these arguments would run."""
+        return self._bind(args, kwargs)[0]
+
     # The slow way: once per new signature, and for calls that need their arguments put in order.
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Plan, list[Any]]:
@@ -624,11 +628,7 @@ class Op:
             _scan(value, kind, sig, dyn, self._wrong_type(name, value))
             if kind is ARRAYS:
                 slots[name] = _slots(value, start)
-            elif (
-                kind is not STATIC
-                and value is not None
-                and not (kind is not ARRAYS and isinstance(value, bool | np.bool_))
-            ):
+            elif len(dyn) > start:
                 slots[name] = start
         try:
             plan = self.plans.get(tuple(sig))

@@ -25,16 +25,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Jaxpr, Literal
+from jax import lax
+from jax.extend.core import Jaxpr, Literal, Primitive
+from jax.interpreters import mlir
 
-__all__ = ["run"]
+__all__ = ["by_xla", "run"]
 
 #: arrays of a tensor: a parameter, its state, its gradient
 Row: TypeAlias = Sequence[Any]
+#: rows, and the arrays that are joined
+New: TypeAlias = tuple[Sequence[Row], Row]
 Types: TypeAlias = tuple[np.dtype, ...]
 
 #: jaxpr primitives -> LLVM's instruction for floats
@@ -58,10 +63,11 @@ class _Unknown(Exception):
 
 def run(
     fn: Callable[..., Any], rows: Sequence[Row], written: int, numbers: Any, joined: Row = ()
-) -> tuple[list[list[Any]], list[Any]] | None:
+) -> New | None:
     """``fn(rows[i], joined[i], numbers)`` for every i, as one loop over the elements; None if there can be none.
 
-    Called in a trace that becomes a program for one CPU. What is overwritten is to be donated, or XLA copies.
+    Called in a trace. If the program is for another platform after all, it has `by_xla` instead. What is overwritten is
+    to be donated, or XLA copies.
 
     Args:
         fn: a function of elements, which gives the new ones of the row and of the joined arrays. The same object means
@@ -83,19 +89,33 @@ def run(
     kernel = _kernel(fn, types, written, _types(joined), scalars, vector)
     if kernel is None:
         return None
-    name, made = kernel
-    common = [*([numbers] if vector else numbers), *joined]
-    first, height = len(common), sum(t is not None for t in made)
-    results = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in joined]
-    results += [jax.ShapeDtypeStruct(row[0].shape, t) for row in rows for t in made if t is not None]
-    overwrites = {first - len(joined) + k: k for k in range(len(joined))}
-    for i in range(len(rows)):
-        for k in range(written):
-            overwrites[first + i * len(types) + k] = len(joined) + i * height + k
-    given = [x for row in rows for x in row]
-    new = iter(jax.ffi.ffi_call(name, results, input_output_aliases=overwrites)(*common, *given))
-    new_joined = [next(new) for _ in joined]
-    return [[None if t is None else next(new) for t in made] for _ in rows], new_joined
+    common = [numbers] if vector else numbers
+    call = _Call(fn, *kernel, vector, len(common), len(joined), len(types), written)
+    return call.split(_update_p.bind(*common, *joined, *(x for row in rows for x in row), call=call))
+
+
+def by_xla(fn: Callable[..., Any], rows: Sequence[Row], numbers: Any, joined: Row = ()) -> New:
+    """What `run` gives, as XLA compiles it."""
+    each, numbers = _traced_once(fn), tuple(numbers)
+    if not joined:
+        return [each(row, (), numbers)[0] for row in rows], []
+    # Barriers, or XLA puts the joining and cutting into the function's own loop, which then is several times slower.
+    whole = lax.optimization_barrier(
+        [jnp.concatenate([x.ravel() for x in column]) for column in zip(*rows, strict=True)]
+    )
+    made, new_joined = each(whole, joined, numbers)
+    ends = np.cumsum([row[0].size for row in rows])[:-1].tolist()
+    cut = [[None] * len(rows) if x is None else jnp.split(x, ends) for x in lax.optimization_barrier(made)]
+    return [
+        [x if x is None else x.reshape(row[0].shape) for x in new]
+        for row, *new in zip(rows, *cut, strict=True)
+    ], new_joined
+
+
+@cache
+def _traced_once(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, traced once for all arrays of one shape and type."""
+    return jax.jit(fn)
 
 
 def _types(arrays: Row) -> Types:
@@ -118,7 +138,7 @@ def _available() -> bool:
 @cache
 def _kernel(
     fn: Callable[..., Any], row: Types, written: int, joined: Types, numbers: Types, vector: bool
-) -> tuple[str, list[Any]] | None:
+) -> tuple[str, tuple[np.dtype | None, ...]] | None:
     """The name that XLA knows the kernel by, and the types of a new row; with ``vector`` the numbers are one array."""
     n, j = len(numbers), len(joined)
 
@@ -128,8 +148,8 @@ def _kernel(
 
     elements = [jax.ShapeDtypeStruct((), t) for t in (*numbers, *joined, *row)]
     closed, (new_joined, new_row) = jax.make_jaxpr(flat, return_shape=True)(*elements)
-    made = [None if x is None else np.dtype(x.dtype) for x in new_row]
-    if _types(new_joined) != joined or tuple(made[:written]) != row[:written]:
+    made = tuple([None if x is None else np.dtype(x.dtype) for x in new_row])
+    if _types(new_joined) != joined or made[:written] != row[:written]:
         return None
     try:
         text = _source(closed, n, vector, j, written)
@@ -141,6 +161,77 @@ def _kernel(
     except _Unknown:
         return None
     return name, made
+
+
+# ---------------------------------------------------------------------- a call in a program
+
+
+class _Call(NamedTuple):
+    """A call of a kernel, whose arrays are the numbers, the joined arrays and, row after row, those of the tensors."""
+
+    fn: Callable[..., Any]
+    kernel: str
+    made: tuple[np.dtype | None, ...]
+    vector: bool
+    numbers: int
+    joined: int
+    width: int
+    written: int
+
+    @property
+    def first(self) -> int:
+        """Where the rows begin."""
+        return self.numbers + self.joined
+
+    @property
+    def height(self) -> int:
+        """How many arrays are made for a row."""
+        return sum(t is not None for t in self.made)
+
+    def rows(self, arrays: Sequence[Any]) -> list[Row]:
+        return [arrays[i : i + self.width] for i in range(self.first, len(arrays), self.width)]
+
+    def split(self, results: Sequence[Any]) -> New:
+        """New rows, with None where nothing is made, and the new joined arrays."""
+        left = iter(results)
+        joined = [next(left) for _ in range(self.joined)]
+        count = (len(results) - self.joined) // self.height
+        return [[t if t is None else next(left) for t in self.made] for _ in range(count)], joined
+
+    def overwrites(self, count: int) -> dict[int, int]:
+        """Which of ``count`` arrays are overwritten, by which results."""
+        found = {self.numbers + k: k for k in range(self.joined)}
+        for i, start in enumerate(range(self.first, count, self.width)):
+            found |= {start + k: self.joined + i * self.height + k for k in range(self.written)}
+        return found
+
+
+#: A primitive of its own, so that only the platforms that a program is for say how it is computed.
+_update_p = Primitive("elementwise_update")
+_update_p.multiple_results = True
+
+
+@_update_p.def_abstract_eval
+def _shapes(*arrays: Any, call: _Call) -> list[Any]:
+    joined = [jax.core.ShapedArray(x.shape, x.dtype) for x in arrays[call.numbers : call.first]]
+    shapes = [row[0].shape for row in call.rows(arrays)]
+    return joined + [jax.core.ShapedArray(s, t) for s in shapes for t in call.made if t is not None]
+
+
+def _elsewhere(*arrays: Any, call: _Call) -> list[Any]:
+    numbers = arrays[0] if call.vector else arrays[: call.numbers]
+    new_rows, joined = by_xla(call.fn, call.rows(arrays), numbers, arrays[call.numbers : call.first])
+    return [*joined, *(x for row in new_rows for x in row if x is not None)]
+
+
+def _here(context: Any, *arrays: Any, call: _Call) -> Any:
+    return jax.ffi.ffi_lowering(call.kernel, operand_output_aliases=call.overwrites(len(arrays)))(
+        context, *arrays
+    )
+
+
+mlir.register_lowering(_update_p, mlir.lower_fun(_elsewhere, multiple_results=True))
+mlir.register_lowering(_update_p, _here, platform="cpu")
 
 
 # ---------------------------------------------------------------------- from a jaxpr to LLVM's language

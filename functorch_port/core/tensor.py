@@ -49,6 +49,8 @@ SCATTERING = frozenset(
         "put_",
     }
 )
+#: in-place operations for which PyTorch does not look whether they read what they write
+UNCHECKED = frozenset({"masked_scatter_"})
 #: in-place operations that may write to a place several times; what PyTorch warns of, which will refuse some
 REPEATED_WRITES = {
     **dict.fromkeys(("fill_", "zero_", "fill_diagonal_", "tril_", "triu_"), ""),
@@ -710,7 +712,7 @@ class Tensor:
                     UserWarning,
                     stacklevel=4,
                 )
-        for other in others:
+        for other in () if name in UNCHECKED else others:
             if isinstance(other, Tensor) and other._storage is self._storage:
                 self._check_shared(other, name in SCATTERING)
 

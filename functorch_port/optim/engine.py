@@ -11,7 +11,7 @@ with ``state`` a tuple of arrays (None: not there yet), ``scalars`` the tuple of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from typing import Any, TypeAlias
 
 import jax
@@ -215,23 +215,15 @@ def of_all(
 
     ``row`` has the group's numbers: a tuple, or an array of one dimension.
     """
-    results: list[Any] = [None] * len(params)
     if not (elementwise and may_use_kernels()):
         return _each(rule, flags, elementwise, row, params, grads, states)
-    for where in _alike(params, grads, states):
-        arrays = [[column[i] for i in where] for column in (params, grads, states)]
-        each = partial(_each, rule, flags, True)
-        new = _on_a_cpu(partial(_in_one_call, rule, flags), each, row, *arrays)
+    results: list[Any] = [None] * len(params)
+    for where in _calls(params, grads, states):
+        mine = [[column[i] for i in where] for column in (params, grads, states)]
+        new = _in_one_call(rule, flags, row, *mine) or _each(rule, flags, True, row, *mine)
         for i, result in zip(where, new, strict=True):
             results[i] = result
     return results
-
-
-def _on_a_cpu(kernel: Callable[..., Any], default: Callable[..., Any], *args: Any) -> Any:
-    """What the kernel gives, if there is one and the program is for a CPU, else the default."""
-    if jax.eval_shape(kernel, *args) is None:
-        return default(*args)
-    return lax.platform_dependent(*args, cpu=kernel, default=default)
 
 
 def _each(
@@ -250,7 +242,7 @@ def _in_one_call(
     return new and [(param, _in_order(entries, there)) for param, *entries in new[0]]
 
 
-def _alike(params: Sequence[Any], grads: Sequence[Any], states: Sequence[Any]) -> list[list[int]]:
+def _calls(params: Sequence[Any], grads: Sequence[Any], states: Sequence[Any]) -> list[list[int]]:
     """Places of parameters that one call of a kernel can update: their arrays have the same types."""
     found: dict[Any, list[int]] = {}
     for i, (param, grad, state) in enumerate(zip(params, grads, states, strict=True)):
@@ -320,32 +312,12 @@ def of_one(rule: Rule, flags: Any, elementwise: bool) -> Callable[..., Any]:
 
 def of_packed(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
     """The rule once, over all elements of parameters whose state is in one array per entry."""
-    default = partial(_packed_by_xla, rule, flags)
-    if not may_use_kernels():
-        return default(row, params, grads, state)
-    return _on_a_cpu(partial(_packed_in_one_call, rule, flags), default, row, params, grads, state)
-
-
-def _packed_in_one_call(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> Any:
     there = tuple([x is not None for x in state])
-    rows, columns = list(zip(params, grads, strict=True)), [x for x in state if x is not None]
-    found = kernels.run(_of_elements(rule, flags, there, True), rows, 1, row, columns)
-    if found is None:
-        return None
-    return [new for new, *_ in found[0]], _in_order([*found[1], *found[0][0][1:]], there)
-
-
-def _packed_by_xla(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> Any:
-    # Barriers, or XLA puts the joining and cutting into the rule's own loop, which then is several times slower.
-    joined = lax.optimization_barrier(
-        tuple([jnp.concatenate([a.ravel() for a in x]) for x in (params, grads)])
-    )
-    new, changed = rule(joined[0], joined[1], state, tuple(row), flags)
-    new = lax.optimization_barrier(new)
-    ends = np.cumsum([p.size for p in params]).tolist()
-    starts = [0, *ends[:-1]]
-    cut = zip(params, starts, ends, strict=True)
-    return [lax.slice(new, [a], [b]).reshape(p.shape) for p, a, b in cut], changed
+    rows, joined = list(zip(params, grads, strict=True)), [x for x in state if x is not None]
+    update = _of_elements(rule, flags, there, True)
+    new = kernels.run(update, rows, 1, row, joined) if may_use_kernels() else None
+    new_rows, changed = new or kernels.by_xla(update, rows, row, joined)
+    return [param for param, *_ in new_rows], _in_order([*changed, *new_rows[0][1:]], there)
 
 
 def _is_narrow(param: Any, others: Sequence[Any]) -> bool:
@@ -405,7 +377,7 @@ def as_data(rows: tuple[tuple[Any, ...], ...], double: bool) -> Any:
     held = _held(rows, double)
     held.uses += 1
     if held.uses == 2:  # numbers that stay are worth a transfer: a call takes them faster from then on
-        held.data = jnp.asarray(held.data)
+        held.data = jax.device_put(held.data)
     return held.data
 
 

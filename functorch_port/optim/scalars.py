@@ -51,7 +51,7 @@ def replaced(array: Any, number: Any) -> Any:
 @lru_cache(maxsize=256)
 def number_array(value: float, dtype: Any, shape: tuple[int, ...] = ()) -> jax.Array:
     with storage.x64(), jax.ensure_compile_time_eval():  # kept: it must not belong to a trace
-        return jnp.asarray(np.full(shape, value, dtype))
+        return jax.device_put(np.full(shape, value, dtype))  # `asarray` would compile a copy
 
 
 def number_tensor(value: Any = 0.0, fused: bool | None = False) -> Tensor:

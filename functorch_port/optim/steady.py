@@ -432,6 +432,9 @@ def join(members: Sequence[Tensor]) -> jax.Array:
         return jax.device_put(joined, arrays[0].sharding if arrays[0].committed else None)
 
 
+_part: Any = bind.function("_part")
+
+
 def look_into(cell: Storage, members: Sequence[Tensor]) -> None:
     """Make the tensors views of consecutive parts of a Storage."""
     plans: dict[Any, Any] = {}
@@ -440,8 +443,7 @@ def look_into(cell: Storage, members: Sequence[Tensor]) -> None:
         like = jax.ShapeDtypeStruct(t._value.shape, t._value.dtype)
         plan = plans.get(like.shape)
         if plan is None:
-            view = bind.function("_part")(Tensor._wrap(cell._value), like.shape, 0)._view
-            plan = plans[like.shape] = view.plan
+            plan = plans[like.shape] = _part.plan(Tensor._wrap(cell._value), like.shape, 0)
         t._storage, t._view = cell, View(None, plan, (start,), None, like)
         start += like.size
 

@@ -123,6 +123,33 @@ def views_in_another_layout(T):
     return step, lambda: [s["h"], s["last"]], lambda: s["last"].add_(1)
 
 
+@case(traces=2)
+def an_argument_that_is_kept(T):
+    s = {"unread": {}}
+
+    def step(x):
+        s["unread"]["input"] = x
+        return (x * x).sum()
+
+    return step, lambda: [s["unread"]["input"]], lambda: s["unread"]["input"].mul_(2)
+
+
+@case(traces=2)
+def the_last_argument_is_read(T):
+    class Change(T.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = T.zeros(2)
+
+        def forward(self, x):
+            change = x - self.last
+            self.last = x
+            return change.sum()
+
+    change = Change()
+    return change.forward, lambda: [change.last], lambda: change.last.add_(1)
+
+
 @case(traces=3)
 def a_tensor_moves_to_another_place(T):
     s = {"before": T.zeros(2), "now": T.zeros(2)}
