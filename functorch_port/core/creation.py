@@ -289,13 +289,22 @@ def _sizes_first(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return factory
 
 
+def _as_jax(values: Any) -> Any:
+    """What was computed on the host, or traced, as an array."""
+    return values if isinstance(values, jax.core.Tracer) else storage.on_device(values)
+
+
 def _fill(shape: tuple[int, ...], value: Any, np_dtype: np.dtype, device: Any) -> Any:
     if _is_meta(device):
         return jax.ShapeDtypeStruct(shape, np_dtype)
     with storage.x64():
-        if storage.overlay is None and type(value) in _PLAIN and math.prod(shape) <= _SMALL:
+        if storage.overlay is not None or type(value) not in _PLAIN:
+            return jnp.full(shape, storage.as_array(value), np_dtype)
+        if math.prod(shape) <= _SMALL:
             return _small_fill(shape, value, repr(value), np_dtype, jax.config.jax_default_device)
-        return jnp.full(shape, storage.as_array(value), np_dtype)
+        if storage.often((shape, np_dtype, value)):
+            return jnp.full(shape, value, np_dtype)
+        return jax.device_put(_host_fill(shape, value, repr(value), np_dtype))
 
 
 _PLAIN = frozenset({bool, int, float})
@@ -308,12 +317,19 @@ def _small_fill(
     shape: tuple[int, ...], value: Any, spelled: str, np_dtype: np.dtype, device: Any
 ) -> jax.Array:
     """``spelled`` tells values apart that are equal: -0.0 and 0.0."""
-    return jnp.full(shape, value, np_dtype)
+    return jax.device_put(_host_fill(shape, value, spelled, np_dtype))
+
+
+def _host_fill(shape: tuple[int, ...], value: Any, spelled: str, np_dtype: np.dtype) -> np.ndarray:
+    return np.full(shape, _element(value, spelled, np_dtype), np_dtype)
 
 
 @functools.lru_cache(maxsize=256)
-def _host_fill(shape: tuple[int, ...], value: Any, spelled: str, np_dtype: np.dtype) -> np.ndarray:
-    return np.array(_small_fill(shape, value, spelled, np_dtype, None))
+def _element(value: Any, spelled: str, np_dtype: np.dtype) -> Any:
+    return np.asarray(jnp.full((), value, np_dtype))
+
+
+_known_fill = functools.lru_cache(maxsize=256)(_host_fill)
 
 
 def _filled(
@@ -336,7 +352,7 @@ def _filled(
 def _known(made: Tensor, array: Any, value: Any) -> Tensor:
     """Note that an array filled with a number is on the host too."""
     if type(value) in _PLAIN and host.keeps(array) and made._storage._value is array:
-        made._storage.know(_host_fill(array.shape, value, repr(value), array.dtype))
+        made._storage.know(_known_fill(array.shape, value, repr(value), array.dtype))
     return made
 
 
@@ -651,7 +667,7 @@ def arange(
     exact = kind.is_floating_point or floating
     values = first + np.arange(count, dtype=np.float64 if exact else np.int64) * by
     with storage.x64():
-        made = finish(jnp.asarray(values.astype(kind.np)), device, requires_grad)
+        made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
     return made if out is None else _into(out, made)
 
 
@@ -732,7 +748,7 @@ def linspace(
         work = np.dtype(np.float64 if kind.np.kind in "iu" else np.float32)
     with storage.x64():
         values = _linspace(_of_type(work, first), _of_type(work, last), steps)
-        made = finish(jnp.asarray(values.astype(kind.np)), device, requires_grad)
+        made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
     return made if out is None else _into(out, made)
 
 
@@ -795,7 +811,7 @@ def logspace(
     double = np.dtype(np.float64)
     with storage.x64():
         values = np.float64(base) ** _linspace(_of_type(double, first), _of_type(double, last), steps)
-        made = finish(jnp.asarray(values.astype(kind.np)), device, requires_grad)
+        made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
     return made if out is None else _into(out, made)
 
 

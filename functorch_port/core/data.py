@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import dtypes, host
+from . import dtypes, host, storage
 from .dtypes import dtype as DType
 from .promotion import promote_types
 from .symbolic import SymNumber
@@ -42,12 +42,12 @@ def value_of(data: Any, dtype: DType | None = None) -> Any:
         array = array.real if _drops_imaginary(array, dtype) else array
         if host.keeps(array) and dtype in (None, dtypes.from_np(array.dtype)):
             return array.copy(order="C")
-        return jnp.array(array, dtype.np if dtype else None)
+        return storage.on_device(array if dtype is None else array.astype(dtype.np))
     inferred, plain = _infer(data)
     if not plain and any(isinstance(leaf, Tensor | SymNumber | jax.Array) for leaf in _leaves(data)):
         return _from_tensors(data, dtype or inferred)
     array = _array(data, inferred, dtype)
-    return array if host.keeps(array) else jnp.asarray(array)
+    return array if host.keeps(array) else storage.on_device(array)
 
 
 def _drops_imaginary(array: np.ndarray, dtype: DType | None) -> bool:

@@ -260,7 +260,7 @@ def draw(generator: Generator | None, kind: str, shape: tuple[int, ...], d: dtyp
         host = HostDraw(generator, kind, shape, d, params)
         if overlay is None:
             with storage.x64():
-                return jnp.asarray(host())
+                return storage.on_device(host())
         if overlay.rng == "torch":
             return overlay.host_draw(host)
     with storage.x64():

@@ -155,21 +155,28 @@ def _copied(x: Any) -> Any:
     return jax.numpy.copy(x)
 
 
-#: how often arrays of a shape and dtype were put on the device
-_moved: dict[Any, int] = {}
+_asked: dict[Any, int] = {}
 
 
-def _on_device(host: Any) -> Any:
-    """A `jax.Array` of its own: donating it must not touch the numpy array.
+def often(what: Any) -> bool:
+    """Whether ``what`` was asked for more than 16 times: from then on a program of its own pays."""
+    count = _asked.get(what, 0)
+    if count <= 16:
+        _asked[what] = count + 1
+    return count > 16
 
-    What comes often goes through a compiled copy, which takes a quarter of the time once it is there.
+
+def on_device(host: Any) -> Any:
+    """A numpy array as a `jax.Array` of its own: whoever writes to one or gives it away must not touch the other.
+
+    Nothing is compiled for a few of a shape and dtype (`jax.numpy.array` compiles a copy for each). What comes often
+    goes through a compiled copy, which takes a quarter of the time once it is there.
     """
-    kind = (host.shape, host.dtype)
-    count = _moved.get(kind, 0)
-    if count > 16:
+    if overlay is not None:
+        return jax.numpy.array(host)
+    if often((host.shape, host.dtype)):
         return _copied(host)
-    _moved[kind] = count + 1
-    return jax.numpy.array(host)
+    return jax.device_put(host.copy(order="C"))
 
 
 class HostStorage(Storage):
@@ -184,7 +191,7 @@ class HostStorage(Storage):
     @property
     def _value(self) -> Any:  # type: ignore[override]
         with jax.ensure_compile_time_eval(), x64():
-            value = _on_device(self.host)
+            value = on_device(self.host)
         self.twin = weakref.ref(value)
         _set_value(self, value)
         self.__class__ = Storage  # type: ignore[assignment]
@@ -199,7 +206,7 @@ class HostStorage(Storage):
 
 def _load(array: np.ndarray) -> Storage:
     with x64():
-        return Storage(jax.numpy.array(array))
+        return Storage(on_device(array))
 
 
 def as_array(x: Any) -> Any:

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ..autograd import grad_mode
+from ..core import creation, dtypes, storage
 from ..core import device as devices
-from ..core import dtypes, storage
 from ..core.dispatch import Op
 from ..core.registry import Array, composite, op, ops
 from ..core.symbolic import SymNumber
@@ -217,14 +218,35 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             f"fill_(): argument 'value' (position 1) must be Tensor or Number, not {type(value).__name__}"
         )
     self._check_inplace(name="" if isinstance(value, Tensor) else "fill_")
-    return self._take(_fill(self, value))
+    made = _filled(self, value)
+    return self._take(_fill(self, value) if made is None else made)
 
 
 @composite("zero_", where="torch method")
 def zero_(self: Tensor) -> Tensor:
     """Write zeros everywhere."""
     self._check_inplace(name="zero_")
-    return self._take(_zero(self))
+    made = _filled(self, 0)
+    return self._take(_zero(self) if made is None else made)
+
+
+def _filled(tensor: Tensor, value: Any) -> Tensor | None:
+    """A tensor like this one, full of a number, if none of it has to be recorded. Nothing is compiled for it, unlike
+    for the operation: a model has layers of many shapes to fill.
+    """
+    array = tensor._look()
+    if (
+        type(value) not in (int, float)
+        or storage.overlay is not None
+        or tensor._view is not None
+        or (tensor._requires_grad and grad_mode.state.enabled)
+        or not tensor.is_floating_point()
+        or not isinstance(array, jax.Array)
+        or isinstance(array, jax.core.Tracer)
+        or array.committed
+    ):
+        return None
+    return creation.full_like(tensor, value)
 
 
 @composite("resize_", where="method")

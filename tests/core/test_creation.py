@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import programs
 import pytest
+from counting import xla_compilations
+
+import functorch_port as ft
 
 CREATION = """
 torch.tensor(3)
@@ -382,3 +386,16 @@ def test_creation(code: str) -> None:
 @pytest.mark.parametrize("code", programs.cases(LONG_MESSAGES))
 def test_long_messages(code: str) -> None:
     programs.check(code, text="start")
+
+
+def test_new_shapes_compile_nothing() -> None:
+    def make(n: int) -> None:
+        ft.nn.Sequential(ft.nn.Conv2d(3, n, 3), ft.nn.BatchNorm2d(n), ft.nn.LayerNorm(n), ft.nn.Linear(n, n))
+        ft.zeros(n, 90), ft.full((n, 90), 2.5), ft.arange(n), ft.linspace(0, 1, n)
+        ft.tensor(np.ones((n, n))), ft.tensor(np.ones((n, n)), dtype=ft.bfloat16), ft.tensor([[1.0] * n])
+        ft.empty(n, 3).zero_(), ft.empty(n, 3, dtype=ft.float64).fill_(1)
+
+    make(5)  # the numbers themselves
+    with xla_compilations() as compiled:
+        make(53)
+    assert compiled == [0]
