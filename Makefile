@@ -6,7 +6,7 @@ ARGS ?=
 DEMO := .venv/bin/python
 TEST := .venv-test/bin/python
 
-.PHONY: help demo test lint bench examples crosscheck operators clean
+.PHONY: help demo test lint bench speed examples crosscheck operators clean
 
 help:  ## show this text
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,10 @@ lint: .venv-test/installed
 
 bench: .venv-test/installed  ## run the benchmarks: JSON and plots under benchmarks/results/
 	$(TEST) benchmarks/run.py $(ARGS)
+
+speed: .venv-test/installed  ## compare eleven models with PyTorch and JAX by hand: writes docs/speed.md and its plots
+	$(TEST) benchmarks/run.py --only suite $(ARGS)
+	cp benchmarks/results/speed.md benchmarks/results/speed_*.png docs/
 
 examples: .venv-test/installed  ## run every example with PyTorch and with this package: writes examples/README.md
 	JAX_PLATFORMS=cpu $(TEST) examples/both.py $(ARGS)

@@ -23,10 +23,11 @@ Step = Callable[[Any, jax.Array, jax.Array], tuple[Any, jax.Array]]
 
 
 class Program(NamedTuple):
-    """A training step and what it starts from."""
+    """A training step, what it starts from, and what the model says without learning: ``infer(state, x)``."""
 
     step: Step
     state: Any
+    infer: Callable[[Any, jax.Array], jax.Array]
 
     def jit(self) -> Step:
         """The step as one program that reuses the memory of the state."""
@@ -51,11 +52,15 @@ def _sgd(params: Params, grads: Params) -> Params:
     return jax.tree.map(lambda p, g: p - LR * g, params, grads)
 
 
-def _mlp_loss(params: Params, x: jax.Array, y: jax.Array) -> jax.Array:
+def _mlp_apply(params: Params, x: jax.Array) -> jax.Array:
     *hidden, (w, b) = params
     for v, c in hidden:
         x = jax.nn.relu(x @ v + c)
-    return _mean_nll(x @ w + b, y)
+    return x @ w + b
+
+
+def _mlp_loss(params: Params, x: jax.Array, y: jax.Array) -> jax.Array:
+    return _mean_nll(_mlp_apply(params, x), y)
 
 
 def _mlp_step(params: Params, x: jax.Array, y: jax.Array) -> tuple[Params, jax.Array]:
@@ -65,7 +70,7 @@ def _mlp_step(params: Params, x: jax.Array, y: jax.Array) -> tuple[Params, jax.A
 
 def mlp(sizes: Sequence[int], seed: int = 0) -> Program:
     """Dense layers with ReLU between them, cross entropy, SGD."""
-    return Program(_mlp_step, _dense_params(np.random.default_rng(seed), sizes))
+    return Program(_mlp_step, _dense_params(np.random.default_rng(seed), sizes), _mlp_apply)
 
 
 def _conv(x: jax.Array, w: jax.Array, b: jax.Array) -> jax.Array:
@@ -81,17 +86,22 @@ def _drop(key: jax.Array, x: jax.Array, rate: float, shape: Sequence[int]) -> ja
     return jnp.where(keep, x / (1 - rate), 0)
 
 
-def _cnn_loss(params: Params, key: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+def _cnn_apply(params: Params, x: jax.Array, keys: Sequence[jax.Array] = ()) -> jax.Array:
     conv1, conv2, fc1, fc2 = params
-    key1, key2 = jax.random.split(key)
     x = jax.nn.relu(_conv(x, *conv1))  # (N, 26, 26, 32)
     x = jax.nn.relu(_conv(x, *conv2))  # (N, 24, 24, 64)
     x = _max_pool(x)  # (N, 12, 12, 64)
-    x = _drop(key1, x, 0.25, (x.shape[0], 1, 1, x.shape[3]))
+    if len(keys):
+        x = _drop(keys[0], x, 0.25, (x.shape[0], 1, 1, x.shape[3]))
     x = x.reshape(x.shape[0], -1)  # (N, 9216)
     x = jax.nn.relu(x @ fc1[0] + fc1[1])
-    x = _drop(key2, x, 0.5, x.shape)
-    return _mean_nll(x @ fc2[0] + fc2[1], y)
+    if len(keys):
+        x = _drop(keys[1], x, 0.5, x.shape)
+    return x @ fc2[0] + fc2[1]
+
+
+def _cnn_loss(params: Params, key: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+    return _mean_nll(_cnn_apply(params, x, jax.random.split(key)), y)
 
 
 def _cnn_step(state: Any, x: jax.Array, y: jax.Array) -> tuple[Any, jax.Array]:
@@ -111,4 +121,4 @@ def cnn(seed: int = 0) -> Program:
         return jnp.asarray(draw((3, 3, n, m)), jnp.float32), jnp.asarray(draw(m), jnp.float32)
 
     params = [conv(1, 32), conv(32, 64), *_dense_params(rng, (9216, 128, 10))]
-    return Program(_cnn_step, (params, jax.random.key(seed)))
+    return Program(_cnn_step, (params, jax.random.key(seed)), lambda state, x: _cnn_apply(state[0], x))

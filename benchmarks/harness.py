@@ -46,13 +46,15 @@ class Effort:
         rounds: how often every contestant gets its turn; spreads come from these.
         block: seconds of one turn.
         starts: fresh processes per case of the start-up benchmark.
-        torch_compile: include torch.compile, which takes half a minute to compile.
+        torch_compile: include torch.compile, which takes half a minute to compile and needs a C++ compiler.
+        models: parts of names, to measure some models of the suite.
     """
 
     rounds: int = 15
     block: float = 0.15
     starts: int = 3
     torch_compile: bool = True
+    models: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -157,16 +159,27 @@ def summary(values: Sequence[float]) -> dict[str, float]:
     return {"median": middle, "quartile_low": low, "quartile_high": high, "best": min(values)}
 
 
-def fresh_process(script: str, *arguments: str) -> Any:
-    """What ``python SCRIPT ARGUMENTS`` prints as JSON in its last line, in a process without cached programs."""
+def fresh_process(script: str, *arguments: str, **variables: str) -> Any:
+    """What ``python SCRIPT ARGUMENTS`` prints as JSON in its last line, in a process without cached programs unless
+    the environment ``variables`` say otherwise.
+    """
     command = [sys.executable, script, *arguments]
-    settings = {**os.environ, "JAX_PLATFORMS": "cpu", "FUNCTORCH_PORT_CACHE": "0"}
+    settings = {**os.environ, "JAX_PLATFORMS": "cpu", "FUNCTORCH_PORT_CACHE": "0", **variables}
     root = str(Path(__file__).parents[1])
     settings["PYTHONPATH"] = os.pathsep.join(filter(None, [root, settings.get("PYTHONPATH")]))
     done = subprocess.run(command, capture_output=True, text=True, env=settings)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def memory(field: str) -> int:
+    """A figure of this process in bytes: ``VmRSS``, or ``VmHWM`` for its peak (Linux; else 0)."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(field + ":")), 0)
 
 
 # -------------------------------------------------------------------- reports

@@ -156,15 +156,6 @@ def steppers(who: tuple[str, ...], rule: str, shapes: Shapes) -> dict[str, Stepp
 # -------------------------------------------------- the fresh process
 
 
-def _memory(field: str) -> int:
-    """A figure of this process in bytes: ``VmRSS``, or ``VmHWM`` for its peak (Linux; else 0)."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(field + ":")), 0)
-
-
 def _forget_peak() -> None:
     try:
         Path("/proc/self/clear_refs").write_text("5")
@@ -174,18 +165,20 @@ def _forget_peak() -> None:
 
 def alone(who: str, rule: str, case: str) -> dict[str, float]:
     """What one contestant costs in a process of its own."""
+    from harness import memory
+
     stepper = steppers((who,), rule, CASES[case].shapes)[who]
     seconds = []
     for _ in range(5):
         if len(seconds) == 2:
-            before = _memory("VmRSS")
+            before = memory("VmRSS")
             _forget_peak()
         start = time.perf_counter()
         stepper.step()
         stepper.wait()
         seconds.append(time.perf_counter() - start)
     later = statistics.median(seconds[2:])
-    peak = _memory("VmHWM")
+    peak = memory("VmHWM")
     return {"first": seconds[0], "later": later, "compile": max(0.0, seconds[0] + seconds[1] - 2 * later), "peak": peak,
             "extra": max(0, peak - before)}  # fmt: skip
 

@@ -15,6 +15,7 @@ import harness
 
 BENCHMARKS = {
     "step": "step_time",
+    "suite": "suite",
     "ops": "op_overhead",
     "calls": "call_overhead",
     "startup": "startup",
@@ -27,6 +28,8 @@ what is measured
   step     seconds per training step of two MLPs and a CNN: torch eager, torch.compile, functorch_port
   eager and
            compiled, hand-written JAX
+  suite    eleven models, a training step and a pass: torch eager, torch.compile, functorch_port eager and
+           compiled, hand-written JAX; seconds to the second step and memory in fresh processes
   ops      microseconds per eager operation, beside torch and raw jax.numpy
   calls    what a compiled call costs on top of jax.jit, for 1 to 100 layers
   optim    seconds of an optimizer's step alone, for 10 to 3,000 tensors and for the shapes of ResNet-50 and
@@ -43,7 +46,7 @@ how it is measured
   number of threads.
 
 examples
-  make bench                                        all of it, about twenty minutes
+  make bench                                        all of it, about an hour
   python benchmarks/run.py --quick                  all of it, roughly, in about five
   python benchmarks/run.py --only step --rounds 40  step times with tighter quartiles
   python benchmarks/run.py --threads 1              everybody on one core
@@ -69,6 +72,13 @@ def arguments() -> argparse.Namespace:
         "--no-torch-compile", action="store_true", help="leave out torch.compile, which compiles for minutes"
     )
     parser.add_argument(
+        "--models",
+        nargs="+",
+        default=[],
+        metavar="PART",
+        help="those models of the suite whose names have this part",
+    )
+    parser.add_argument(
         "--out", type=Path, default=Path(__file__).parent / "results", help="folder for JSON and PNG"
     )
     return parser.parse_args()
@@ -85,6 +95,7 @@ def main() -> None:
         block=0.08 if options.quick else 0.15,
         starts=1 if options.quick else 3,
         torch_compile=not (options.quick or options.no_torch_compile),
+        models=tuple(options.models),
     )
     options.out.mkdir(parents=True, exist_ok=True)
     harness.warn_if_busy()

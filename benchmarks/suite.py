@@ -1,0 +1,258 @@
+"""A training step and a pass of eleven models: PyTorch eager and compiled, ours eager and compiled, JAX by hand.
+
+Run as a script it is a fresh process: ``python suite.py MODEL WHO`` prints, as JSON, the seconds of the first training
+step, those of a later one, and the process's peak memory.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import networks
+
+TITLE = "models"
+WHO = ("torch eager", "torch.compile", "eager", "compiled", "hand-written JAX")
+QUICK = ("MLP 64, b16", "CNN, b64", "GPT 0.8M, b12x64")
+#: (who, beside whom): the most that each model's ratio may be, and the geometric mean over the models
+BARS: dict[tuple[str, str], tuple[float | None, float | None]] = {
+    ("compiled", "torch eager"): (1.0, 0.8),
+    ("compiled", "torch.compile"): (None, 1.0),
+    ("compiled", "hand-written JAX"): (1.02, None),
+    ("eager", "torch eager"): (None, 1.2),
+}
+
+
+def set_up(name: str, who: str) -> tuple[Any, Any]:
+    """A model for one of the contestants, and how to wait for what a step or a pass returned."""
+    import jax
+
+    if who == "hand-written JAX":
+        import suite_jax
+
+        return suite_jax.set_up(name), jax.block_until_ready
+    from suite_networks import JOBS
+
+    lib = networks.library("torch" if who.startswith("torch") else "functorch_port")
+    compiled = who in ("torch.compile", "compiled")
+    if who == "torch.compile":
+        logging.getLogger("torch._logging").setLevel(logging.ERROR)
+    made = JOBS[name].set_up(lib, lib.torch.compile if compiled else None)
+    if who.startswith("torch"):
+        return made, lambda result: None
+    modules = made.modules
+    return made, lambda result: jax.block_until_ready(
+        [result.jax(), *(t.jax() for m in modules for t in (*m.parameters(), *m.buffers()))]
+    )
+
+
+# -------------------------------------------------- inside the fresh process
+
+
+def start(name: str, who: str) -> dict[str, float]:
+    """The first step and a later one, in seconds, and the peak of memory in bytes."""
+    from harness import memory
+
+    made, wait = set_up(name, who)
+    seconds = []
+    for _ in range(6):
+        before = time.perf_counter()
+        wait(made.train())
+        seconds.append(time.perf_counter() - before)
+    return {"first": seconds[0] + seconds[1], "later": min(seconds[2:]), "peak": memory("VmHWM")}
+
+
+# --------------------------------------------------------- the benchmark
+
+
+def _measure(name: str, effort: Any) -> dict[str, Any]:
+    from harness import Contestant, interleave, progress, ratios, summary
+
+    found: dict[str, Any] = {"train": {}, "infer": {}}
+    made = {who: set_up(name, who) for who in WHO if effort.torch_compile or who != "torch.compile"}
+    for kind, results in found.items():
+        contestants = {who: Contestant(getattr(m, kind), wait) for who, (m, wait) in made.items()}
+        with progress() as bar:
+            task = bar.add_task(f"{name}, {kind}", total=effort.rounds)
+            seconds = interleave(contestants, effort, lambda bar=bar, task=task: bar.advance(task))
+        results["seconds"] = {who: {**summary(s), "rounds": s} for who, s in seconds.items()}
+        results["ratios"] = {
+            f"{a} / {b}": summary(ratios(seconds[a], seconds[b])) for a, b in BARS if {a, b} <= seconds.keys()
+        }
+    return found
+
+
+def _starts(name: str, effort: Any) -> dict[str, Any]:
+    """Starts without cached programs, and of ours with them."""
+    from harness import fresh_process
+
+    found = {}
+    for who in WHO:
+        if effort.torch_compile or who != "torch.compile":
+            with tempfile.TemporaryDirectory() as empty:
+                found[who] = fresh_process(__file__, name, who, TORCHINDUCTOR_CACHE_DIR=empty)
+    with tempfile.TemporaryDirectory() as cache:
+        for who in ("eager", "compiled"):
+            for _ in range(2):  # the first fills the cache
+                found[f"{who}, cached"] = fresh_process(__file__, name, who, FUNCTORCH_PORT_CACHE=cache)
+    return found
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """``(v1 * ... * vn) ** (1 / n)``."""
+    logs = [math.log(v) for v in values]
+    return math.exp(sum(logs) / len(logs))
+
+
+def _report(results: dict[str, Any]) -> dict[str, Any]:
+    """Print the tables; returns the geometric means."""
+    from harness import console, table
+
+    means: dict[str, Any] = {}
+    for kind, title in (("train", "a training step"), ("infer", "a pass without gradients")):
+        measured = [r[kind] for r in results.values()]
+        who = [w for w in WHO if all(w in m["seconds"] for m in measured)]
+        for what, unit in (("median", "ms"), ("best", "ms at best")):
+            rows = [
+                (name, *(f"{1e3 * m['seconds'][w][what]:.3g}" for w in who))
+                for name, m in zip(results, measured, strict=True)
+            ]
+            table(f"{title}, {unit}", ("", *who), rows)
+        bars = {f"{a} / {b}": bar for (a, b), bar in BARS.items() if {a, b} <= set(who)}
+        means[kind] = {p: geometric_mean(m["ratios"][p]["median"] for m in measured) for p in bars}
+        rows = [
+            (name, *(_shown(m["ratios"][p]["median"], bar) for p, (bar, _) in bars.items()))
+            for name, m in zip(results, measured, strict=True)
+        ]
+        rows.append(("geometric mean", *(_shown(means[kind][p], bar) for p, (_, bar) in bars.items())))
+        table(f"{title}, ratios", ("", *bars), rows)
+    for what, unit, scale in (
+        ("first", "seconds to the end of the second step", 1),
+        ("peak", "peak memory, GB", 1e9),
+    ):
+        names = list(next(iter(results.values()))["starts"])
+        rows = [(n, *(f"{r['starts'][w][what] / scale:.3g}" for w in names)) for n, r in results.items()]
+        table(f"in a fresh process: {unit}", ("", *names), rows)
+    console.print("Ratios are paired, round by round; those beyond their bar are red.")
+    return means
+
+
+def _shown(value: float, bar: float | None) -> str:
+    if bar is None:
+        return f"{value:.2f}"
+    colour = "green" if value <= bar else "red"
+    return f"[{colour}]{value:.2f}[/{colour}]"
+
+
+def _draw(axes: Any, results: dict[str, Any], kind: str) -> None:
+    from harness import COLOURS
+
+    who = [w for w in WHO if all(w in r[kind]["seconds"] for r in results.values())]
+    width = 0.8 / len(who)
+    for i, w in enumerate(who):
+        heights = [
+            r[kind]["seconds"][w]["median"] / r[kind]["seconds"]["torch eager"]["median"]
+            for r in results.values()
+        ]
+        places = [x + (i - len(who) / 2 + 0.5) * width for x in range(len(results))]
+        axes.bar(places, heights, width, color=COLOURS[w], label=w)
+    axes.axhline(1, color="black", linewidth=0.8)
+    axes.set_xticks(range(len(results)), results, rotation=30, ha="right")
+    axes.set(ylabel="time / PyTorch eager", title={"train": "a training step", "infer": "a pass"}[kind])
+    axes.legend(fontsize=7)
+    axes.grid(axis="y", alpha=0.3)
+
+
+def _draw_starts(axes: Any, results: dict[str, Any], what: str, label: str, scale: float) -> None:
+    from harness import COLOURS
+
+    who = list(next(iter(results.values()))["starts"])
+    width = 0.8 / len(who)
+    for i, w in enumerate(who):
+        colour, faint = COLOURS[w.removesuffix(", cached")], 0.5 if w.endswith("cached") else 1
+        places = [x + (i - len(who) / 2 + 0.5) * width for x in range(len(results))]
+        heights = [r["starts"][w][what] / scale for r in results.values()]
+        axes.bar(places, heights, width, color=colour, alpha=faint, label=w)
+    axes.set_xticks(range(len(results)), results, rotation=30, ha="right")
+    axes.set(ylabel=label)
+    axes.legend(fontsize=7)
+    axes.grid(axis="y", alpha=0.3)
+
+
+def page(results: dict[str, Any], means: dict[str, Any], environment: dict[str, Any]) -> str:
+    """The tables in Markdown."""
+    lines = [
+        "# Speed on a CPU",
+        "",
+        f"Made by `make speed` on {environment['processor']}, {environment['cores used']} cores; "
+        f"PyTorch {environment['torch']}, JAX {environment['jax']}. Medians of rounds in which all take turns in one "
+        "process; ratios are paired, round by round.",
+        "",
+    ]
+    for kind, title in (("train", "A training step"), ("infer", "A pass without gradients")):
+        pairs = list(means[kind])
+        who = [w for w in WHO if all(w in r[kind]["seconds"] for r in results.values())]
+        lines += [f"## {title}", "", "![](speed_" + kind + ".png)", ""]
+        lines += [_row(("ms", *who, *pairs)), _row(["---"] * (1 + len(who) + len(pairs)))]
+        for name, r in results.items():
+            middle = [f"{1e3 * r[kind]['seconds'][w]['median']:.3g}" for w in who]
+            lines.append(_row((name, *middle, *(f"{r[kind]['ratios'][p]['median']:.2f}" for p in pairs))))
+        lines.append(_row(("geometric mean", *("" for _ in who), *(f"{means[kind][p]:.2f}" for p in pairs))))
+        lines.append("")
+    names = list(next(iter(results.values()))["starts"])
+    for what, title, scale in (
+        ("first", "Seconds from the model to the end of its second training step, in a fresh process", 1),
+        ("peak", "Peak memory of that process, GB", 1e9),
+    ):
+        lines += [f"## {title}", "", _row(("", *names)), _row(["---"] * (1 + len(names)))]
+        lines += [
+            _row((n, *(f"{r['starts'][w][what] / scale:.3g}" for w in names))) for n, r in results.items()
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def run(folder: Path, effort: Any) -> None:
+    """Measure, print, write ``suite.json``, ``speed.md`` and the plots."""
+    from harness import console, environment, figure, progress, save
+    from suite_networks import JOBS
+
+    names = QUICK if effort.starts == 1 else tuple(JOBS)
+    if effort.models:
+        names = tuple(name for name in JOBS if any(part in name for part in effort.models))
+    results = {}
+    for name in names:
+        with console.status(f"{name}: compiling"):
+            results[name] = _measure(name, effort)
+        with progress() as bar:
+            task = bar.add_task(f"{name}, fresh processes", total=1)
+            results[name]["starts"] = _starts(name, effort)
+            bar.advance(task)
+        save(folder, "suite", {"cases": results})
+    means = _report(results)
+    save(folder, "suite", {"cases": results, "geometric means": means})
+    (folder / "speed.md").write_text(page(results, means, environment()))
+    for kind in ("train", "infer"):
+        figure(folder, f"speed_{kind}", lambda axes, kind=kind: _draw(axes, results, kind), 12)
+    for what, label, scale in (("first", "s to the second step", 1.0), ("peak", "GB", 1e9)):
+        figure(
+            folder,
+            f"speed_{what}",
+            lambda axes, w=what, n=label, s=scale: _draw_starts(axes, results, w, n, s),
+            12,
+        )
+
+
+if __name__ == "__main__":
+    print(json.dumps(start(*sys.argv[1:])))
