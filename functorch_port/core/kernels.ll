@@ -1,4 +1,4 @@
-; What every kernel of kernels.py has around its loop: a handler of XLA's foreign function interface, after
+; What every kernel of kernels.py has around its loop, besides ffi.ll: a handler of XLA's foreign function interface, after
 ; xla/ffi/api/c_api.h, version 0.3, that shares a call's elements among the threads of XLA's pool.
 ;
 ; A call updates several tensors, each of some arrays of one size. kernels.py adds
@@ -27,18 +27,6 @@ declare void @free(ptr)
 declare i32 @sched_yield()
 declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
-
-define internal i64 @word(ptr %struct, i64 %offset) alwaysinline {
-  %place = getelementptr i8, ptr %struct, i64 %offset
-  %value = load i64, ptr %place
-  ret i64 %value
-}
-
-define internal ptr @pointer(ptr %struct, i64 %offset) alwaysinline {
-  %place = getelementptr i8, ptr %struct, i64 %offset
-  %value = load ptr, ptr %place
-  ret ptr %value
-}
 
 ; A tensor's row of the job.
 define internal ptr @row(ptr %job, i64 %tensor) alwaysinline {
@@ -108,18 +96,6 @@ out:
 define internal void @help(ptr %job) {
   call void @work(ptr %job)
   call void @let_go(ptr %job)
-  ret void
-}
-
-; XLA_FFI_Metadata, asked for when the handler is registered: this is written after version 0.3 of the interface.
-define internal void @tell(ptr %extension) {
-  %metadata = call ptr @pointer(ptr %extension, i64 24)
-  %major = getelementptr i8, ptr %metadata, i64 24
-  store i32 0, ptr %major
-  %minor = getelementptr i8, ptr %metadata, i64 28
-  store i32 3, ptr %minor
-  %traits = getelementptr i8, ptr %metadata, i64 32
-  store i32 0, ptr %traits
   ret void
 }
 

@@ -16,15 +16,11 @@ has no kernel, and XLA's loops do the work.
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
-import os
 import struct
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -33,6 +29,8 @@ import numpy as np
 from jax import lax
 from jax.extend.core import Jaxpr, Literal, Primitive
 from jax.interpreters import mlir
+
+from . import ffi
 
 __all__ = ["by_xla", "run"]
 
@@ -52,9 +50,6 @@ _CONVERSIONS = {"i1": "uitofp", "i32": "sitofp", "i64": "sitofp"}
 _SAME = frozenset({"copy", "stop_gradient"})
 _TYPES = {"float32": "float", "float64": "double", "bool": "i1", "int32": "i32", "int64": "i64"}
 _SUFFIX = {"float": "f32", "double": "f64"}
-
-_lock = threading.Lock()
-_registered: set[str] = set()
 
 
 class _Unknown(Exception):
@@ -82,7 +77,7 @@ def run(
         the new rows and the new joined arrays.
     """
     types = _types(rows[0])
-    if not _available() or any(_types(r) != types or len({x.shape for x in r}) > 1 for r in rows):
+    if not ffi.available() or any(_types(r) != types or len({x.shape for x in r}) > 1 for r in rows):
         return None
     vector = isinstance(numbers, jax.Array)
     scalars = (np.dtype(numbers.dtype),) * len(numbers) if vector else _types(numbers)
@@ -123,19 +118,6 @@ def _types(arrays: Row) -> Types:
 
 
 @cache
-def _available() -> bool:
-    if os.name != "posix" or jax.default_backend() != "cpu" or jax.device_count() != 1:
-        return False
-    try:
-        import llvmlite.binding
-    except (ImportError, OSError):  # absent, or its library does not load
-        return False
-    llvmlite.binding.initialize_native_target()
-    llvmlite.binding.initialize_native_asmprinter()
-    return True
-
-
-@cache
 def _kernel(
     fn: Callable[..., Any], row: Types, written: int, joined: Types, numbers: Types, vector: bool
 ) -> tuple[str, tuple[np.dtype | None, ...]] | None:
@@ -154,10 +136,7 @@ def _kernel(
     try:
         text = _source(closed, n, vector, j, written)
         name = f"functorch_port.{fn.__name__}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        with _lock:
-            if name not in _registered:
-                _register(name, text)
-                _registered.add(name)
+        ffi.register(name, "kernels.ll", text)
     except _Unknown:
         return None
     return name, made
@@ -407,34 +386,3 @@ def _constant(value: Any, kind: str) -> str:
         return str(int(value))
     number = float(np.float32(value)) if kind == "float" else float(value)
     return f"0x{struct.pack('>d', number).hex().upper()}"  # LLVM writes a float with the digits of the double
-
-
-# ---------------------------------------------------------------------- from LLVM's language to XLA
-
-
-def _register(name: str, text: str) -> None:
-    """Compile the kernel, and tell XLA its name."""
-    import llvmlite.binding as llvm
-
-    target = llvm.Target.from_triple(llvm.get_process_triple())
-    features = llvm.get_host_cpu_features().flatten()
-    machine = target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True)
-    runtime = Path(__file__).with_name("kernels.ll").read_text()
-    module = llvm.parse_assembly(runtime + text)
-    module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    module.verify()
-    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
-    tuning.loop_vectorization = tuning.loop_interleaving = True
-    passes = llvm.create_pass_builder(machine, tuning)
-    passes.getModulePassManager().run(module, passes)
-    code = llvm.create_mcjit_compiler(module, machine)
-    code.finalize_object()
-    address = code.get_function_address("handler")
-    code.detach()  # XLA's threads may run it until the process ends
-    jax.ffi.register_ffi_target(name, _capsule(address), platform="cpu")
-
-
-def _capsule(address: int) -> Any:
-    new = ctypes.pythonapi.PyCapsule_New
-    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    return new(address, None, None)

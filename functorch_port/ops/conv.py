@@ -11,6 +11,7 @@ from jax import lax
 from functorch_port.core.config import matmul_precision
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import c_name, check_expand, not_implemented, numel, type_name
+from functorch_port.ops._convolution import Geometry, convolve
 
 Ints = int | tuple[int, ...]
 
@@ -135,29 +136,6 @@ def _check_fits(sizes: tuple[int, ...], kernel: tuple[int, ...], pads: Any, reac
         )
 
 
-def _one_more_row(x: jax.Array, w: jax.Array, **how: Any) -> jax.Array:
-    """An unpadded convolution computed with one row too many.
-
-    XLA's CPU compiler has a fast routine for convolutions that pad and a slow one for those that do not (2 to 3 times,
-    forward and for the weight's gradient), so on a CPU it pays to pad and to throw the row away.
-    """
-    pads = ((0, 1), *how.pop("padding")[1:])
-    y = lax.conv_general_dilated(x, w, padding=pads, **how)
-    return lax.slice_in_dim(y, 0, y.shape[2] - 1, axis=2)
-
-
-def _wants_one_more_row(x: Any, w: Any, pads: Any, stride: tuple[int, ...], groups: int) -> bool:
-    return (
-        x.dtype == np.float32
-        and x.ndim == 4
-        and groups == 1
-        and stride == (1, 1)
-        and pads == ((0, 0), (0, 0))
-        and numel(w.shape[2:]) > 1
-        and numel(w.shape[1:]) >= 64
-    )
-
-
 def _convolve(
     name: str,
     n: int,
@@ -182,30 +160,11 @@ def _convolve(
     not_implemented("slow_conv3d_cpu" if n == 3 else "slow_conv2d_cpu", input, kinds="b")
     _check_fits(input.shape[-n:], weight.shape[2:], pads, reach)
     batched = input if input.ndim == n + 2 else input[None]
-    how: dict[str, Any] = {
-        "window_strides": strides,
-        "padding": pads,
-        "rhs_dilation": dilations,
-        "feature_group_count": groups,
-        "dimension_numbers": _LAYOUTS[n],
-        "precision": matmul_precision(),
-    }
-
-    def plain(x: jax.Array, w: jax.Array) -> jax.Array:
-        return lax.conv_general_dilated(x, w, **how)
-
-    if _wants_one_more_row(batched, weight, pads, strides, groups):
-        out = lax.platform_dependent(
-            batched, weight, cpu=lambda x, w: _one_more_row(x, w, **how), default=plain
-        )
-    else:
-        out = plain(batched, weight)
+    how = Geometry(batched.shape, weight.shape, strides, pads, dilations, groups, matmul_precision())
+    out = convolve(batched, weight, how)
     if bias is not None:
         out = out + bias.reshape(-1, *(1,) * n)
     return out if input.ndim == n + 2 else out[0]
-
-
-_LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW"), 3: ("NCDHW", "OIDHW", "NCDHW")}
 
 
 def _conv_op(n: int) -> Any:

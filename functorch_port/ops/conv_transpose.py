@@ -20,7 +20,8 @@ from jax import lax
 from functorch_port.core.config import matmul_precision
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import not_implemented, wide
-from functorch_port.ops.conv import _LAYOUTS, _check_types, _per_dim
+from functorch_port.ops._convolution import LAYOUTS, Geometry, convolve_back
+from functorch_port.ops.conv import _check_types, _per_dim
 
 #: Kernels with more taps per phase than this are left to XLA: the programs would grow too long.
 _MANY_TAPS = 27
@@ -112,7 +113,7 @@ def _dilated(
         lhs_dilation=stride,
         rhs_dilation=dilation,
         feature_group_count=groups,
-        dimension_numbers=_LAYOUTS[n],
+        dimension_numbers=LAYOUTS[n],
         precision=matmul_precision(),
     )
 
@@ -215,15 +216,21 @@ def _transposed(
     def by_phases(x: jax.Array, w: jax.Array) -> jax.Array:
         return _by_phases(x, w, out, strides, paddings, groups)
 
+    def either(x: jax.Array, w: jax.Array) -> jax.Array:
+        if set(dilations) != {1} or set(strides) == {1}:
+            return dilated(x, w)
+        return lax.platform_dependent(x, w, cpu=by_phases, default=dilated)
+
     taps = math.prod(-(-k // s) for k, s in zip(kernel, strides, strict=True))
     if 0 in (*batched.shape, *weight.shape):
         y = jnp.zeros((batched.shape[0], weight.shape[1] * groups, *out), input.dtype)
     elif input.dtype.kind in "iuc":
         y = by_phases(batched, weight) if set(dilations) == {1} else dilated(batched, weight)
-    elif set(dilations) == {1} and taps <= _MANY_TAPS and set(strides) != {1}:
-        y = lax.platform_dependent(batched, weight, cpu=by_phases, default=dilated)
     else:
-        y = dilated(batched, weight)
+        pads = tuple([(p, p) for p in paddings])
+        shape = (batched.shape[0], weight.shape[1] * groups, *out)
+        how = Geometry(shape, weight.shape, strides, pads, dilations, groups, matmul_precision())
+        y = convolve_back(batched, weight, how, either if taps <= _MANY_TAPS else dilated)
     if bias is not None:
         y = y + bias.reshape(-1, *(1,) * n)
     return y if input.ndim == n + 2 else y[0]

@@ -268,14 +268,16 @@ import sys
 if sys.argv[1] == "absent":
     sys.modules["llvmlite"] = None
 import functorch_port as torch
-from functorch_port.core import kernels
+from functorch_port.core import ffi
 weight = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
 optimizer = torch.optim.SGD([weight], lr=0.5)
 for _ in range(3):
     weight.grad = torch.tensor([1.0, -1.0])
     optimizer.step()
 assert weight.tolist() == [-0.5, 3.5], weight
-assert not kernels._available() and not kernels._registered
+layer = torch.nn.Conv2d(16, 16, 3)
+layer(torch.ones(2, 16, 20, 20)).sum().backward()
+assert not ffi.available() and not ffi._registered
 """
     flags = "--xla_force_host_platform_device_count=2" if why != "absent" else ""
     env = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": str(Path(__file__).parents[2])}

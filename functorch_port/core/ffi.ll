@@ -1,0 +1,25 @@
+; What every handler of XLA's foreign function interface needs, after xla/ffi/api/c_api.h, version 0.3.
+
+define internal i64 @word(ptr %struct, i64 %offset) alwaysinline {
+  %place = getelementptr i8, ptr %struct, i64 %offset
+  %value = load i64, ptr %place
+  ret i64 %value
+}
+
+define internal ptr @pointer(ptr %struct, i64 %offset) alwaysinline {
+  %place = getelementptr i8, ptr %struct, i64 %offset
+  %value = load ptr, ptr %place
+  ret ptr %value
+}
+
+; XLA_FFI_Metadata, asked for when the handler is registered: this is written after version 0.3 of the interface.
+define internal void @tell(ptr %extension) {
+  %metadata = call ptr @pointer(ptr %extension, i64 24)
+  %major = getelementptr i8, ptr %metadata, i64 24
+  store i32 0, ptr %major
+  %minor = getelementptr i8, ptr %metadata, i64 28
+  store i32 3, ptr %minor
+  %traits = getelementptr i8, ptr %metadata, i64 32
+  store i32 0, ptr %traits
+  ret void
+}

@@ -1,0 +1,273 @@
+"""Convolutions by oneDNN, the library that PyTorch's own are computed with on a CPU.
+
+XLA:CPU needs 2 to 10 times as long for a convolution and its gradients: for (16, 64, 32, 32) by (64, 64, 3, 3)
+18 ms, and 55 ms for the gradient of the weight, where oneDNN takes 10 and 9 with the copies to its own layout and back.
+
+`plan` prepares one: oneDNN's primitives, and a handler of the foreign function interface that runs them (onednn.ll).
+The library is optional (``pip install 'functorch-port[cpu]'``, on Linux and x86-64), and found where pip puts it.
+Without it or llvmlite convolutions are XLA's. The gradients are PyTorch's to the last bit, where that uses oneDNN too.
+
+Reference: https://uxlfoundation.github.io/oneDNN/, C API version 3.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import sys
+from collections.abc import Sequence
+from ctypes import byref, c_int, c_int64, c_size_t, c_void_p
+from functools import cache
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from . import ffi
+
+__all__ = ["Convolution", "available", "plan"]
+
+Ints = tuple[int, ...]
+
+# dnnl_types.h
+_CPU, _F32, _ANY, _TRAINING, _DIRECT, _USER = 1, 3, 1, 64, 1, 1
+_SRC, _DST, _WEIGHTS, _SCRATCHPAD, _DIFF_SRC, _DIFF_DST, _DIFF_WEIGHTS = 1, 17, 33, 80, 129, 145, 161
+_SRC_MD, _DIFF_SRC_MD, _WEIGHTS_MD, _DIFF_WEIGHTS_MD, _DST_MD, _DIFF_DST_MD, _SCRATCHPAD_MD = (
+    129, 130, 131, 132, 133, 134, 136,
+)  # fmt: skip
+_ALIGNMENT = 64
+
+
+class Convolution(NamedTuple):
+    """A convolution over two dimensions, of float32.
+
+    Attributes:
+        input, weight, output: shapes, (N, C, H, W), (O, C / groups, h, w) and (N, O, H', W').
+        strides, dilations: per dimension.
+        pads: before and after, per dimension.
+        groups: of channels.
+    """
+
+    input: Ints
+    weight: Ints
+    output: Ints
+    strides: Ints
+    dilations: Ints
+    pads: tuple[Ints, ...]
+    groups: int
+
+
+@cache
+def available() -> bool:
+    """Whether oneDNN and what calls it are there."""
+    return ffi.available() and _library() is not None
+
+
+@cache
+def _library() -> Any:
+    path = Path(sys.prefix, "lib", "libdnnl.so.3")
+    if not path.exists():
+        return None
+    import llvmlite.binding as llvm
+
+    waiting = os.environ.get("OMP_WAIT_POLICY")
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that spin after their work would slow XLA's
+    try:
+        library = ctypes.CDLL(str(path))
+        llvm.load_library_permanently(str(path))
+    except (OSError, RuntimeError):
+        return None
+    finally:
+        if waiting is None:
+            os.environ.pop("OMP_WAIT_POLICY", None)
+    library.dnnl_primitive_desc_query_md.restype = c_void_p
+    library.dnnl_memory_desc_get_size.restype = c_size_t
+    return library
+
+
+class _Error(Exception):
+    """oneDNN has no such primitive."""
+
+
+def _call(name: str, *args: Any) -> c_void_p:
+    """What a function of the library makes."""
+    made = c_void_p()
+    if getattr(_library(), name)(byref(made), *args):
+        raise _Error(name)
+    return made
+
+
+@cache
+def _engine() -> c_void_p:
+    return _call("dnnl_engine_create", c_int(_CPU), c_size_t(0))
+
+
+@cache
+def _attributes() -> c_void_p:
+    made = _call("dnnl_primitive_attr_create")
+    _library().dnnl_primitive_attr_set_scratchpad_mode(made, c_int(_USER))
+    return made
+
+
+def _dims(values: Sequence[int]) -> Any:
+    return (c_int64 * 12)(*values)
+
+
+def _plain(shape: Ints) -> c_void_p:
+    """The layout of XLA's arrays."""
+    strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
+    return _call(
+        "dnnl_memory_desc_create_with_strides", c_int(len(shape)), _dims(shape), c_int(_F32), _dims(strides)
+    )
+
+
+def _any(shape: Ints) -> c_void_p:
+    """A layout that oneDNN chooses."""
+    return _call(
+        "dnnl_memory_desc_create_with_tag", c_int(len(shape)), _dims(shape), c_int(_F32), c_int(_ANY)
+    )
+
+
+def _descriptor(primitive: c_void_p, which: int) -> c_void_p:
+    return c_void_p(_library().dnnl_primitive_desc_query_md(primitive, c_int(which), c_int(0)))
+
+
+# -------------------------------------------------------------------- a plan
+
+#: what `Convolution` is computed: argument shapes, what they are to oneDNN, and the same of the result
+_KINDS: dict[str, Any] = {
+    "forward": ((("input", _SRC, _SRC_MD), ("weight", _WEIGHTS, _WEIGHTS_MD)), ("output", _DST, _DST_MD)),
+    "input": (
+        (("output", _DIFF_DST, _DIFF_DST_MD), ("weight", _WEIGHTS, _WEIGHTS_MD)),
+        ("input", _DIFF_SRC, _DIFF_SRC_MD),
+    ),
+    "weight": (
+        (("input", _SRC, _SRC_MD), ("output", _DIFF_DST, _DIFF_DST_MD)),
+        ("weight", _DIFF_WEIGHTS, _DIFF_WEIGHTS_MD),
+    ),
+}
+_kept: list[Any] = []
+
+
+class _Plan:
+    """Words of the plan that ``onednn.ll`` describes, as they come together."""
+
+    def __init__(self) -> None:
+        self.memories: list[int] = []
+        self.steps: list[int] = []
+        self.scratch = 0
+
+    def memory(self, descriptor: c_void_p, result: bool, number: int, offset: int = 0) -> int:
+        self.memories += [descriptor.value or 0, int(result), number, offset]
+        return len(self.memories) // 4 - 1
+
+    def room(self, descriptor: c_void_p) -> int:
+        """A memory in the second result, which is there for that."""
+        size = _library().dnnl_memory_desc_get_size(descriptor)
+        offset, self.scratch = self.scratch, self.scratch + -(-size // _ALIGNMENT) * _ALIGNMENT
+        return self.memory(descriptor, True, 1, offset)
+
+    def step(self, description: c_void_p, *roles: tuple[int, int]) -> None:
+        needed = _descriptor(description, _SCRATCHPAD_MD)
+        if needed.value and _library().dnnl_memory_desc_get_size(needed):
+            roles = (*roles, (_SCRATCHPAD, self.room(needed)))
+        words = [_call("dnnl_primitive_create", description).value or 0, len(roles)]
+        words += [x for role in roles for x in role]
+        self.steps += words + [0] * (10 - len(words))
+
+    def reorder(self, source: c_void_p, at: int, target: c_void_p, to: int) -> None:
+        made = _call(
+            "dnnl_reorder_primitive_desc_create", source, _engine(), target, _engine(), _attributes()
+        )
+        self.step(made, (_SRC, at), (_DST, to))
+
+    def words(self) -> Any:
+        count, steps = len(self.memories) // 4, len(self.steps) // 10
+        everything = [_engine().value or 0, count, steps, *self.memories, *self.steps]
+        return (c_int64 * len(everything))(*everything)
+
+
+@cache
+def plan(kind: str, convolution: Convolution) -> tuple[str, int] | None:
+    """The name that XLA knows a convolution by, and the bytes of its second result, which it works in.
+
+    Args:
+        kind: ``"forward"`` of input and weight; ``"input"``, the gradient of the input, of that of the output and the
+            weight; ``"weight"``, the gradient of the weight, of the input and the gradient of the output.
+
+    Returns:
+        None if oneDNN does not have it.
+    """
+    try:
+        made = _made(kind, convolution)
+    except _Error:
+        return None
+    words = made.words()
+    _kept.append(words)
+    digest = hashlib.sha256(repr((kind, convolution)).encode()).hexdigest()[:16]
+    name = f"functorch_port.convolution_{kind}.{digest}"
+    ffi.register(name, "onednn.ll", _handler(ctypes.addressof(words)))
+    return name, max(made.scratch, _ALIGNMENT)
+
+
+def _handler(address: int) -> str:
+    return f"""
+define ptr @handler(ptr %frame) {{
+  %extension = call ptr @pointer(ptr %frame, i64 8)
+  %registers = icmp ne ptr %extension, null
+  br i1 %registers, label %metadata, label %work
+metadata:
+  call void @tell(ptr %extension)
+  ret ptr null
+work:
+  %error = call ptr @run(ptr %frame, ptr inttoptr (i64 {address} to ptr))
+  ret ptr %error
+}}
+"""
+
+
+def _made(kind: str, c: Convolution) -> _Plan:
+    shapes = {"input": c.input, "weight": c.weight, "output": c.output}
+    if c.groups > 1:
+        shapes["weight"] = (c.groups, c.weight[0] // c.groups, *c.weight[1:])
+    description = _describe(kind, c, shapes)
+    plan, roles = _Plan(), []
+    arguments, (name, role, which) = _KINDS[kind]
+    for number, (argument, argument_role, argument_which) in enumerate(arguments):
+        given, wanted = _plain(shapes[argument]), _descriptor(description, argument_which)
+        at = plan.memory(given, False, number)
+        if not _library().dnnl_memory_desc_equal(given, wanted):
+            to = plan.room(wanted)
+            plan.reorder(given, at, wanted, to)
+            at = to
+        roles.append((argument_role, at))
+    target, made = _plain(shapes[name]), _descriptor(description, which)
+    to = plan.memory(target, True, 0)
+    if _library().dnnl_memory_desc_equal(target, made):
+        plan.step(description, *roles, (role, to))
+    else:
+        at = plan.room(made)
+        plan.step(description, *roles, (role, at))
+        plan.reorder(made, at, target, to)
+    return plan
+
+
+def _describe(kind: str, c: Convolution, shapes: dict[str, Ints]) -> c_void_p:
+    before, after = zip(*c.pads, strict=True)
+    geometry = [_dims(c.strides), _dims([d - 1 for d in c.dilations]), _dims(before), _dims(after)]
+    x, w, y = (_any(shapes[name]) for name in ("input", "weight", "output"))
+    forward = _call(
+        "dnnl_convolution_forward_primitive_desc_create",
+        *(_engine(), c_int(_TRAINING), c_int(_DIRECT), x, w, None, y, *geometry, _attributes()),
+    )
+    if kind == "forward":
+        return forward
+    if kind == "input":
+        return _call(
+            "dnnl_convolution_backward_data_primitive_desc_create",
+            *(_engine(), c_int(_DIRECT), x, w, y, *geometry, forward, _attributes()),
+        )
+    return _call(
+        "dnnl_convolution_backward_weights_primitive_desc_create",
+        *(_engine(), c_int(_DIRECT), x, w, None, y, *geometry, forward, _attributes()),
+    )

@@ -1,0 +1,185 @@
+"""One convolution, as XLA computes it or oneDNN: a primitive whose derivatives are primitives of its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import prod
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import lax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from ..core import onednn, storage
+
+__all__ = ["LAYOUTS", "Geometry", "convolve", "convolve_back"]
+
+#: multiply-adds below which the way to oneDNN costs more than it gains
+LEAST = 1 << 18
+
+
+class Geometry(NamedTuple):
+    """What a convolution is but for its arrays, of N... data and O... weights."""
+
+    input: tuple[int, ...]
+    weight: tuple[int, ...]
+    strides: tuple[int, ...]
+    pads: tuple[tuple[int, int], ...]
+    dilations: tuple[int, ...]
+    groups: int
+    precision: Any
+
+    @property
+    def output(self) -> tuple[int, ...]:
+        """The shape of the result."""
+        sizes = zip(self.input[2:], self.weight[2:], self.strides, self.pads, self.dilations, strict=True)
+        spatial = [(n + low + high - d * (k - 1) - 1) // s + 1 for n, k, s, (low, high), d in sizes]
+        return self.input[0], self.weight[0], *spatial
+
+
+def convolve(x: jax.Array, w: jax.Array, how: Geometry) -> jax.Array:
+    """The convolution; by oneDNN in programs for a CPU, where it is installed and faster."""
+    if _suits_onednn(x, w, how):
+        return _convolution_p.bind(x, w, kind="forward", how=how)
+    return by_xla(x, w, "forward", how, on_cpu=None)
+
+
+def convolve_back(y: jax.Array, w: jax.Array, how: Geometry, otherwise: Callable[..., Any]) -> jax.Array:
+    """The transpose of the convolution, for an output of it: by oneDNN as in `convolve`, or as ``otherwise(y, w)``."""
+    if how.output == y.shape and _suits_onednn(y, w, how):
+        return _convolution_p.bind(y, w, kind="input", how=how)
+    return otherwise(y, w)
+
+
+def _suits_onednn(x: Any, w: Any, how: Geometry) -> bool:
+    return (
+        len(how.input) == 4
+        and x.dtype == w.dtype == np.float32
+        and (storage.overlay is None or storage.overlay.kernels)
+        and prod(how.output) * prod(how.weight[1:]) >= LEAST
+        and onednn.available()
+    )
+
+
+# -------------------------------------------------------------------- by XLA
+
+
+def by_xla(a: Any, b: Any, kind: str, how: Geometry, on_cpu: bool | None) -> jax.Array:
+    """What `onednn.plan` says, as `jax.lax` has it; ``on_cpu`` None leaves it to the program's platform."""
+    forward = partial(_forward, how=how, on_cpu=on_cpu)
+    if kind == "forward":
+        return forward(a, b)
+    if kind == "input":
+        like = jax.ShapeDtypeStruct(how.input, a.dtype)
+        return jax.linear_transpose(lambda x: forward(x, b), like)(a)[0]
+    like = jax.ShapeDtypeStruct(how.weight, b.dtype)
+    return jax.linear_transpose(lambda w: forward(a, w), like)(b)[0]
+
+
+LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW"), 3: ("NCDHW", "OIDHW", "NCDHW")}
+
+
+def _forward(x: Any, w: Any, how: Geometry, on_cpu: bool | None) -> jax.Array:
+    options: dict[str, Any] = {
+        "window_strides": how.strides,
+        "padding": how.pads,
+        "rhs_dilation": how.dilations,
+        "feature_group_count": how.groups,
+        "dimension_numbers": LAYOUTS[len(how.strides)],
+        "precision": how.precision,
+    }
+
+    def plain(x: jax.Array, w: jax.Array) -> jax.Array:
+        return lax.conv_general_dilated(x, w, **options)
+
+    def one_more_row(x: jax.Array, w: jax.Array) -> jax.Array:
+        """An unpadded convolution computed with one row too many.
+
+        XLA's CPU compiler has a fast routine for convolutions that pad and a slow one for those that do not (2 to 3
+        times, forward and for the weight's gradient), so on a CPU it pays to pad and to throw the row away.
+        """
+        pads = ((0, 1), *how.pads[1:])
+        y = lax.conv_general_dilated(x, w, **{**options, "padding": pads})
+        return lax.slice_in_dim(y, 0, y.shape[2] - 1, axis=2)
+
+    if on_cpu is False or not _wants_one_more_row(x, how):
+        return plain(x, w)
+    return one_more_row(x, w) if on_cpu else lax.platform_dependent(x, w, cpu=one_more_row, default=plain)
+
+
+def _wants_one_more_row(x: Any, how: Geometry) -> bool:
+    return (
+        x.dtype == np.float32
+        and len(how.input) == 4
+        and how.groups == 1
+        and how.strides == (1, 1)
+        and how.pads == ((0, 0), (0, 0))
+        and prod(how.weight[2:]) > 1
+        and prod(how.weight[1:]) >= 64
+    )
+
+
+# ----------------------------------------------------------------- by oneDNN
+
+#: Of two arrays; linear in both. ``kind`` is as in `onednn.plan`, and a derivative has the third kind.
+_convolution_p = Primitive("convolution")
+
+
+@_convolution_p.def_abstract_eval
+def _shape(a: Any, b: Any, *, kind: str, how: Geometry) -> Any:
+    shape = {"forward": how.output, "input": how.input, "weight": how.weight}[kind]
+    return jax.core.ShapedArray(shape, a.dtype)
+
+
+def _transposed(which: int) -> Callable[..., Any]:
+    """How the gradient of the first or the second array is computed of the other one and the result's."""
+    rules: dict[
+        str, tuple[tuple[str, bool], tuple[str, bool]]
+    ] = {  # its kind, and whether the result's comes first
+        "forward": (("input", True), ("weight", False)),
+        "input": (("forward", True), ("weight", True)),
+        "weight": (("input", False), ("forward", False)),
+    }
+
+    def rule(slope: Any, a: Any, b: Any, *, kind: str, how: Geometry) -> Any:
+        found, first = rules[kind][which]
+        other = a if which else b
+        given = (slope, other) if first else (other, slope)
+        return _convolution_p.bind(*given, kind=found, how=how)
+
+    return rule
+
+
+ad.defbilinear(_convolution_p, _transposed(0), _transposed(1))
+
+
+def _batched(arrays: Any, axes: Any, *, kind: str, how: Geometry) -> Any:
+    return jax.vmap(partial(by_xla, kind=kind, how=how, on_cpu=None), axes)(*arrays), 0
+
+
+batching.primitive_batchers[_convolution_p] = _batched
+
+
+def _lower_on_cpu(context: Any, a: Any, b: Any, *, kind: str, how: Geometry) -> Any:
+    c = onednn.Convolution(
+        how.input, how.weight, how.output, how.strides, how.dilations, how.pads, how.groups
+    )
+    plan = onednn.plan(kind, c)
+    if plan is None:
+        return mlir.lower_fun(partial(by_xla, on_cpu=True), multiple_results=False)(
+            context, a, b, kind=kind, how=how
+        )
+
+    def call(a: Any, b: Any) -> Any:
+        name, room = plan
+        made = [context.avals_out[0], jax.ShapeDtypeStruct((room,), np.uint8)]
+        return jax.ffi.ffi_call(name, made)(a, b)[0]
+
+    return mlir.lower_fun(call, multiple_results=False)(context, a, b)
+
+
+mlir.register_lowering(_convolution_p, mlir.lower_fun(partial(by_xla, on_cpu=False), multiple_results=False))
+mlir.register_lowering(_convolution_p, _lower_on_cpu, platform="cpu")

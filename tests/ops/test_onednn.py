@@ -1,0 +1,197 @@
+"""Convolutions by oneDNN: PyTorch's numbers to any order, and all that JAX does with an operation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from counting import xla_compilations
+
+import functorch_port as ft
+from functorch_port.core import onednn
+from functorch_port.ops import _convolution
+
+pytestmark = pytest.mark.skipif(not onednn.available(), reason="needs oneDNN and llvmlite")
+
+# input, weight, stride, padding, dilation, groups
+CASES = [
+    ((8, 32, 14, 14), (48, 32, 3, 3), 1, 0, 1, 1),
+    ((4, 16, 32, 31), (32, 16, 3, 3), (2, 1), (1, 2), 1, 1),
+    ((4, 64, 16, 16), (128, 64, 1, 1), 2, 0, 1, 1),
+    ((2, 3, 64, 64), (24, 3, 7, 7), 2, 3, 1, 1),
+    ((4, 32, 20, 20), (64, 16, 3, 3), 1, (2, 1), (1, 2), 2),
+    ((8, 64, 17, 17), (64, 1, 3, 3), 1, 1, 1, 64),
+    ((2, 12, 24, 24), (24, 12, 3, 5), 1, "same", 1, 1),
+]
+
+
+@pytest.fixture(autouse=True)
+def everything_by_onednn(monkeypatch):
+    """The cases are of a size that is sent there; nothing else counts as such a test."""
+    sent = []
+    original = onednn.plan
+    monkeypatch.setattr(onednn, "plan", lambda *args: sent.append(args) or original(*args))
+    jax.clear_caches()
+    yield
+    assert sent
+
+
+def _draw(shape, seed):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def _run(T, fn, x, w):
+    """The value, the gradients, and the gradients of those."""
+    x, w = (T.tensor(a, requires_grad=True) for a in (x, w))
+    y = fn(T, x, w)
+    slope = T.tensor(_draw(tuple(y.shape), 2))
+    first = T.autograd.grad((y * slope).sum(), (x, w), create_graph=True)
+    second = T.autograd.grad(sum((g * g).sum() for g in first), (x, w))
+    return [t.detach().numpy() for t in (y, *first, *second)]
+
+
+def _agree(ours, theirs):
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * np.abs(b).max())
+
+
+@pytest.mark.parametrize(("x", "w", "stride", "padding", "dilation", "groups"), CASES)
+def test_as_pytorch(x, w, stride, padding, dilation, groups):
+    def fn(T, x, w):
+        return T.nn.functional.conv2d(x, w, None, stride, padding, dilation, groups)
+
+    _agree(*(_run(T, fn, _draw(x, 0), _draw(w, 1)) for T in (ft, torch)))
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "stride", "padding", "extra", "groups", "dilation"),
+    [
+        ((4, 32, 16, 16), (32, 24, 2, 2), 2, 0, 0, 1, 1),
+        ((4, 64, 8, 9), (64, 32, 4, 4), 2, 1, 0, 1, 1),
+        ((4, 32, 9, 9), (32, 8, 3, 3), (2, 3), 1, (1, 2), 2, 1),
+        ((4, 32, 9, 9), (32, 16, 3, 3), 1, 1, 0, 1, 2),
+    ],
+)
+def test_transposed(x, w, stride, padding, extra, groups, dilation):
+    def fn(T, x, w):
+        return T.nn.functional.conv_transpose2d(x, w, None, stride, padding, extra, groups, dilation)
+
+    _agree(*(_run(T, fn, _draw(x, 0), _draw(w, 1)) for T in (ft, torch)))
+
+
+def test_gradients_are_those_of_pytorch_to_the_last_bit():
+    x, w = _draw((16, 32, 24, 24), 0), _draw((32, 32, 3, 3), 1)
+    ours, theirs = (
+        _run(T, lambda T, x, w: T.nn.functional.conv2d(x, w, padding=1), x, w) for T in (ft, torch)
+    )
+    for a, b in zip(ours[1:3], theirs[1:3], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_compiled_training_is_eager_training():
+    def run(wrap):
+        ft.manual_seed(0)
+        model = ft.nn.Sequential(
+            ft.nn.Conv2d(8, 16, 3),
+            ft.nn.ReLU(),
+            ft.nn.ConvTranspose2d(16, 8, 4, 2),
+            ft.nn.Conv2d(8, 4, 3, groups=4),
+        )
+        optimizer = ft.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step, x = wrap(step), ft.tensor(_draw((16, 8, 20, 20), 0))
+        return [step(x).item() for _ in range(5)]
+
+    np.testing.assert_allclose(run(ft.compile), run(lambda f: f), rtol=1e-5)
+
+
+def _geometry(x, w):
+    return _convolution.Geometry(x.shape, w.shape, (1, 1), ((1, 1), (1, 1)), (1, 1), 1, None)
+
+
+def test_transformations_of_jax():
+    x, w = jnp.asarray(_draw((4, 16, 16, 16), 0)), jnp.asarray(_draw((16, 16, 3, 3), 1))
+    how = _geometry(x, w)
+
+    def ours(x, w):
+        return _convolution.convolve(x, w, how)
+
+    def plain(x, w):
+        return _convolution.by_xla(x, w, "forward", how, on_cpu=False)
+
+    both = [
+        lambda f: jax.jit(f)(x, w),
+        lambda f: jax.jvp(jax.jit(f), (x, w), (w.sum() * x, x.mean() + w))[1],
+        lambda f: jax.jit(jax.vmap(f, (0, None)))(jnp.stack([x, 2 * x]), w),
+        lambda f: jax.jit(jax.vmap(jax.grad(lambda w, x: f(x, w).sum()), (None, 0)))(
+            w, jnp.stack([x, 2 * x])
+        ),
+        lambda f: jax.jit(jax.grad(jax.checkpoint(lambda w: jnp.sin(f(x, w)).sum())))(w),
+        lambda f: jax.lax.scan(lambda c, _: (f(c, w) * 0.01, None), x, None, 3)[0],
+    ]
+    for use in both:
+        a, b = use(ours), use(plain)
+        np.testing.assert_allclose(a, b, rtol=0, atol=2e-5 * float(jnp.abs(b).max()))
+
+
+def test_other_platforms_have_xlas_convolution():
+    x, w = jnp.asarray(_draw((4, 16, 16, 16), 0)), jnp.asarray(_draw((16, 16, 3, 3), 1))
+    step = jax.jit(jax.grad(lambda w: _convolution.convolve(x, w, _geometry(x, w)).sum()))
+    here = jax.export.export(step, platforms=["cpu"], disabled_checks=[
+        jax.export.DisabledSafetyCheck.custom_call(name) for name in _names(step, w)
+    ])(w).mlir_module()  # fmt: skip
+    there = jax.export.export(step, platforms=["tpu"])(w).mlir_module()
+    assert "functorch_port.convolution" in here and "stablehlo.convolution" not in here
+    assert "functorch_port.convolution" not in there and "stablehlo.convolution" in there
+
+
+def _names(step, w):
+    text = step.lower(w).as_text()
+    return {part.split("(")[0] for part in text.split("@")[1:] if part.startswith("functorch_port")}
+
+
+def test_equal_convolutions_share_a_program():
+    x = ft.tensor(_draw((4, 16, 18, 18), 0))
+    layers = [ft.nn.Conv2d(16, 16, 3) for _ in range(3)]
+    for layer in layers[:2]:
+        layer(x).sum().backward()
+    with xla_compilations() as compiled:
+        layers[2](x).sum().backward()
+    assert compiled == [0]
+
+
+def test_cached_programs_find_their_convolutions(tmp_path):
+    """A program from the cache has the handler's name, not its address."""
+    program = """
+import numpy as np
+import functorch_port as torch
+torch.manual_seed(0)
+layer = torch.nn.Conv2d(16, 16, 3)
+loss = torch.compile(lambda x: layer(x).square().mean())(torch.ones(4, 16, 18, 18))
+print(loss.item())
+"""
+    import os
+    from pathlib import Path
+
+    env = {**os.environ, "FUNCTORCH_PORT_CACHE": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    run = lambda: (
+        subprocess.run(
+            [sys.executable, "-c", program], env=env, check=True, capture_output=True, text=True, timeout=120
+        ).stdout
+    )
+    assert run() == run() and any(tmp_path.iterdir())
+    onednn.plan("forward", onednn.Convolution(
+        (4, 16, 18, 18), (16, 16, 3, 3), (4, 16, 16, 16), (1, 1), (1, 1), ((0, 0), (0, 0)), 1
+    ))  # fmt: skip
