@@ -45,7 +45,7 @@ clean:  ## remove the virtual environments, caches and outputs
 # The stamps are newer than pyproject.toml once everything in it is installed.
 .venv/installed: pyproject.toml
 	test -x $(DEMO) || $(PYTHON) -m venv .venv
-	$(DEMO) -m pip install --quiet --editable '.[examples]'
+	$(DEMO) -m pip install --quiet --editable '.[cpu,examples]'
 	touch $@
 
 # PyTorch first and pinned, so that no other package brings a different one.

@@ -94,7 +94,7 @@ def info() -> dict[str, dict[str, Any]]:
     import jax
 
     torch = importlib.import_module("functorch_port")
-    from functorch_port.core import cache, storage
+    from functorch_port.core import cache, ffi, onednn, storage
 
     versions = {
         name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "numpy", "optax", "ml_dtypes")
@@ -118,6 +118,8 @@ def info() -> dict[str, dict[str, Any]]:
             "default device": str(torch.get_default_device()),
             "float32 matmul precision": torch.get_float32_matmul_precision(),
             "compilation cache (FUNCTORCH_PORT_CACHE)": cache.directory() or "off",
+            "one loop per update (llvmlite)": ffi.available(),
+            "convolutions by oneDNN": onednn.available(),
             "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "not set"),
             "XLA_FLAGS": os.environ.get("XLA_FLAGS", "not set"),
         },

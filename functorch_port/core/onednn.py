@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import importlib.metadata
 import os
-import sys
 from collections.abc import Sequence
 from ctypes import byref, c_int, c_int64, c_size_t, c_void_p
 from functools import cache
@@ -65,8 +65,8 @@ def available() -> bool:
 
 @cache
 def _library() -> Any:
-    path = Path(sys.prefix, "lib", "libdnnl.so.3")
-    if not path.exists():
+    path = _path()
+    if path is None:
         return None
     import llvmlite.binding as llvm
 
@@ -83,6 +83,16 @@ def _library() -> Any:
     library.dnnl_primitive_desc_query_md.restype = c_void_p
     library.dnnl_memory_desc_get_size.restype = c_size_t
     return library
+
+
+def _path() -> Path | None:
+    """Where pip has put the library."""
+    try:
+        files = importlib.metadata.files("onednn-cpu-gomp") or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    found = [Path(file.locate()) for file in files if file.name == "libdnnl.so.3"]  # type: ignore[arg-type]
+    return next((path for path in found if path.exists()), None)
 
 
 class _Error(Exception):
