@@ -104,10 +104,23 @@ def find(tensors: list[Tensor], ours: Iterable[Any] = (), known: Iterable[Tensor
     suspects = _held_elsewhere(tensors, ours, known)
     hidden: dict[int, Any] = {id(x): x for x in (ours, suspects, known, *ours)}
     hidden[id(hidden)] = None
-    for owner, held in zip(*_owners(suspects, hidden), strict=True):
-        for slot in _places(owner, held, hidden, 0):
-            found[slot] = None
+    for _ in range(_DEPTH):
+        owners, held = _owners(suspects, hidden)
+        inside: list[Any] = []
+        hidden[id(inside)] = suspects = inside
+        for i, owner in enumerate(owners):
+            if isinstance(owner, tuple):
+                inside.append(owner)
+            else:
+                for slot in _places(owner, held[i]):
+                    found[slot] = None
+        if not suspects:
+            break
     return list(found)
+
+
+#: how deep in tuples a tensor is looked for; each takes one pass over all objects
+_DEPTH = 4
 
 
 def _held_elsewhere(tensors: list[Tensor], ours: list[Any], known: Iterable[Tensor]) -> list[Tensor]:
@@ -146,13 +159,10 @@ def _owners(objects: list[Any], hidden: dict[int, Any]) -> tuple[list[Any], list
     return owners, held
 
 
-def _places(owner: Any, held: Any, hidden: dict[int, Any], depth: int) -> Iterable[Slot]:
-    """The slots through which ``owner`` refers to an object; a tuple is looked up in turn."""
+def _places(owner: Any, held: Any) -> Iterable[Slot]:
+    """The slots through which ``owner`` refers to an object."""
     if isinstance(owner, types.CellType):
         yield Slot(owner, None)
-    elif isinstance(owner, tuple):
-        for outer, inner in zip(*_owners([owner], hidden), strict=True) if depth < 3 else ():
-            yield from _places(outer, inner, hidden, depth + 1)
     elif type(owner) is list:
         for i, item in enumerate(owner):
             if item is held:

@@ -373,7 +373,8 @@ def _collect_gradients(program: Program, overlay: Overlay, given: Given, places:
         elif given.own.get(id(grad), 0) >= given.count:
             program.grad_writes.append((target, "given", given.own[id(grad)]))
         elif grad is not overlay.grad_reads.get(tensor):
-            program.grad_writes.append((target, "keep", grad))
+            kind, what = ("given", given.own[id(grad)]) if id(grad) in given.own else ("keep", grad)
+            program.grad_writes.append((target, kind, what))
 
 
 def _sparse_parts(overlay: Overlay, tensor: Tensor, outs: _Outs) -> tuple[Any, ...]:
@@ -427,7 +428,8 @@ def _kept_cells(
             *(outs.tensors, *overlay.notes()),
         )
         views = [t for t in (*accounted, *aliases) if t._base is not None]
-        arguments = given.held_by_others((*ours, *views))  # views refer to their base
+        # views refer to their base, and tensors to their gradient
+        arguments = given.held_by_others((*ours, *views, *overlay.grads))
         looked_at = overlay.inside | places.free | {t._storage for t in (*aliases, *arguments)}
         left = set(map(id, given.leaves[: given.count])).difference(map(id, (*places.tensors, *arguments)))
         candidates = [

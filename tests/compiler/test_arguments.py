@@ -135,3 +135,19 @@ def test_the_caller_may_keep_arguments_anywhere():
         out = fn(given)
         assert out["x"] is given["x"] and out["row"].tolist() == [1, 1, 1]
     assert fn.traces == 1, fn.reasons
+
+
+def test_an_argument_that_becomes_a_gradient():
+    p = ft.nn.Parameter(ft.ones(3))
+    optimizer = ft.optim.SGD([p], lr=0.5)
+
+    @ft.compile
+    def step(grad):
+        p.grad = grad
+        optimizer.step()
+
+    for i in range(4):
+        given = ft.full((3,), float(i))
+        step(given)
+        assert p.grad is given
+    assert p.tolist() == [1 - 0.5 * (0 + 1 + 2 + 3)] * 3 and step.traces == 1
