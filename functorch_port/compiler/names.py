@@ -9,7 +9,7 @@ from typing import Any
 from ..core.storage import Storage
 from ..core.tensor import Tensor
 
-__all__ = ["name_cells", "variables_cells"]
+__all__ = ["closures", "name_cells", "variables_cells"]
 
 
 def _variables(fn: Callable[..., Any]) -> dict[str, Any]:
@@ -64,9 +64,8 @@ def _tensors(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Tenso
                 yield from _tensors(f"{name}.{key}", item, depth + 1)
 
 
-def variables_cells(fn: Callable[..., Any]) -> set[Storage]:
-    """The Storages that the function can reach through its variables, and those of the functions it calls."""
-    found: set[Storage] = set()
+def _functions(fn: Callable[..., Any]) -> Iterator[tuple[Callable[..., Any], list[Any]]]:
+    """The function and those that it can call, each with the values of its variables."""
     seen: set[int] = set()
     left = [fn]
     while left:
@@ -77,10 +76,21 @@ def variables_cells(fn: Callable[..., Any]) -> set[Storage]:
         try:
             values = list(_variables(fn).values())
         except (TypeError, ValueError):  # no Python function, or a variable that is not set yet
-            continue
+            values = []
         left += [v for v in values if inspect.isfunction(v) or inspect.ismethod(v)]
-        found.update(tensor._storage for value in values for _, tensor in _tensors("", value))
-    return found
+        yield fn, values
+
+
+def variables_cells(fn: Callable[..., Any]) -> set[Storage]:
+    """The Storages that the function can reach through its variables, and those of the functions it calls."""
+    everything = (value for _, values in _functions(fn) for value in values)
+    return {tensor._storage for value in everything for _, tensor in _tensors("", value)}
+
+
+def closures(fn: Callable[..., Any]) -> set[int]:
+    """The `id` of every closure cell that the function and those it can call assign to or read."""
+    inner = (inspect.unwrap(f) for f, _ in _functions(fn))
+    return {id(cell) for f in inner for cell in getattr(f, "__closure__", None) or ()}
 
 
 def _generators() -> dict[Storage, str]:

@@ -98,7 +98,8 @@ class Given:
         cells: Storage -> position, for those which are not the same at every call.
     """
 
-    def __init__(self, leaves: Sequence[Any], ours: Sequence[Any] = ()) -> None:
+    def __init__(self, fn: Callable[..., Any], leaves: Sequence[Any], ours: Sequence[Any]) -> None:
+        self.fn = fn
         self.leaves = list(leaves)
         self.ours = ours
         self.count = len(self.leaves)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import types
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from ..core.storage import Storage
 from ..core.symbolic import SymNumber, symbolic_math
 from ..core.tensor import Tensor, wrap
 from .assemble import assemble
+from .names import closures
 from .overlay import MODULE_TABLES, Overlay, is_concrete, is_number, number_slots
 from .places import Given, Places
 from .program import Output, Program, aval
@@ -218,7 +220,7 @@ def _trace_once(
     names = [*slots, *arg_numbers]
     plain = {**{n: s[3] for n, s in slots.items()}, **arg_numbers}
     start = next(node_sequence)
-    given = Given(call_leaves, (leaves, call_leaves))
+    given = Given(fn, call_leaves, (leaves, call_leaves))
 
     def run(cell_values: list[Any], number_values: list[Any], array_values: list[Any]) -> list[Any]:
         overlay.tracers = dict(zip(cells, cell_values, strict=True))
@@ -439,12 +441,17 @@ def _kept_cells(
         ]
         for slot in find(candidates, (*ours, views, candidates, arguments, given.passed)):
             if slot not in slots:
-                before = old if slot in overlay.holders else ()
+                before = old if slot in overlay.holders or _is_inner(slot, given) else ()
                 there = [t for t in slot.tensors() if id(t) not in before]
                 kept |= {t._storage for t in there if t._storage in looked_at}
         if not kept:
             break
     return kept
+
+
+def _is_inner(slot: Slot, given: Given) -> bool:
+    """Whether a place is a variable of a function that the traced one made, which no later call is to set."""
+    return type(slot.container) is types.CellType and id(slot.container) not in closures(given.fn)
 
 
 def _give_what_is_kept(program: Program, kept: set[Storage], outs: _Outs) -> None:
