@@ -9,6 +9,7 @@ before each call the places are compared with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ import jax
 from ..core.storage import HostStorage, Storage
 from ..core.tensor import Tensor
 from ..core.view import View
+from .names import closures
 from .overlay import Overlay
 from .slots import Slot, references
 from .tree import LEAF, by_identity
@@ -108,7 +110,7 @@ class Given:
         self.own = {id(t): i for i, t in tensors if not by_identity(t)}
         self.cells = {t._storage: i for i, t in tensors if not by_identity(t)}
         self.passed = list({id(t): t for _, t in tensors if not by_identity(t)}.values())
-        del tensors
+        del tensors  # its pairs refer to the arguments
         self.references = self._references(())
 
     def _references(self, ours: Sequence[Any]) -> list[int]:
@@ -120,6 +122,11 @@ class Given:
         """
         pairs = zip(self.passed, self.references, self._references(ours), strict=True)
         return [t for t, before, now in pairs if now > before]
+
+    @cached_property
+    def closures(self) -> set[int]:
+        """The cells through which the function assigns to variables that outlive the call."""
+        return closures(self.fn)
 
     def clear(self) -> None:
         self.leaves, self.passed, self.ours = [], [], ()

@@ -19,7 +19,6 @@ from ..core.storage import Storage
 from ..core.symbolic import SymNumber, symbolic_math
 from ..core.tensor import Tensor, wrap
 from .assemble import assemble
-from .names import closures
 from .overlay import MODULE_TABLES, Overlay, is_concrete, is_number, number_slots
 from .places import Given, Places
 from .program import Output, Program, aval
@@ -451,7 +450,7 @@ def _kept_cells(
 
 def _is_inner(slot: Slot, given: Given) -> bool:
     """Whether a place is a variable of a function that the traced one made, which no later call is to set."""
-    return type(slot.container) is types.CellType and id(slot.container) not in closures(given.fn)
+    return type(slot.container) is types.CellType and id(slot.container) not in given.closures
 
 
 def _give_what_is_kept(program: Program, kept: set[Storage], outs: _Outs) -> None:

@@ -302,7 +302,7 @@ def _fill(shape: tuple[int, ...], value: Any, np_dtype: np.dtype, device: Any) -
             return jnp.full(shape, storage.as_array(value), np_dtype)
         if math.prod(shape) <= _SMALL:
             return _small_fill(shape, value, repr(value), np_dtype, jax.config.jax_default_device)
-        if storage.often((shape, np_dtype, value)):
+        if storage.often(("filled", shape, np_dtype)):
             return jnp.full(shape, value, np_dtype)
         return jax.device_put(_host_fill(shape, value, repr(value), np_dtype))
 

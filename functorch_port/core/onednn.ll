@@ -1,5 +1,5 @@
 ; A handler of XLA's foreign function interface that runs primitives of oneDNN, one after the other, besides ffi.ll.
-; onednn.py adds `@handler`, which gives its plan to `@run`. A plan is words of 64 bits:
+; onednn.py adds `@answer`, which gives its plan to `@run`. A plan is words of 64 bits:
 ;     the engine; how many memories; how many steps;
 ;     for each memory: its descriptor, whether it is a result, the number of the argument or result, bytes into it;
 ;     for each step: its primitive, how many memories it takes, and four times what one is to it and its number.

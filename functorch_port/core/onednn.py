@@ -39,22 +39,30 @@ _ALIGNMENT = 64
 
 
 class Convolution(NamedTuple):
-    """A convolution over two dimensions, of float32.
+    """What a convolution is but for its arrays.
 
     Attributes:
-        input, weight, output: shapes, (N, C, H, W), (O, C / groups, h, w) and (N, O, H', W').
+        input, weight: shapes, (N, C, ...) and (O, C / groups, ...).
         strides, dilations: per dimension.
         pads: before and after, per dimension.
         groups: of channels.
+        precision: of the products, for `jax.lax`; oneDNN has one.
     """
 
     input: Ints
     weight: Ints
-    output: Ints
     strides: Ints
-    dilations: Ints
     pads: tuple[Ints, ...]
+    dilations: Ints
     groups: int
+    precision: Any
+
+    @property
+    def output(self) -> Ints:
+        """The shape of the result, (N, O, ...)."""
+        sizes = zip(self.input[2:], self.weight[2:], self.strides, self.pads, self.dilations, strict=True)
+        spatial = [(n + low + high - d * (k - 1) - 1) // s + 1 for n, k, s, (low, high), d in sizes]
+        return self.input[0], self.weight[0], *spatial
 
 
 @cache
@@ -144,7 +152,7 @@ def _descriptor(primitive: c_void_p, which: int) -> c_void_p:
 
 # -------------------------------------------------------------------- a plan
 
-#: what `Convolution` is computed: argument shapes, what they are to oneDNN, and the same of the result
+#: kind -> for the arguments and for the result: whose shape it has, its role in a call, and its descriptor's number
 _KINDS: dict[str, Any] = {
     "forward": ((("input", _SRC, _SRC_MD), ("weight", _WEIGHTS, _WEIGHTS_MD)), ("output", _DST, _DST_MD)),
     "input": (
@@ -201,6 +209,8 @@ class _Plan:
 def plan(kind: str, convolution: Convolution) -> tuple[str, int] | None:
     """The name that XLA knows a convolution by, and the bytes of its second result, which it works in.
 
+    It has two dimensions and is of float32.
+
     Args:
         kind: ``"forward"`` of input and weight; ``"input"``, the gradient of the input, of that of the output and the
             weight; ``"weight"``, the gradient of the weight, of the input and the gradient of the output.
@@ -216,20 +226,12 @@ def plan(kind: str, convolution: Convolution) -> tuple[str, int] | None:
     _kept.append(words)
     digest = hashlib.sha256(repr((kind, convolution)).encode()).hexdigest()[:16]
     name = f"functorch_port.convolution_{kind}.{digest}"
-    ffi.register(name, "onednn.ll", _handler(ctypes.addressof(words)))
+    ffi.register(name, "onednn.ll", _ANSWER.format(address=ctypes.addressof(words)))
     return name, max(made.scratch, _ALIGNMENT)
 
 
-def _handler(address: int) -> str:
-    return f"""
-define ptr @handler(ptr %frame) {{
-  %extension = call ptr @pointer(ptr %frame, i64 8)
-  %registers = icmp ne ptr %extension, null
-  br i1 %registers, label %metadata, label %work
-metadata:
-  call void @tell(ptr %extension)
-  ret ptr null
-work:
+_ANSWER = """
+define internal ptr @answer(ptr %frame) {{
   %error = call ptr @run(ptr %frame, ptr inttoptr (i64 {address} to ptr))
   ret ptr %error
 }}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,47 +14,29 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from ..core import onednn, storage
+from ..core.onednn import Convolution
 
-__all__ = ["LAYOUTS", "Geometry", "convolve", "convolve_back"]
+__all__ = ["LAYOUTS", "convolve", "convolve_back"]
 
 #: multiply-adds below which the way to oneDNN costs more than it gains
 LEAST = 1 << 18
 
 
-class Geometry(NamedTuple):
-    """What a convolution is but for its arrays, of N... data and O... weights."""
-
-    input: tuple[int, ...]
-    weight: tuple[int, ...]
-    strides: tuple[int, ...]
-    pads: tuple[tuple[int, int], ...]
-    dilations: tuple[int, ...]
-    groups: int
-    precision: Any
-
-    @property
-    def output(self) -> tuple[int, ...]:
-        """The shape of the result."""
-        sizes = zip(self.input[2:], self.weight[2:], self.strides, self.pads, self.dilations, strict=True)
-        spatial = [(n + low + high - d * (k - 1) - 1) // s + 1 for n, k, s, (low, high), d in sizes]
-        return self.input[0], self.weight[0], *spatial
-
-
-def convolve(x: jax.Array, w: jax.Array, how: Geometry) -> jax.Array:
+def convolve(x: jax.Array, w: jax.Array, how: Convolution) -> jax.Array:
     """The convolution; by oneDNN in programs for a CPU, where it is installed and faster."""
     if _suits_onednn(x, w, how):
         return _convolution_p.bind(x, w, kind="forward", how=how)
-    return by_xla(x, w, "forward", how, on_cpu=None)
+    return _forward(x, w, how)
 
 
-def convolve_back(y: jax.Array, w: jax.Array, how: Geometry, otherwise: Callable[..., Any]) -> jax.Array:
+def convolve_back(y: jax.Array, w: jax.Array, how: Convolution, otherwise: Callable[..., Any]) -> jax.Array:
     """The transpose of the convolution, for an output of it: by oneDNN as in `convolve`, or as ``otherwise(y, w)``."""
     if how.output == y.shape and _suits_onednn(y, w, how):
         return _convolution_p.bind(y, w, kind="input", how=how)
     return otherwise(y, w)
 
 
-def _suits_onednn(x: Any, w: Any, how: Geometry) -> bool:
+def _suits_onednn(x: Any, w: Any, how: Convolution) -> bool:
     return (
         len(how.input) == 4
         and x.dtype == w.dtype == np.float32
@@ -67,9 +49,9 @@ def _suits_onednn(x: Any, w: Any, how: Geometry) -> bool:
 # -------------------------------------------------------------------- by XLA
 
 
-def by_xla(a: Any, b: Any, kind: str, how: Geometry, on_cpu: bool | None) -> jax.Array:
-    """What `onednn.plan` says, as `jax.lax` has it; ``on_cpu`` None leaves it to the program's platform."""
-    forward = partial(_forward, how=how, on_cpu=on_cpu)
+def by_xla(a: Any, b: Any, kind: str, how: Convolution) -> jax.Array:
+    """What `onednn.plan` says, as `jax.lax` has it."""
+    forward = partial(_forward, how=how)
     if kind == "forward":
         return forward(a, b)
     if kind == "input":
@@ -82,7 +64,7 @@ def by_xla(a: Any, b: Any, kind: str, how: Geometry, on_cpu: bool | None) -> jax
 LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW"), 3: ("NCDHW", "OIDHW", "NCDHW")}
 
 
-def _forward(x: Any, w: Any, how: Geometry, on_cpu: bool | None) -> jax.Array:
+def _forward(x: Any, w: Any, how: Convolution) -> jax.Array:
     options: dict[str, Any] = {
         "window_strides": how.strides,
         "padding": how.pads,
@@ -105,12 +87,12 @@ def _forward(x: Any, w: Any, how: Geometry, on_cpu: bool | None) -> jax.Array:
         y = lax.conv_general_dilated(x, w, **{**options, "padding": pads})
         return lax.slice_in_dim(y, 0, y.shape[2] - 1, axis=2)
 
-    if on_cpu is False or not _wants_one_more_row(x, how):
+    if not _wants_one_more_row(x, how):
         return plain(x, w)
-    return one_more_row(x, w) if on_cpu else lax.platform_dependent(x, w, cpu=one_more_row, default=plain)
+    return lax.platform_dependent(x, w, cpu=one_more_row, default=plain)
 
 
-def _wants_one_more_row(x: Any, how: Geometry) -> bool:
+def _wants_one_more_row(x: Any, how: Convolution) -> bool:
     return (
         x.dtype == np.float32
         and len(how.input) == 4
@@ -129,7 +111,7 @@ _convolution_p = Primitive("convolution")
 
 
 @_convolution_p.def_abstract_eval
-def _shape(a: Any, b: Any, *, kind: str, how: Geometry) -> Any:
+def _shape(a: Any, b: Any, *, kind: str, how: Convolution) -> Any:
     shape = {"forward": how.output, "input": how.input, "weight": how.weight}[kind]
     return jax.core.ShapedArray(shape, a.dtype)
 
@@ -144,7 +126,7 @@ def _transposed(which: int) -> Callable[..., Any]:
         "weight": (("input", False), ("forward", False)),
     }
 
-    def rule(slope: Any, a: Any, b: Any, *, kind: str, how: Geometry) -> Any:
+    def rule(slope: Any, a: Any, b: Any, *, kind: str, how: Convolution) -> Any:
         found, first = rules[kind][which]
         other = a if which else b
         given = (slope, other) if first else (other, slope)
@@ -156,22 +138,20 @@ def _transposed(which: int) -> Callable[..., Any]:
 ad.defbilinear(_convolution_p, _transposed(0), _transposed(1))
 
 
-def _batched(arrays: Any, axes: Any, *, kind: str, how: Geometry) -> Any:
-    return jax.vmap(partial(by_xla, kind=kind, how=how, on_cpu=None), axes)(*arrays), 0
+def _batched(arrays: Any, axes: Any, *, kind: str, how: Convolution) -> Any:
+    return jax.vmap(partial(by_xla, kind=kind, how=how), axes)(*arrays), 0
 
 
 batching.primitive_batchers[_convolution_p] = _batched
 
 
-def _lower_on_cpu(context: Any, a: Any, b: Any, *, kind: str, how: Geometry) -> Any:
-    c = onednn.Convolution(
-        how.input, how.weight, how.output, how.strides, how.dilations, how.pads, how.groups
-    )
-    plan = onednn.plan(kind, c)
+_lower_by_xla = mlir.lower_fun(by_xla, multiple_results=False)
+
+
+def _lower_on_cpu(context: Any, a: Any, b: Any, *, kind: str, how: Convolution) -> Any:
+    plan = onednn.plan(kind, how)
     if plan is None:
-        return mlir.lower_fun(partial(by_xla, on_cpu=True), multiple_results=False)(
-            context, a, b, kind=kind, how=how
-        )
+        return _lower_by_xla(context, a, b, kind=kind, how=how)
 
     def call(a: Any, b: Any) -> Any:
         name, room = plan
@@ -181,5 +161,5 @@ def _lower_on_cpu(context: Any, a: Any, b: Any, *, kind: str, how: Geometry) -> 
     return mlir.lower_fun(call, multiple_results=False)(context, a, b)
 
 
-mlir.register_lowering(_convolution_p, mlir.lower_fun(partial(by_xla, on_cpu=False), multiple_results=False))
+mlir.register_lowering(_convolution_p, _lower_by_xla)
 mlir.register_lowering(_convolution_p, _lower_on_cpu, platform="cpu")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -218,21 +219,19 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             f"fill_(): argument 'value' (position 1) must be Tensor or Number, not {type(value).__name__}"
         )
     self._check_inplace(name="" if isinstance(value, Tensor) else "fill_")
-    made = _filled(self, value)
-    return self._take(_fill(self, value) if made is None else made)
+    return self._take(_filled(self, value, lambda: _fill(self, value)))
 
 
 @composite("zero_", where="torch method")
 def zero_(self: Tensor) -> Tensor:
     """Write zeros everywhere."""
     self._check_inplace(name="zero_")
-    made = _filled(self, 0)
-    return self._take(_zero(self) if made is None else made)
+    return self._take(_filled(self, 0, lambda: _zero(self)))
 
 
-def _filled(tensor: Tensor, value: Any) -> Tensor | None:
-    """A tensor like this one, full of a number, if none of it has to be recorded. Nothing is compiled for it, unlike
-    for the operation: a model has layers of many shapes to fill.
+def _filled(tensor: Tensor, value: Any, operation: Callable[[], Tensor]) -> Tensor:
+    """A tensor like this one, full of a number. Where nothing has to be recorded nothing is compiled for it, unlike for
+    the ``operation``: a model has layers of many shapes to fill.
     """
     array = tensor._look()
     if (
@@ -245,7 +244,7 @@ def _filled(tensor: Tensor, value: Any) -> Tensor | None:
         or isinstance(array, jax.core.Tracer)
         or array.committed
     ):
-        return None
+        return operation()
     return creation.full_like(tensor, value)
 
 

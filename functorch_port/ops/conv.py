@@ -9,9 +9,10 @@ import numpy as np
 from jax import lax
 
 from functorch_port.core.config import matmul_precision
+from functorch_port.core.onednn import Convolution
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import c_name, check_expand, not_implemented, numel, type_name
-from functorch_port.ops._convolution import Geometry, convolve
+from functorch_port.ops._convolution import convolve
 
 Ints = int | tuple[int, ...]
 
@@ -160,7 +161,7 @@ def _convolve(
     not_implemented("slow_conv3d_cpu" if n == 3 else "slow_conv2d_cpu", input, kinds="b")
     _check_fits(input.shape[-n:], weight.shape[2:], pads, reach)
     batched = input if input.ndim == n + 2 else input[None]
-    how = Geometry(batched.shape, weight.shape, strides, pads, dilations, groups, matmul_precision())
+    how = Convolution(batched.shape, weight.shape, strides, pads, dilations, groups, matmul_precision())
     out = convolve(batched, weight, how)
     if bias is not None:
         out = out + bias.reshape(-1, *(1,) * n)

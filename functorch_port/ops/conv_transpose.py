@@ -18,9 +18,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from functorch_port.core.config import matmul_precision
+from functorch_port.core.onednn import Convolution
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import not_implemented, wide
-from functorch_port.ops._convolution import LAYOUTS, Geometry, convolve_back
+from functorch_port.ops._convolution import LAYOUTS, convolve_back
 from functorch_port.ops.conv import _check_types, _per_dim
 
 #: Kernels with more taps per phase than this are left to XLA: the programs would grow too long.
@@ -229,7 +230,7 @@ def _transposed(
     else:
         pads = tuple([(p, p) for p in paddings])
         shape = (batched.shape[0], weight.shape[1] * groups, *out)
-        how = Geometry(shape, weight.shape, strides, pads, dilations, groups, matmul_precision())
+        how = Convolution(shape, weight.shape, strides, pads, dilations, groups, matmul_precision())
         y = convolve_back(batched, weight, how, either if taps <= _MANY_TAPS else dilated)
     if bias is not None:
         y = y + bias.reshape(-1, *(1,) * n)

@@ -118,7 +118,7 @@ def test_compiled_training_is_eager_training():
 
 
 def _geometry(x, w):
-    return _convolution.Geometry(x.shape, w.shape, (1, 1), ((1, 1), (1, 1)), (1, 1), 1, None)
+    return onednn.Convolution(x.shape, w.shape, (1, 1), ((1, 1), (1, 1)), (1, 1), 1, None)
 
 
 def test_transformations_of_jax():
@@ -129,7 +129,7 @@ def test_transformations_of_jax():
         return _convolution.convolve(x, w, how)
 
     def plain(x, w):
-        return _convolution.by_xla(x, w, "forward", how, on_cpu=False)
+        return _convolution.by_xla(x, w, "forward", how)
 
     both = [
         lambda f: jax.jit(f)(x, w),
@@ -193,5 +193,5 @@ print(loss.item())
     )
     assert run() == run() and any(tmp_path.iterdir())
     onednn.plan("forward", onednn.Convolution(
-        (4, 16, 18, 18), (16, 16, 3, 3), (4, 16, 16, 16), (1, 1), (1, 1), ((0, 0), (0, 0)), 1
+        (4, 16, 18, 18), (16, 16, 3, 3), (1, 1), ((0, 0), (0, 0)), (1, 1), 1, None
     ))  # fmt: skip

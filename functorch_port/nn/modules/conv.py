@@ -137,8 +137,8 @@ class _ConvNd(Module):
         """Draws weight and bias uniformly from ``[-1/sqrt(n), 1/sqrt(n)]``, n the inputs of one output."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
-            fan_in = math.prod(self.weight.shape[1:])
-            if len(self.weight) and fan_in != 0:
+            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
+            if fan_in != 0:
                 bound = 1 / math.sqrt(fan_in)
                 init.uniform_(self.bias, -bound, bound)
 
