@@ -70,12 +70,14 @@ def training(
     batch: Any,
     wrap: Any = None,
     zero_last: bool = False,
+    optimizer: Any = None,
 ) -> Step:
-    """A training step on a batch that stays; ``wrap`` compiles it. It returns the loss.
+    """A training step on a batch that stays; ``wrap`` compiles it. It returns the loss. Without an ``optimizer`` it is
+    plain SGD.
 
     With ``zero_last`` gradients are dropped at the end of the step, so that a compiled one need not return them.
     """
-    optimizer = lib.optim.SGD(model.parameters(), lr=LR)
+    optimizer = optimizer or lib.optim.SGD(model.parameters(), lr=LR)
     x, y = (lib.torch.from_numpy(a) for a in batch)
 
     def step(x: Any, y: Any) -> Any:

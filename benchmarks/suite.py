@@ -12,7 +12,7 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -151,39 +151,37 @@ def _shown(value: float, bar: float | None) -> str:
     return f"[{colour}]{value:.2f}[/{colour}]"
 
 
-def _draw(axes: Any, results: dict[str, Any], kind: str) -> None:
+def _bars(
+    axes: Any, results: dict[str, Any], who: Sequence[str], height: Callable[[Any, str], float]
+) -> None:
+    """Bars of the contestants side by side for each model; ``height(result, who)``."""
     from harness import COLOURS
 
-    who = [w for w in WHO if all(w in r[kind]["seconds"] for r in results.values())]
     width = 0.8 / len(who)
     for i, w in enumerate(who):
-        heights = [
-            r[kind]["seconds"][w]["median"] / r[kind]["seconds"]["torch eager"]["median"]
-            for r in results.values()
-        ]
         places = [x + (i - len(who) / 2 + 0.5) * width for x in range(len(results))]
-        axes.bar(places, heights, width, color=COLOURS[w], label=w)
-    axes.axhline(1, color="black", linewidth=0.8)
+        heights = [height(r, w) for r in results.values()]
+        colour, alpha = COLOURS[w.removesuffix(", cached")], 0.5 if w.endswith("cached") else 1
+        axes.bar(places, heights, width, color=colour, alpha=alpha, label=w)
     axes.set_xticks(range(len(results)), results, rotation=30, ha="right")
-    axes.set(ylabel="time / PyTorch eager", title={"train": "a training step", "infer": "a pass"}[kind])
     axes.legend(fontsize=7)
     axes.grid(axis="y", alpha=0.3)
+
+
+def _draw(axes: Any, results: dict[str, Any], kind: str) -> None:
+    def relative(result: Any, who: str) -> float:
+        seconds = result[kind]["seconds"]
+        return seconds[who]["median"] / seconds["torch eager"]["median"]
+
+    _bars(axes, results, [w for w in WHO if all(w in r[kind]["seconds"] for r in results.values())], relative)
+    axes.axhline(1, color="black", linewidth=0.8)
+    axes.set(ylabel="time / PyTorch eager", title={"train": "a training step", "infer": "a pass"}[kind])
 
 
 def _draw_starts(axes: Any, results: dict[str, Any], what: str, label: str, scale: float) -> None:
-    from harness import COLOURS
-
     who = list(next(iter(results.values()))["starts"])
-    width = 0.8 / len(who)
-    for i, w in enumerate(who):
-        colour, faint = COLOURS[w.removesuffix(", cached")], 0.5 if w.endswith("cached") else 1
-        places = [x + (i - len(who) / 2 + 0.5) * width for x in range(len(results))]
-        heights = [r["starts"][w][what] / scale for r in results.values()]
-        axes.bar(places, heights, width, color=colour, alpha=faint, label=w)
-    axes.set_xticks(range(len(results)), results, rotation=30, ha="right")
+    _bars(axes, results, who, lambda r, w: r["starts"][w][what] / scale)
     axes.set(ylabel=label)
-    axes.legend(fontsize=7)
-    axes.grid(axis="y", alpha=0.3)
 
 
 def page(results: dict[str, Any], means: dict[str, Any], environment: dict[str, Any]) -> str:

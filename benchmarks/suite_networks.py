@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -36,21 +37,14 @@ class Job(NamedTuple):
 
     def set_up(self, lib: Any, wrap: Any = None) -> Setup:
         """The model in one library; ``wrap`` compiles its steps."""
-        wrap = wrap or (lambda fn: fn)
-        x, y = map(lib.torch.from_numpy, self.batch(np.random.default_rng(0)))
+        batch = self.batch(np.random.default_rng(0))
         lib.torch.manual_seed(0)
         model, twin = self.make(lib), self.make(lib).eval()
         optimizer = optimizer_of(lib, self.optimizer, model)
-
-        def step(x: Any, y: Any) -> Any:
-            optimizer.zero_grad()
-            loss = self.loss(lib, model(x), y)
-            loss.backward()
-            optimizer.step()
-            return loss
-
-        train, infer = wrap(step), wrap(lib.torch.no_grad()(lambda x: twin(x)))
-        return Setup([model], lambda: train(x, y), lambda: infer(x))
+        train = networks.training(lib, model, partial(self.loss, lib), batch, wrap, optimizer=optimizer)
+        x, infer = lib.torch.from_numpy(batch[0]), lib.torch.no_grad()(lambda x: twin(x))
+        infer = infer if wrap is None else wrap(infer)
+        return Setup([model], train, lambda: infer(x))
 
 
 class GanJob(NamedTuple):
