@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -11,6 +13,7 @@ from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from ..core.storage import Storage
 from ..core.tensor import Tensor
+from .bundles import Bundle, bundled, cut, join
 from .overlay import Overlay
 from .pending import Pending
 from .places import Given
@@ -45,19 +48,21 @@ def assemble(
     program.draw_inputs = [place[id(closed.consts[k])] for k in drawn]
     unread = _unread_gradients(program)
     indices = [index for _, index in unread]
-    needed = _inputs_of(closed.jaxpr, indices)
+    needed = _inputs_of(closed.jaxpr, indices if keep_grads else [])
     if unread and keep_grads:
         _needed_last(program, positions["donated"], needed)
     program.states = {*program.donated, *program.cells, *(cell for cell, _, _ in program.cell_writes)}
+    if overlay.kernels and not program.boundary:
+        _bundle(program, positions["donated"], needed)
     order = [position for kind in positions.values() for position in kind]
     out_order = _sort_outputs(program, len(closed.jaxpr.outvars), indices)
-    if not keep_grads:
-        out_order = out_order[: len(out_order) - len(unread)]
-    _make_functions(program, closed, order, drawn, out_order)
+    returned = len(out_order) - len(unread)
+    _make_functions(program, closed, order, drawn, out_order if keep_grads else out_order[:returned])
     if unread and keep_grads:
         _leave_pending(program, unread, order, needed)
     elif unread:
         _forget(program, unread)
+    program.fill = [(cell, i) for cell, i in program.fill if i < returned]
     if program.boundary:
         _find_boundary(program)
         _differentiable(program)
@@ -127,10 +132,7 @@ def _unread_gradients(program: Program) -> list[tuple[Tensor, int]]:
     """The gradients that are made and used up inside: (parameter, output). Nobody reads them, as a rule."""
     if program.boundary or not program.reusable:
         return []
-    uses = [out.index for out in program.outputs]
-    uses += [i for _, i, _ in (*program.cell_writes, *program.arg_writes)]
-    uses += [] if program.places is None else program.places.outputs()
-    uses += [what for _, kind, what in program.grad_writes if kind in ("new", "slot")]
+    uses = Counter(_uses(program))
     stepped = {cell for cell, _, _ in program.cell_writes}
     return [
         (target, what)
@@ -138,7 +140,7 @@ def _unread_gradients(program: Program) -> list[tuple[Tensor, int]]:
         if kind == "new"
         and isinstance(target, Tensor)
         and target._storage in stepped
-        and uses.count(what) == 1
+        and uses[what] == 1
     ]
 
 
@@ -149,16 +151,54 @@ def _needed_last(program: Program, donated: list[int], needed: list[bool]) -> No
     program.donated = [cell for _, cell in pairs]
 
 
+def _bundle(program: Program, donated: list[Any], needed: list[bool]) -> None:
+    """Take small donated inputs together, those which pending gradients need apart from the others.
+
+    The position of a bundle is a tuple, of its members' positions; so is the output that it comes from.
+    """
+    position = dict(zip(program.donated, donated, strict=True))
+    writes = {cell: (i, steps) for cell, i, steps in program.cell_writes}
+    uses = Counter([*_uses(program), *(i for _, i in program.fill)])
+    alike: dict[Any, list[Storage]] = {}
+    for cell, (index, steps) in writes.items():  # in the order of the optimizers
+        if cell in position and uses[index] == 1:
+            alike.setdefault((needed[position[cell]], steps), []).append(cell)
+    bundle_of: dict[Storage, Bundle] = {}
+    for (_, steps), cells in alike.items():
+        for bundle in bundled(cells):
+            bundle_of.update(dict.fromkeys(bundle.members, bundle))
+            program.bundle_writes.append((bundle, tuple([writes[m][0] for m in bundle.members]), steps))
+    program.cell_writes = [write for write in program.cell_writes if write[0] not in bundle_of]
+    program.donated = list(dict.fromkeys([bundle_of.get(cell, cell) for cell in program.donated]))
+    donated[:] = [
+        tuple([position[m] for m in cell.members]) if isinstance(cell, Bundle) else position[cell]
+        for cell in program.donated
+    ]
+
+
+def _uses(program: Program) -> Iterable[int]:
+    """The outputs that something is made from after a call, each once for every use."""
+    yield from (out.index for out in (*program.outputs, *program.changed))
+    yield from (i for _, i, _ in (*program.cell_writes, *program.arg_writes))
+    yield from program.residuals
+    if program.places is not None:
+        yield from program.places.outputs()
+    for _, kind, what in program.grad_writes:
+        if kind in ("new", "slot"):
+            yield what
+        elif kind == "sparse":
+            yield from what[:2]
+
+
 def _leave_pending(
-    program: Program, unread: list[tuple[Tensor, int]], order: list[int], needed: list[bool]
+    program: Program, unread: list[tuple[Tensor, int]], order: list[Any], needed: list[bool]
 ) -> None:
     """The program returns its last outputs only if somebody reads gradients."""
-    inputs = [k for k, position in enumerate(order) if needed[position]]
+    inputs = [k for k, position in enumerate(order) if any(needed[p] for p in _each(position))]
     inputs += range(len(order), len(program.input_avals))  # the random draws
     targets = [tensor for tensor, _ in unread]
     others = [write for write in program.grad_writes if not any(write[0] is t for t in targets)]
     program.pending = Pending(program, inputs, targets, others)
-    _not_filled(program, len(unread))
 
 
 def _forget(program: Program, unread: list[tuple[Tensor, int]]) -> None:
@@ -167,29 +207,29 @@ def _forget(program: Program, unread: list[tuple[Tensor, int]]) -> None:
     program.grad_writes = [
         (t, "none", None) if id(t) in targets else (t, kind, what) for t, kind, what in program.grad_writes
     ]
-    _not_filled(program, len(unread))
 
 
-def _not_filled(program: Program, count: int) -> None:
-    """The first call has no values for the last outputs."""
-    there = len(program.jaxpr.jaxpr.outvars) - count
-    program.fill = [(cell, i) for cell, i in program.fill if i < there]
+def _each(position: int | tuple[int, ...]) -> tuple[int, ...]:
+    """The positions of a bundle, or the one."""
+    return position if isinstance(position, tuple) else (position,)
 
 
-def _sort_outputs(program: Program, count: int, unread: list[int]) -> list[int]:
+def _sort_outputs(program: Program, count: int, unread: list[int]) -> list[Any]:
     """Put the new values of donated inputs first, in the inputs' order, and unread gradients last; returns the
     old positions.
 
     JAX gives a donated input's memory to the first output of its shape. If that is a gradient, XLA has to copy the
     parameter before it may be written over.
     """
-    at = {cell: i for cell, i, _ in program.cell_writes}
+    at = {cell: i for cell, i, _ in (*program.cell_writes, *program.bundle_writes)}
     first, last = [at[cell] for cell in program.donated], unread
-    order = first + sorted({*range(count)} - {*first, *last}) + last
+    taken = {i for index in first for i in _each(index)}
+    order = first + sorted({*range(count)} - {*taken, *last}) + last
     new = {old: i for i, old in enumerate(order)}
     for out in (*program.outputs, *program.changed):
         out.index = new.get(out.index, out.index)
     program.cell_writes = [(cell, new[i], steps) for cell, i, steps in program.cell_writes]
+    program.bundle_writes = [(bundle, new[i], steps) for bundle, i, steps in program.bundle_writes]
     program.arg_writes = [(k, new[i], steps) for k, i, steps in program.arg_writes]
     program.fill = [(cell, new[i]) for cell, i in program.fill]
     program.residuals = [new[i] for i in program.residuals]
@@ -209,24 +249,30 @@ def _moved(kind: str, what: Any, new: dict[int, int]) -> Any:
 
 
 def _make_functions(
-    program: Program, closed: Any, order: list[int], drawn: list[int], out_order: list[int]
+    program: Program, closed: Any, order: list[Any], drawn: list[int], out_order: list[Any]
 ) -> None:
     total = len(closed.jaxpr.invars)
-    avals = [closed.jaxpr.invars[k].aval for k in order]
+    bundles = {k: cell for k, cell in enumerate(program.donated) if isinstance(cell, Bundle)}
+    avals = [bundles[k].aval if k in bundles else closed.jaxpr.invars[p].aval for k, p in enumerate(order)]
     consts = list(closed.consts)
 
     def pure(donated: list[Any], kept: list[Any]) -> list[Any]:
         given = [*donated, *kept]
         values: list[Any] = [0.0] * total
-        for k, value, aval in zip(order, given, avals, strict=False):
+        for k, (position, value, aval) in enumerate(zip(order, given, avals, strict=False)):
             if np.shape(value) != aval.shape or (hasattr(value, "dtype") and value.dtype != aval.dtype):
                 raise Stale
-            values[k] = value
+            whose = cut(value, bundles[k].shapes) if k in bundles else [value]
+            for p, mine in zip(_each(position), whose, strict=True):
+                values[p] = mine
         held = list(consts)
         for k, value in zip(drawn, given[len(order) :], strict=True):
             held[k] = value
         outs = jaxpr_as_fun(closed.replace(consts=held))(*values)
-        return [outs[i] for i in out_order]
+        return [
+            join([outs[i] for i in index]) if k in bundles else outs[index]
+            for k, index in enumerate(out_order)
+        ]
 
     program.pure = pure
     program.input_avals = [

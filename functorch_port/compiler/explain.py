@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .bundles import Bundle
 from .names import name_cells
 from .program import Program
 
@@ -30,8 +31,9 @@ def explain(compiled: Any, analyse: bool = True) -> str:
 def _program(compiled: Any, program: Program, n: int, analyse: bool) -> list[str]:
     lines = [f"program {n}: {program.calls} call(s), {len(program.jaxpr.jaxpr.eqns)} operations"]
     packed = {cell for pack in program.packs for cell in pack.cells}
-    names = name_cells(compiled._fn, [*program.donated, *program.cells], packed)
-    for title, cells in (("updated in place", program.donated), ("read", program.cells)):
+    updated = [cell for c in program.donated for cell in (c.members if isinstance(c, Bundle) else (c,))]
+    names = name_cells(compiled._fn, [*updated, *program.cells], packed)
+    for title, cells in (("updated in place", updated), ("read", program.cells)):
         if cells:
             lines.append(f"  {title}:")
             lines += [f"    {names[c]}: {_describe(c._value)}" for c in cells]

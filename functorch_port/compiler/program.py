@@ -63,7 +63,8 @@ class Program:
         self.changed: list[Output] = []
         self.out_tree: Any = None
         self.cells: list[Storage] = []
-        self.donated: list[Storage] = []
+        #: Storages, and `Bundle`s of small ones
+        self.donated: list[Any] = []
         self.twins: dict[Storage, list[Storage]] = {}
         self.arg_inputs: list[int] = []
         self.grad_inputs: list[Any] = []
@@ -72,6 +73,7 @@ class Program:
         self.draws: list[Callable[[], Any]] = []
         self.draw_inputs: list[int] = []
         self.cell_writes: list[tuple[Storage, int, int]] = []
+        self.bundle_writes: list[tuple[Any, Any, int]] = []
         self.arg_writes: list[tuple[int, int, int]] = []
         self.grad_writes: list[tuple[Any, str, Any]] = []
         self.number_writes: list[tuple[dict[Any, Any], Any, Callable[[dict[Any, Any]], Any]]] = []
@@ -255,6 +257,8 @@ class Program:
             cell._value = outs[index]
             if not first:
                 cell.version += steps
+        for bundle, index, steps in self.bundle_writes:
+            bundle.put(outs[index], 0 if first else steps)
         for i, index, steps in self.arg_writes:
             tensor = leaves[i]
             if tensor._view is None:

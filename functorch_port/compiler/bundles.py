@@ -1,0 +1,188 @@
+"""Small state of a program in a few arrays, on a CPU.
+
+A call of a jitted function takes 1 to 3 microseconds for every array that it is given, and 7 to 8 for every one that it
+makes: for 3,000 parameters that is longer than their update. So a program takes the small arrays that it updates
+together, in one array for some of them, and gives them back so. Nobody sees it: the Storages stay their owners, and
+whoever asks one for its value has that array taken apart, on the host.
+
+Elsewhere the calls run ahead of the device, and what they cost is hidden, but cutting and joining there is not.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise, repeat
+from math import prod
+from operator import is_
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..core import storage
+from ..core.storage import HostStorage, Storage
+from .program import Stale
+
+__all__ = ["Bundle", "bundled", "cut", "join"]
+
+#: elements of the largest array that is bundled
+SMALL = 1024
+#: Arrays of one bundle: what XLA needs to compile the joining of arrays grows faster than their number.
+MOST = 32
+#: fewer are not worth it
+ENOUGH = 3
+
+
+class Bundle:
+    """Storages whose arrays a program takes and gives back as one.
+
+    Args:
+        members: with arrays of one dtype, on one device.
+    """
+
+    def __init__(self, members: Sequence[Storage]) -> None:
+        self.members = tuple(members)
+        self.kinds = [_kind(m._value) for m in members]
+        self.shapes = tuple([shape for shape, _, _ in self.kinds])
+        self.joined: Any = None
+        #: what the members got when they were taken apart, and how often they were
+        self.pieces: list[Any] = []
+        self.cuts = 0
+
+    @property
+    def aval(self) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((sum(map(prod, self.shapes)),), self.kinds[0][1])
+
+    # between calls
+
+    @property
+    def _value(self) -> Any:
+        """The members' arrays in one, as a `Storage` gives its own."""
+        if not self._is_together() and not self._is_as_cut():
+            self._join()
+        return self.joined
+
+    def _is_together(self) -> bool:
+        raw = map(_raw, self.members)
+        return set(map(type, self.members)) == {BundledStorage} and all(map(is_, raw, repeat(self)))
+
+    def _is_as_cut(self) -> bool:
+        """Whether nobody wrote to a member since all were taken apart."""
+        held = map(_content, self.members)
+        return bool(self.pieces) and all(piece() is mine for piece, mine in zip(self.pieces, held, strict=True))
+
+    def _join(self) -> None:
+        arrays = [m._value for m in self.members]
+        if [_kind(a) for a in arrays] != self.kinds:
+            raise Stale
+        whole = np.concatenate([a.ravel() for a in jax.device_get(arrays)])
+        with storage.x64():
+            self.put(jax.device_put(whole, arrays[0].sharding if arrays[0].committed else None))
+
+    def put(self, joined: Any, steps: int = 0) -> None:
+        """New values of all members, which count ``steps`` writes."""
+        self.joined, self.pieces = joined, []
+        for member in self.members:
+            member.__class__ = BundledStorage  # type: ignore[assignment]
+            _set_raw(member, self)
+            member.host = None
+            member.version += steps
+
+    def take_apart(self) -> None:
+        """Give the members values of their own: on the host, which needs no program, until it is seen to come often."""
+        self.cuts += 1
+        if self.cuts <= _FEW:
+            pieces = cut(np.array(self.joined), self.shapes)  # of a copy: the next call gives the array away
+        else:
+            with storage.outside():
+                pieces = _cut_by_program(self.joined, self.shapes)
+        for member, piece in zip(self.members, pieces, strict=True):
+            if type(member) is BundledStorage and _raw(member) is self:
+                if self.cuts <= _FEW:
+                    member.host = piece
+                    member.__class__ = HostStorage  # type: ignore[assignment]
+                else:
+                    member._value = piece
+        self.pieces = list(map(weakref.ref, pieces))
+
+
+#: how often members are taken apart without a program
+_FEW = 4
+_raw = Storage._value.__get__  # type: ignore[attr-defined]
+_set_raw = Storage._value.__set__  # type: ignore[attr-defined]
+
+
+def cut(joined: Any, shapes: Iterable[tuple[int, ...]]) -> list[Any]:
+    """Arrays of these shapes out of one that has their elements, one after the other."""
+    ends = list(accumulate(map(prod, shapes), initial=0))
+    return [joined[a:b].reshape(shape) for (a, b), shape in zip(pairwise(ends), shapes, strict=True)]
+
+
+_cut_by_program = jax.jit(cut, static_argnums=1)
+
+
+def join(values: Iterable[Any]) -> Any:
+    """The elements of arrays in one, in a program."""
+    # the barrier keeps XLA from computing them inside the joining, with a branch for every element and array
+    return jnp.concatenate(lax.optimization_barrier([value.ravel() for value in values]))
+
+
+class BundledStorage(Storage):
+    """A `Storage` whose value is part of a `Bundle`'s array, until somebody asks for it."""
+
+    __slots__ = ()
+
+    @property
+    def _value(self) -> Any:  # type: ignore[override]
+        _raw(self).take_apart()
+        return self._value
+
+    @_value.setter
+    def _value(self, value: Any) -> None:
+        _set_raw(self, value)
+        self.__class__ = Storage  # type: ignore[assignment]
+
+    def look(self) -> Any:
+        if storage.overlay is None:
+            _raw(self).take_apart()
+        return Storage.look(self)
+
+
+def _content(cell: Storage) -> Any:
+    """What a Storage holds, on the host if that is where it was made."""
+    host = cell.on_host()
+    return _raw(cell) if host is None else host
+
+
+def _kind(array: Any) -> tuple[Any, Any, Any]:
+    return array.shape, array.dtype, array.sharding
+
+
+_known: weakref.WeakValueDictionary[tuple[Storage, ...], Bundle] = weakref.WeakValueDictionary()
+
+
+def bundled(cells: Iterable[Storage]) -> list[Bundle]:
+    """Bundles for some of these Storages, in their order. Programs that update the same ones share them."""
+    alike: dict[Any, list[Storage]] = {}
+    for cell in cells:
+        value = cell._value
+        if isinstance(value, jax.Array) and 0 < value.size <= SMALL and _on_a_cpu(value):
+            alike.setdefault((value.dtype, value.sharding, value.committed), []).append(cell)
+    found = []
+    for members in alike.values():
+        for i in range(0, len(members), MOST):
+            some = tuple(members[i : i + MOST])
+            if len(some) >= ENOUGH:
+                bundle = _known.get(some)
+                if bundle is None or bundle.kinds != [_kind(m._value) for m in some]:
+                    bundle = _known[some] = Bundle(some)
+                found.append(bundle)
+    return found
+
+
+def _on_a_cpu(value: jax.Array) -> bool:
+    devices = value.sharding.device_set
+    return len(devices) == 1 and next(iter(devices)).platform == "cpu" and value.dtype.kind in "biufc"
