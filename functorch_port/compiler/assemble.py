@@ -137,10 +137,7 @@ def _unread_gradients(program: Program) -> list[tuple[Tensor, int]]:
     return [
         (target, what)
         for target, kind, what in program.grad_writes
-        if kind == "new"
-        and isinstance(target, Tensor)
-        and target._storage in stepped
-        and uses[what] == 1
+        if kind == "new" and isinstance(target, Tensor) and target._storage in stepped and uses[what] == 1
     ]
 
 
@@ -152,7 +149,7 @@ def _needed_last(program: Program, donated: list[int], needed: list[bool]) -> No
 
 
 def _bundle(program: Program, donated: list[Any], needed: list[bool]) -> None:
-    """Take small donated inputs together, those which pending gradients need apart from the others.
+    """Take small donated inputs together if there are many, those which pending gradients need apart from the others.
 
     The position of a bundle is a tuple, of its members' positions; so is the output that it comes from.
     """
@@ -164,8 +161,8 @@ def _bundle(program: Program, donated: list[Any], needed: list[bool]) -> None:
         if cell in position and uses[index] == 1:
             alike.setdefault((needed[position[cell]], steps), []).append(cell)
     bundle_of: dict[Storage, Bundle] = {}
-    for (_, steps), cells in alike.items():
-        for bundle in bundled(cells):
+    for (_, steps), bundles in zip(alike, bundled(alike.values()), strict=True):
+        for bundle in bundles:
             bundle_of.update(dict.fromkeys(bundle.members, bundle))
             program.bundle_writes.append((bundle, tuple([writes[m][0] for m in bundle.members]), steps))
     program.cell_writes = [write for write in program.cell_writes if write[0] not in bundle_of]

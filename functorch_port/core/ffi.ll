@@ -24,8 +24,9 @@ define internal void @tell(ptr %extension) {
   ret void
 }
 
-; XLA_FFI_Handler. `@answer` does a call's work; it is what the file beside this one, or what completes it, defines.
-define ptr @handler(ptr %frame) {
+; What every XLA_FFI_Handler does. `@answer` does a call's work, with what the handler has for it; the file beside this one
+; defines it. The handlers themselves, `@handler.0` and so on, are written by ffi.py.
+define internal ptr @serve(ptr %frame, ptr %data) {
   %extension = call ptr @pointer(ptr %frame, i64 8)
   %registers = icmp ne ptr %extension, null
   br i1 %registers, label %metadata, label %work
@@ -33,6 +34,6 @@ metadata:
   call void @tell(ptr %extension)
   ret ptr null
 work:
-  %error = call ptr @answer(ptr %frame)
+  %error = call ptr @answer(ptr %frame, ptr %data)
   ret ptr %error
 }

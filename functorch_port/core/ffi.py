@@ -10,11 +10,11 @@ import os
 import threading
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
-__all__ = ["available", "register"]
+__all__ = ["available", "register", "register_with"]
 
 _lock = threading.Lock()
 _registered: set[str] = set()
@@ -44,20 +44,64 @@ def register(name: str, runtime: str, text: str) -> None:
     """
     with _lock:
         if name not in _registered:
-            folder = Path(__file__).parent
-            sources = [(folder / file).read_text() for file in ("ffi.ll", runtime)]
-            jax.ffi.register_ffi_target(name, _capsule(_compile("\n".join([*sources, text]))), platform="cpu")
-            _registered.add(name)
+            (handler,) = _handlers(runtime, text, 1)
+            _tell(name, handler)
 
 
-def _compile(text: str) -> int:
-    """The address of ``handler``."""
+def register_with(name: str, runtime: str, data: int) -> None:
+    """`register` a handler that differs from others by its data alone: nothing is compiled for most of them.
+
+    Args:
+        name, runtime: as there.
+        data: an address, of what stays where it is.
+    """
+    with _lock:
+        if name not in _registered:
+            if not _free.get(runtime):
+                _free[runtime] = _handlers(runtime, "", _AT_ONCE)
+            handler = _free[runtime].pop()
+            ctypes.c_int64.from_address(handler.data).value = data
+            _tell(name, handler)
+
+
+class _Handler(NamedTuple):
+    """Addresses: of a handler, and of the place of its data."""
+
+    code: int
+    data: int
+
+
+#: by runtime, handlers that have no data yet
+_free: dict[str, list[_Handler]] = {}
+#: to compile one takes 50 ms, to compile this many not much longer
+_AT_ONCE = 64
+
+_HANDLER = """
+define ptr @handler.{n}(ptr %frame) {{
+  %place = getelementptr ptr, ptr @data, i64 {n}
+  %data = load ptr, ptr %place
+  %error = call ptr @serve(ptr %frame, ptr %data)
+  ret ptr %error
+}}
+"""
+
+
+def _tell(name: str, handler: _Handler) -> None:
+    jax.ffi.register_ffi_target(name, _capsule(handler.code), platform="cpu")
+    _registered.add(name)
+
+
+def _handlers(runtime: str, text: str, count: int) -> list[_Handler]:
+    """New handlers, compiled together."""
     import llvmlite.binding as llvm
 
+    sources = [(Path(__file__).parent / file).read_text() for file in ("ffi.ll", runtime)]
+    table = f"@data = global [{count} x ptr] zeroinitializer"
+    handlers = [_HANDLER.format(n=n) for n in range(count)]
     target = llvm.Target.from_triple(llvm.get_process_triple())
     features = llvm.get_host_cpu_features().flatten()
     machine = target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True)
-    module = llvm.parse_assembly(text)
+    module = llvm.parse_assembly("\n".join([*sources, text, table, *handlers]))
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()
     tuning = llvm.create_pipeline_tuning_options(speed_level=3)
@@ -66,9 +110,10 @@ def _compile(text: str) -> int:
     passes.getModulePassManager().run(module, passes)
     code = llvm.create_mcjit_compiler(module, machine)
     code.finalize_object()
-    address = code.get_function_address("handler")
+    data = code.get_global_value_address("data")
+    made = [_Handler(code.get_function_address(f"handler.{n}"), data + 8 * n) for n in range(count)]
     code.detach()  # XLA's threads may run it until the process ends
-    return address
+    return made
 
 
 def _capsule(address: int) -> Any:

@@ -1,5 +1,5 @@
 ; A handler of XLA's foreign function interface that runs primitives of oneDNN, one after the other, besides ffi.ll.
-; onednn.py adds `@answer`, which gives its plan to `@run`. A plan is words of 64 bits:
+; A handler's data is the plan that onednn.py has made, words of 64 bits:
 ;     the engine; how many memories; how many steps;
 ;     for each memory: its descriptor, whether it is a result, the number of the argument or result, bytes into it;
 ;     for each step: its primitive, how many memories it takes, and four times what one is to it and its number.
@@ -25,7 +25,7 @@ define internal ptr @fail(ptr %frame) {
   ret ptr %error
 }
 
-define internal ptr @run(ptr %frame, ptr %plan) {
+define internal ptr @answer(ptr %frame, ptr %plan) {
 entry:
   %stream.at = alloca ptr
   %memories = alloca [16 x ptr]

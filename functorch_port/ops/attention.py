@@ -107,9 +107,8 @@ def scaled_dot_product_attention(
         key, value = _repeated(key, query.shape[-3]), _repeated(value, query.shape[-3])
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else math.inf
-    transposed = jnp.swapaxes(key, -1, -2)
-    check_matmul(query, transposed)
-    scores = product(query * scale, transposed)
+    check_matmul(query, jax.eval_shape(lambda x: jnp.swapaxes(x, -1, -2), key))
+    scores = product(query * scale, key, transposed=True)
     return attend(masked_scores(scores, attn_mask, is_causal), value, keep, dropout_p).astype(result)
 
 
@@ -121,7 +120,7 @@ def _for_heads(x: jax.Array, heads: int) -> jax.Array:
 def attention_scores(query: Array, key: Array, scale: float):
     """``query @ key.T * scale`` in a wide type, the heads of the keys repeated for those of the queries."""
     query, key = (x.astype(wide(x.dtype)) for x in (query, key))
-    return product(query * scale, jnp.swapaxes(_for_heads(key, query.shape[1]), -1, -2))
+    return product(query * scale, _for_heads(key, query.shape[1]), transposed=True)
 
 
 @op("_attend", where="", node="FlexAttentionBackward")

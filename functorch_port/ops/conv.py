@@ -13,6 +13,7 @@ from functorch_port.core.onednn import Convolution
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import c_name, check_expand, not_implemented, numel, type_name
 from functorch_port.ops._convolution import convolve
+from functorch_port.ops._product import multiply
 
 Ints = int | tuple[int, ...]
 
@@ -200,7 +201,7 @@ def _matrix_product(x: Any, w: Any) -> jax.Array:
         )
     if x.dtype != w.dtype:
         raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {c_name(x)} != {c_name(w)}")
-    return lax.dot_general(x, w, (((x.ndim - 1,), (1,)), ((), ())), precision=matmul_precision())
+    return multiply(x, w, transposed=True)
 
 
 def _check_dense(input: Any, weight: Any) -> None:

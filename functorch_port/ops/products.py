@@ -24,14 +24,17 @@ from ._common import (
     wide,
     wrap_dim,
 )
+from ._product import multiply
 from .distance import largest
 from .reduction import vector_norm_of
 
 
-def product(a: jax.Array, b: jax.Array) -> jax.Array:
-    """``a @ b`` of equal types, accumulated in float32 for half precision, at the chosen precision for float32."""
-    out = jnp.matmul(a, b, precision=config.matmul_precision(), preferred_element_type=wide(a.dtype))
-    return out.astype(a.dtype)
+def product(a: jax.Array, b: jax.Array, transposed: bool = False) -> jax.Array:
+    """``a @ b`` of equal types, accumulated in float32 for half precision, at the chosen precision for float32.
+
+    With ``transposed`` the last two dimensions of ``b`` are swapped.
+    """
+    return multiply(a, b, transposed, wide(a.dtype)).astype(a.dtype)
 
 
 def _shape_text(x: jax.Array) -> str:
@@ -205,7 +208,7 @@ def _plus_product(
 
 
 def _wide_product(a: jax.Array, b: jax.Array) -> jax.Array:
-    return jnp.matmul(a, b, precision=config.matmul_precision(), preferred_element_type=wide(a.dtype))
+    return multiply(a, b, wide=wide(a.dtype))
 
 
 def _check_self_type(input: jax.Array, mat: jax.Array) -> None:

@@ -1,0 +1,269 @@
+"""Small state that a program takes and gives back in a few arrays: seen by nobody."""
+
+import copy
+import io
+
+import numpy as np
+import pytest
+import torch
+from counting import xla_compilations
+
+import functorch_port as ft
+from functorch_port.compiler import bundles
+from functorch_port.compiler.bundles import Bundle
+
+DATA = np.random.default_rng(0).standard_normal((6, 4))
+
+
+@pytest.fixture(autouse=True)
+def few_are_enough(monkeypatch):
+    monkeypatch.setattr(bundles, "ENOUGH", 2)
+
+
+class Case:
+    """A small network and its training step, in PyTorch or (compiled) here, in float64."""
+
+    def __init__(self, lib, wrap=lambda fn: fn, optimizer="AdamW"):
+        nn, self.lib = lib.nn, lib
+        lib.manual_seed(0)
+        self.model = nn.Sequential(
+            nn.Linear(4, 5), nn.Tanh(), nn.BatchNorm1d(5), nn.Linear(5, 5), nn.Tanh(), nn.BatchNorm1d(5),
+            nn.Linear(5, 3),
+        ).double()  # fmt: skip
+        options = {"momentum": 0.9} if optimizer == "SGD" else {}
+        self.optimizer = getattr(lib.optim, optimizer)(self.model.parameters(), lr=0.05, **options)
+        self.step = wrap(self._step)
+        self.x = lib.tensor(DATA)
+
+    def _step(self, x):
+        self.optimizer.zero_grad()
+        loss = self.model(x).square().mean()
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def run(self, times=1, rows=6):
+        return [self.step(self.x[:rows]).item() for _ in range(times)][-1]
+
+    def params(self):
+        return [p.detach().numpy().copy() for p in (*self.model.parameters(), *self.model.buffers())]
+
+
+def pair(**options):
+    return Case(ft, ft.compile, **options), Case(torch, **options)
+
+
+def agree(ours, theirs):
+    for a, b in zip(ours.params(), theirs.params(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def bundled(step):
+    (program,) = step.programs()
+    return [d for d in program.donated if isinstance(d, Bundle)]
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
+def test_the_numbers_are_pytorchs(optimizer):
+    ours, theirs = pair(optimizer=optimizer)
+    for _ in range(8):
+        np.testing.assert_allclose(ours.run(), theirs.run(), rtol=1e-9)
+    assert bundled(ours.step)
+    agree(ours, theirs)
+    assert ours.step.traces == 1
+
+
+def between(name, lib, case):
+    """What a program may do between two steps."""
+    weight, bias = case.model[0].weight, case.model[0].bias
+    with lib.no_grad():
+        if name == "read one":
+            return bias.sum().item()
+        if name == "read all on the host":
+            return sum(float(p.detach().numpy().sum()) for p in case.model.parameters())
+        if name == "forward":
+            return case.model(case.x).sum().item()
+        if name == "write one":
+            bias.mul_(0.5)
+        elif name == "write a part":
+            weight[1:3].add_(1)
+        elif name == "write by data":
+            bias.data = bias.data * 2
+        elif name == "write all":
+            for p in case.model.parameters():
+                p.add_(0.01)
+        elif name == "write through a view":
+            weight.view(-1)[3].fill_(2)
+        elif name == "step by hand":
+            case._step(case.x)
+        elif name == "load":
+            case.model.load_state_dict({k: v * 0.9 for k, v in case.model.state_dict().items()})
+    return None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "read one", "read all on the host", "forward", "write one", "write a part", "write by data", "write all",
+        "write through a view", "step by hand", "load",
+    ],
+)  # fmt: skip
+def test_whatever_comes_between(name):
+    ours, theirs = pair()
+    for _ in range(7):  # more often than values are cut on the host
+        np.testing.assert_allclose(ours.run(2), theirs.run(2), rtol=1e-8)
+        if name == "step by hand":
+            with ft.enable_grad(), torch.enable_grad():
+                ours._step(ours.x), theirs._step(theirs.x)
+            continue
+        a, b = between(name, ft, ours), between(name, torch, theirs)
+        if a is not None:
+            np.testing.assert_allclose(a, b, rtol=1e-8)
+    agree(ours, theirs)
+
+
+def test_reading_compiles_nothing_at_first_and_later_once():
+    ours, _ = pair()
+    ours.run(3)
+    read = lambda: [p.sum().item() for p in ours.model.parameters()]
+    read()
+    counts = []
+    for _ in range(10):
+        ours.run()
+        with xla_compilations() as compiled:
+            read()
+        counts += compiled
+    assert sum(counts) <= 2 * len(bundled(ours.step))
+    assert counts[:2] == [0, 0] and counts[-3:] == [0, 0, 0]
+
+
+def test_nothing_is_joined_again_after_reading(monkeypatch):
+    ours, _ = pair()
+    ours.run(3)
+    joined = []
+    monkeypatch.setattr(Bundle, "_join", lambda self, join=Bundle._join: joined.append(self) or join(self))
+    for _ in range(8):
+        ours.params()
+        [p.sum().item() for p in ours.model.parameters()]
+        ours.run()
+    assert not joined
+    with ft.no_grad():
+        ours.model[0].bias.add_(1)
+    ours.run(2)
+    assert len(joined) == 1
+
+
+def test_two_functions_of_the_same_parameters():
+    ours, theirs = pair()
+    evaluate = ft.compile(lambda x: ours.model(x).sum())
+    other = ft.compile(ours._step)
+    for _ in range(4):
+        np.testing.assert_allclose(ours.run(rows=6), theirs.run(rows=6), rtol=1e-8)
+        np.testing.assert_allclose(ours.run(rows=4), theirs.run(rows=4), rtol=1e-8)
+        np.testing.assert_allclose(other(ours.x).item(), theirs.step(theirs.x).item(), rtol=1e-8)
+        np.testing.assert_allclose(evaluate(ours.x).item(), theirs.model(theirs.x).sum().item(), rtol=1e-7)
+    agree(ours, theirs)
+    assert ours.step.traces == 2 and other.traces == 1
+
+
+def test_programs_share_bundles():
+    """Batches of two sizes alternate without anything being cut or joined."""
+    ours, _ = pair()
+    for rows in (6, 4, 6, 4):
+        ours.run(rows=rows)
+    first, second = ({d for d in p.donated if isinstance(d, Bundle)} for p in ours.step.programs())
+    assert first == second
+    assert all(bundle._is_together() for bundle in first)
+
+
+def test_saving_and_copying():
+    ours, theirs = pair()
+    ours.run(3), theirs.run(3)
+    buffer = io.BytesIO()
+    ft.save(ours.model.state_dict(), buffer)
+    buffer.seek(0)
+    saved = ft.load(buffer)
+    for key, value in theirs.model.state_dict().items():
+        np.testing.assert_allclose(saved[key].numpy(), value.numpy(), rtol=1e-9)
+        assert saved[key]._storage.nbytes() == value.untyped_storage().nbytes()
+    ours.run()
+    twin = copy.deepcopy(ours.model)
+    before = [p.detach().numpy().copy() for p in twin.parameters()]
+    ours.run(2), theirs.run(3)
+    agree(ours, theirs)
+    for p, q in zip(twin.parameters(), before, strict=True):
+        np.testing.assert_array_equal(p.detach().numpy(), q)
+
+
+def test_a_snapshot_stays_as_it_was():
+    """What was read before a step is not what the step writes to."""
+    ours, _ = pair()
+    for _ in range(7):
+        ours.run()
+        bias = ours.model[0].bias
+        host, array, clone = bias.detach().numpy(), bias.jax(), bias.detach().clone()
+        kept = np.array(array)
+        ours.run()
+        np.testing.assert_array_equal(np.asarray(array), kept)
+        np.testing.assert_array_equal(clone.numpy(), kept)
+        assert not np.array_equal(bias.detach().numpy(), kept)
+        del host
+
+
+def test_another_shape_or_type_traces_again():
+    ours, _ = pair()
+    ours.run(2)
+    with ft.no_grad():
+        ours.model[6] = ft.nn.Linear(5, 7).double()
+    ours.run()
+    assert ours.step.traces == 2
+    cell = ours.model[0].bias._storage
+    cell.value = cell.value.astype(np.float32)
+    with pytest.raises(RuntimeError, match="dtype"):
+        ours.run()
+
+
+def test_versions_count_the_steps():
+    ours, theirs = pair(optimizer="SGD")
+    ours.run(3), theirs.run(3)
+    a, b = ours.model[0].bias, theirs.model[0].bias
+    before = a._version, b._version
+    ours.run(2), theirs.run(2)
+    assert a._version - before[0] == b._version - before[1] == 2
+
+
+def test_gradients_are_there_to_be_read():
+    ours, theirs = pair()
+    for _ in range(3):
+        ours.run(2), theirs.run(2)
+        for p, q in zip(ours.model.parameters(), theirs.model.parameters(), strict=True):
+            np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-7, atol=1e-12)
+
+
+def test_a_failed_call_loses_nothing():
+    ours, theirs = pair()
+    ours.run(3), theirs.run(3)
+    with pytest.raises(RuntimeError):
+        ours.step(ft.tensor(DATA[:, :3]))
+    agree(ours, theirs)
+    np.testing.assert_allclose(ours.run(), theirs.run(), rtol=1e-9)
+
+
+def test_few_are_not_bundled(monkeypatch):
+    monkeypatch.setattr(bundles, "ENOUGH", 128)
+    ours, _ = pair()
+    ours.run(2)
+    assert not bundled(ours.step)
+
+
+def test_many_are():
+    """As it is without a test that asks for it."""
+    params = [ft.nn.Parameter(ft.full((3,), float(k))) for k in range(130)]
+    optimizer = ft.optim.SGD(params, lr=0.1)
+    for p in params:
+        p.grad = ft.ones_like(p)
+    step = ft.compile(optimizer.step)
+    for _ in range(3):
+        step()
+    assert sorted(len(b.members) for b in bundled(step)) == [2, 32, 32, 32, 32]
+    np.testing.assert_allclose([p[0].item() for p in params], np.arange(130) - 0.3, rtol=1e-5, atol=1e-6)
