@@ -15,7 +15,7 @@ from ..core.storage import Storage
 from ..core.tensor import Tensor
 from .bundles import Bundle, bundled, cut, join
 from .overlay import Overlay
-from .pending import Pending
+from .pending import Pending, pays
 from .places import Given
 from .program import Program, Stale
 
@@ -47,6 +47,8 @@ def assemble(
     program.draws = [draw for draw, _ in overlay.draws]
     program.draw_inputs = [place[id(closed.consts[k])] for k in drawn]
     unread = _unread_gradients(program)
+    if keep_grads and unread and not pays([tensor for tensor, _ in unread]):
+        unread = []
     indices = [index for _, index in unread]
     needed = _inputs_of(closed.jaxpr, indices if keep_grads else [])
     if unread and keep_grads:

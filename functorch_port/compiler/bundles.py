@@ -24,6 +24,7 @@ import numpy as np
 from jax import lax
 
 from ..core import storage
+from ..core.donation import on_one_cpu
 from ..core.storage import HostStorage, Storage
 from .program import Stale
 
@@ -179,7 +180,7 @@ def _chunks(cells: Iterable[Storage]) -> list[tuple[Storage, ...]]:
     by_kind: dict[Any, list[Storage]] = {}
     for cell in cells:
         value = cell._value
-        if isinstance(value, jax.Array) and 0 < value.size <= SMALL and _on_a_cpu(value):
+        if value.dtype.kind in "biufc" and 0 < value.size <= SMALL and on_one_cpu(value):
             by_kind.setdefault((value.dtype, value.sharding, value.committed), []).append(cell)
     return [tuple(some[i : i + MOST]) for some in by_kind.values() for i in range(0, len(some), MOST)]
 
@@ -189,8 +190,3 @@ def _bundle(members: tuple[Storage, ...]) -> Bundle:
     if bundle is None or bundle.kinds != [_kind(m._value) for m in members]:
         bundle = _known[members] = Bundle(members)
     return bundle
-
-
-def _on_a_cpu(value: jax.Array) -> bool:
-    devices = value.sharding.device_set
-    return len(devices) == 1 and next(iter(devices)).platform == "cpu" and value.dtype.kind in "biufc"

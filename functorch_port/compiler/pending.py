@@ -6,23 +6,37 @@ program runs without these outputs, and ``.grad`` holds a `Pending`: the inputs 
 not donated. Whoever reads ``.grad`` gets the gradients computed from them, and from then on the program returns them.
 
 Memory is that of returned gradients: the parameters before the call are kept, and the next call but one writes there.
+So the call goes through twice the parameters' memory, which on a CPU is what a step of large ones waits for: there such
+gradients are returned at once (see `pays`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 
 from ..core import alive, storage
-from ..core.donation import own
+from ..core.donation import on_one_cpu, own
 from ..core.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
     from .program import Program
 
-__all__ = ["Pending"]
+__all__ = ["Pending", "pays"]
+
+#: On a CPU, elements of an average gradient from which on it is returned. An array more takes 6 microseconds, about as
+#: long as writing a parameter of this size elsewhere than where it was: for 670,000 numbers in six arrays a step takes
+#: 2.3 ms with pending gradients and 1.9 with returned ones.
+LARGE = 10_000
+
+
+def pays(tensors: Sequence[Tensor]) -> bool:
+    """Whether to leave the gradients of these parameters pending."""
+    values = [t._storage._value for t in tensors]
+    return sum(v.size for v in values) < LARGE * len(values) or not all(map(on_one_cpu, values))
 
 
 class Pending:

@@ -10,7 +10,7 @@ import numpy as np
 
 from .storage import Storage
 
-__all__ = ["HELD", "own"]
+__all__ = ["HELD", "on_one_cpu", "own"]
 
 getrefcount = sys.getrefcount
 
@@ -26,6 +26,12 @@ def own(values: list[Any]) -> list[Any]:
         if getrefcount(value) > _ALONE and value is not None:
             values[i] = jax.device_put(value, may_alias=False)
     return values
+
+
+def on_one_cpu(value: jax.Array) -> bool:
+    """Whether an array is on one CPU device alone, where a call takes the time that its memory and arrays take."""
+    devices = value.sharding.device_set
+    return len(devices) == 1 and next(iter(devices)).platform == "cpu"
 
 
 def _measure_alone() -> tuple[int, int]:
