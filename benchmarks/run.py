@@ -16,6 +16,7 @@ import harness
 BENCHMARKS = {
     "step": "step_time",
     "suite": "suite",
+    "operations": "operations",
     "ops": "op_overhead",
     "calls": "call_overhead",
     "startup": "startup",
@@ -30,6 +31,9 @@ what is measured
            compiled, hand-written JAX
   suite    eleven models, a training step and a pass: torch eager, torch.compile, functorch_port eager and
            compiled, hand-written JAX; seconds to the second step and memory in fresh processes
+  operations
+           forty operations of the models' sizes, forward and with gradients: torch eager, functorch_port
+           eager and compiled
   ops      microseconds per eager operation, beside torch and raw jax.numpy
   calls    what a compiled call costs on top of jax.jit, for 1 to 100 layers
   optim    seconds of an optimizer's step alone, for 10 to 3,000 tensors and for the shapes of ResNet-50 and
@@ -76,7 +80,7 @@ def arguments() -> argparse.Namespace:
         nargs="+",
         default=[],
         metavar="PART",
-        help="those models of the suite whose names have this part",
+        help="those models of the suite, or of the operations, whose names have this part",
     )
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parent / "results", help="folder for JSON and PNG"

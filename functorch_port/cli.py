@@ -119,7 +119,7 @@ def info() -> dict[str, dict[str, Any]]:
             "float32 matmul precision": torch.get_float32_matmul_precision(),
             "compilation cache (FUNCTORCH_PORT_CACHE)": cache.directory() or "off",
             "one loop per update (llvmlite)": ffi.available(),
-            "convolutions by oneDNN": onednn.available(),
+            "convolutions and products by oneDNN": onednn.available(),
             "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "not set"),
             "XLA_FLAGS": os.environ.get("XLA_FLAGS", "not set"),
         },
