@@ -208,7 +208,9 @@ def run(folder: Path, effort: Effort) -> None:
     """Measure, print, write ``operations.json``, ``operations.md`` and ``operations.png``."""
     results: dict[str, Any] = {kind: {} for kind in KINDS}
     short = Effort(effort.rounds, effort.block / 3, effort.starts, effort.torch_compile)
-    chosen = {k: c for k, c in cases().items() if not effort.models or any(part in k for part in effort.models)}
+    chosen = {
+        k: c for k, c in cases().items() if not effort.models or any(part in k for part in effort.models)
+    }
     with progress() as bar:
         task = bar.add_task("operations", total=len(KINDS) * len(chosen))
         for kind in KINDS:

@@ -404,7 +404,10 @@ def is_number(t: torch.Tensor) -> bool:
 
 def has_no_ties(t: torch.Tensor) -> bool:
     """Which of equal elements PyTorch's `topk` takes is up to an unstable algorithm."""
-    return is_real(t) and t.unique().numel() == t.numel()
+    try:
+        return is_real(t) and t.unique().numel() == t.numel()
+    except RuntimeError:  # a view that may not be read any more
+        return False
 
 
 def has_dims(t: torch.Tensor) -> bool:

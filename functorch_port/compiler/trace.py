@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import types
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -295,7 +295,7 @@ def _collect(program: Program, overlay: Overlay, result: Any, given: Given, star
         program.places = places
     _collect_result(program, overlay, out_leaves, given, places, start, outs)
     _collect_gradients(program, overlay, given, places, outs)
-    _cut_histories([*out_leaves, *overlay.grads.values(), *places.traced], start)
+    _cut_histories([*out_leaves, *overlay.grads.values(), *places.traced], start, overlay.inside)
     _restore_histories(program, overlay, given, start)
     overlay.edges.clear()
     why = places.changes()
@@ -388,11 +388,16 @@ def _sparse_parts(overlay: Overlay, tensor: Tensor, outs: _Outs) -> tuple[Any, .
     return outs.add(grad._ids._value), outs.add(grad._vals._value), grad._size, grad._coalesced, grad._loose
 
 
-def _cut_histories(tensors: Sequence[Any], start: int) -> None:
-    """Results leave the trace without a history, so that the graph and the tracers it holds can go."""
+def _cut_histories(tensors: Iterable[Any], start: int, inside: Collection[Storage] = ()) -> None:
+    """Results leave the trace without a history, so that the graph and the tracers it holds can go.
+
+    So do those of which a result is a view, if their Storages were made ``inside``.
+    """
     for tensor in tensors:
-        if isinstance(tensor, Tensor) and tensor._grad_fn is not None and tensor._grad_fn.seq >= start:
-            tensor._grad_fn, tensor._requires_grad = None, False
+        while isinstance(tensor, Tensor):
+            if tensor._grad_fn is not None and tensor._grad_fn.seq >= start:
+                tensor._grad_fn, tensor._requires_grad = None, False
+            tensor = tensor._base if tensor._storage in inside else None
 
 
 def _restore_histories(program: Program, overlay: Overlay, given: Given, start: int) -> None:

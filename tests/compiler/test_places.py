@@ -427,6 +427,16 @@ def test_an_argument_that_is_also_kept() -> None:
     assert totals == want and step.traces == 3
 
 
+def test_a_result_that_is_a_view_keeps_no_argument() -> None:
+    compiled = ft.compile(lambda x: {"flat": (x * 2).view(-1), "twice": x.repeat_interleave(2, 0)})
+    for _ in range(3):
+        x = ft.ones(2, 3, requires_grad=True)
+        out = compiled(x)
+        (out["flat"].sum() + out["twice"].sum()).backward()
+        assert x.grad is not None and x.grad.tolist() == [[4.0] * 3] * 2
+    assert compiled.traces == 1
+
+
 def test_gradients_lead_out_of_the_program_to_what_is_kept() -> None:
     def run(T, compile):
         s = {"w": T.ones(2, dtype=T.float64, requires_grad=True)}
