@@ -180,7 +180,7 @@ def _chunks(cells: Iterable[Storage]) -> list[tuple[Storage, ...]]:
     by_kind: dict[Any, list[Storage]] = {}
     for cell in cells:
         value = cell._value
-        if value.dtype.kind in "biufc" and 0 < value.size <= SMALL and on_one_cpu(value):
+        if on_one_cpu(value) and value.dtype.kind in "biufc" and 0 < value.size <= SMALL:
             by_kind.setdefault((value.dtype, value.sharding, value.committed), []).append(cell)
     return [tuple(some[i : i + MOST]) for some in by_kind.values() for i in range(0, len(some), MOST)]
 

@@ -28,9 +28,9 @@ def own(values: list[Any]) -> list[Any]:
     return values
 
 
-def on_one_cpu(value: jax.Array) -> bool:
-    """Whether an array is on one CPU device alone, where a call takes the time that its memory and arrays take."""
-    devices = value.sharding.device_set
+def on_one_cpu(value: Any) -> bool:
+    """Whether this is an array on one CPU device alone, where a call takes the time that its memory and arrays take."""
+    devices = value.sharding.device_set if isinstance(value, jax.Array) else ()
     return len(devices) == 1 and next(iter(devices)).platform == "cpu"
 
 
