@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import networks
 
@@ -28,6 +28,11 @@ BARS: dict[tuple[str, str], tuple[float | None, float | None]] = {
     ("compiled", "hand-written JAX"): (1.02, None),
     ("eager", "torch eager"): (None, 1.2),
 }
+#: of fresh processes: what, its title, and the unit
+STARTS = (
+    ("first", "Seconds to the end of the second training step, in a fresh process", 1.0),
+    ("peak", "Peak memory of that process, GB", 1e9),
+)
 
 
 def set_up(name: str, who: str) -> tuple[Any, Any]:
@@ -111,44 +116,81 @@ def geometric_mean(values: Iterable[float]) -> float:
     return math.exp(sum(logs) / len(logs))
 
 
-def _report(results: dict[str, Any]) -> dict[str, Any]:
-    """Print the tables; returns the geometric means."""
-    from harness import console, table
+class Ratio(NamedTuple):
+    """A figure of a table that has a bar to pass, or none."""
 
-    means: dict[str, Any] = {}
-    for kind, title in (("train", "a training step"), ("infer", "a pass without gradients")):
-        measured = [r[kind] for r in results.values()]
-        who = [w for w in WHO if all(w in m["seconds"] for m in measured)]
-        for what, unit in (("median", "ms"), ("best", "ms at best")):
-            rows = [
-                (name, *(f"{1e3 * m['seconds'][w][what]:.3g}" for w in who))
-                for name, m in zip(results, measured, strict=True)
-            ]
-            table(f"{title}, {unit}", ("", *who), rows)
-        bars = {f"{a} / {b}": bar for (a, b), bar in BARS.items() if {a, b} <= set(who)}
-        means[kind] = {p: geometric_mean(m["ratios"][p]["median"] for m in measured) for p in bars}
-        rows = [
-            (name, *(_shown(m["ratios"][p]["median"], bar) for p, (bar, _) in bars.items()))
-            for name, m in zip(results, measured, strict=True)
+    value: float
+    bar: float | None
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f}"
+
+    def coloured(self) -> str:
+        """For the terminal."""
+        if self.bar is None:
+            return str(self)
+        colour = "green" if self.value <= self.bar else "red"
+        return f"[{colour}]{self}[/{colour}]"
+
+
+class Sheet(NamedTuple):
+    """A table, with the plot that belongs to it."""
+
+    title: str
+    plot: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | Ratio]]
+
+    def show(self) -> None:
+        """Print it."""
+        from harness import table
+
+        cells = lambda row: [c.coloured() if isinstance(c, Ratio) else c for c in row]
+        table(self.title, self.columns, list(map(cells, self.rows)))
+
+    def markdown(self) -> str:
+        """For a page."""
+        line = lambda row: f"| {' | '.join(map(str, row))} |"
+        head = [f"## {self.title}", "", f"![]({self.plot}.png)", "", line(self.columns)]
+        return "\n".join([*head, line(["---"] * len(self.columns)), *map(line, self.rows), ""])
+
+
+def _contestants(results: dict[str, Any], kind: str) -> list[str]:
+    return [w for w in WHO if all(w in r[kind]["seconds"] for r in results.values())]
+
+
+def _means(results: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """The geometric means of the ratios over the models."""
+    return {
+        kind: {
+            pair: geometric_mean(r[kind]["ratios"][pair]["median"] for r in results.values())
+            for pair in next(iter(results.values()))[kind]["ratios"]
+        }
+        for kind in ("train", "infer")
+    }
+
+
+def _sheets(results: dict[str, Any]) -> list[Sheet]:
+    sheets = []
+    for kind, title in (("train", "A training step, ms"), ("infer", "A pass without gradients, ms")):
+        who, means = _contestants(results, kind), _means(results)[kind]
+        bars = {f"{a} / {b}": bar for (a, b), bar in BARS.items()}
+        rows: list[Sequence[str | Ratio]] = [
+            (
+                name,
+                *(f"{1e3 * r[kind]['seconds'][w]['median']:.3g}" for w in who),
+                *(Ratio(r[kind]["ratios"][pair]["median"], bars[pair][0]) for pair in means),
+            )
+            for name, r in results.items()
         ]
-        rows.append(("geometric mean", *(_shown(means[kind][p], bar) for p, (_, bar) in bars.items())))
-        table(f"{title}, ratios", ("", *bars), rows)
-    for what, unit, scale in (
-        ("first", "seconds to the end of the second step", 1),
-        ("peak", "peak memory, GB", 1e9),
-    ):
-        names = list(next(iter(results.values()))["starts"])
+        last = (Ratio(mean, bars[pair][1]) for pair, mean in means.items())
+        rows.append(("geometric mean", *("" for _ in who), *last))
+        sheets.append(Sheet(title, f"speed_{kind}", ("", *who, *means), rows))
+    names = list(next(iter(results.values()))["starts"])
+    for what, title, scale in STARTS:
         rows = [(n, *(f"{r['starts'][w][what] / scale:.3g}" for w in names)) for n, r in results.items()]
-        table(f"in a fresh process: {unit}", ("", *names), rows)
-    console.print("Ratios are paired, round by round; those beyond their bar are red.")
-    return means
-
-
-def _shown(value: float, bar: float | None) -> str:
-    if bar is None:
-        return f"{value:.2f}"
-    colour = "green" if value <= bar else "red"
-    return f"[{colour}]{value:.2f}[/{colour}]"
+        sheets.append(Sheet(title, f"speed_{what}", ("", *names), rows))
+    return sheets
 
 
 def _bars(
@@ -173,57 +215,35 @@ def _draw(axes: Any, results: dict[str, Any], kind: str) -> None:
         seconds = result[kind]["seconds"]
         return seconds[who]["median"] / seconds["torch eager"]["median"]
 
-    _bars(axes, results, [w for w in WHO if all(w in r[kind]["seconds"] for r in results.values())], relative)
+    _bars(axes, results, _contestants(results, kind), relative)
     axes.axhline(1, color="black", linewidth=0.8)
     axes.set(ylabel="time / PyTorch eager", title={"train": "a training step", "infer": "a pass"}[kind])
 
 
-def _draw_starts(axes: Any, results: dict[str, Any], what: str, label: str, scale: float) -> None:
+def _draw_starts(axes: Any, results: dict[str, Any], what: str, title: str, scale: float) -> None:
     who = list(next(iter(results.values()))["starts"])
     _bars(axes, results, who, lambda r, w: r["starts"][w][what] / scale)
-    axes.set(ylabel=label)
+    axes.set(title=title)
 
 
-def page(results: dict[str, Any], means: dict[str, Any], environment: dict[str, Any]) -> str:
+def page(sheets: Sequence[Sheet], environment: dict[str, Any]) -> str:
     """The tables in Markdown."""
-    lines = [
-        "# Speed on a CPU",
-        "",
-        f"Made by `make speed` on {environment['processor']}, {environment['cores used']} cores; "
-        f"PyTorch {environment['torch']}, JAX {environment['jax']}. Medians of rounds in which all take turns in one "
-        "process; ratios are paired, round by round.",
-        "",
-    ]
-    for kind, title in (("train", "A training step"), ("infer", "A pass without gradients")):
-        pairs = list(means[kind])
-        who = [w for w in WHO if all(w in r[kind]["seconds"] for r in results.values())]
-        lines += [f"## {title}", "", "![](speed_" + kind + ".png)", ""]
-        lines += [_row(("ms", *who, *pairs)), _row(["---"] * (1 + len(who) + len(pairs)))]
-        for name, r in results.items():
-            middle = [f"{1e3 * r[kind]['seconds'][w]['median']:.3g}" for w in who]
-            lines.append(_row((name, *middle, *(f"{r[kind]['ratios'][p]['median']:.2f}" for p in pairs))))
-        lines.append(_row(("geometric mean", *("" for _ in who), *(f"{means[kind][p]:.2f}" for p in pairs))))
-        lines.append("")
-    names = list(next(iter(results.values()))["starts"])
-    for what, title, scale in (
-        ("first", "Seconds from the model to the end of its second training step, in a fresh process", 1),
-        ("peak", "Peak memory of that process, GB", 1e9),
-    ):
-        lines += [f"## {title}", "", _row(("", *names)), _row(["---"] * (1 + len(names)))]
-        lines += [
-            _row((n, *(f"{r['starts'][w][what] / scale:.3g}" for w in names))) for n, r in results.items()
+    return "\n".join(
+        [
+            "# Speed on a CPU",
+            "",
+            f"Made by `make speed` on {environment['processor']}, {environment['cores used']} cores; "
+            f"PyTorch {environment['torch']}, JAX {environment['jax']}. Medians of rounds in which all take turns in "
+            "one process; ratios are paired, round by round.",
+            "",
+            *(sheet.markdown() for sheet in sheets),
         ]
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    )
 
 
 def run(folder: Path, effort: Any) -> None:
     """Measure, print, write ``suite.json``, ``speed.md`` and the plots."""
-    from harness import console, environment, figure, progress, save
+    from harness import console, progress, save
     from suite_networks import JOBS
 
     names = QUICK if effort.starts == 1 else tuple(JOBS)
@@ -238,16 +258,26 @@ def run(folder: Path, effort: Any) -> None:
             results[name]["starts"] = _starts(name, effort)
             bar.advance(task)
         save(folder, "suite", {"cases": results})
-    means = _report(results)
-    save(folder, "suite", {"cases": results, "geometric means": means})
-    (folder / "speed.md").write_text(page(results, means, environment()))
+    write(folder, results)
+
+
+def write(folder: Path, results: dict[str, Any]) -> None:
+    """What was measured: on the terminal, as a page and as plots."""
+    from harness import console, environment, figure, save
+
+    sheets = _sheets(results)
+    for sheet in sheets:
+        sheet.show()
+    console.print("Ratios are paired, round by round; those beyond their bar are red.")
+    save(folder, "suite", {"cases": results, "geometric means": _means(results)})
+    (folder / "speed.md").write_text(page(sheets, environment()))
     for kind in ("train", "infer"):
         figure(folder, f"speed_{kind}", lambda axes, kind=kind: _draw(axes, results, kind), 12)
-    for what, label, scale in (("first", "s to the second step", 1.0), ("peak", "GB", 1e9)):
+    for what, title, scale in STARTS:
         figure(
             folder,
             f"speed_{what}",
-            lambda axes, w=what, n=label, s=scale: _draw_starts(axes, results, w, n, s),
+            lambda axes, start=(what, title, scale): _draw_starts(axes, results, *start),
             12,
         )
 
