@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core import storage
+from ..core import host, storage
 from ..core.donation import on_one_cpu
 from ..core.storage import HostStorage, Storage
 from .program import Stale
@@ -82,9 +82,7 @@ class Bundle:
         arrays = [m._value for m in self.members]
         if [_kind(a) for a in arrays] != self.kinds:
             raise Stale
-        whole = np.concatenate([a.ravel() for a in jax.device_get(arrays)])
-        with storage.x64():
-            self.put(jax.device_put(whole, arrays[0].sharding if arrays[0].committed else None))
+        self.put(host.joined(arrays))
 
     def put(self, joined: Any, steps: int = 0) -> None:
         """New values of all members, which count ``steps`` writes."""
@@ -157,8 +155,8 @@ class BundledStorage(Storage):
 
 def _content(cell: Storage) -> Any:
     """What a Storage holds, on the host if that is where it was made."""
-    host = cell.on_host()
-    return _raw(cell) if host is None else host
+    there = cell.on_host()
+    return _raw(cell) if there is None else there
 
 
 def _kind(array: Any) -> tuple[Any, Any, Any]:

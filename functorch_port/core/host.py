@@ -21,7 +21,7 @@ from jax.extend import core as jex
 
 from . import storage
 
-__all__ = ["MOST", "enabled", "function", "keeps", "quiet", "run"]
+__all__ = ["MOST", "enabled", "function", "joined", "keeps", "quiet", "run"]
 
 #: arrays with more elements are not kept on the host; 0, the default, keeps none
 MOST = int(os.environ.get("FUNCTORCH_PORT_HOST_ELEMENTS", "0"))
@@ -55,6 +55,13 @@ def keeps(array: Any) -> bool:
         and enabled()
         and jax.config.jax_default_device is None
     )
+
+
+def joined(arrays: Sequence[jax.Array]) -> jax.Array:
+    """The elements of arrays of one dtype and device in one array. Joined on the host: nothing is compiled."""
+    whole = np.concatenate([a.ravel() for a in jax.device_get(arrays)])
+    with storage.x64():
+        return jax.device_put(whole, arrays[0].sharding if arrays[0].committed else None)
 
 
 #: numpy's warnings about overflow, division by zero and NaN are off in here, and nowhere else

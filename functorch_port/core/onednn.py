@@ -6,7 +6,7 @@ For products of batches of matrices it needs 2 to 4 times as long ((24, 256, 64)
 those of matrices up to 2 times.
 
 `plan` and `plan_product` prepare one: oneDNN's primitives, and a handler of the foreign function interface that runs
-them (onednn.ll).
+them (onednn.ll). `define` makes a primitive of JAX of such plans.
 The library is optional (``pip install 'functorch-port[cpu]'``, on Linux and x86-64), and found where pip puts it.
 Without it or llvmlite convolutions are XLA's. The gradients are PyTorch's to the last bit, where that uses oneDNN too.
 
@@ -19,16 +19,21 @@ import ctypes
 import hashlib
 import importlib.metadata
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import byref, c_int, c_int64, c_size_t, c_void_p
-from functools import cache
+from functools import cache, partial
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import ffi
+import jax
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
 
-__all__ = ["Convolution", "Product", "available", "plan", "plan_product"]
+from . import ffi, storage
+
+__all__ = ["Convolution", "Product", "available", "define", "plan", "plan_product", "takes"]
 
 Ints = tuple[int, ...]
 
@@ -89,6 +94,15 @@ class Product(NamedTuple):
 def available() -> bool:
     """Whether oneDNN and what calls it are there."""
     return ffi.available() and _library() is not None
+
+
+def takes(*arrays: Any) -> bool:
+    """Whether what is computed of such arrays, in this program, can be left to oneDNN."""
+    return (
+        all(a.dtype == np.float32 for a in arrays)
+        and (storage.overlay is None or storage.overlay.kernels)
+        and available()
+    )
 
 
 @cache
@@ -172,6 +186,38 @@ def _descriptor(primitive: c_void_p, which: int) -> c_void_p:
     return c_void_p(_library().dnnl_primitive_desc_query_md(primitive, c_int(which), c_int(0)))
 
 
+# ------------------------------------------------------ a primitive of JAX
+
+#: The name that XLA knows a plan by, and the bytes of its second result, which it works in.
+Planned = tuple[str, int]
+
+
+def define(primitive: Primitive, by_xla: Callable[..., Any], plan_of: Callable[..., Planned | None]) -> None:
+    """Say how a primitive of two arrays is computed: on a CPU by oneDNN, elsewhere and under `jax.vmap` by XLA.
+
+    Args:
+        by_xla: of the arrays and the primitive's parameters: its value.
+        plan_of: of their avals and the parameters: its plan, or None if oneDNN does not have it.
+    """
+    lower_by_xla = mlir.lower_fun(by_xla, multiple_results=False)
+
+    def lower_on_cpu(context: Any, a: Any, b: Any, **how: Any) -> Any:
+        planned = plan_of(*context.avals_in, **how)
+        if planned is None:
+            return lower_by_xla(context, a, b, **how)
+        name, room = planned
+        made = [context.avals_out[0], jax.ShapeDtypeStruct((room,), np.uint8)]
+        call = mlir.lower_fun(lambda a, b: jax.ffi.ffi_call(name, made)(a, b)[0], multiple_results=False)
+        return call(context, a, b)
+
+    def batched(arrays: Any, axes: Any, **how: Any) -> Any:
+        return jax.vmap(partial(by_xla, **how), axes)(*arrays), 0
+
+    batching.primitive_batchers[primitive] = batched
+    mlir.register_lowering(primitive, lower_by_xla)
+    mlir.register_lowering(primitive, lower_on_cpu, platform="cpu")
+
+
 # -------------------------------------------------------------------- a plan
 
 #: kind -> for the arguments and for the result: whose shape it has, its role in a call, and its descriptor's number
@@ -228,10 +274,8 @@ class _Plan:
 
 
 @cache
-def plan(kind: str, convolution: Convolution) -> tuple[str, int] | None:
-    """The name that XLA knows a convolution by, and the bytes of its second result, which it works in.
-
-    It has two dimensions and is of float32.
+def plan(kind: str, convolution: Convolution) -> Planned | None:
+    """The plan of a convolution of two dimensions and of float32.
 
     Args:
         kind: ``"forward"`` of input and weight; ``"input"``, the gradient of the input, of that of the output and the
@@ -248,7 +292,7 @@ def plan(kind: str, convolution: Convolution) -> tuple[str, int] | None:
 
 
 @cache
-def plan_product(product: Product) -> tuple[str, int] | None:
+def plan_product(product: Product) -> Planned | None:
     """As `plan`, for a product of float32."""
     batch, rows, inner, columns, left, right = product
     a, b = _plain((batch, rows, inner), left), _plain((batch, inner, columns), right)
@@ -262,8 +306,7 @@ def plan_product(product: Product) -> tuple[str, int] | None:
     return _known_to_xla("product", product, made)
 
 
-def _known_to_xla(what: str, description: Any, plan: _Plan) -> tuple[str, int]:
-    """The name of a plan, and the bytes of its second result."""
+def _known_to_xla(what: str, description: Any, plan: _Plan) -> Planned:
     words = plan.words()
     _kept.append(words)
     digest = hashlib.sha256(repr(description).encode()).hexdigest()[:16]

@@ -11,9 +11,9 @@ import jax
 import numpy as np
 from jax import lax
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad
 
-from ..core import onednn, storage
+from ..core import onednn
 from ..core.onednn import Convolution
 
 __all__ = ["LAYOUTS", "convolve", "convolve_back"]
@@ -37,13 +37,7 @@ def convolve_back(y: jax.Array, w: jax.Array, how: Convolution, otherwise: Calla
 
 
 def _suits_onednn(x: Any, w: Any, how: Convolution) -> bool:
-    return (
-        len(how.input) == 4
-        and x.dtype == w.dtype == np.float32
-        and (storage.overlay is None or storage.overlay.kernels)
-        and prod(how.output) * prod(how.weight[1:]) >= LEAST
-        and onednn.available()
-    )
+    return len(how.input) == 4 and prod(how.output) * prod(how.weight[1:]) >= LEAST and onednn.takes(x, w)
 
 
 # -------------------------------------------------------------------- by XLA
@@ -118,9 +112,8 @@ def _shape(a: Any, b: Any, *, kind: str, how: Convolution) -> Any:
 
 def _transposed(which: int) -> Callable[..., Any]:
     """How the gradient of the first or the second array is computed of the other one and the result's."""
-    rules: dict[
-        str, tuple[tuple[str, bool], tuple[str, bool]]
-    ] = {  # its kind, and whether the result's comes first
+    #: its kind, and whether the result's comes first
+    rules: dict[str, tuple[tuple[str, bool], tuple[str, bool]]] = {
         "forward": (("input", True), ("weight", False)),
         "input": (("forward", True), ("weight", True)),
         "weight": (("input", False), ("forward", False)),
@@ -138,28 +131,8 @@ def _transposed(which: int) -> Callable[..., Any]:
 ad.defbilinear(_convolution_p, _transposed(0), _transposed(1))
 
 
-def _batched(arrays: Any, axes: Any, *, kind: str, how: Convolution) -> Any:
-    return jax.vmap(partial(by_xla, kind=kind, how=how), axes)(*arrays), 0
+def _plan(a: Any, b: Any, *, kind: str, how: Convolution) -> Any:
+    return onednn.plan(kind, how)
 
 
-batching.primitive_batchers[_convolution_p] = _batched
-
-
-_lower_by_xla = mlir.lower_fun(by_xla, multiple_results=False)
-
-
-def _lower_on_cpu(context: Any, a: Any, b: Any, *, kind: str, how: Convolution) -> Any:
-    plan = onednn.plan(kind, how)
-    if plan is None:
-        return _lower_by_xla(context, a, b, kind=kind, how=how)
-
-    def call(a: Any, b: Any) -> Any:
-        name, room = plan
-        made = [context.avals_out[0], jax.ShapeDtypeStruct((room,), np.uint8)]
-        return jax.ffi.ffi_call(name, made)(a, b)[0]
-
-    return mlir.lower_fun(call, multiple_results=False)(context, a, b)
-
-
-mlir.register_lowering(_convolution_p, _lower_by_xla)
-mlir.register_lowering(_convolution_p, _lower_on_cpu, platform="cpu")
+onednn.define(_convolution_p, by_xla, _plan)

@@ -8,12 +8,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad
 
-from ..core import config, onednn, storage
+from ..core import config, onednn
 from ..core.onednn import Product
 
 __all__ = ["multiply"]
@@ -46,12 +45,10 @@ def multiply(a: jax.Array, b: jax.Array, transposed: bool = False, wide: Any = N
 
 def _suits_onednn(a: Any, b: Any, transposed: bool) -> bool:
     return (
-        a.dtype == b.dtype == np.float32
-        and min(a.ndim, b.ndim) > 1
+        min(a.ndim, b.ndim) > 1
         and (b.ndim == 2 or a.shape[:-2] == b.shape[:-2])
         and prod(a.shape) * b.shape[-2 if transposed else -1] >= LEAST
-        and (storage.overlay is None or storage.overlay.kernels)
-        and onednn.available()
+        and onednn.takes(a, b)
     )
 
 
@@ -90,28 +87,8 @@ def _to_right(slope: Any, a: Any, b: Any, *, left: bool, right: bool, precision:
 ad.defbilinear(_multiply_p, _to_left, _to_right)
 
 
-def _batched(arrays: Any, axes: Any, **how: Any) -> Any:
-    return jax.vmap(partial(_by_xla, **how), axes)(*arrays), 0
+def _plan(a: Any, b: Any, *, left: bool, right: bool, precision: Any) -> Any:
+    return onednn.plan_product(Product(a.shape[0], *_sizes(a, b, left, right), left, right))
 
 
-batching.primitive_batchers[_multiply_p] = _batched
-
-_lower_by_xla = mlir.lower_fun(_by_xla, multiple_results=False)
-
-
-def _lower_on_cpu(context: Any, a: Any, b: Any, *, left: bool, right: bool, precision: Any) -> Any:
-    x, y = context.avals_in
-    plan = onednn.plan_product(Product(x.shape[0], *_sizes(x, y, left, right), left, right))
-    if plan is None:
-        return _lower_by_xla(context, a, b, left=left, right=right, precision=precision)
-
-    def call(a: Any, b: Any) -> Any:
-        name, room = plan
-        made = [context.avals_out[0], jax.ShapeDtypeStruct((room,), np.uint8)]
-        return jax.ffi.ffi_call(name, made)(a, b)[0]
-
-    return mlir.lower_fun(call, multiple_results=False)(context, a, b)
-
-
-mlir.register_lowering(_multiply_p, _lower_by_xla)
-mlir.register_lowering(_multiply_p, _lower_on_cpu, platform="cpu")
+onednn.define(_multiply_p, _by_xla, _plan)

@@ -18,10 +18,9 @@ from sys import getrefcount
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
-import numpy as np
 
 from ..autograd import grad_mode
-from ..core import bind, storage
+from ..core import bind, host, storage
 from ..core.donation import own
 from ..core.storage import Storage
 from ..core.tensor import Tensor, View
@@ -425,11 +424,8 @@ def _pack(members: list[Tensor]) -> Storage:
 
 
 def join(members: Sequence[Tensor]) -> jax.Array:
-    """The values in one array. Joined on the host: nothing is compiled."""
-    arrays = [t._value for t in members]
-    joined = np.concatenate([a.ravel() for a in jax.device_get(arrays)])
-    with storage.x64():
-        return jax.device_put(joined, arrays[0].sharding if arrays[0].committed else None)
+    """The values in one array."""
+    return host.joined([t._value for t in members])
 
 
 _part: Any = bind.function("_part")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+from by_onednn import agree, draw, run, sent_to
 from counting import xla_compilations
 
 import functorch_port as ft
@@ -32,32 +35,8 @@ CASES = [
 
 @pytest.fixture(autouse=True)
 def everything_by_onednn(monkeypatch):
-    """The cases are of a size that is sent there; nothing else counts as such a test."""
-    sent = []
-    original = onednn.plan
-    monkeypatch.setattr(onednn, "plan", lambda *args: sent.append(args) or original(*args))
-    jax.clear_caches()
-    yield
-    assert sent
-
-
-def _draw(shape, seed):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def _run(T, fn, x, w):
-    """The value, the gradients, and the gradients of those."""
-    x, w = (T.tensor(a, requires_grad=True) for a in (x, w))
-    y = fn(T, x, w)
-    slope = T.tensor(_draw(tuple(y.shape), 2))
-    first = T.autograd.grad((y * slope).sum(), (x, w), create_graph=True)
-    second = T.autograd.grad(sum((g * g).sum() for g in first), (x, w))
-    return [t.detach().numpy() for t in (y, *first, *second)]
-
-
-def _agree(ours, theirs):
-    for a, b in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * np.abs(b).max())
+    with sent_to(monkeypatch, "plan"):
+        yield
 
 
 @pytest.mark.parametrize(("x", "w", "stride", "padding", "dilation", "groups"), CASES)
@@ -65,7 +44,7 @@ def test_as_pytorch(x, w, stride, padding, dilation, groups):
     def fn(T, x, w):
         return T.nn.functional.conv2d(x, w, None, stride, padding, dilation, groups)
 
-    _agree(*(_run(T, fn, _draw(x, 0), _draw(w, 1)) for T in (ft, torch)))
+    agree(*(run(T, fn, draw(x, 0), draw(w, 1)) for T in (ft, torch)))
 
 
 @pytest.mark.parametrize(
@@ -81,20 +60,20 @@ def test_transposed(x, w, stride, padding, extra, groups, dilation):
     def fn(T, x, w):
         return T.nn.functional.conv_transpose2d(x, w, None, stride, padding, extra, groups, dilation)
 
-    _agree(*(_run(T, fn, _draw(x, 0), _draw(w, 1)) for T in (ft, torch)))
+    agree(*(run(T, fn, draw(x, 0), draw(w, 1)) for T in (ft, torch)))
 
 
 def test_gradients_are_those_of_pytorch_to_the_last_bit():
-    x, w = _draw((16, 32, 24, 24), 0), _draw((32, 32, 3, 3), 1)
+    x, w = draw((16, 32, 24, 24), 0), draw((32, 32, 3, 3), 1)
     ours, theirs = (
-        _run(T, lambda T, x, w: T.nn.functional.conv2d(x, w, padding=1), x, w) for T in (ft, torch)
+        run(T, lambda T, x, w: T.nn.functional.conv2d(x, w, padding=1), x, w) for T in (ft, torch)
     )
     for a, b in zip(ours[1:3], theirs[1:3], strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 def test_compiled_training_is_eager_training():
-    def run(wrap):
+    def train(wrap):
         ft.manual_seed(0)
         model = ft.nn.Sequential(
             ft.nn.Conv2d(8, 16, 3),
@@ -111,10 +90,10 @@ def test_compiled_training_is_eager_training():
             optimizer.step()
             return loss
 
-        step, x = wrap(step), ft.tensor(_draw((16, 8, 20, 20), 0))
+        step, x = wrap(step), ft.tensor(draw((16, 8, 20, 20), 0))
         return [step(x).item() for _ in range(5)]
 
-    np.testing.assert_allclose(run(ft.compile), run(lambda f: f), rtol=1e-5)
+    np.testing.assert_allclose(train(ft.compile), train(lambda f: f), rtol=1e-5)
 
 
 def _geometry(x, w):
@@ -122,7 +101,7 @@ def _geometry(x, w):
 
 
 def test_transformations_of_jax():
-    x, w = jnp.asarray(_draw((4, 16, 16, 16), 0)), jnp.asarray(_draw((16, 16, 3, 3), 1))
+    x, w = jnp.asarray(draw((4, 16, 16, 16), 0)), jnp.asarray(draw((16, 16, 3, 3), 1))
     how = _geometry(x, w)
 
     def ours(x, w):
@@ -147,7 +126,7 @@ def test_transformations_of_jax():
 
 
 def test_other_platforms_have_xlas_convolution():
-    x, w = jnp.asarray(_draw((4, 16, 16, 16), 0)), jnp.asarray(_draw((16, 16, 3, 3), 1))
+    x, w = jnp.asarray(draw((4, 16, 16, 16), 0)), jnp.asarray(draw((16, 16, 3, 3), 1))
     step = jax.jit(jax.grad(lambda w: _convolution.convolve(x, w, _geometry(x, w)).sum()))
     here = jax.export.export(step, platforms=["cpu"], disabled_checks=[
         jax.export.DisabledSafetyCheck.custom_call(name) for name in _names(step, w)
@@ -163,7 +142,7 @@ def _names(step, w):
 
 
 def test_equal_convolutions_share_a_program():
-    x = ft.tensor(_draw((4, 16, 18, 18), 0))
+    x = ft.tensor(draw((4, 16, 18, 18), 0))
     layers = [ft.nn.Conv2d(16, 16, 3) for _ in range(4)]
     for layer in layers[:3]:  # what comes back often becomes one program
         layer(x).sum().backward()
@@ -182,16 +161,13 @@ layer = torch.nn.Conv2d(16, 16, 3)
 loss = torch.compile(lambda x: layer(x).square().mean())(torch.ones(4, 16, 18, 18))
 print(loss.item())
 """
-    import os
-    from pathlib import Path
-
     env = {**os.environ, "FUNCTORCH_PORT_CACHE": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
-    run = lambda: (
+    output = lambda: (
         subprocess.run(
             [sys.executable, "-c", program], env=env, check=True, capture_output=True, text=True, timeout=120
         ).stdout
     )
-    assert run() == run() and any(tmp_path.iterdir())
+    assert output() == output() and any(tmp_path.iterdir())
     onednn.plan("forward", onednn.Convolution(
         (4, 16, 18, 18), (16, 16, 3, 3), (1, 1), ((0, 0), (0, 0)), (1, 1), 1, None
     ))  # fmt: skip

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+from by_onednn import agree, draw, run, sent_to
 from counting import xla_compilations
 
 import functorch_port as ft
@@ -18,27 +19,8 @@ pytestmark = pytest.mark.skipif(not onednn.available(), reason="needs oneDNN and
 
 @pytest.fixture(autouse=True)
 def everything_by_onednn(monkeypatch):
-    """The cases are of a size that is sent there; nothing else counts as such a test."""
-    sent = []
-    original = onednn.plan_product
-    monkeypatch.setattr(onednn, "plan_product", lambda *args: sent.append(args) or original(*args))
-    jax.clear_caches()
-    yield
-    assert sent
-
-
-def _draw(shape, seed):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def _run(T, fn, arrays):
-    """The value, the gradients, and the gradients of those."""
-    given = [T.tensor(a, requires_grad=True) for a in arrays]
-    y = fn(T, *given)
-    slope = T.tensor(_draw(tuple(y.shape), 9))
-    first = T.autograd.grad((y * slope).sum(), given, create_graph=True)
-    second = T.autograd.grad(sum((g * g).sum() for g in first), given, allow_unused=True)
-    return [t.detach().numpy() for t in (y, *first, *second) if t is not None]
+    with sent_to(monkeypatch, "plan_product"):
+        yield
 
 
 CASES = {
@@ -57,9 +39,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_as_pytorch(case):
     fn, *shapes = CASES[case]
-    arrays = [_draw(shape, k) for k, shape in enumerate(shapes)]
-    for a, b in zip(*(_run(T, fn, arrays) for T in (ft, torch)), strict=True):
-        np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * np.abs(b).max())
+    arrays = [draw(shape, k) for k, shape in enumerate(shapes)]
+    agree(*(run(T, fn, *arrays) for T in (ft, torch)))
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -67,21 +48,19 @@ def test_attention(causal):
     def fn(T, q, k, v):
         return T.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
-    arrays = [_draw((2, 4, 64, 64), k) for k in range(3)]
-    with torch.nn.attention.sdpa_kernel(
-        torch.nn.attention.SDPBackend.MATH
-    ):  # its fast one has no second derivative
-        theirs = _run(torch, fn, arrays)
-    for a, b in zip(_run(ft, fn, arrays), theirs, strict=True):
-        np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * np.abs(b).max())
+    arrays = [draw((2, 4, 64, 64), k) for k in range(3)]
+    slow = torch.nn.attention.SDPBackend.MATH  # the fast one has no second derivative
+    with torch.nn.attention.sdpa_kernel(slow):
+        theirs = run(torch, fn, *arrays)
+    agree(run(ft, fn, *arrays), theirs)
 
 
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("right", [False, True])
 @pytest.mark.parametrize("batch", [1, 6])
 def test_transformations_of_jax(batch, left, right):
-    a = jnp.asarray(_draw((batch, 64, 64), 0))
-    b = jnp.asarray(_draw((batch, 64, 64), 1))
+    a = jnp.asarray(draw((batch, 64, 64), 0))
+    b = jnp.asarray(draw((batch, 64, 64), 1))
     how = {"left": left, "right": right, "precision": None}
 
     def ours(a, b):
@@ -109,7 +88,7 @@ def test_transformations_of_jax(batch, left, right):
 
 
 def test_other_platforms_have_xlas_product():
-    x, w = jnp.asarray(_draw((256, 128), 0)), jnp.asarray(_draw((96, 128), 1))
+    x, w = jnp.asarray(draw((256, 128), 0)), jnp.asarray(draw((96, 128), 1))
 
     def value(fn):
         return jax.export.export(jax.jit(jax.grad(lambda w: fn(w).sum())), platforms=["tpu"])(w).mlir_module()
@@ -123,7 +102,7 @@ def test_other_platforms_have_xlas_product():
 
 
 def test_equal_products_share_a_program():
-    x = ft.tensor(_draw((256, 128), 0))
+    x = ft.tensor(draw((256, 128), 0))
     layers = [ft.nn.Linear(128, 64) for _ in range(4)]
     for layer in layers[:3]:  # what comes back often becomes one program
         layer(x).sum().backward()
@@ -137,7 +116,7 @@ def test_half_types_and_small_ones_stay_with_xla(precision):
     before = ft.get_float32_matmul_precision()
     ft.set_float32_matmul_precision(precision)
     try:
-        a, b = ft.tensor(_draw((128, 128), 0)), ft.tensor(_draw((128, 128), 1))
+        a, b = ft.tensor(draw((128, 128), 0)), ft.tensor(draw((128, 128), 1))
         np.testing.assert_allclose((a @ b).numpy(), a.numpy() @ b.numpy(), rtol=0, atol=1e-4)
     finally:
         ft.set_float32_matmul_precision(before)
