@@ -24,8 +24,6 @@ __all__ = ["Pack", "loosen", "pack_state"]
 
 #: Parameters of one pack: what XLA needs to compile the joining of arrays grows faster than their number.
 MOST = 32
-#: fewer are not worth it
-ENOUGH = 4
 
 
 class Pack:
@@ -151,7 +149,7 @@ def _packs_of(optimizer: Any) -> Iterable[Pack]:
             params = [p for p, _, _ in entries]
             columns = [[state[k] for _, _, state in entries] for k in names]
             types = [type_of(p._value) for p in params]
-            for where in alike(types, columns, [None] * len(params), ENOUGH)[0]:
+            for where in alike(types, columns, [None] * len(params))[0]:
                 for i in range(0, len(where), MOST):
                     some = where[i : i + MOST]
                     yield Pack([params[j] for j in some], names, [[c[j] for j in some] for c in columns])
