@@ -368,17 +368,16 @@ def arrays_of(tensors: Sequence[Tensor | None]) -> list[Any]:
 
 def as_data(rows: tuple[tuple[Any, ...], ...], double: bool) -> Any:
     """The groups' numbers as arguments of the jitted call: one small array, unless some are tensors."""
-    for row in rows:
-        for x in row:
-            if isinstance(x, Tensor):
-                return [
-                    tuple(x._value if isinstance(x, Tensor) else np.float64(x) for x in row) for row in rows
-                ]
+    if any(isinstance(x, Tensor) for row in rows if not _FLOATS.issuperset(map(type, row)) for x in row):
+        return [tuple(x._value if isinstance(x, Tensor) else np.float64(x) for x in row) for row in rows]
     held = _held(rows, double)
     held.uses += 1
     if held.uses == 2:  # numbers that stay are worth a transfer: a call takes them faster from then on
         held.data = jax.device_put(held.data)
     return held.data
+
+
+_FLOATS = frozenset({float, int})
 
 
 class _Held:

@@ -261,7 +261,14 @@ def collect(
 
 def _hyper(group: Hyper) -> Hyper:
     """Hyperparameters to compute with: numbers, 0-dim tensors, and in a trace arrays."""
-    return {k: _plain(v) for k, v in group.items() if k not in ("params", "param_names")}
+    return {
+        k: v if type(v) in _NUMBERS else _plain(v)
+        for k, v in group.items()
+        if k not in ("params", "param_names")
+    }
+
+
+_NUMBERS = frozenset({bool, int, float, type(None)})
 
 
 def _plain(value: Any) -> Any:

@@ -12,17 +12,19 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import chain
 from math import prod
-from operator import is_not
+from operator import attrgetter, is_not
 from sys import getrefcount
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
+import numpy as np
 
 from ..autograd import grad_mode
 from ..core import bind, host, storage
 from ..core.donation import own
-from ..core.storage import Storage
+from ..core.storage import HostStorage, Storage
 from ..core.tensor import Tensor, View
 from . import engine
 from .engine import DOUBLE, Rule, arrays_of, as_data, of_all, on_one_device, write
@@ -80,20 +82,13 @@ class Steady:
     """
 
     def __init__(self, rule: Rule, groups: Sequence[tuple[dict[str, Any], Kind, list[Entry]]]) -> None:
-        self.rule = rule
         self.groups = [(group, kind, list(group["params"])) for group, kind, _ in groups]
         active = {id(p) for _, _, entries in groups for p, _, _ in entries}
         self.idle = [p for _, _, params in self.groups for p in params if id(p) not in active]
         self.runs = [
             Run(group, kind, alike) for group, kind, entries in groups for alike in by_numbers(kind, entries)
         ]
-        self.parts = [Part(self.runs, pieces) for pieces in _pieces(self.runs)]
-        counted: set[int] = set()
-        for part in self.parts:
-            for piece in part.pieces:
-                if piece.run not in counted:
-                    counted.add(piece.run)
-                    part.counts += self.runs[piece.run].numbers[:1]
+        self.parts = [Part(rule, self.runs, pieces) for pieces in _pieces(self.runs)]
 
     @classmethod
     def of(cls, rule: Rule, groups: Sequence[tuple[dict[str, Any], Kind, list[Entry]]]) -> Steady | None:
@@ -139,7 +134,7 @@ class Steady:
             after.append(values)
         try:
             for part in self.parts:
-                part.step(self.rule, grads, rows)
+                part.step(grads, rows)
         except ValueError as error:
             raise on_one_device(error) from error
         for run, values in zip(self.runs, after, strict=True):
@@ -182,6 +177,13 @@ def settle(optimizer: Any, rule: Rule, groups: Sequence[tuple[dict[str, Any], Ki
     return optimizer._steady is not None
 
 
+def _values_of(states: Iterable[dict[str, Any]]) -> list[Any]:
+    return list(chain.from_iterable(map(dict.values, states)))
+
+
+_storage_of, _grad_of, _version_of = map(attrgetter, ("_storage", "_kept_grad", "version"))
+
+
 class Run:
     """Parameters of a group whose numbers are equal, so that they share the rule's factors."""
 
@@ -191,32 +193,28 @@ class Run:
         self.states = [state for _, _, state in entries]
         self.columns = [[state[k] for state in self.states] for k in kind.slots if k is not None]
         self.numbers = [Number([state[k] for state in self.states]) for k in kind.numbers]
-        names = [*filter(None, kind.slots), *kind.numbers]
-        self.named = list(zip(names, [*self.columns, *(n.members for n in self.numbers)], strict=True))
+        self.values = _values_of(self.states)
         self.grad_types = [g._value.dtype for _, g, _ in entries]
-        self.cells = [p._storage for p in self.params]
+        self.cells = list(map(_storage_of, self.params))
         self.types = [type_of(c._value) for c in self.cells]
         self.versions = self._versions()
 
     def _versions(self) -> int:
-        return sum([cell.version for cell in self.cells])
+        return sum(map(_version_of, self.cells))
 
     def gradients(self, state_of: Callable[[Tensor], Any]) -> list[Any] | None:
         """The gradients, if parameters and state are as they were."""
-        grads: list[Any] = [p._kept_grad for p in self.params]
+        grads: list[Any] = list(map(_grad_of, self.params))
         if set(map(type, grads)) != {Tensor}:
             grads = [p.grad for p in self.params]
             if set(map(type, grads)) != {Tensor}:
                 return None
-        if _differ([p._storage for p in self.params], self.cells):
+        if _differ(list(map(_storage_of, self.params)), self.cells):
             return None
-        if self.named:
+        if self.values:
             states = list(map(state_of, self.params))
-            if _differ(states, self.states):
+            if _differ(states, self.states) or _differ(_values_of(states), self.values):
                 return None
-            for name, members in self.named:
-                if _differ([state.get(name) for state in states], members):
-                    return None
         if not all(number.is_known() for number in self.numbers):
             return None
         if self._versions() != self.versions and [type_of(c._value) for c in self.cells] != self.types:
@@ -224,39 +222,39 @@ class Run:
         return arrays_of(grads)
 
     def settle(self, values: Sequence[Any]) -> None:
-        """After a step: the numbers' new values. The first of them counts steps, in the program."""
+        """After a step: the numbers' new values."""
         self.versions = self._versions()
-        for i, (number, value) in enumerate(zip(self.numbers, values, strict=True)):
-            number.set(value, counted=not i)
+        for number, value in zip(self.numbers, values, strict=True):
+            number.set(value)
 
 
 class Number:
-    """A 0-dim entry of the state of several parameters, with one value for all: views of one vector."""
+    """A 0-dim entry of the state of several parameters, with one value for all: views of one vector, on the host."""
 
     def __init__(self, members: list[Tensor]) -> None:
         self.members = members
         self.value = host_number(members[0]._value)
-        self.cell = Storage(self._array((len(members),)))
+        self.cell = HostStorage(self._vector())
         self.version = self.cell.version
         look_into(self.cell, members)
 
-    def _array(self, shape: tuple[int, ...]) -> jax.Array:
-        return number_array(float(self.value), self.value.dtype, shape)
+    def _vector(self) -> np.ndarray:
+        return self.value.repeat(len(self.members))
 
     def is_known(self) -> bool:
         """Whether nobody else wrote to one."""
         return self.cell.version == self.version
 
-    def set(self, value: Any, counted: bool = False) -> None:
-        """A new value; ``counted`` if the program has put it into the vector already."""
+    def set(self, value: Any) -> None:
+        """A new value."""
         self.value = self.value.dtype.type(value)
-        if not counted:
-            self.cell.value = self._array((len(self.members),))
+        self.cell.value = self._vector()
         self.version = self.cell.version
 
     def release(self) -> None:
         if not _is_shared(getrefcount(self.cell), self.cell, self.members):
-            look_away(self.cell, self.members, self._array(()) if self.is_known() else None)
+            known = number_array(float(self.value), self.value.dtype) if self.is_known() else None
+            look_away(self.cell, self.members, known)
 
 
 class Piece:
@@ -297,28 +295,26 @@ class Piece:
 class Part:
     """What one call of a program updates."""
 
-    def __init__(self, runs: Sequence[Run], pieces: Sequence[tuple[int, Sequence[int], bool]]) -> None:
+    def __init__(
+        self, rule: Rule, runs: Sequence[Run], pieces: Sequence[tuple[int, Sequence[int], bool]]
+    ) -> None:
         self.pieces = [Piece(runs, *piece) for piece in pieces]
         self.cells = [cell for piece in self.pieces for cell in piece.params]
-        self.structure = tuple([piece.structure for piece in self.pieces])
-        self.counts: list[Number] = []
+        self.program = _program(rule, tuple([piece.structure for piece in self.pieces]))
         self.double = any(cell._value.dtype in DOUBLE for cell in self.cells)
 
-    def step(self, rule: Rule, grads: Sequence[list[Any]], rows: Sequence[tuple[Any, ...]]) -> None:
+    def step(self, grads: Sequence[list[Any]], rows: Sequence[tuple[Any, ...]]) -> None:
         params = [cell._value for cell in self.cells]
         mine = [grads[piece.run][i] for piece in self.pieces for i in piece.where]
         with storage.x64():
             data = as_data(tuple([rows[piece.run] for piece in self.pieces]), self.double)
-            counts = own([number.cell._value for number in self.counts])
-            written = own(params), [piece.state() for piece in self.pieces], counts
-            new, states, counts = _program(rule, self.structure)(written, mine, data)
+            written = own(params), [piece.state() for piece in self.pieces]
+            new, states = self.program(written, mine, data)
         for cell, value in zip(self.cells, new, strict=True):
             cell._value = value
             cell.version += 1
         for piece, state in zip(self.pieces, states, strict=True):
             piece.write(state)
-        for number, value in zip(self.counts, counts, strict=True):
-            number.cell.value = value
 
 
 # ---------------------------------------------------------------------- programs
@@ -327,7 +323,7 @@ class Part:
 @cache
 def _program(rule: Rule, structure: tuple[Any, ...]) -> Callable[..., Any]:
     def step(written: Any, grads: Any, rows: Any) -> Any:
-        params, states, counts = written
+        params, states = written
         new: list[Any] = []
         kept: list[Any] = []
         for (flags, count, present, packed), state, row in zip(structure, states, rows, strict=True):
@@ -338,7 +334,7 @@ def _program(rule: Rule, structure: tuple[Any, ...]) -> Callable[..., Any]:
             values, changed = update(rule, flags, row, params[mine], grads[mine], entries)
             new += values
             kept.append([c for c in changed if c is not None])
-        return new, kept, [count + 1 for count in counts]
+        return new, kept
 
     step.__name__ = step.__qualname__ = f"{rule.__name__}_step"
     return jax.jit(step, donate_argnums=0)
