@@ -15,6 +15,7 @@ from ..core.storage import Storage
 from ..core.tensor import Tensor
 from .bundles import Bundle, bundled, cut, join
 from .overlay import Overlay
+from .pads import join_pads
 from .pending import Pending, pays
 from .places import Given
 from .program import Program, Stale
@@ -250,6 +251,7 @@ def _moved(kind: str, what: Any, new: dict[int, int]) -> Any:
 def _make_functions(
     program: Program, closed: Any, order: list[Any], drawn: list[int], out_order: list[Any]
 ) -> None:
+    closed = join_pads(closed)
     total = len(closed.jaxpr.invars)
     bundles = {k: cell for k, cell in enumerate(program.donated) if isinstance(cell, Bundle)}
     avals = [bundles[k].aval if k in bundles else closed.jaxpr.invars[p].aval for k, p in enumerate(order)]
