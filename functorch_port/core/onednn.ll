@@ -1,8 +1,11 @@
-; A handler of XLA's foreign function interface that runs primitives of oneDNN, one after the other, besides ffi.ll.
-; A handler's data is the plan that onednn.py has made, words of 64 bits:
+; A handler of XLA's foreign function interface that runs primitives of oneDNN, one after the other, or its product of
+; two matrices; besides ffi.ll. A handler's data is the plan that onednn.py has made, words of 64 bits:
 ;     the engine; how many memories; how many steps;
 ;     for each memory: its descriptor, whether it is a result, the number of the argument or result, bytes into it;
-;     for each step: its primitive, how many memories it takes, and four times what one is to it and its number.
+;     for each step: its primitive, how many memories it takes, and four times what one is to it and its number;
+; or of a product:
+;     0; rows, columns and inner dimension; the length of the rows that the second matrix lies in; "T", if it lies there
+;     as its transpose, or "N".
 
 %exec.arg = type { i32, ptr }
 
@@ -12,6 +15,7 @@ declare i32 @dnnl_stream_destroy(ptr)
 declare i32 @dnnl_memory_create(ptr, ptr, ptr, ptr)
 declare i32 @dnnl_memory_destroy(ptr)
 declare i32 @dnnl_primitive_execute(ptr, ptr, i32, ptr)
+declare i32 @dnnl_sgemm(i8 signext, i8 signext, i64, i64, i64, float, ptr, i64, ptr, i64, float, ptr, i64)
 
 @failed = internal constant [14 x i8] c"oneDNN failed\00"
 
@@ -26,6 +30,50 @@ define internal ptr @fail(ptr %frame) {
 }
 
 define internal ptr @answer(ptr %frame, ptr %plan) {
+  %engine = call ptr @pointer(ptr %plan, i64 0)
+  %has.steps = icmp ne ptr %engine, null
+  br i1 %has.steps, label %steps, label %product
+steps:
+  %run.status = call i32 @run(ptr %frame, ptr %plan)
+  br label %end
+product:
+  %multiply.status = call i32 @multiply(ptr %frame, ptr %plan)
+  br label %end
+end:
+  %status = phi i32 [ %run.status, %steps ], [ %multiply.status, %product ]
+  %fine = icmp eq i32 %status, 0
+  br i1 %fine, label %good, label %bad
+good:
+  ret ptr null
+bad:
+  %error = call ptr @fail(ptr %frame)
+  ret ptr %error
+}
+
+define internal ptr @array(ptr %list, i64 %which) {
+  %buffer.at = getelementptr ptr, ptr %list, i64 %which
+  %buffer = load ptr, ptr %buffer.at
+  %data = call ptr @pointer(ptr %buffer, i64 24)
+  ret ptr %data
+}
+
+define internal i32 @multiply(ptr %frame, ptr %plan) {
+  %args = call ptr @pointer(ptr %frame, i64 72)
+  %rets = call ptr @pointer(ptr %frame, i64 112)
+  %a = call ptr @array(ptr %args, i64 0)
+  %b = call ptr @array(ptr %args, i64 1)
+  %out = call ptr @array(ptr %rets, i64 0)
+  %rows = call i64 @word(ptr %plan, i64 8)
+  %columns = call i64 @word(ptr %plan, i64 16)
+  %inner = call i64 @word(ptr %plan, i64 24)
+  %row = call i64 @word(ptr %plan, i64 32)
+  %letter.word = call i64 @word(ptr %plan, i64 40)
+  %letter = trunc i64 %letter.word to i8
+  %status = call i32 @dnnl_sgemm(i8 signext 78, i8 signext %letter, i64 %rows, i64 %columns, i64 %inner, float 1.0, ptr %a, i64 %inner, ptr %b, i64 %row, float 0.0, ptr %out, i64 %columns)
+  ret i32 %status
+}
+
+define internal i32 @run(ptr %frame, ptr %plan) {
 entry:
   %stream.at = alloca ptr
   %memories = alloca [16 x ptr]
@@ -55,9 +103,7 @@ make:
   %bytes = call i64 @word(ptr %m.row, i64 24)
   %flag = trunc i64 %is.result to i1
   %list = select i1 %flag, ptr %rets, ptr %args
-  %buffer.at = getelementptr ptr, ptr %list, i64 %which
-  %buffer = load ptr, ptr %buffer.at
-  %data = call ptr @pointer(ptr %buffer, i64 24)
+  %data = call ptr @array(ptr %list, i64 %which)
   %place = getelementptr i8, ptr %data, i64 %bytes
   %memory.at = getelementptr [16 x ptr], ptr %memories, i64 0, i64 %m
   %made = call i32 @dnnl_memory_create(ptr %memory.at, ptr %descriptor, ptr %engine, ptr %place)
@@ -116,11 +162,5 @@ destroy:
   br label %free
 end:
   %gone = call i32 @dnnl_stream_destroy(ptr %stream)
-  %fine = icmp eq i32 %status, 0
-  br i1 %fine, label %good, label %bad
-good:
-  ret ptr null
-bad:
-  %error = call ptr @fail(ptr %frame)
-  ret ptr %error
+  ret i32 %status
 }
