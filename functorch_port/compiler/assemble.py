@@ -251,7 +251,7 @@ def _moved(kind: str, what: Any, new: dict[int, int]) -> Any:
 def _make_functions(
     program: Program, closed: Any, order: list[Any], drawn: list[int], out_order: list[Any]
 ) -> None:
-    closed = join_pads(closed)
+    closed = closed.replace(jaxpr=join_pads(closed.jaxpr))
     total = len(closed.jaxpr.invars)
     bundles = {k: cell for k, cell in enumerate(program.donated) if isinstance(cell, Bundle)}
     avals = [bundles[k].aval if k in bundles else closed.jaxpr.invars[p].aval for k, p in enumerate(order)]
@@ -287,7 +287,7 @@ def _make_functions(
 
 def _differentiable(program: Program) -> None:
     """The jitted walk from gradients of the outputs (those in ``given``; the others are zero) to the boundary."""
-    jaxpr = program.backward_jaxpr
+    jaxpr = join_pads(program.backward_jaxpr)
     avals = [v.aval for v in jaxpr.invars]
 
     def backward(residuals: list[Any], grads: list[Any], given: tuple[bool, ...]) -> list[Any]:

@@ -1,16 +1,16 @@
 """Gradients of slices, put together as they lie.
 
 The gradient of a slice is as large as what was sliced, with zeros around; where the parts of a ``split`` or ``unbind``
-all have one, these are added up. XLA:CPU then writes every padded array and reads all of them again: in a GPT of 10
-million parameters that took 36 of 720 ms, for ``q, k, v = qkv``. If the parts fill the whole, the sum is their
-concatenation.
+all have one, these are added up. XLA:CPU then writes every padded array and reads all of them again: for
+``q, k, v = qkv`` that was 3 % of the step of a GPT of 10 million parameters, and 5 to 10 % of a small ViT's. If the
+parts fill the whole, the sum is their concatenation.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import Jaxpr, Literal
 from jax.extend.core.primitives import add_p, concatenate_p, pad_p
 
 __all__ = ["join_pads"]
@@ -31,11 +31,11 @@ class _Sum(NamedTuple):
     parts: Any
 
 
-def join_pads(closed: ClosedJaxpr) -> ClosedJaxpr:
+def join_pads(jaxpr: Jaxpr) -> Jaxpr:
     """The same program, with a concatenation for every sum of padded arrays that fill it."""
     sums: dict[Any, _Sum] = {}
     eqns = []
-    for eqn in closed.jaxpr.eqns:
+    for eqn in jaxpr.eqns:
         if eqn.primitive is pad_p:
             found = _padded(eqn)
         elif sums and eqn.primitive is add_p:
@@ -50,7 +50,7 @@ def join_pads(closed: ClosedJaxpr) -> ClosedJaxpr:
                 params = {"dimension": found.dimension}
                 eqn = eqn.replace(primitive=concatenate_p, invars=arrays, params=params)
         eqns.append(eqn)
-    return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns)) if sums else closed
+    return jaxpr.replace(eqns=eqns) if sums else jaxpr
 
 
 def _padded(eqn: Any) -> _Sum | None:

@@ -19,8 +19,8 @@ from functorch_port.ops._common import not_implemented, numel, wide
 def normalized(x: jax.Array, dims: tuple[int, ...], eps: float) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Mean 0 and variance 1 along ``dims``, and what mean and (biased) variance were; these dimensions are kept.
 
-    The derivative is in the form that needs the fewest passes through the array: that of the operations one by one
-    takes 1.3 times as long for layer norm, forward and backward.
+    The derivative is in the form that needs the fewest passes through the array: with that of the operations one by
+    one, batch and group norm take 1.3 times as long, forward and backward.
     """
     mean = jnp.mean(x, dims, keepdims=True)
     centred = x - mean

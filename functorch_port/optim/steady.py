@@ -37,7 +37,7 @@ __all__ = [
 
 #: elements of the largest parameter whose state is put together with others'
 SMALL = 1024
-#: how many small ones make that worth while: AdamW of 10 takes 0.26 ms together and 0.35 apart
+#: how many small ones make that worth while: AdamW of 10 takes 0.29 ms together and 0.36 apart
 ENOUGH = 4
 #: Parameters of one program of many: XLA compiles every output by itself, so equal programs that share one compile in a
 #: fraction of the time, and calls of this size run as fast as larger ones.
