@@ -221,7 +221,7 @@ def environment() -> dict[str, Any]:
     """What the figures were measured on."""
     import torch
 
-    packages = ("jax", "jaxlib", "torch", "numpy", "llvmlite", "onednn-cpu-gomp")
+    packages = ("jax", "jaxlib", "optax", "torch", "numpy", "llvmlite", "onednn-cpu-gomp")
     return {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "processor": _processor(),

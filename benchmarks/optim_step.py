@@ -27,7 +27,8 @@ TORCH = {
     "torch foreach": {"foreach": True},
     "torch fused": {"fused": True},
 }
-WHO = (*TORCH, "optax", "eager", "compiled")
+OURS = ("eager", "compiled")
+WHO = (*TORCH, "optax", *OURS)
 RULES: dict[str, dict[str, Any]] = {
     "AdamW": {"lr": 1e-3, "weight_decay": 0.01},
     "SGD": {"lr": 1e-3, "momentum": 0.9},
@@ -76,6 +77,8 @@ CASES: dict[str, Case] = {
     "ViT-B": Case(vit_b(), {"optax": 1.05, "torch": 1.2}),
 }
 QUICK = ("10 small", "100 small", "1000 small", "ResNet-50")
+#: the growth with the number of tensors is drawn for AdamW
+FOR_ADAMW = ("100 small", "1000 small")
 
 
 class Stepper(NamedTuple):
@@ -232,9 +235,9 @@ def _report(title: str, case: Case, seconds: dict[str, list[float]], costs: dict
     columns = ("", "a step", "at best", "x optax", "compile", "peak, MB", "of it the step's")
     table(f"{title}: {len(case.shapes)} tensors, {numbers / 1e6:.3g} million numbers", columns, rows)
     paired: dict[str, list[float]] = {}
-    for who in ("eager", "compiled"):
-        for other, bar in case.bars.items():
-            against = fastest if other == "torch" else other
+    for who in OURS:
+        for against in ("optax", fastest):
+            bar = case.bars.get("optax" if against == "optax" else "torch")
             values = ratios(seconds[who], seconds[against])
             best = min(seconds[who]) / min(seconds[against])
             paired[f"{who} / {against}"] = values
@@ -284,17 +287,57 @@ def _draw(axes: Any, results: dict[str, Any]) -> None:
     axes[2].set(title="times optax", ylim=(0, 3))
 
 
+def _page(results: dict[str, Any]) -> str:
+    """The figures in Markdown."""
+    from harness import environment
+
+    found = environment()
+    lines = [
+        "# Speed of the optimizers' steps on a CPU",
+        "",
+        f"Made by `make speed` on {found['processor']}, {found['cores used']} cores; PyTorch {found['torch']}, JAX "
+        f"{found['jax']}, optax {found['optax']}. The gradients are given, so a step is the update alone. Small "
+        f"tensors are {SMALL}, large ones {LARGE}. Milliseconds, medians; ratios are paired, round by round, those to "
+        "PyTorch beside the fastest of its three ways. The speed of models is in [speed.md](speed.md).",
+        "",
+        "![](optim_step.png)",
+        "",
+        "## A step",
+        "",
+        "| | " + " | ".join((*WHO, *(f"{us} / {it}" for it in ("optax", "PyTorch") for us in OURS))) + " |",
+        "|---" * (len(WHO) + 5) + "|",
+    ]
+    for name, r in results.items():
+        cells = [f"{1e3 * r['seconds'][who]['median']:.3g}" for who in WHO]
+        cells += [
+            f"{r['ratios'][f'{us} / {it}']['median']:.2f}" for it in ("optax", r["fastest of torch"]) for us in OURS
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    for title, cell in (
+        ("Compiling, s", lambda cost: f"{cost['compile']:.2g}"),
+        ("Peak memory of a process that does nothing else, MB", lambda cost: f"{cost['peak'] / 1e6:.0f}"),
+    ):
+        who = [w for w in WHO if title.startswith("Peak") or w not in TORCH]
+        lines += ["", f"## {title}", "", f"| | {' | '.join(who)} |", "|---" * (len(who) + 1) + "|"]
+        lines += [
+            f"| {name} | {' | '.join(cell(r['alone'][w]) if w in r['alone'] else '' for w in who)} |"
+            for name, r in results.items()
+        ]
+    return "\n".join([*lines, ""])
+
+
 def run(folder: Path, effort: Any) -> None:
-    """Measure, print, write ``optim_step.json`` and ``optim_step.png``."""
+    """Measure, print, write ``optim_step.json``, ``optim_step.md`` and ``optim_step.png``."""
     from harness import figure, save
 
     quick = effort.starts == 1
     results = {}
     for rule in RULES:
         for name in QUICK if quick else CASES:
-            if rule == "AdamW" or "small" not in name:
+            if rule == "AdamW" or name not in FOR_ADAMW:
                 results[f"{rule}, {name}"] = _measure(rule, name, effort)
     save(folder, "optim_step", {"cases": results})
+    (folder / "optim_step.md").write_text(_page(results))
     figure(folder, "optim_step", lambda axes: _draw(axes, results), 13, 3)
 
 

@@ -23,6 +23,7 @@ BENCHMARKS = {
     "optim": "optim_step",
     "recurrent": "recurrent",
     "depth": "depth",
+    "batch": "batch",
 }
 EPILOG = """\
 what is measured
@@ -41,6 +42,8 @@ what is measured
   recurrent
            seconds per training step of LSTM and GRU beside torch eager; compiling for lengths 25 to 400
   depth    compiling the training step of GPTs of 2 to 48 blocks, in a Sequential and in an nn.ScanStack
+  batch    a training step of three models for batches of 1 to 256: torch eager, functorch_port eager and
+           compiled
   startup  seconds to the first step in a fresh process, without and with cached programs
 
 how it is measured

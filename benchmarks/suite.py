@@ -37,9 +37,8 @@ STARTS = (
 
 def set_up(name: str, who: str) -> tuple[Any, Any]:
     """A model for one of the contestants, and how to wait for what a step or a pass returned."""
-    import jax
-
     if who == "hand-written JAX":
+        import jax
         import suite_jax
 
         return suite_jax.set_up(name), jax.block_until_ready
@@ -50,11 +49,17 @@ def set_up(name: str, who: str) -> tuple[Any, Any]:
     if who == "torch.compile":
         logging.getLogger("torch._logging").setLevel(logging.ERROR)
     made = JOBS[name].set_up(lib, lib.torch.compile if compiled else None)
+    return made, waiting(who, made)
+
+
+def waiting(who: str, made: Any) -> Callable[[Any], Any]:
+    """How to wait for what a step or a pass returned, and for what it changed."""
     if who.startswith("torch"):
-        return made, lambda result: None
-    modules = made.modules
-    return made, lambda result: jax.block_until_ready(
-        [result.jax(), *(t.jax() for m in modules for t in (*m.parameters(), *m.buffers()))]
+        return lambda result: None
+    import jax
+
+    return lambda result: jax.block_until_ready(
+        [result.jax(), *(t.jax() for m in made.modules for t in (*m.parameters(), *m.buffers()))]
     )
 
 

@@ -19,6 +19,7 @@ from .pads import join_pads
 from .pending import Pending, pays
 from .places import Given
 from .program import Program, Stale
+from .wholes import update_wholes
 
 __all__ = ["assemble"]
 
@@ -56,7 +57,7 @@ def assemble(
         _needed_last(program, positions["donated"], needed)
     program.states = {*program.donated, *program.cells, *(cell for cell, _, _ in program.cell_writes)}
     if overlay.kernels and not program.boundary:
-        _bundle(program, positions["donated"], needed)
+        _bundle(program, overlay, positions["donated"], needed)
     order = [position for kind in positions.values() for position in kind]
     out_order = _sort_outputs(program, len(closed.jaxpr.outvars), indices)
     returned = len(out_order) - len(unread)
@@ -151,20 +152,21 @@ def _needed_last(program: Program, donated: list[int], needed: list[bool]) -> No
     program.donated = [cell for _, cell in pairs]
 
 
-def _bundle(program: Program, donated: list[Any], needed: list[bool]) -> None:
-    """Take small donated inputs together if there are many, those which pending gradients need apart from the others.
+def _bundle(program: Program, overlay: Overlay, donated: list[Any], needed: list[bool]) -> None:
+    """Take small donated inputs together if there are many: those of a pack, and those which pending gradients need.
 
     The position of a bundle is a tuple, of its members' positions; so is the output that it comes from.
     """
     position = dict(zip(program.donated, donated, strict=True))
     writes = {cell: (i, steps) for cell, i, steps in program.cell_writes}
     uses = Counter([*_uses(program), *(i for _, i in program.fill)])
+    pack_of = {p._storage: pack for pack in overlay.packs.values() for p in pack.params}
     alike: dict[Any, list[Storage]] = {}
     for cell, (index, steps) in writes.items():  # in the order of the optimizers
         if cell in position and uses[index] == 1:
-            alike.setdefault((needed[position[cell]], steps), []).append(cell)
+            alike.setdefault((needed[position[cell]], steps, pack_of.get(cell)), []).append(cell)
     bundle_of: dict[Storage, Bundle] = {}
-    for (_, steps), bundles in zip(alike, bundled(alike.values()), strict=True):
+    for (_, steps, _), bundles in zip(alike, bundled(alike.values()), strict=True):
         for bundle in bundles:
             bundle_of.update(dict.fromkeys(bundle.members, bundle))
             program.bundle_writes.append((bundle, tuple([writes[m][0] for m in bundle.members]), steps))
@@ -252,8 +254,10 @@ def _make_functions(
     program: Program, closed: Any, order: list[Any], drawn: list[int], out_order: list[Any]
 ) -> None:
     closed = closed.replace(jaxpr=join_pads(closed.jaxpr))
-    total = len(closed.jaxpr.invars)
     bundles = {k: cell for k, cell in enumerate(program.donated) if isinstance(cell, Bundle)}
+    joined, *wholes = update_wholes(closed.jaxpr, [(order[k], out_order[k]) for k in bundles])
+    which, unread = ([list(bundles)[i] for i in some] for some in wholes)
+    total = len(closed.jaxpr.invars)
     avals = [bundles[k].aval if k in bundles else closed.jaxpr.invars[p].aval for k, p in enumerate(order)]
     consts = list(closed.consts)
 
@@ -263,15 +267,19 @@ def _make_functions(
         for k, (position, value, aval) in enumerate(zip(order, given, avals, strict=False)):
             if np.shape(value) != aval.shape or (hasattr(value, "dtype") and value.dtype != aval.dtype):
                 raise Stale
+            if k in unread:
+                continue
             whose = cut(value, bundles[k].shapes) if k in bundles else [value]
             for p, mine in zip(_each(position), whose, strict=True):
                 values[p] = mine
         held = list(consts)
         for k, value in zip(drawn, given[len(order) :], strict=True):
             held[k] = value
-        outs = jaxpr_as_fun(closed.replace(consts=held))(*values)
+        run = jaxpr_as_fun(closed.replace(jaxpr=joined, consts=held))
+        outs = run(*values, *(given[k] for k in which))
+        whole = dict(zip(which, outs[len(outs) - len(which) :], strict=True))
         return [
-            join([outs[i] for i in index]) if k in bundles else outs[index]
+            whole[k] if k in whole else join([outs[i] for i in index]) if k in bundles else outs[index]
             for k, index in enumerate(out_order)
         ]
 

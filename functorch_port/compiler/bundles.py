@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise, repeat
+from itertools import accumulate, repeat
 from math import prod
 from operator import is_
 from typing import Any
@@ -117,10 +117,12 @@ _raw = Storage._value.__get__  # type: ignore[attr-defined]
 _set_raw = Storage._value.__set__  # type: ignore[attr-defined]
 
 
-def cut(joined: Any, shapes: Iterable[tuple[int, ...]]) -> list[Any]:
+def cut(joined: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
     """Arrays of these shapes out of one that has their elements, one after the other."""
-    ends = list(accumulate(map(prod, shapes), initial=0))
-    return [joined[a:b].reshape(shape) for (a, b), shape in zip(pairwise(ends), shapes, strict=True)]
+    sizes = list(map(prod, shapes))
+    host = isinstance(joined, np.ndarray)
+    pieces = np.split(joined, list(accumulate(sizes))[:-1]) if host else lax.split(joined, sizes)
+    return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
 _cut_by_program = jax.jit(cut, static_argnums=1)

@@ -7,8 +7,8 @@
 ;     @sources      where each comes from: {whether an argument or a result, its number for the first tensor, by how much
 ;                   that grows from tensor to tensor, and for an array that holds the elements of all tensors, one after
 ;                   the other, the bytes of an element}
-;     @results      how many results there are for each tensor
-;     @joined       how many results, which come first, hold elements of all
+;     @first        how many arguments come before those of the first tensor
+;     @width        how many arguments there are for each tensor
 ;
 ; A job is
 ;     i64 next      the first chunk that nobody has taken
@@ -129,13 +129,13 @@ entry:
   %count = load i64, ptr @count
   %row = call ptr @row(ptr %job, i64 %tensor)
   store i64 %first, ptr %row
-  %results = load i64, ptr @results
-  %joined = load i64, ptr @joined
-  %results.before = mul i64 %tensor, %results
-  %result = add i64 %joined, %results.before
-  %result.at = getelementptr ptr, ptr %rets, i64 %result
-  %result.buffer = load ptr, ptr %result.at
-  %size = call i64 @elements(ptr %result.buffer)
+  %common = load i64, ptr @first
+  %width = load i64, ptr @width
+  %args.before = mul i64 %tensor, %width
+  %arg = add i64 %common, %args.before
+  %arg.at = getelementptr ptr, ptr %args, i64 %arg
+  %arg.buffer = load ptr, ptr %arg.at
+  %size = call i64 @elements(ptr %arg.buffer)
   %size.at = getelementptr i64, ptr %row, i64 1
   store i64 %size, ptr %size.at
   %pointers = getelementptr i64, ptr %row, i64 2
@@ -274,14 +274,14 @@ alone:
 ; What a call does, with no data: no error, as a null pointer.
 define internal ptr @answer(ptr %frame, ptr %data) {
 run:
-  %rets = call i64 @word(ptr %frame, i64 96)
-  %results = load i64, ptr @results
-  %joined = load i64, ptr @joined
-  %apart = sub i64 %rets, %joined
-  %tensors = sdiv i64 %apart, %results
+  %args = call i64 @word(ptr %frame, i64 56)
+  %common = load i64, ptr @first
+  %width = load i64, ptr @width
+  %apart = sub i64 %args, %common
+  %tensors = sdiv i64 %apart, %width
   %count = load i64, ptr @count
-  %width = add i64 %count, 2
-  %table = mul i64 %tensors, %width
+  %words.each = add i64 %count, 2
+  %table = mul i64 %tensors, %words.each
   %words = add i64 %table, 5
   %bytes = mul i64 %words, 8
   %job = call ptr @malloc(i64 %bytes)

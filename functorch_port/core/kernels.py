@@ -27,12 +27,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import Jaxpr, Literal, Primitive
+from jax.extend.core import Jaxpr, JaxprEqn, Literal, Primitive, Var
 from jax.interpreters import mlir
 
-from . import ffi
+from . import ffi, storage
 
-__all__ = ["by_xla", "run"]
+__all__ = ["by_xla", "join_written", "run", "written"]
 
 #: arrays of a tensor: a parameter, its state, its gradient
 Row: TypeAlias = Sequence[Any]
@@ -129,7 +129,8 @@ def _kernel(
         return new_joined, new_row
 
     elements = [jax.ShapeDtypeStruct((), t) for t in (*numbers, *joined, *row)]
-    closed, (new_joined, new_row) = jax.make_jaxpr(flat, return_shape=True)(*elements)
+    with storage.x64():
+        closed, (new_joined, new_row) = jax.make_jaxpr(flat, return_shape=True)(*elements)
     made = tuple([None if x is None else np.dtype(x.dtype) for x in new_row])
     if _types(new_joined) != joined or made[:written] != row[:written]:
         return None
@@ -213,6 +214,50 @@ mlir.register_lowering(_update_p, mlir.lower_fun(_elsewhere, multiple_results=Tr
 mlir.register_lowering(_update_p, _here, platform="cpu")
 
 
+# ---------------------------------------------------------------------- calls in a jaxpr
+
+
+def written(eqn: JaxprEqn) -> tuple[list[Any], list[Any]] | None:
+    """Of a call of a kernel in a jaxpr the rows' arrays that it overwrites, and the new ones.
+
+    None for another operation, and for a call that overwrites not one array of a row, or makes more than that.
+    """
+    call = eqn.params.get("call") if eqn.primitive is _update_p else None
+    if call is None or (call.written, call.height) != (1, 1):
+        return None
+    return [row[0] for row in call.rows(eqn.invars)], list(eqn.outvars[call.joined :])
+
+
+def join_written(eqn: JaxprEqn, array: Var, new: Var) -> JaxprEqn:
+    """The same call, where the arrays of `written` come as one that is joined, and so do the new ones."""
+    call = eqn.params["call"]
+    common, joined = eqn.invars[: call.numbers], [array, *eqn.invars[call.numbers : call.first]]
+    rows = [row[1:] for row in call.rows(eqn.invars)]
+    types = [_types([v.aval for v in variables]) for variables in (rows[0], joined, common)]
+    if call.vector:
+        types[2] *= common[0].aval.size
+    fn = _with_first_joined(call.fn)
+    kernel = _kernel(fn, types[0], 0, types[1], types[2], call.vector)
+    assert kernel is not None  # its instructions are those of the call
+    call = _Call(fn, *kernel, call.vector, call.numbers, call.joined + 1, call.width - 1, 0)
+    invars = [*common, *joined, *(v for row in rows for v in row)]
+    outvars = [new, *eqn.outvars[: len(joined) - 1]]
+    return eqn.replace(invars=invars, outvars=outvars, params={"call": call})
+
+
+@cache
+def _with_first_joined(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function for `run` that has the first element of a row among the joined ones."""
+
+    def update(row: Any, joined: Any, numbers: Any) -> tuple[list[Any], list[Any]]:
+        first, *rest = joined
+        (new, *made), old = fn((first, *row), rest, numbers)
+        return made, [new, *old]
+
+    update.__name__ = update.__qualname__ = fn.__name__
+    return update
+
+
 # ---------------------------------------------------------------------- from a jaxpr to LLVM's language
 
 
@@ -259,8 +304,8 @@ def _source(closed: Any, numbers: int, vector: bool, joined: int, written: int) 
     table = ", ".join(f"{four} {{ i64 {a}, i64 {b}, i64 {c}, i64 {d} }}" for a, b, c, d in sources)
     return f"""
 @count = internal constant i64 {count}
-@results = internal constant i64 {height}
-@joined = internal constant i64 {joined}
+@first = internal constant i64 {first + joined}
+@width = internal constant i64 {width}
 @sources = internal constant [{count} x {four}] [{table}]
 
 define internal void @each({pointers}, i64 %start, i64 %end) noinline {{
