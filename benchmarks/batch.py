@@ -66,7 +66,9 @@ def run(folder: Path, effort: Any) -> None:
                     "seconds": {who: summary(s) for who, s in seconds.items()},
                     "ratios": {f"{w} / torch eager": summary(r) for w, r in compared.items()},
                 }
-                rows.append((str(n), *map(show_seconds, seconds.values()), *map(show_ratio, compared.values())))
+                rows.append(
+                    (str(n), *map(show_seconds, seconds.values()), *map(show_ratio, compared.values()))
+                )
                 bar.advance(task)
             table(f"{name}: a training step", ("batch", *WHO, *(f"{w} / torch" for w in WHO[1:])), rows)
     save(folder, "batch", {"cases": results})

@@ -47,7 +47,7 @@ class Effort:
         block: seconds of one turn.
         starts: fresh processes per case of the start-up benchmark.
         torch_compile: include torch.compile, which takes half a minute to compile and needs a C++ compiler.
-        models: parts of names, to measure some models of the suite.
+        models: parts of names, to measure some models, operations or cases of optimizers.
     """
 
     rounds: int = 15

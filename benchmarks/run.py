@@ -83,7 +83,7 @@ def arguments() -> argparse.Namespace:
         nargs="+",
         default=[],
         metavar="PART",
-        help="those models of the suite, or of the operations, whose names have this part",
+        help="those models of the suite, operations, or cases of the optimizers whose names have this part",
     )
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parent / "results", help="folder for JSON and PNG"

@@ -261,6 +261,8 @@ def collect(
 
 def _hyper(group: Hyper) -> Hyper:
     """Hyperparameters to compute with: numbers, 0-dim tensors, and in a trace arrays."""
+    if storage.overlay is None and all(map(_is_plain, group.values())):
+        return group
     return {
         k: v if type(v) in _NUMBERS else _plain(v)
         for k, v in group.items()
@@ -269,6 +271,11 @@ def _hyper(group: Hyper) -> Hyper:
 
 
 _NUMBERS = frozenset({bool, int, float, type(None)})
+
+
+def _is_plain(value: Any) -> bool:
+    kind = type(value)
+    return kind in _NUMBERS or kind is list or (kind is tuple and _NUMBERS.issuperset(map(type, value)))
 
 
 def _plain(value: Any) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import chain
 from math import prod
-from operator import attrgetter, is_not
+from operator import attrgetter
 from sys import getrefcount
 from typing import Any, NamedTuple, TypeAlias
 
@@ -82,9 +82,9 @@ class Steady:
     """
 
     def __init__(self, rule: Rule, groups: Sequence[tuple[dict[str, Any], Kind, list[Entry]]]) -> None:
-        self.groups = [(group, kind, list(group["params"])) for group, kind, _ in groups]
+        self.groups = [Group(group, kind) for group, kind, _ in groups]
         active = {id(p) for _, _, entries in groups for p, _, _ in entries}
-        self.idle = [p for _, _, params in self.groups for p in params if id(p) not in active]
+        self.idle = [p for known in self.groups for p in known.params if id(p) not in active]
         self.runs = [
             Run(group, kind, alike) for group, kind, entries in groups for alike in by_numbers(kind, entries)
         ]
@@ -116,8 +116,8 @@ class Steady:
         groups, state_of = optimizer.param_groups, optimizer.state.get
         if len(groups) != len(self.groups):
             return False
-        for group, (known, kind, params) in zip(groups, self.groups, strict=True):
-            if group is not known or _differ(group["params"], params) or kind_of(group) != kind:
+        for group, known in zip(groups, self.groups, strict=True):
+            if not known.is_still(group, kind_of):
                 return False
         if any(p._kept_grad is not None for p in self.idle):
             return False
@@ -184,6 +184,34 @@ def _values_of(states: Iterable[dict[str, Any]]) -> list[Any]:
 _storage_of, _grad_of, _version_of = map(attrgetter, ("_storage", "_kept_grad", "version"))
 
 
+class Group:
+    """A group of parameters as a step found it, and its kind."""
+
+    def __init__(self, group: dict[str, Any], kind: Kind) -> None:
+        self.group, self.kind = group, kind
+        self.params = list(group["params"])
+        self.ids = _ids(self.params)
+        self.values: list[Any] = []
+        self.value_ids: list[int] = []
+
+    def is_still(self, group: dict[str, Any], kind_of: KindOf) -> bool:
+        """Whether ``group`` is the same one, with the same parameters, and of the same kind."""
+        if group is not self.group or _ids(group["params"]) != self.ids:
+            return False
+        values = list(group.values())
+        ids = _ids(values)
+        if ids != self.value_ids:
+            if kind_of(group) != self.kind:
+                return False
+            fixed = _FIXED.issuperset(map(type, values))  # a tensor may have another value the next time
+            self.values, self.value_ids = values, ids if fixed else []
+        return True
+
+
+#: types of hyperparameters whose objects stay as they are (and of the parameters, which are looked at by themselves)
+_FIXED = frozenset({bool, int, float, complex, str, tuple, list, type(None)})
+
+
 class Run:
     """Parameters of a group whose numbers are equal, so that they share the rule's factors."""
 
@@ -193,9 +221,12 @@ class Run:
         self.states = [state for _, _, state in entries]
         self.columns = [[state[k] for state in self.states] for k in kind.slots if k is not None]
         self.numbers = [Number([state[k] for state in self.states]) for k in kind.numbers]
+        self.state_ids = _ids(self.states)
         self.values = _values_of(self.states)
+        self.value_ids = _ids(self.values)
         self.grad_types = [g._value.dtype for _, g, _ in entries]
         self.cells = list(map(_storage_of, self.params))
+        self.cell_ids = _ids(self.cells)
         self.types = [type_of(c._value) for c in self.cells]
         self.versions = self._versions()
 
@@ -209,11 +240,11 @@ class Run:
             grads = [p.grad for p in self.params]
             if set(map(type, grads)) != {Tensor}:
                 return None
-        if _differ(list(map(_storage_of, self.params)), self.cells):
+        if _ids(map(_storage_of, self.params)) != self.cell_ids:
             return None
         if self.values:
             states = list(map(state_of, self.params))
-            if _differ(states, self.states) or _differ(_values_of(states), self.values):
+            if _ids(states) != self.state_ids or _ids(_values_of(states)) != self.value_ids:
                 return None
         if not all(number.is_known() for number in self.numbers):
             return None
@@ -469,5 +500,6 @@ def type_of(array: jax.Array) -> tuple[Any, Any, Any]:
     return array.shape, array.dtype, array.sharding
 
 
-def _differ(now: Sequence[Any], known: Sequence[Any]) -> bool:
-    return len(now) != len(known) or any(map(is_not, now, known))
+def _ids(objects: Iterable[Any]) -> list[int]:
+    """To tell whether they are the same objects; somebody must hold those that are compared with."""
+    return list(map(id, objects))
