@@ -127,7 +127,7 @@ class Steady:
             if found is None:
                 return False
             row, values = factors(run.group, run.states[0], [number.value for number in run.numbers])
-            if any(isinstance(v, (Tensor, jax.Array)) for v in values):
+            if not all(map(_is_number, values)):
                 return False
             grads.append(found)
             rows.append(row)
@@ -177,8 +177,13 @@ def settle(optimizer: Any, rule: Rule, groups: Sequence[tuple[dict[str, Any], Ki
     return optimizer._steady is not None
 
 
-def _values_of(states: Iterable[dict[str, Any]]) -> list[Any]:
-    return list(chain.from_iterable(map(dict.values, states)))
+def _values_of(states: Iterable[dict[str, Any] | None]) -> list[Any]:
+    """What is in the states; somebody's may have been taken away."""
+    return list(chain.from_iterable([() if state is None else state.values() for state in states]))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (float, int, np.generic))
 
 
 _storage_of, _grad_of, _version_of = map(attrgetter, ("_storage", "_kept_grad", "version"))
@@ -221,7 +226,6 @@ class Run:
         self.states = [state for _, _, state in entries]
         self.columns = [[state[k] for state in self.states] for k in kind.slots if k is not None]
         self.numbers = [Number([state[k] for state in self.states]) for k in kind.numbers]
-        self.state_ids = _ids(self.states)
         self.values = _values_of(self.states)
         self.value_ids = _ids(self.values)
         self.grad_types = [g._value.dtype for _, g, _ in entries]
@@ -242,19 +246,19 @@ class Run:
                 return None
         if _ids(map(_storage_of, self.params)) != self.cell_ids:
             return None
-        if self.values:
-            states = list(map(state_of, self.params))
-            if _ids(states) != self.state_ids or _ids(_values_of(states)) != self.value_ids:
-                return None
-        if not all(number.is_known() for number in self.numbers):
+        if self.values and _ids(_values_of(map(state_of, self.params))) != self.value_ids:
             return None
-        if self._versions() != self.versions and [type_of(c._value) for c in self.cells] != self.types:
+        if not all(map(Number.is_known, self.numbers)):
             return None
+        versions = self._versions()
+        if versions != self.versions and [type_of(c._value) for c in self.cells] != self.types:
+            return None
+        self.versions = versions
         return arrays_of(grads)
 
     def settle(self, values: Sequence[Any]) -> None:
-        """After a step: the numbers' new values."""
-        self.versions = self._versions()
+        """After a step, which wrote to all once: the numbers' new values."""
+        self.versions += len(self.cells)
         for number, value in zip(self.numbers, values, strict=True):
             number.set(value)
 
