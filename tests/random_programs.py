@@ -91,9 +91,8 @@ def statements(lib: Any, program: Program, leaves: dict[str, Any]) -> Outcome:
             errors[i] = error
         for name in {n for n in env if n[0] == "t" and n[1:].isdigit()} - versions.keys():
             versions[name] = env[name]._version
-        if lib is torch:  # which refuses to write through a view without a look at its new history
-            for name in versions:
-                is_stale(env[name])
+        for name in versions:  # PyTorch refuses to write through a view without a look at its new history
+            is_stale(env[name])
     tensors = {name: env[name] for name in sorted(versions, key=lambda name: int(name[1:]))}
     return Outcome(tensors, errors, versions)
 

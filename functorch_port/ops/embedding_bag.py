@@ -24,6 +24,10 @@ def _check_bags(weight: Any, input: Any, offsets: Any, *_: Any, **__: Any) -> No
                 "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
                 f"However, got {begin[0]}"
             )
+        falling = np.flatnonzero(begin[1:] < begin[:-1])
+        if falling.size:  # there PyTorch reads what lies beside the indices
+            i = falling[0] + 1
+            raise RuntimeError(f"offsets must not fall, but offsets[{i}] is {begin[i]} after {begin[i - 1]}")
         if begin[-1] > values.size:
             raise RuntimeError(
                 f"offsets[-1] can not be greater than input's length {values.size} but got offsets[-1] of {begin[-1]}"

@@ -152,7 +152,10 @@ def _variance(
             stacklevel=2,
         )
     average = jnp.sum(x, axis=dims, keepdims=True) / count
-    off = x - average
+    # around one of them, so that equal numbers have no variance, not even by rounding
+    first = x[tuple([slice(1) if d in dims else slice(None) for d in range(x.ndim)])]
+    off = x - lax.stop_gradient(first)
+    off = off - jnp.sum(off, axis=dims, keepdims=True) / count
     square = jnp.real(off) ** 2 + jnp.imag(off) ** 2 if off.dtype.kind == "c" else off * off
     variance = jnp.sum(square, axis=dims, keepdims=keepdim) / builtins.max(count - correction, 0)
     return variance, average if keepdim else average.reshape(variance.shape)

@@ -130,6 +130,10 @@ torch.arange(3.).map2_(torch.ones(3), torch.tensor(2.), lambda a, b, d: a*b+d)
 c.as_subclass(torch.nn.Parameter).requires_grad, type(c.as_subclass(torch.nn.Parameter)).__name__
 c.as_subclass(int)
 torch.get_device(c), torch.detach_(w*1).requires_grad
+y=w*1; v=y[:]; v[...]=y; y.detach_(); torch.autograd.grad(v.sum(), w)[0]
+y=w*1; v=y[:]; v[:]=y; y.detach_(); torch.autograd.grad(v.sum(), w)[0]
+y=w*1; v=y[:]; v[0:2]=y; y.detach_(); torch.autograd.grad(v.sum(), w)[0]
+y=w*1; v=y[:]; v[0]+=s; y.detach_(); [v.requires_grad]
 torch.return_types.linalg_inv_ex.__name__, torch.return_types.max.__name__
 """
 

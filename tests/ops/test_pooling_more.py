@@ -278,3 +278,13 @@ def test_a_bag_has_a_sparse_gradient():
 
     inputs = INDEX, STARTS, TABLE
     same(program(torch, *inputs), program(ft, *map(to_ours, inputs)))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize(
+    ("starts", "told"), [([0, 4, 2], r"offsets\[2\] is 2 after 4"), ([0, -1], "is -1 after 0")]
+)
+def test_falling_offsets_are_refused(mode, starts, told):
+    """PyTorch reads memory beside the indices there, or says that its own check failed."""
+    with pytest.raises(RuntimeError, match=told):
+        ft.nn.functional.embedding_bag(ft.tensor([1, 2, 4, 5]), ft.ones(6, 3), ft.tensor(starts), mode=mode)

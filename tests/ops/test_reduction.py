@@ -221,3 +221,20 @@ def test_nan_in_large_arrays(name, shape):
         pairs = zip(theirs, ours, strict=True) if isinstance(theirs, tuple) else [(theirs, ours)]
         for a, b in pairs:
             np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+@pytest.mark.parametrize("dim", [None, 0, 1, (0, 2)])
+def test_equal_numbers_have_no_variance(name, dim):
+    """Not even by rounding: the standard deviation's gradient is 0 there, and not huge."""
+    values = np.random.default_rng(0).standard_normal((1, 1, 1)).repeat(3, 0).repeat(7, 1).repeat(2, 2)
+    for dtype in (np.float32, np.float64):
+        results = []
+        for lib in (torch, ft):
+            x = lib.tensor(values.astype(dtype), requires_grad=True)
+            y = getattr(x, name)(dim, correction=0)
+            y.sum().backward()
+            results.append((y.detach().numpy(), x.grad.numpy()))
+        for theirs, ours in zip(*results, strict=True):
+            np.testing.assert_array_equal(theirs, 0)
+            np.testing.assert_array_equal(ours, 0)
