@@ -38,9 +38,9 @@ _entropy.defjvp(lambda p, t: (_entropy(*p), (-jnp.log(*p) - 1) * t[0]))
 
 @op(where="special", node="MulBackward1")
 def ndtr(input: TensorOnly):
-    """The normal distribution function."""
+    """The normal distribution function, as PyTorch has it from `erf`: for its lower tail there is `log_ndtr`."""
     not_implemented("erf_vml_cpu", input, kinds="c")
-    return elementwise_float(jsp.ndtr, input)
+    return elementwise_float(lambda x: (1 + lax.erf(x * math.sqrt(0.5))) * 0.5, input)
 
 
 @op(where="special")
