@@ -24,13 +24,9 @@ lint: .venv-test/installed
 bench: .venv-test/installed  ## run the benchmarks: JSON and plots under benchmarks/results/
 	$(TEST) benchmarks/run.py $(ARGS)
 
-speed: .venv-test/installed  ## compare models, operations and optimizers with PyTorch and JAX by hand: writes docs/*speed.md
+speed: .venv-test/installed  ## compare models, operations and optimizers with PyTorch and JAX by hand: writes docs/*speed.md and README's table
 	$(TEST) benchmarks/run.py --only suite operations optim $(ARGS)
-	cp benchmarks/results/speed.md benchmarks/results/speed_*.png docs/
-	cp benchmarks/results/operations.png docs/
-	cp benchmarks/results/operations.md docs/operations_speed.md
-	cp benchmarks/results/optim_step.png docs/
-	cp benchmarks/results/optim_step.md docs/optim_speed.md
+	$(TEST) benchmarks/publish.py
 
 examples: .venv-test/installed  ## run every example with PyTorch and with this package: writes examples/README.md
 	JAX_PLATFORMS=cpu $(TEST) examples/both.py $(ARGS)
