@@ -255,8 +255,7 @@ def _make_functions(
 ) -> None:
     closed = closed.replace(jaxpr=join_pads(closed.jaxpr))
     bundles = {k: cell for k, cell in enumerate(program.donated) if isinstance(cell, Bundle)}
-    joined, *wholes = update_wholes(closed.jaxpr, [(order[k], out_order[k]) for k in bundles])
-    which, unread = ([list(bundles)[i] for i in some] for some in wholes)
+    joined, which, unread = update_wholes(closed.jaxpr, {k: (order[k], out_order[k]) for k in bundles})
     total = len(closed.jaxpr.invars)
     avals = [bundles[k].aval if k in bundles else closed.jaxpr.invars[p].aval for k, p in enumerate(order)]
     consts = list(closed.consts)

@@ -7,7 +7,7 @@ instead of 6 to 10.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ class Wholes(NamedTuple):
 
     Attributes:
         jaxpr: the program, with an input and an output more for each.
-        which: which of the bundles they are, in the order of those inputs.
+        which: their names, in the order of those inputs.
         unread: those of which it does not look at the members.
     """
 
@@ -36,18 +36,19 @@ class Wholes(NamedTuple):
     unread: set[int]
 
 
-def update_wholes(jaxpr: Jaxpr, bundles: Sequence[tuple[Places, Places]]) -> Wholes:
+def update_wholes(jaxpr: Jaxpr, bundles: Mapping[int, tuple[Places, Places]]) -> Wholes:
     """Let calls of kernels that update all members of a bundle have it as a whole.
 
     Args:
-        bundles: for each the places of the members among the inputs, and of their new values among the outputs.
+        bundles: by name the places of the members among the inputs, and of their new values among the outputs.
     """
     calls = {id(new[0]): (eqn, old, new) for eqn, (old, new) in _calls(jaxpr)} if bundles else {}
     used = {id(v) for eqn in jaxpr.eqns for v in eqn.invars}
     replaced: dict[int, Any] = {}
-    which, unread = [], set()
+    which: list[int] = []
+    unread: set[int] = set()
     invars, outvars = list(jaxpr.invars), list(jaxpr.outvars)
-    for k, (places, new_places) in enumerate(bundles):
+    for k, (places, new_places) in bundles.items():
         members, results = [invars[p] for p in places], [outvars[p] for p in new_places]
         eqn, old, new = calls.get(id(results[0]), (None, [], []))
         if not (_same(members, old) and _same(results, new)) or any(id(v) in used for v in new):
