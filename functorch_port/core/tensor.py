@@ -729,6 +729,8 @@ class Tensor:
         count, size = self.numel(), other.numel()
         if not (count and size and is_dense(shape, mine) and is_dense(other_shape, theirs)):
             return
+        start, count = start * self.itemsize, count * self.itemsize
+        begin, size = begin * other.itemsize, size * other.itemsize
         if start == begin and count == size:
             overlap = apart or mine != theirs
         else:

@@ -187,6 +187,13 @@ def put_through(plans: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..
 
 def _put_at_positions(plans: Sequence[Any], base: Any, value: Any, extras: Sequence[Sequence[Any]]) -> Any:
     """Write where an array of positions comes out. Of the values for one place, one that changes it counts."""
+    whole = next((i for i, plan in enumerate(plans) if plan.name in _REINTERPRETED), len(plans))
+    if whole < len(plans):  # positions have no parts
+        inner = base
+        for plan, extra in zip(plans[:whole], extras[:whole], strict=True):
+            inner = plan.fn(inner, *extra)
+        put, _ = put_through(tuple(plans[whole:]))
+        plans, extras, value = plans[:whole], extras[:whole], put(inner, value, extras[whole:])
     positions = jnp.arange(base.size).reshape(base.shape)
     for plan, extra in zip(plans, extras, strict=True):
         positions = plan.fn(positions, *extra)

@@ -134,6 +134,14 @@ y=w*1; v=y[:]; v[...]=y; y.detach_(); torch.autograd.grad(v.sum(), w)[0]
 y=w*1; v=y[:]; v[:]=y; y.detach_(); torch.autograd.grad(v.sum(), w)[0]
 y=w*1; v=y[:]; v[0:2]=y; y.detach_(); torch.autograd.grad(v.sum(), w)[0]
 y=w*1; v=y[:]; v[0]+=s; y.detach_(); [v.requires_grad]
+z=torch.complex(c,c); z+=z.imag
+z=torch.complex(c[0,1],c[0,1]); z[...]+=z.imag
+z=torch.complex(c,c); z.real.copy_(z.imag); z.imag.add_(z.real); z
+z=torch.view_as_complex(c.reshape(3,2,2)); v=torch.view_as_real(z.expand(3,2)); v.mul_(1.5); [z,v]
+z=torch.view_as_complex(c.reshape(3,2,2)); v=torch.view_as_real(z.expand(3,2)).data; v[1]=5; [z,v]
+z=torch.view_as_complex(c.reshape(3,2,2)); v=torch.view_as_real(z.unfold(0,2,1)); v.zero_(); [z,v]
+z=torch.view_as_complex(c.reshape(3,2,2)); v=z.expand(3,2).imag[1:]; v.add_(1); [z,v]
+z=torch.complex(c,c); z.expand(3,4).view(torch.float32).mul_(2); z
 torch.return_types.linalg_inv_ex.__name__, torch.return_types.max.__name__
 """
 
