@@ -189,17 +189,17 @@ class Tangled(TorchDispatchMode):
     """Notices what PyTorch does not: that an operation writes to elements that it reads at another place.
 
     It refuses so where both are blocks without gaps; elsewhere the result depends on the order in which it writes.
-    Noticed too is what it only warns of, a write through an expanded view: its gradient counts every look at an element.
+    ``repeated`` is what it only warns of, a write through an expanded view: its gradient counts every look at an element.
     """
 
-    found = False
+    found = repeated = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         tangled = False
         if func._schema.name[-1] == "_" and isinstance(args[0], torch.Tensor):
             start = args[0].untyped_storage().data_ptr()
             own = self.places(args[0])
-            tangled = own.unique().numel() < own.numel()
+            self.repeated |= own.unique().numel() < own.numel()
             for other in tree_leaves((args[1:], kwargs)):
                 if isinstance(other, torch.Tensor) and other.untyped_storage().data_ptr() == start:
                     read = self.places(other)

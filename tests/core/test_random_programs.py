@@ -152,19 +152,20 @@ def check(program: Program, modes: str = "eager inside outside") -> bool:
         theirs = reference(program)
     if tangled.found or any(is_mistaken(program, i, error) for i, error in theirs.errors.items()):
         return False
+    differentiated = same_gradients if not tangled.repeated else lambda *_: None
     shaken = functools.cache(lambda: [reference(program, seed) for seed in range(6)])
     if "eager" in modes:
         ours = run(ft, program)
         same_errors(theirs, ours, program)
         same_values(theirs, ours, program, shaken)
         same_forms(theirs, ours)
-        same_gradients(theirs, ours, program, shaken)
+        differentiated(theirs, ours, program, shaken)
     for mode in ("inside", "outside"):
         if mode in modes:
             ours, traces = run_compiled(ft, program, mode == "inside")
             same_errors(theirs, ours, program)
             same_values(theirs, ours, program, shaken)
-            same_gradients(theirs, ours, program, shaken)
+            differentiated(theirs, ours, program, shaken)
             assert traces == 1, f"{traces} traces"
     return True
 
