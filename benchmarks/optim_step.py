@@ -298,7 +298,7 @@ def _page(results: dict[str, Any]) -> str:
         f"Made by `make speed` on {found['processor']}, {found['cores used']} cores; PyTorch {found['torch']}, JAX "
         f"{found['jax']}, optax {found['optax']}. The gradients are given, so a step is the update alone. Small "
         f"tensors are {SMALL}, large ones {LARGE}. Milliseconds, medians; ratios are paired, round by round, those to "
-        "PyTorch beside the fastest of its three ways. The speed of models is in [speed.md](speed.md).",
+        "PyTorch beside the fastest of its three ways.",
         "",
         "![](optim_step.png)",
         "",
