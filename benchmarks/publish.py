@@ -19,6 +19,11 @@ PAGES = {
     "optim_step.png": "optim_step.png",
 }
 START, END = "<!-- speed: by `make speed` -->\n", "<!-- end of speed -->\n"
+LEAD = """\
+On a CPU, where people try it first; all take turns in one process, ratios are medians of pairs. Passes without
+gradients, first steps and memory are in `docs/speed.md`, single operations in `docs/operations_speed.md`.
+
+"""
 #: columns of ratios
 BESIDE = {"torch eager": "/ it", "torch.compile": "/ `torch.compile`", "hand-written JAX": "/ JAX by hand"}
 
@@ -35,7 +40,7 @@ def speed_table(suite: dict[str, Any]) -> str:
         times = [f"{1e3 * train['seconds'][who]['median']:.3g}" for who in ("torch eager", "compiled")]
         rows.append([name, *times, *(f"{train['ratios'][pair]['median']:.2f}" for pair in pairs)])
     rows.append(["geometric mean", "", "", *(f"{means[pair]:.2f}" for pair in pairs)])
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return LEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def with_table(readme: str, table: str) -> str:

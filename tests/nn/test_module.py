@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import sys
 import warnings
 from collections import OrderedDict
 
@@ -803,23 +804,27 @@ def test_parameter_repr_in_state_dict():
 
 
 def test_module_without_hooks_is_called_directly():
-    """The fast path: a call costs little more than `forward` itself."""
-    import time
+    """The fast path: between a call and `forward` is nothing but the question whether there are hooks."""
 
     class Nothing(ft.nn.Module):
         def forward(self, x):
             return x
 
-    m, n = Nothing(), 20_000
+    def called(m):
+        names = []
+        sys.setprofile(
+            lambda frame, event, arg: names.append(frame.f_code.co_name) if event == "call" else None
+        )
+        try:
+            m(1)
+        finally:
+            sys.setprofile(None)
+        return names
 
-    def seconds(fn):
-        start = time.perf_counter()
-        for _ in range(n):
-            fn(1)
-        return time.perf_counter() - start
-
-    overhead = min(seconds(m) - seconds(m.forward) for _ in range(5)) / n
-    assert overhead < 3e-6
+    m = Nothing()
+    assert called(m) == ["__call__", "any_for_call", "forward"]
+    m.register_forward_hook(lambda module, args, out: None)
+    assert len(called(m)) > 3
 
 
 def test_structure_changes_are_noted():
