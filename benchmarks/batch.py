@@ -25,15 +25,10 @@ def _jobs() -> dict[str, Callable[[int], Any]]:
 
 def _measure(job: Any, effort: Any) -> dict[str, list[float]]:
     from harness import Contestant, interleave
-    from networks import library
-    from suite import waiting
+    from suite import set_up_job
 
-    contestants = {}
-    for who in WHO:
-        lib = library("torch" if who == "torch eager" else "functorch_port")
-        made = job.set_up(lib, lib.torch.compile if who == "compiled" else None)
-        contestants[who] = Contestant(made.train, waiting(who, made))
-    return interleave(contestants, effort)
+    made = {who: set_up_job(job, who) for who in WHO}
+    return interleave({who: Contestant(m.train, wait) for who, (m, wait) in made.items()}, effort)
 
 
 def _draw(axes: Any, results: dict[str, Any]) -> None:

@@ -233,6 +233,19 @@ def environment() -> dict[str, Any]:
     }
 
 
+def origin(*packages: str) -> str:
+    """Where the figures of a page of `make speed` come from: the machine, the versions of PyTorch, JAX and others."""
+    found = environment()
+    versions = [
+        f"PyTorch {found['torch']}",
+        f"JAX {found['jax']}",
+        *(f"{name} {found[name]}" for name in packages),
+    ]
+    return (
+        f"Made by `make speed` on {found['processor']}, {found['cores used']} cores; {', '.join(versions)}."
+    )
+
+
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

@@ -18,9 +18,9 @@ from harness import (
     COLOURS,
     Contestant,
     Effort,
-    environment,
     figure,
     interleave,
+    origin,
     progress,
     ratios,
     save,
@@ -144,12 +144,10 @@ def _contestant(who: str, case: Case, backward: bool) -> Contestant:
 
 def _page(results: dict[str, Any]) -> str:
     """The table in Markdown."""
-    found = environment()
     lines = [
         "# Operations on a CPU, beside PyTorch",
         "",
-        f"Made by `make speed` on {found['processor']}, {found['cores used']} cores; PyTorch {found['torch']}, JAX "
-        f"{found['jax']}. Milliseconds, medians; ratios to PyTorch eager are paired, round by round.",
+        f"{origin()} Milliseconds, medians; ratios to PyTorch eager are paired, round by round.",
         "",
         "![](operations.png)",
     ]

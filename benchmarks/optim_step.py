@@ -289,15 +289,13 @@ def _draw(axes: Any, results: dict[str, Any]) -> None:
 
 def _page(results: dict[str, Any]) -> str:
     """The figures in Markdown."""
-    from harness import environment
+    from harness import origin
 
-    found = environment()
     lines = [
         "# Speed of the optimizers' steps on a CPU",
         "",
-        f"Made by `make speed` on {found['processor']}, {found['cores used']} cores; PyTorch {found['torch']}, JAX "
-        f"{found['jax']}, optax {found['optax']}. The gradients are given, so a step is the update alone. Small "
-        f"tensors are {SMALL}, large ones {LARGE}. Milliseconds, medians; ratios are paired, round by round, those to "
+        f"{origin('optax')} The gradients are given, so a step is the update alone. Small tensors are {SMALL}, large "
+        f"ones {LARGE}. Milliseconds, medians; ratios are paired, round by round, those to "
         "PyTorch beside the fastest of its three ways.",
         "",
         "![](optim_step.png)",

@@ -44,22 +44,23 @@ def set_up(name: str, who: str) -> tuple[Any, Any]:
         return suite_jax.set_up(name), jax.block_until_ready
     from suite_networks import JOBS
 
+    return set_up_job(JOBS[name], who)
+
+
+def set_up_job(job: Any, who: str) -> tuple[Any, Any]:
+    """The same for a contestant that runs PyTorch's words."""
+    import jax
+
     lib = networks.library("torch" if who.startswith("torch") else "functorch_port")
     compiled = who in ("torch.compile", "compiled")
     if who == "torch.compile":
         logging.getLogger("torch._logging").setLevel(logging.ERROR)
-    made = JOBS[name].set_up(lib, lib.torch.compile if compiled else None)
-    return made, waiting(who, made)
-
-
-def waiting(who: str, made: Any) -> Callable[[Any], Any]:
-    """How to wait for what a step or a pass returned, and for what it changed."""
+    made = job.set_up(lib, lib.torch.compile if compiled else None)
     if who.startswith("torch"):
-        return lambda result: None
-    import jax
-
-    return lambda result: jax.block_until_ready(
-        [result.jax(), *(t.jax() for m in made.modules for t in (*m.parameters(), *m.buffers()))]
+        return made, lambda result: None
+    modules = made.modules
+    return made, lambda result: jax.block_until_ready(
+        [result.jax(), *(t.jax() for m in modules for t in (*m.parameters(), *m.buffers()))]
     )
 
 
@@ -231,15 +232,15 @@ def _draw_starts(axes: Any, results: dict[str, Any], what: str, title: str, scal
     axes.set(title=title)
 
 
-def page(sheets: Sequence[Sheet], environment: dict[str, Any]) -> str:
+def page(sheets: Sequence[Sheet]) -> str:
     """The tables in Markdown."""
+    from harness import origin
+
     return "\n".join(
         [
             "# Speed on a CPU",
             "",
-            f"Made by `make speed` on {environment['processor']}, {environment['cores used']} cores; "
-            f"PyTorch {environment['torch']}, JAX {environment['jax']}. Medians of rounds in which all take turns in "
-            "one process; ratios are paired, round by round.",
+            f"{origin()} Medians of rounds in which all take turns in one process; ratios are paired, round by round.",
             "",
             *(sheet.markdown() for sheet in sheets),
         ]
@@ -268,14 +269,14 @@ def run(folder: Path, effort: Any) -> None:
 
 def write(folder: Path, results: dict[str, Any]) -> None:
     """What was measured: on the terminal, as a page and as plots."""
-    from harness import console, environment, figure, save
+    from harness import console, figure, save
 
     sheets = _sheets(results)
     for sheet in sheets:
         sheet.show()
     console.print("Ratios are paired, round by round; those beyond their bar are red.")
     save(folder, "suite", {"cases": results, "geometric means": _means(results)})
-    (folder / "speed.md").write_text(page(sheets, environment()))
+    (folder / "speed.md").write_text(page(sheets))
     for kind in ("train", "infer"):
         figure(folder, f"speed_{kind}", lambda axes, kind=kind: _draw(axes, results, kind), 12)
     for what, title, scale in STARTS:
