@@ -88,11 +88,11 @@ class Pending:
             self.promised = [wrap(jax.ShapeDtypeStruct(t._value.shape, t._value.dtype)) for t in self.targets]
         return self.promised
 
-    def lower(self, **options: Any) -> Any:
-        """What a call runs, lowered; ``options`` for `jax.jit`."""
+    def trace(self, **options: Any) -> Any:
+        """What a call runs, traced; ``options`` for `jax.jit`."""
         jitted = jax.jit(self.lean, donate_argnums=(0, 1), keep_unused=True, **options)
         avals, safe = self.program.input_avals, self.safe
-        return jitted.lower(avals[:safe], avals[safe : self.donated], avals[safe:])
+        return jitted.trace(avals[:safe], avals[safe : self.donated], avals[safe:])
 
     def run(self, donated: list[Any], kept: list[Any]) -> list[Any]:
         """Run the program without the gradients; from now on this call's are pending."""

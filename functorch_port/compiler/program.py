@@ -224,16 +224,19 @@ class Program:
         """How many of the inputs are donated: fewer while gradients are pending, which may need them."""
         return len(self.donated) if self.pending is None else self.pending.safe
 
-    def lower(self, **options: Any) -> Any:
-        """What a call runs, lowered: ``.compile()`` tells its cost and memory.
+    def lower(self, platforms: Sequence[str] | None = None, **options: Any) -> Any:
+        """What a call runs, lowered: ``.compile()`` tells its cost and memory, ``.as_text()`` its operations.
 
         Args:
+            platforms: names of JAX's, such as ``("tpu",)``, which need not be here; that of the program unless given.
             options: for `jax.jit`, such as ``in_shardings`` and ``out_shardings`` on other devices than these.
         """
         with storage.x64():
             if self.pending is not None:
-                return self.pending.lower(**options)
-            return jax.jit(self.pure, donate_argnums=0, **options).lower(*self.avals())
+                traced = self.pending.trace(**options)
+            else:
+                traced = jax.jit(self.pure, donate_argnums=0, **options).trace(*self.avals())
+            return traced.lower(lowering_platforms=platforms)
 
     def run(self, leaves: Sequence[Any], env: dict[Any, Any], first: bool = False) -> Any:
         """Run the compiled program on the current state and the call's arguments, and write the new state back."""

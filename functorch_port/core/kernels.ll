@@ -9,6 +9,7 @@
 ;                   the other, the bytes of an element}
 ;     @first        how many arguments come before those of the first tensor
 ;     @width        how many arguments there are for each tensor
+;     @chunk        how many elements a thread takes at a time
 ;
 ; A job is
 ;     i64 next      the first chunk that nobody has taken
@@ -19,8 +20,6 @@
 ;     i64 rows[]    for every tensor: its first chunk, its size, and the loop's pointers
 
 %job = type { i64, i64, i64, i64, i64, [0 x i64] }
-
-@chunk = internal constant i64 65536  ; elements that a thread takes at a time: some 0.1 ms
 
 declare ptr @malloc(i64)
 declare void @free(ptr)

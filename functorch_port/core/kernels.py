@@ -17,9 +17,7 @@ has no kernel, and XLA's loops do the work.
 from __future__ import annotations
 
 import hashlib
-import struct
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -27,33 +25,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import Jaxpr, JaxprEqn, Literal, Primitive, Var
+from jax.extend.core import JaxprEqn, Primitive, Var
 from jax.interpreters import mlir
 
-from . import ffi, storage
+from . import ffi, llvm, storage
 
-__all__ = ["by_xla", "join_written", "run", "written"]
+__all__ = ["by_xla", "definitions", "join_written", "run", "written"]
+
+#: elements that a thread takes at a time: some 0.1 ms
+CHUNK = 65536
 
 #: arrays of a tensor: a parameter, its state, its gradient
 Row: TypeAlias = Sequence[Any]
 #: rows, and the arrays that are joined
 New: TypeAlias = tuple[Sequence[Row], Row]
 Types: TypeAlias = tuple[np.dtype, ...]
-
-#: jaxpr primitives -> LLVM's instruction for floats
-_ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
-#: jaxpr primitives -> LLVM's intrinsic
-_INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "max": "maximum", "min": "minimum", "fmuladd": "fmuladd"}
-#: jaxpr primitives -> LLVM's comparison of floats: false beside a NaN, but for `ne`
-_COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
-_CONVERSIONS = {"i1": "uitofp", "i32": "sitofp", "i64": "sitofp"}
-_SAME = frozenset({"copy", "stop_gradient"})
-_TYPES = {"float32": "float", "float64": "double", "bool": "i1", "int32": "i32", "int64": "i64"}
-_SUFFIX = {"float": "f32", "double": "f64"}
-
-
-class _Unknown(Exception):
-    """What there is no instruction for."""
 
 
 def run(
@@ -138,7 +124,7 @@ def _kernel(
         text = _source(closed, n, vector, j, written)
         name = f"functorch_port.{fn.__name__}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         ffi.register(name, "kernels.ll", text)
-    except _Unknown:
+    except llvm.Unknown:
         return None
     return name, made
 
@@ -270,7 +256,7 @@ def _source(closed: Any, numbers: int, vector: bool, joined: int, written: int) 
     jaxpr = closed.jaxpr
     first = min(numbers, 1) if vector else numbers
     width, height = len(jaxpr.invars) - numbers - joined, len(jaxpr.outvars) - joined
-    before, inside = _Lines("n"), _Lines("v")
+    before, inside = llvm.Lines("n"), llvm.Lines("v")
     # whether an argument, its number, how much that grows from tensor to tensor, bytes of an element if it is joined
     sources = [(0, k, 0, var.aval.dtype.itemsize) for k, var in enumerate(jaxpr.outvars[:joined])]
     sources += [(0, joined + k, height, 0) for k in range(height)]
@@ -279,20 +265,44 @@ def _source(closed: Any, numbers: int, vector: bool, joined: int, written: int) 
     values = []
     for i, var in enumerate(jaxpr.invars[:numbers]):
         array, place = (0, i) if vector else (i, 0)
-        values.append(_load_number(before, f"%p{constant + array}", place, _type(var.aval)))
+        values.append(_load_number(before, f"%p{constant + array}", place, llvm.type_of(var.aval)))
     for i, var in enumerate(jaxpr.invars[numbers:]):
         pointer = i  # of the result that overwrites it
         if i >= joined + written:
             pointer = len(sources)
             sources.append((1, first + i, width, 0))
-        kind = _float(var.aval)
+        kind = llvm.float_type(var.aval)
         at = inside.add(f"getelementptr {kind}, ptr %p{pointer}, i64 %i")
         values.append(inside.add(f"load {kind}, ptr {at}"))
-    new = _evaluate(inside, jaxpr, closed.consts, values)
+    new = llvm.evaluate(inside, jaxpr, closed.consts, values)
     for k, (var, value) in enumerate(zip(jaxpr.outvars, new, strict=True)):
-        kind = _float(var.aval)
+        kind = llvm.float_type(var.aval)
         at = inside.add(f"getelementptr {kind}, ptr %p{k}, i64 %i")
         inside.lines.append(f"store {kind} {value}, ptr {at}")
+    each = f"""
+{before}
+  %any = icmp slt i64 %start, %end
+  br i1 %any, label %body, label %out
+body:
+  %i = phi i64 [ %start, %entry ], [ %next, %body ]
+{inside}
+  %next = add nuw nsw i64 %i, 1
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %body, label %out
+out:"""
+    return definitions(each, sources, first + joined, width, CHUNK)
+
+
+def definitions(
+    each: str, sources: Sequence[tuple[int, int, int, int]], first: int, width: int, chunk: int
+) -> str:
+    """What ``kernels.ll`` wants.
+
+    Args:
+        each: the instructions of the block ``entry`` and of those after it, up to the return: the update of elements
+            from ``%start`` to before ``%end``, of the arrays at ``%p0``, ``%p1`` and so on.
+        sources, first, width, chunk: as there.
+    """
     count = len(sources)
     pointers = ", ".join(f"ptr noalias %p{k}" for k in range(count))
     given = ", ".join(f"ptr %p{k}" for k in range(count))
@@ -304,22 +314,14 @@ def _source(closed: Any, numbers: int, vector: bool, joined: int, written: int) 
     table = ", ".join(f"{four} {{ i64 {a}, i64 {b}, i64 {c}, i64 {d} }}" for a, b, c, d in sources)
     return f"""
 @count = internal constant i64 {count}
-@first = internal constant i64 {first + joined}
+@first = internal constant i64 {first}
 @width = internal constant i64 {width}
+@chunk = internal constant i64 {chunk}
 @sources = internal constant [{count} x {four}] [{table}]
 
 define internal void @each({pointers}, i64 %start, i64 %end) noinline {{
 entry:
-{before}
-  %any = icmp slt i64 %start, %end
-  br i1 %any, label %body, label %out
-body:
-  %i = phi i64 [ %start, %entry ], [ %next, %body ]
-{inside}
-  %next = add nuw nsw i64 %i, 1
-  %more = icmp slt i64 %next, %end
-  br i1 %more, label %body, label %out
-out:
+{each}
   ret void
 }}
 
@@ -331,103 +333,8 @@ define internal void @loop(ptr %pointers, i64 %start, i64 %end) {{
 """
 
 
-def _load_number(lines: _Lines, pointer: str, place: int, kind: str) -> str:
+def _load_number(lines: llvm.Lines, pointer: str, place: int, kind: str) -> str:
     stored = "i8" if kind == "i1" else kind  # a byte of memory
     at = lines.add(f"getelementptr {stored}, ptr {pointer}, i64 {place}")
     value = lines.add(f"load {stored}, ptr {at}")
     return lines.add(f"icmp ne i8 {value}, 0") if kind == "i1" else value
-
-
-class _Lines:
-    """Instructions, whose results are named by a letter and a number."""
-
-    def __init__(self, letter: str) -> None:
-        self.letter = letter
-        self.lines: list[str] = []
-        self.count = 0
-
-    def add(self, instruction: str) -> str:
-        self.count += 1
-        name = f"%{self.letter}{self.count}"
-        self.lines.append(f"{name} = {instruction}")
-        return name
-
-    def __str__(self) -> str:
-        return "\n".join(f"  {line}" for line in self.lines)
-
-
-def _evaluate(lines: _Lines, jaxpr: Jaxpr, consts: Iterable[Any], values: Sequence[str]) -> list[str]:
-    """Add the instructions for a jaxpr of 0-dim values; returns the names of its results.
-
-    A product and the sum that it is the first term of, and nothing else, become one multiply-add.
-    """
-    env = dict(zip(jaxpr.invars, values, strict=True))
-    env.update((var, _constant(c, _type(var.aval))) for var, c in zip(jaxpr.constvars, consts, strict=True))
-
-    def name(x: Any) -> str:
-        return _constant(x.val, _type(x.aval)) if isinstance(x, Literal) else env[x]
-
-    products: dict[Any, tuple[str, str]] = {}
-    uses = Counter(x for eqn in jaxpr.eqns for x in eqn.invars if not isinstance(x, Literal))
-    uses.update(x for x in jaxpr.outvars if not isinstance(x, Literal))
-    for eqn in jaxpr.eqns:
-        operands = list(map(name, eqn.invars))
-        inner = eqn.params.get("jaxpr")
-        if inner is not None:
-            env.update(zip(eqn.outvars, _evaluate(lines, inner.jaxpr, inner.consts, operands), strict=True))
-            continue
-        kinds = [_type(x.aval) for x in (*eqn.invars, *eqn.outvars)]
-        primitive, result = eqn.primitive.name, eqn.outvars[0]
-        first = eqn.invars[0]
-        if (
-            primitive == "add" and not isinstance(first, Literal) and first in products
-        ):  # one multiply-add, rounded once, where the processor has it
-            primitive, operands, kinds = "fmuladd", [*products[first], operands[1]], [*kinds, kinds[-1]]
-        env[result] = _instruction(lines, primitive, operands, kinds)
-        if primitive == "mul" and uses[result] == 1:
-            products[result] = (operands[0], operands[1])
-    return list(map(name, jaxpr.outvars))
-
-
-def _instruction(lines: _Lines, primitive: str, operands: Sequence[str], kinds: Sequence[str]) -> str:
-    kind, made = kinds[0], kinds[-1]
-    both = ", ".join(operands)
-    if made in _SUFFIX and primitive in _ARITHMETIC:
-        return lines.add(f"{_ARITHMETIC[primitive]} {made} {both}")
-    if made in _SUFFIX and primitive in _INTRINSICS:
-        typed = ", ".join(f"{made} {x}" for x in operands)
-        return lines.add(f"call {made} @llvm.{_INTRINSICS[primitive]}.{_SUFFIX[made]}({typed})")
-    if made in _SUFFIX and primitive == "neg":
-        return lines.add(f"fneg {made} {both}")
-    if kind in _SUFFIX and primitive in _COMPARISONS:
-        return lines.add(f"fcmp {_COMPARISONS[primitive]} {kind} {both}")
-    if primitive == "select_n" and kind == "i1" and len(operands) == 3:
-        which, if_false, if_true = operands
-        return lines.add(f"select i1 {which}, {made} {if_true}, {made} {if_false}")
-    if primitive in _SAME or (primitive == "convert_element_type" and kind == made):
-        return operands[0]
-    if primitive == "convert_element_type" and made in _SUFFIX:
-        how = _CONVERSIONS.get(kind) or ("fpext" if made == "double" else "fptrunc")
-        return lines.add(f"{how} {kind} {both} to {made}")
-    raise _Unknown(primitive)
-
-
-def _type(aval: Any) -> str:
-    kind = _TYPES.get(aval.dtype.name)
-    if kind is None or aval.shape:
-        raise _Unknown(aval)
-    return kind
-
-
-def _float(aval: Any) -> str:
-    kind = _type(aval)
-    if kind not in _SUFFIX:
-        raise _Unknown(aval)
-    return kind
-
-
-def _constant(value: Any, kind: str) -> str:
-    if kind not in _SUFFIX:
-        return str(int(value))
-    number = float(np.float32(value)) if kind == "float" else float(value)
-    return f"0x{struct.pack('>d', number).hex().upper()}"  # LLVM writes a float with the digits of the double

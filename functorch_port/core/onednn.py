@@ -98,11 +98,7 @@ def available() -> bool:
 
 def takes(*arrays: Any) -> bool:
     """Whether what is computed of such arrays, in this program, can be left to oneDNN."""
-    return (
-        all(a.dtype == np.float32 for a in arrays)
-        and (storage.overlay is None or storage.overlay.kernels)
-        and available()
-    )
+    return all(a.dtype == np.float32 for a in arrays) and storage.may_use_kernels() and available()
 
 
 @cache
@@ -232,7 +228,6 @@ _KINDS: dict[str, Any] = {
         ("weight", _DIFF_WEIGHTS, _DIFF_WEIGHTS_MD),
     ),
 }
-_kept: list[Any] = []
 
 
 class _Plan:
@@ -314,7 +309,9 @@ def plan_product(product: Product) -> Planned | None:
 
 def _known_to_xla(what: str, description: Any, words: Sequence[int], scratch: int = 0) -> Planned:
     held = (c_int64 * len(words))(*words)
-    _kept.append(held)
+    ctypes.pythonapi.Py_IncRef(
+        ctypes.py_object(held)
+    )  # for ever: XLA's threads run plans until the process ends
     digest = hashlib.sha256(repr(description).encode()).hexdigest()[:16]
     name = f"functorch_port.{what}.{digest}"
     ffi.register_with(name, "onednn.ll", ctypes.addressof(held))

@@ -55,6 +55,12 @@ class Overlay(Protocol):
 #: The trace in progress, or None. Set only by `compile` and `func`.
 overlay: Any = None
 
+
+def may_use_kernels() -> bool:
+    """Whether what is traced now becomes a program of ours alone, which JAX does not differentiate or export."""
+    return overlay is None or overlay.kernels
+
+
 #: Counts changes of program structure: modules, optimizer groups, modes. Compiled functions recheck their
 #: guards when it moves.
 epoch = 0

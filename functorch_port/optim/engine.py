@@ -32,7 +32,6 @@ __all__ = [
     "Rule",
     "arrays_of",
     "as_data",
-    "may_use_kernels",
     "of_all",
     "of_one",
     "of_packed",
@@ -215,7 +214,7 @@ def of_all(
 
     ``row`` has the group's numbers: a tuple, or an array of one dimension.
     """
-    if not (elementwise and may_use_kernels()):
+    if not (elementwise and storage.may_use_kernels()):
         return _each(rule, flags, elementwise, row, params, grads, states)
     results: list[Any] = [None] * len(params)
     for where in _calls(params, grads, states):
@@ -274,11 +273,6 @@ def _in_order(entries: Sequence[Any], there: tuple[bool, ...]) -> tuple[Any, ...
     return tuple([next(old) if was else next(made) for was in there])
 
 
-def may_use_kernels() -> bool:
-    """Whether what is traced now becomes a program of ours alone, which JAX does not differentiate or export."""
-    return storage.overlay is None or storage.overlay.kernels
-
-
 @cache
 def of_one(rule: Rule, flags: Any, elementwise: bool) -> Callable[..., Any]:
     """The rule for one parameter: traced once for all of one shape and type."""
@@ -315,7 +309,7 @@ def of_packed(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: 
     there = tuple([x is not None for x in state])
     rows, joined = list(zip(params, grads, strict=True)), [x for x in state if x is not None]
     update = _of_elements(rule, flags, there, True)
-    new = kernels.run(update, rows, 1, row, joined) if may_use_kernels() else None
+    new = kernels.run(update, rows, 1, row, joined) if storage.may_use_kernels() else None
     new_rows, changed = new or kernels.by_xla(update, rows, row, joined)
     return [param for param, *_ in new_rows], _in_order([*changed, *new_rows[0][1:]], there)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import functorch_port as ft
-from functorch_port.core import kernels
+from functorch_port.core import kernels, onednn
 from functorch_port.optim import engine
 
 torch = pytest.importorskip("torch")
@@ -282,3 +282,19 @@ assert not ffi.available() and not ffi._registered
     flags = "--xla_force_host_platform_device_count=2" if why != "absent" else ""
     env = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": str(Path(__file__).parents[2])}
     subprocess.run([sys.executable, "-c", program, why], env=env, check=True, timeout=120)
+
+
+@pytest.mark.skipif(not onednn.available(), reason="needs oneDNN")
+def test_a_process_may_end_before_its_programs():
+    """XLA's threads still run plans while Python takes its objects down."""
+    program = """
+import functorch_port as ft
+from functorch_port.core import onednn
+x, w = ft.randn(16, 64, 56, 56), ft.randn(64, 64, 3, 3)
+for _ in range(60):
+    x = ft.nn.functional.conv2d(x, w, None, 1, 1) * 0.01
+assert onednn.available()
+"""
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", program], env=env, check=True, timeout=120)
