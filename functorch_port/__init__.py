@@ -16,6 +16,7 @@ from .autograd.grad_mode import is_grad_enabled as is_grad_enabled
 from .autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
 from .autograd.grad_mode import no_grad as no_grad
 from .autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from .core import allocator as _allocator
 from .core import bind as _bind
 from .core import cache as _cache
 from .core import creation as _creation
@@ -37,6 +38,7 @@ from .core.size import Size as Size
 from .core.tensor import Tensor as Tensor
 from .version import __version__ as __version__
 
+_allocator.keep()
 _cache.enable()
 _bind.bind()
 autograd.complete()

@@ -1,0 +1,68 @@
+"""Memory that a program has freed stays with the process, on a CPU, for the next step to use.
+
+XLA's programs on a CPU take every intermediate array from the C library's allocator and give it back. glibc returns
+large blocks to the system at once, and those of XLA's threads when the end of their heap is free; the system then hands
+out the same pages anew, zeroed, with a fault for each 4 KB. A training step of a GPT of 0.8M parameters has 10,900 such
+faults and takes 30 ms; with the settings of `keep` it has few and takes 21. A CNN's takes 33 to 40 and 21. The peak of
+memory is that before, up to a fifth more or less.
+
+Reference: mallopt(3) of the Linux manual pages.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import sys
+from functools import cache
+
+import jax
+
+__all__ = ["keep"]
+
+# malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+
+#: bytes; blocks beyond this still come from the system and go back to it
+_LARGEST = 1 << 30
+#: bytes at the end of the heap that may stay free
+_MOST_FREE = (1 << 31) - 1
+
+
+@cache
+def keep() -> bool:
+    """Let the process keep memory that is freed; returns whether it does.
+
+    It does not where something else than a CPU may be used, where the C library is not glibc or another allocator is
+    loaded, where an environment variable of glibc's sets the allocator, and with ``FUNCTORCH_PORT_KEEP_MEMORY=0``.
+    """
+    if os.environ.get("FUNCTORCH_PORT_KEEP_MEMORY", "1").lower() in ("0", "false", "off"):
+        return False
+    if not sys.platform.startswith("linux") or not _on_cpu() or _is_set_elsewhere():
+        return False
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "gnu_get_libc_version") or not hasattr(library, "mallopt"):
+        return False
+    # One heap: with one for each thread, blocks that one thread frees are of no use to the others.
+    settings = (_M_ARENA_MAX, 1), (_M_TRIM_THRESHOLD, _MOST_FREE), (_M_MMAP_THRESHOLD, _LARGEST)
+    done = [library.mallopt(which, value) for which, value in settings]
+    if not done[-1]:  # before glibc 2.35 there is an upper limit
+        done[-1] = library.mallopt(_M_MMAP_THRESHOLD, 1 << 25)
+    return all(done)
+
+
+def _on_cpu() -> bool:
+    """Whether JAX has no other platform here; asking JAX itself would start it."""
+    chosen = jax.config.jax_platforms
+    if chosen:
+        return chosen == "cpu"
+    return all(importlib.util.find_spec(name) is None for name in ("libtpu", "jax_plugins"))
+
+
+def _is_set_elsewhere() -> bool:
+    return (
+        any(name.startswith("MALLOC_") for name in os.environ)
+        or "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", "")
+        or "malloc" in os.environ.get("LD_PRELOAD", "")
+    )
