@@ -3,7 +3,7 @@
 XLA:CPU needs 2 to 10 times as long for a convolution and its gradients: for (16, 64, 32, 32) by (64, 64, 3, 3)
 18 ms, and 55 ms for the gradient of the weight, where oneDNN takes 10 and 9 with the copies to its own layout and back.
 For products of batches of matrices it needs 2 to 4 times as long ((24, 256, 64) by (24, 64, 256): 3.5 ms and 1.2), for
-those of matrices up to 2 times.
+those of large single ones up to 2 times.
 
 `plan` and `plan_product` prepare one: oneDNN's primitives, and a handler of the foreign function interface that runs
 them (onednn.ll). `define` makes a primitive of JAX of such plans.

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(not onednn.available(), reason="needs oneDNN and
 
 @pytest.fixture(autouse=True)
 def everything_by_onednn(monkeypatch):
+    monkeypatch.setattr(_product, "LEAST_OF_ONE", _product.LEAST)  # 2^27 multiply-adds would be slow tests
     with sent_to(monkeypatch, "plan_product"):
         yield
 
@@ -121,5 +122,21 @@ def test_half_types_and_small_ones_stay_with_xla(precision):
     finally:
         ft.set_float32_matmul_precision(before)
     for x, y in ((a.bfloat16(), b.bfloat16()), (a[:4, :4], b[:4, :4])):
-        text = jax.jit(_product.multiply).lower(x.jax(), y.jax()).as_text()
-        assert "functorch_port.product" not in text
+        assert not by_onednn(x.shape, y.shape, x.jax().dtype)
+
+
+def test_single_ones_are_larger(monkeypatch):
+    assert by_onednn((128, 128), (128, 128))
+    monkeypatch.undo()
+    assert not by_onednn((512, 512), (512, 256))
+    assert not by_onednn((2, 256, 512), (512, 256))
+    assert by_onednn((512, 512), (512, 512))
+    assert by_onednn((2, 256, 512), (512, 512))
+    assert by_onednn((2, 256, 512), (2, 512, 256))
+
+
+def by_onednn(x, y, dtype=np.float32):
+    given = jax.ShapeDtypeStruct(x, dtype), jax.ShapeDtypeStruct(y, dtype)
+    return (
+        "functorch_port.product" in jax.jit(lambda *given: _product.multiply(*given)).lower(*given).as_text()
+    )  # traced anew
