@@ -17,8 +17,8 @@ from ..core.onednn import Product
 
 __all__ = ["multiply"]
 
-#: Multiply-adds below which the way to oneDNN costs more than it gains: of products in batches, and of single ones, which
-#: XLA computes well. In a step their threads are asleep, so smaller ones win only where nothing else is computed:
+#: Multiply-adds below which the way to oneDNN costs more than it gains: of products in batches, and of single ones,
+#: which XLA computes well. In a step its threads are asleep, so smaller ones win only where nothing else is computed:
 #: a GPT of 0.8M parameters takes 25 ms with its products of 12 to 48 million by oneDNN and 22 without.
 LEAST, LEAST_OF_ONE = 1 << 20, 1 << 27
 
