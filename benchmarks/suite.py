@@ -241,6 +241,8 @@ def page(sheets: Sequence[Sheet]) -> str:
             "# Speed on a CPU",
             "",
             f"{origin()} Medians of rounds in which all take turns in one process; ratios are paired, round by round.",
+            "Importing the library lets the process keep freed memory, so here PyTorch and plain JAX have that too;"
+            " in processes of their own they do not.",
             "",
             *(sheet.markdown() for sheet in sheets),
         ]
