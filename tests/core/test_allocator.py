@@ -14,7 +14,8 @@ import resource
 import functorch_port as torch
 from functorch_port.core import allocator
 
-model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(8)))
+layers = [torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.ReLU()) for _ in range(8)]
+model = torch.nn.Sequential(*layers)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
 @torch.compile
