@@ -94,7 +94,7 @@ def info() -> dict[str, dict[str, Any]]:
     import jax
 
     torch = importlib.import_module("functorch_port")
-    from functorch_port.core import allocator, cache, ffi, onednn, storage
+    from functorch_port.core import allocator, cache, ffi, host, onednn, storage
 
     versions = {
         name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "numpy", "optax", "ml_dtypes")
@@ -118,6 +118,9 @@ def info() -> dict[str, dict[str, Any]]:
             "default device": str(torch.get_default_device()),
             "float32 matmul precision": torch.get_float32_matmul_precision(),
             "compilation cache (FUNCTORCH_PORT_CACHE)": cache.directory() or "off",
+            "small values in numpy (FUNCTORCH_PORT_HOST_ELEMENTS)": f"up to {host.MOST} elements"
+            if host.enabled()
+            else "off",
             "freed memory is kept (FUNCTORCH_PORT_KEEP_MEMORY)": allocator.keep(),
             "one loop per update (llvmlite)": ffi.available(),
             "convolutions and products by oneDNN": onednn.available(),

@@ -13,18 +13,19 @@ import contextvars
 import math
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 from jax.extend import core as jex
 
-from . import storage
+from . import rows, storage
 
 __all__ = ["MOST", "enabled", "function", "joined", "keeps", "quiet", "run"]
 
-#: arrays with more elements are not kept on the host; 0, the default, keeps none
-MOST = int(os.environ.get("FUNCTORCH_PORT_HOST_ELEMENTS", "0"))
+#: arrays with more elements are not kept on the host; 0 keeps none
+MOST = int(os.environ.get("FUNCTORCH_PORT_HOST_ELEMENTS", "4096"))
 #: estimated microseconds above which a program is compiled
 _MOST_TIME = 40.0
 _MOST_PRODUCTS = 1 << 18
@@ -222,6 +223,12 @@ class _Writer:
                     if hasattr(inner, "consts")
                     else self._run(inner, (), ins)
                 )
+            elif eqn.primitive in rows.formulas:
+                formula = partial(rows.formulas[eqn.primitive], **eqn.params)
+                given = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in ins]
+                with storage.x64():
+                    inner = jax.make_jaxpr(formula)(*given)
+                outs = self._run(inner.jaxpr, inner.consts, ins)
             elif name == "cond" and ins[0].const is not None:
                 branch = eqn.params["branches"][int(ins[0].const)]
                 outs = self._run(branch.jaxpr, branch.consts, ins[1:])
@@ -624,6 +631,8 @@ def _round(w: _Writer, eqn: Any, ins: list[_Value]) -> _Value:
 
 
 def _padding(w: _Writer, eqn: Any, ins: list[_Value]) -> _Value:
+    if not any(n for c in eqn.params["padding_config"] for n in c):
+        return ins[0]
     x, value, aval = w._whole(ins[0]), ins[1], eqn.outvars[0].aval
     config = tuple(tuple(int(n) for n in c) for c in eqn.params["padding_config"])
     return w._emit(f"_pad({w._array(x)}, {value.text}, {config})", aval, aval.shape, [x, value], 4.0)
@@ -701,6 +710,11 @@ def _stack(w: _Writer, eqn: Any, ins: list[_Value]) -> _Value:
     return w._emit(text, aval, aval.shape, parts, 1.5)
 
 
+def _unstack(w: _Writer, eqn: Any, ins: list[_Value]) -> list[_Value]:
+    axis = eqn.params["axis"]
+    return [_indexed(w, var.aval, ins[0], [":"] * axis + [str(i)]) for i, var in enumerate(eqn.outvars)]
+
+
 def _sort(w: _Writer, eqn: Any, ins: list[_Value]) -> list[_Value]:
     if len(ins) != 1:
         raise Unsupported("sorting by keys")
@@ -760,4 +774,5 @@ _RULES: dict[str, Callable[..., Any]] = {
     "stack": _stack,
     "stop_gradient": _same,
     "transpose": _transpose,
+    "unstack": _unstack,
 }

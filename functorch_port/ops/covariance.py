@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ..core import dtypes
 from ..core.registry import Array, TensorOnly, op
@@ -32,7 +33,7 @@ def _check_weights(input: jax.Array, name: str, weights: jax.Array, kind: str, k
 
 def _check_signs(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> None:
     for name, weights in (("fweights", fweights), ("aweights", aweights)):
-        if isinstance(weights, jax.Array) and bool((weights < 0).any()):
+        if isinstance(weights, jax.Array | np.ndarray) and bool((weights < 0).any()):
             raise RuntimeError(f"cov(): {name} cannot be negative")
 
 

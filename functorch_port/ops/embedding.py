@@ -32,7 +32,8 @@ def _check_rows(input: Any, weight: Any, *_: Any, **__: Any) -> None:
 
 
 def _rows(table: jax.Array, index: jax.Array) -> jax.Array:
-    return table.at[int32_if_small(index, table.shape[0])].get(mode="clip")
+    at = int32_if_small(index, table.shape[0])
+    return table.at[at].get(mode="clip", wrap_negative_indices=False)
 
 
 @jax.custom_jvp

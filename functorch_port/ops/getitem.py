@@ -89,7 +89,7 @@ def _index_type(begin: list[Any]) -> list[Any]:
 def _cut(x: Any, begin: list[Any], extent: list[int], step: list[int]) -> Any:
     if all(isinstance(b, int) for b in begin):
         return lax.slice(x, begin, [b + e for b, e in zip(begin, extent, strict=True)], step)
-    block = lax.dynamic_slice(x, _index_type(begin), extent)
+    block = lax.dynamic_slice(x, _index_type(begin), extent, allow_negative_indices=False)
     return lax.slice(block, [0] * x.ndim, extent, step) if any(s > 1 for s in step) else block
 
 
@@ -121,7 +121,7 @@ def basic_put(input: Array, value: Array, starts: Arrays, spec: tuple) -> Any:
     if any(s > 1 for s in step):
         index = tuple(b + s * jnp.arange(k) for b, s, k in zip(begin, step, kept, strict=True))
         return input.at[jnp.ix_(*index)].set(block)
-    return lax.dynamic_update_slice(input, block, _index_type(begin))
+    return lax.dynamic_update_slice(input, block, _index_type(begin), allow_negative_indices=False)
 
 
 def _cast_value(value: Any, np_dtype: np.dtype[Any]) -> Any:
@@ -192,7 +192,7 @@ def _broadcast_check(indices: Any) -> None:
 def index_(input: Array, indices: Arrays) -> Any:
     """``input[indices]`` with index tensors, None for the dimensions without one."""
     _broadcast_check(indices)
-    return input.at[_wrapped(indices, input.shape)].get(mode="promise_in_bounds")
+    return input.at[_wrapped(indices, input.shape)].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def _check_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> None:

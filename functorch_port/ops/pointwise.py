@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 
 from ..core import bind, dtypes
 from ..core.promotion import cast, promote, result_dtype, scalar_type
@@ -150,7 +153,29 @@ def div(input: Array, other: Array, *, rounding_mode: str | None = None):
 def true_divide(input: Array, other: Array):
     """``input / other`` as a float."""
     check_broadcast(input, other)
-    return compute(lambda a, b: a / b, float_dtype(input, other), input, other)
+    return compute(_quotient, float_dtype(input, other), input, other)
+
+
+@jax.custom_jvp
+def _quotient(a: jax.Array, b: jax.Array) -> jax.Array:
+    return a / b
+
+
+def _quotient_jvp(primals: Any, tangents: Any) -> Any:
+    """In PyTorch's order, without the square of ``b``, which is 0 for a small one."""
+    (a, b), (da, db) = primals, tangents
+    out = a / b
+    by_a, by_b = lambda t: t / b, lambda t: -t * (out / b)
+    return out, _along(out, (by_a, da), (by_b, db))
+
+
+_quotient.defjvp(_quotient_jvp, symbolic_zeros=True)
+
+
+def _along(out: jax.Array, *parts: tuple[Callable[[jax.Array], jax.Array], Any]) -> jax.Array:
+    """The derivative that is the sum of ``part(tangent)``, of the inputs that have a tangent."""
+    terms = [part(tangent) for part, tangent in parts if not isinstance(tangent, SymbolicZero)]
+    return jnp.broadcast_to(sum(terms[1:], terms[0]) if terms else jnp.zeros_like(out), out.shape)
 
 
 @op("_reflected_divide", where="", rdunder=("__rtruediv__", "__rdiv__"), node="MulBackward0")
@@ -713,7 +738,8 @@ def clamp(input: TensorOnly, min: Array | None = None, max: Array | None = None)
     x, *limits = promote(input, *bounds)
     if min is not None:
         low = limits[0]
-        if max is not None:  # PyTorch passes no gradient to a minimum that is not below the maximum
+        # PyTorch passes no gradient to a minimum that is not below the maximum
+        if max is not None and not getattr(min, "weak_type", False):
             low = jnp.where(low < limits[1], low, lax.stop_gradient(low))
         x = _at_least(x, low)
     return x if max is None else _at_most(x, limits[-1])
@@ -733,17 +759,34 @@ def clamp_max(input: TensorOnly, max: Array):
     return _at_most(*promote(input, max))
 
 
+@jax.custom_jvp
 def _at_least(x: jax.Array, low: jax.Array) -> jax.Array:
-    return jnp.where(x >= low, x, jnp.where(x < low, low, _nan_of(x, low)))
+    return jnp.maximum(x, low)
 
 
+@jax.custom_jvp
 def _at_most(x: jax.Array, high: jax.Array) -> jax.Array:
-    return jnp.where(x <= high, x, jnp.where(x > high, high, _nan_of(x, high)))
+    return jnp.minimum(x, high)
 
 
-def _nan_of(x: jax.Array, limit: jax.Array) -> jax.Array:
-    """nan, which one of both is, without a gradient."""
-    return lax.stop_gradient(x + limit)
+def _at_least_jvp(primals: Any, tangents: Any) -> Any:
+    return _limited(_at_least, primals, tangents, operator.ge, operator.lt)
+
+
+def _at_most_jvp(primals: Any, tangents: Any) -> Any:
+    return _limited(_at_most, primals, tangents, operator.le, operator.gt)
+
+
+def _limited(fn: Any, primals: Any, tangents: Any, inside: Any, outside: Any) -> Any:
+    """Where both are equal the gradient is that of the first; a nan has none."""
+    (x, limit), (dx, dlimit) = primals, tangents
+    by_x, by_limit = (lambda t, where=where: jnp.where(where(x, limit), t, 0) for where in (inside, outside))
+    out = fn(x, limit)
+    return out, _along(out, (by_x, dx), (by_limit, dlimit))
+
+
+_at_least.defjvp(_at_least_jvp, symbolic_zeros=True)
+_at_most.defjvp(_at_most_jvp, symbolic_zeros=True)
 
 
 @op()
