@@ -17,7 +17,7 @@ from ._common import is_inexact, type_name
 from .fft import floating
 from .padding import constant_pad_nd, pad_with
 
-_UNWINDOWED = "A window was not provided. A rectangular window will be applied,"
+_UNWINDOWED = "A window was not provided. A rectangular window will be applied"
 _HOW = (
     "To suppress this warning and use a rectangular window, explicitly set "
     "`window=torch.ones(n_fft, device=<device>)`."
@@ -85,7 +85,7 @@ def stft(
     x = _centered(input, n_fft // 2, pad_mode) if center else input
     if window is None:
         warnings.warn(
-            f"{_UNWINDOWED}which is known to cause spectral leakage. Other windows such as torch.hann_window or "
+            f"{_UNWINDOWED},which is known to cause spectral leakage. Other windows such as torch.hann_window or "
             f"torch.hamming_window are recommended to reduce spectral leakage.{_HOW}",
             UserWarning,
             stacklevel=2,
@@ -251,7 +251,7 @@ def istft(
     """The signal whose `stft` is nearest to ``input``."""
     if window is None:
         warnings.warn(
-            f"{_UNWINDOWED}Please provide the same window used by stft to make the inversion lossless.{_HOW}",
+            f"{_UNWINDOWED}.Please provide the same window used by stft to make the inversion lossless.{_HOW}",
             UserWarning,
             stacklevel=2,
         )
