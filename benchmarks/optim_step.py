@@ -151,7 +151,7 @@ def steppers(who: tuple[str, ...], rule: str, shapes: Shapes) -> dict[str, Stepp
             found[name] = of_optax(rule, values, plain)
         else:
             ours = ours or [functorch_port.tensor(g) for g in grads]
-            wait = lambda params: jax.block_until_ready([p._storage.value for p in params])
+            wait = lambda params: jax.block_until_ready([p._storage.look() for p in params])
             found[name] = of_torch_like(functorch_port, wait, name, rule, values, ours)
     return found
 

@@ -10,6 +10,9 @@ import jax
 import pytest
 import torch
 
+from functorch_port.core import host
+from functorch_port.core.dispatch import Plan
+
 torch.set_num_threads(2)
 
 #: Of a test with more cases than this a run of the whole suite takes one in three.
@@ -35,6 +38,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=left)
     gone = set(map(id, left))
     items[:] = [item for item in items if id(item) not in gone]
+
+
+@pytest.fixture(scope="module", params=[4096, 0], ids=["host", "XLA"])
+def both_ways(request: pytest.FixtureRequest):
+    """Small values in numpy on the host, as is the default on a CPU, and everything by XLA."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host, "MOST", request.param)
+        patch.setattr(host.enabled, "known", None)
+        if not request.param:  # not the functions that were written before, either
+            patch.setattr(Plan, "hosted", lambda *_: None)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")

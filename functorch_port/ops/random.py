@@ -127,7 +127,7 @@ def _with_history(node: str, inputs: Sequence[Tensor], value: Any) -> Tensor:
 
 def _fill(tensor: Tensor, node: str, kind: str, generator: Generator | None, **params: Any) -> Tensor:
     """Overwrite ``tensor`` with random numbers, in the order in which its elements lie in memory."""
-    own = tensor._value
+    own = tensor._look()
     d = dtypes.from_np(own.dtype)
     if _is_meta(own):
         return tensor
@@ -145,12 +145,14 @@ def _fill(tensor: Tensor, node: str, kind: str, generator: Generator | None, **p
 def _overwrite(tensor: Tensor, node: str, value: Any) -> Tensor:
     if tensor.requires_grad and grad_mode.state.enabled:
         return tensor._take(_with_history(node, [tensor], value))
-    tensor._set_value(_beside(tensor._value, value))
+    tensor._set_value(_beside(tensor._look(), value))
     return tensor
 
 
 def _beside(own: Any, value: Any) -> Any:
-    """``value`` on the device (and with the sharding) of ``own``."""
+    """``value`` on the device (and with the sharding) of ``own``, or on the host as that is."""
+    if isinstance(own, np.ndarray):
+        return np.asarray(value)
     if (
         isinstance(own, jax.core.Tracer)
         or isinstance(value, jax.core.Tracer)

@@ -23,11 +23,11 @@ import numpy as np
 
 from ..autograd import grad_mode
 from ..core import bind, host, storage
-from ..core.donation import own
+from ..core.donation import on_one_cpu, own
 from ..core.storage import HostStorage, Storage
 from ..core.tensor import Tensor, View
 from . import engine
-from .engine import DOUBLE, Rule, arrays_of, as_data, of_all, on_one_device, write
+from .engine import DOUBLE, Rule, are_many_on_host, arrays_of, as_data, of_all, on_one_device, write
 from .scalars import host_number, number_array
 
 __all__ = [
@@ -85,10 +85,14 @@ class Steady:
         self.groups = [Group(group, kind) for group, kind, _ in groups]
         active = {id(p) for _, _, entries in groups for p, _, _ in entries}
         self.idle = [p for known in self.groups for p in known.params if id(p) not in active]
+        hosted = are_many_on_host([p for _, _, entries in groups for p, _, _ in entries])
         self.runs = [
-            Run(group, kind, alike) for group, kind, entries in groups for alike in by_numbers(kind, entries)
+            Run(group, kind, alike, hosted)
+            for group, kind, entries in groups
+            for alike in by_numbers(kind, entries)
         ]
-        self.parts = [Part(rule, self.runs, pieces) for pieces in _pieces(self.runs)]
+        self.parts = [Part(rule, self.runs, pieces) for pieces in _pieces(self.runs) if pieces]
+        self.parts += [Joined(rule, self.runs, i) for i, run in enumerate(self.runs) if run.joined]
 
     @classmethod
     def of(cls, rule: Rule, groups: Sequence[tuple[dict[str, Any], Kind, list[Entry]]]) -> Steady | None:
@@ -102,14 +106,14 @@ class Steady:
                 tensors += [p, grad, *wanted]
                 if p._view is not None or not all(map(is_free, wanted)):
                     return None
-                if any(state[k]._value.shape for k in kind.numbers):
+                if any(state[k]._look().shape for k in kind.numbers):
                     return None
         if not params or len(set(map(id, params))) < len(params):
             return None
-        arrays = [t._value for t in tensors]
-        if not all(isinstance(a, jax.Array) for a in arrays):
+        arrays = [t._look() for t in tensors]
+        if not all(isinstance(a, jax.Array | np.ndarray) for a in arrays):
             return None
-        return cls(rule, groups) if len({frozenset(a.sharding.device_set) for a in arrays}) == 1 else None
+        return cls(rule, groups) if len({frozenset(_sharding(a).device_set) for a in arrays}) == 1 else None
 
     def step(self, optimizer: Any, kind_of: KindOf, factors: Factors) -> bool:
         """Take the step, if all is as it was; returns whether it was."""
@@ -218,9 +222,15 @@ _FIXED = frozenset({bool, int, float, complex, str, tuple, list, type(None)})
 
 
 class Run:
-    """Parameters of a group whose numbers are equal, so that they share the rule's factors."""
+    """Parameters of a group whose numbers are equal, so that they share the rule's factors.
 
-    def __init__(self, group: dict[str, Any], kind: Kind, entries: Sequence[Entry]) -> None:
+    Args:
+        hosted: whether the parameters of the optimizer are on the host and stay there.
+    """
+
+    def __init__(
+        self, group: dict[str, Any], kind: Kind, entries: Sequence[Entry], hosted: bool = False
+    ) -> None:
         self.group, self.kind = group, kind
         self.params = [p for p, _, _ in entries]
         self.states = [state for _, _, state in entries]
@@ -228,14 +238,25 @@ class Run:
         self.numbers = [Number([state[k] for state in self.states]) for k in kind.numbers]
         self.values = _values_of(self.states)
         self.value_ids = _ids(self.values)
-        self.grad_types = [g._value.dtype for _, g, _ in entries]
+        self.grad_types = [g._look().dtype for _, g, _ in entries]
         self.cells = list(map(_storage_of, self.params))
         self.cell_ids = _ids(self.cells)
-        self.types = [type_of(c._value) for c in self.cells]
+        self.types = [type_of(c.look()) for c in self.cells]
         self.versions = self._versions()
+        self.joined = hosted and self._can_be_joined()
 
     def _versions(self) -> int:
         return sum(map(_version_of, self.cells))
+
+    def _can_be_joined(self) -> bool:
+        """Whether their arrays, and those of their state, have one type."""
+        if len(self.params) < ENOUGH:
+            return False
+        columns = [[t._look() for t in column] for column in self.columns]
+        if any(a.shape != t[0] for column in columns for a, t in zip(column, self.types, strict=True)):
+            return False
+        dtypes = ([t[1] for t in self.types], self.grad_types, *([a.dtype for a in c] for c in columns))
+        return all(len(set(column)) == 1 for column in dtypes)
 
     def gradients(self, state_of: Callable[[Tensor], Any]) -> list[Any] | None:
         """The gradients, if parameters and state are as they were."""
@@ -251,10 +272,11 @@ class Run:
         if not all(map(Number.is_known, self.numbers)):
             return None
         versions = self._versions()
-        if versions != self.versions and [type_of(c._value) for c in self.cells] != self.types:
+        if versions != self.versions and [type_of(c.look()) for c in self.cells] != self.types:
             return None
+        found = _on_host(self.cells, grads) if self.joined else arrays_of(grads)
         self.versions = versions
-        return arrays_of(grads)
+        return found
 
     def settle(self, values: Sequence[Any]) -> None:
         """After a step, which wrote to all once: the numbers' new values."""
@@ -336,20 +358,60 @@ class Part:
         self.pieces = [Piece(runs, *piece) for piece in pieces]
         self.cells = [cell for piece in self.pieces for cell in piece.params]
         self.program = _program(rule, tuple([piece.structure for piece in self.pieces]))
-        self.double = any(cell._value.dtype in DOUBLE for cell in self.cells)
+        self.double = any(cell.look().dtype in DOUBLE for cell in self.cells)
 
     def step(self, grads: Sequence[list[Any]], rows: Sequence[tuple[Any, ...]]) -> None:
-        params = [cell._value for cell in self.cells]
         mine = [grads[piece.run][i] for piece in self.pieces for i in piece.where]
         with storage.x64():
             data = as_data(tuple([rows[piece.run] for piece in self.pieces]), self.double)
-            written = own(params), [piece.state() for piece in self.pieces]
-            new, states = self.program(written, mine, data)
+            params, mine = self.given(mine)
+            new, states = self.program((params, [piece.state() for piece in self.pieces]), mine, data)
+        self.take(new)
+        for piece, state in zip(self.pieces, states, strict=True):
+            piece.write(state)
+
+    def given(self, grads: list[Any]) -> tuple[list[Any], list[Any]]:
+        """The arrays of the parameters, to give away, and of the gradients."""
+        return own([cell._value for cell in self.cells]), grads
+
+    def take(self, new: Sequence[Any]) -> None:
+        """The new parameters."""
         for cell, value in zip(self.cells, new, strict=True):
             cell._value = value
             cell.version += 1
-        for piece, state in zip(self.pieces, states, strict=True):
-            piece.write(state)
+
+
+class Joined(Part):
+    """All parameters of a run, which are on the host: joined for the call of a program, and cut after it.
+
+    An array costs a program several microseconds and numpy half of one, which pays if there are many.
+    """
+
+    def __init__(self, rule: Rule, runs: Sequence[Run], run: int) -> None:
+        shapes = [shape for shape, *_ in runs[run].types]
+        super().__init__(rule, runs, [(run, range(len(shapes)), True)])
+        flags, _, present, packed = self.pieces[0].structure
+        self.program = _program(rule, ((flags, 1, present, packed),))
+        ends = np.cumsum(list(map(prod, shapes))).tolist()
+        self.cuts = list(zip([0, *ends[:-1]], ends, shapes, strict=True))
+        self.alike = (len(shapes), *shapes[0]) if len(set(shapes)) == 1 and shapes[0] else None
+
+    def given(self, grads: list[Any]) -> tuple[list[Any], list[Any]]:
+        return [np.concatenate([cell.host for cell in self.cells], None)], [np.concatenate(grads, None)]
+
+    def take(self, new: Sequence[Any]) -> None:
+        flat = np.asarray(new[0])
+        values = (
+            list(flat.reshape(self.alike))
+            if self.alike is not None
+            else [flat[start:end].reshape(shape) for start, end, shape in self.cuts]
+        )
+        for cell, value in zip(self.cells, values, strict=True):
+            if cell.__class__ is HostStorage:  # what assigning `value` does, in a third of the time
+                cell.host = value  # type: ignore[assignment]
+                cell.version += 1
+            else:
+                cell.value = value
 
 
 # ---------------------------------------------------------------------- programs
@@ -388,7 +450,7 @@ def _update_each(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, stat
 def _pieces(runs: Sequence[Run]) -> list[list[tuple[int, Sequence[int], bool]]]:
     """For every part its pieces: a run, places in it, and whether their state is packed."""
     parts: list[list[tuple[int, Sequence[int], bool]]] = [[]]
-    many = sum([len(run.params) for run in runs]) > engine.MOST
+    many = sum([len(run.params) for run in runs if not run.joined]) > engine.MOST
     most = min(engine.MOST, PART) if many else engine.MOST
     room = most
     for run, packed, where in _alike(runs):
@@ -405,6 +467,8 @@ def _pieces(runs: Sequence[Run]) -> list[list[tuple[int, Sequence[int], bool]]]:
 def _alike(runs: Sequence[Run]) -> Iterable[tuple[int, bool, list[int]]]:
     """Places in runs that can be packed together, and those that cannot be."""
     for number, run in enumerate(runs):
+        if run.joined:
+            continue
         packs, loose = alike(run.types, run.columns, run.grad_types)
         yield from ((number, True, where) for where in packs)
         yield number, False, loose
@@ -500,8 +564,34 @@ def _is_shared(count: int, cell: Storage, members: Sequence[Tensor]) -> bool:
 _HELD = 2
 
 
-def type_of(array: jax.Array) -> tuple[Any, Any, Any]:
-    return array.shape, array.dtype, array.sharding
+def type_of(array: jax.Array | np.ndarray) -> tuple[Any, Any, Any]:
+    return array.shape, array.dtype, _sharding(array)
+
+
+def _sharding(array: jax.Array | np.ndarray) -> Any:
+    return array.sharding if isinstance(array, jax.Array) else _default_sharding()
+
+
+@cache
+def _default_sharding() -> Any:
+    """Where JAX puts what is on the host."""
+    return jax.device_put(np.zeros(())).sharding
+
+
+def _on_host(cells: Sequence[Storage], grads: Sequence[Tensor]) -> list[Any] | None:
+    """The gradients as numpy arrays, if the parameters are on the host and these can be."""
+    if any([cell.__class__ is not HostStorage and cell.on_host() is None for cell in cells]):  # noqa: C419 (faster)
+        return None
+    found = [
+        g._storage.host if g._storage.__class__ is HostStorage and g._view is None else _as_numpy(g)
+        for g in grads
+    ]
+    return None if [a for a in found if a is None] else found
+
+
+def _as_numpy(tensor: Tensor) -> np.ndarray | None:
+    array = tensor._look()
+    return np.asarray(array) if isinstance(array, np.ndarray) or on_one_cpu(array) else None
 
 
 def _ids(objects: Iterable[Any]) -> list[int]:

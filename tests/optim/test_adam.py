@@ -12,6 +12,8 @@ from twins import distance, outcome, plain, same_outcome, to_ours
 
 import functorch_port as ft
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 STEPS = 20
 # Parameters are around 1 and move by about lr per step, with a few roundings in each.
 BOUND = {"float64": 2e-15, "float32": 1e-6}

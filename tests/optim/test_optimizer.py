@@ -14,6 +14,8 @@ from twins import distance, outcome, plain, same_outcome, to_ours, to_torch
 import functorch_port as ft
 from functorch_port.core import storage
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 
 def _param(T, *shape):
     return T.nn.Parameter(T.ones(*shape or (2,)))

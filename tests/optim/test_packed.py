@@ -8,6 +8,8 @@ import torch
 
 import functorch_port as ft
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 OPTIMIZERS = [
     ("AdamW", {"lr": 0.1}),
     ("SGD", {"lr": 1e-3, "momentum": 0.9}),

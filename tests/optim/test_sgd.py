@@ -18,6 +18,8 @@ import functorch_port as ft
 from functorch_port.optim import engine, functional, steady
 from functorch_port.optim.sgd import sgd
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 STEPS = 20
 # Two units in the last place of numbers around 2, which is what parameters and gradients are here.
 BOUND = {"float64": 5e-16, "float32": 2.5e-7}

@@ -9,7 +9,10 @@ import torch
 from counting import xla_compilations
 
 import functorch_port as ft
+from functorch_port.core import host
 from functorch_port.optim import engine, steady
+
+pytestmark = pytest.mark.usefixtures("both_ways")
 
 SHAPES = [(3,), (2, 2), (), (0,), (4, 5), (1, 3), (9,)] * 3
 NAMES = [
@@ -24,6 +27,7 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(steady, "SMALL", 9)
     monkeypatch.setattr(steady, "ENOUGH", 2)
     monkeypatch.setattr(engine, "MOST", 7)
+    monkeypatch.setattr(engine, "MANY", 2)
 
 
 class Run:
@@ -86,7 +90,9 @@ def test_every_optimizer(name, groups):
             packed = [
                 piece.cells is not None for part in run.optimizer._steady.parts for piece in part.pieces
             ]
-            assert any(packed) and not all(packed)
+            assert any(packed) and all(packed) is bool(host.MOST)
+            joined = [isinstance(part, steady.Joined) for part in run.optimizer._steady.parts]
+            assert set(joined) == {bool(host.MOST)}
 
     compare(program, name=name, groups=groups)
 
