@@ -149,7 +149,7 @@ def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any]
         for a in args:
             if type(a) is not Tensor or a._view is not None:
                 break
-            value = a._storage.look()
+            value = a._storage._value
             signature.append((value.shape, value.dtype, a._requires_grad))
         else:
             if len(args) > 1:
@@ -181,7 +181,7 @@ def _flat_tree(count: int) -> Any:
 def _signature(leaf: Any) -> Any:
     """What of an argument the program depends on."""
     if isinstance(leaf, Tensor):
-        value = leaf._look()
+        value = leaf._value
         if by_identity(leaf):
             return (id(leaf), value.shape, value.dtype, leaf.requires_grad)
         return (value.shape, value.dtype, leaf.requires_grad)

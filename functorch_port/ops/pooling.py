@@ -53,7 +53,7 @@ class Windows:
         axis, (low, high) = self.axis(x, dim), self.padded[dim]
         config = [(0, 0, 0)] * x.ndim
         config[axis] = (low, high, 0)
-        x = lax.pad(x, jnp.asarray(fill, x.dtype), config) if low or high else x
+        x = lax.pad(x, jnp.asarray(fill, x.dtype), config)
         for offset in range(self.kernel[dim]):
             start = offset * self.dilation[dim]
             stop = start + (self.out[dim] - 1) * self.stride[dim] + 1

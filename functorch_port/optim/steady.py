@@ -228,9 +228,7 @@ class Run:
         hosted: whether the parameters of the optimizer are on the host and stay there.
     """
 
-    def __init__(
-        self, group: dict[str, Any], kind: Kind, entries: Sequence[Entry], hosted: bool = False
-    ) -> None:
+    def __init__(self, group: dict[str, Any], kind: Kind, entries: Sequence[Entry], hosted: bool) -> None:
         self.group, self.kind = group, kind
         self.params = [p for p, _, _ in entries]
         self.states = [state for _, _, state in entries]
@@ -274,7 +272,7 @@ class Run:
         versions = self._versions()
         if versions != self.versions and [type_of(c.look()) for c in self.cells] != self.types:
             return None
-        found = _on_host(self.cells, grads) if self.joined else arrays_of(grads)
+        found = _numpy_gradients(self.cells, grads) if self.joined else arrays_of(grads)
         self.versions = versions
         return found
 
@@ -578,7 +576,7 @@ def _default_sharding() -> Any:
     return jax.device_put(np.zeros(())).sharding
 
 
-def _on_host(cells: Sequence[Storage], grads: Sequence[Tensor]) -> list[Any] | None:
+def _numpy_gradients(cells: Sequence[Storage], grads: Sequence[Tensor]) -> list[Any] | None:
     """The gradients as numpy arrays, if the parameters are on the host and these can be."""
     if any([cell.__class__ is not HostStorage and cell.on_host() is None for cell in cells]):  # noqa: C419 (faster)
         return None
