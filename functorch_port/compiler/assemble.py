@@ -13,7 +13,7 @@ from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from ..core.storage import Storage
 from ..core.tensor import Tensor
-from .bundles import Bundle, bundled, cut, join
+from .bundles import MOST, Bundle, Gradients, Joint, bundled, cut, join, joined_gradients
 from .overlay import Overlay
 from .pads import join_pads
 from .pending import Pending, pays
@@ -57,7 +57,7 @@ def assemble(
         _needed_last(program, positions["donated"], needed)
     program.states = {*program.donated, *program.cells, *(cell for cell, _, _ in program.cell_writes)}
     if overlay.kernels and not program.boundary:
-        _bundle(program, overlay, positions["donated"], needed)
+        _bundle(program, overlay, positions, needed)
     order = [position for kind in positions.values() for position in kind]
     out_order = _sort_outputs(program, len(closed.jaxpr.outvars), indices)
     returned = len(out_order) - len(unread)
@@ -92,15 +92,15 @@ def _sort_inputs(
 ) -> dict[str, list[int]]:
     """Tell the program where each input in use comes from; returns their positions, in the order of the call."""
     written = {cell for cell, _, _ in program.cell_writes}
-    kinds = ("donated", "cell", "arg", "grad", "number")
-    places: dict[str, list[int]] = {kind: [] for kind in kinds}
-    sources = {
+    sources: dict[str, list[Any]] = {
         "donated": program.donated,
         "cell": program.cells,
         "arg": program.arg_inputs,
         "grad": program.grad_inputs,
+        "joined": program.joined_grads,
         "number": program.number_inputs,
     }
+    places: dict[str, list[int]] = {kind: [] for kind in sources}
 
     def add(kind: str, source: Any, position: int) -> None:
         if live[position]:
@@ -152,11 +152,13 @@ def _needed_last(program: Program, donated: list[int], needed: list[bool]) -> No
     program.donated = [cell for _, cell in pairs]
 
 
-def _bundle(program: Program, overlay: Overlay, donated: list[Any], needed: list[bool]) -> None:
+def _bundle(program: Program, overlay: Overlay, positions: dict[str, list[Any]], needed: list[bool]) -> None:
     """Take small donated inputs together if there are many: those of a pack, and those which pending gradients need.
 
-    The position of a bundle is a tuple, of its members' positions; so is the output that it comes from.
+    Gradients of a bundle's members, if they are only read, come together too. The position of what is together is a
+    tuple, of its members' positions; so is the output that a bundle comes from.
     """
+    donated = positions["donated"]
     position = dict(zip(program.donated, donated, strict=True))
     writes = {cell: (i, steps) for cell, i, steps in program.cell_writes}
     uses = Counter([*_uses(program), *(i for _, i in program.fill)])
@@ -166,7 +168,8 @@ def _bundle(program: Program, overlay: Overlay, donated: list[Any], needed: list
         if cell in position and uses[index] == 1:
             alike.setdefault((needed[position[cell]], steps, pack_of.get(cell)), []).append(cell)
     bundle_of: dict[Storage, Bundle] = {}
-    for (_, steps, _), bundles in zip(alike, bundled(alike.values()), strict=True):
+    together = [(cells, len(pack.params) if pack else MOST) for (_, _, pack), cells in alike.items()]
+    for (_, steps, _), bundles in zip(alike, bundled(together), strict=True):
         for bundle in bundles:
             bundle_of.update(dict.fromkeys(bundle.members, bundle))
             program.bundle_writes.append((bundle, tuple([writes[m][0] for m in bundle.members]), steps))
@@ -176,6 +179,11 @@ def _bundle(program: Program, overlay: Overlay, donated: list[Any], needed: list
         tuple([position[m] for m in cell.members]) if isinstance(cell, Bundle) else position[cell]
         for cell in program.donated
     ]
+    at = {id(t): i for t, i in zip(program.grad_inputs, positions["grad"], strict=True)}
+    program.joined_grads = joined_gradients(dict.fromkeys(bundle_of.values()), program.grad_inputs)
+    positions["joined"] = [tuple([at.pop(id(t)) for t in some.tensors]) for some in program.joined_grads]
+    program.grad_inputs = [t for t in program.grad_inputs if id(t) in at]
+    positions["grad"] = list(at.values())
 
 
 def _uses(program: Program) -> Iterable[int]:
@@ -254,10 +262,15 @@ def _make_functions(
     program: Program, closed: Any, order: list[Any], drawn: list[int], out_order: list[Any]
 ) -> None:
     closed = closed.replace(jaxpr=join_pads(closed.jaxpr))
-    bundles = {k: cell for k, cell in enumerate(program.donated) if isinstance(cell, Bundle)}
-    joined, which, unread = update_wholes(closed.jaxpr, {k: (order[k], out_order[k]) for k in bundles})
+    first = len(program.donated) + len(program.cells) + len(program.arg_inputs) + len(program.grad_inputs)
+    written = {k: cell for k, cell in enumerate(program.donated) if isinstance(cell, Bundle)}
+    read: dict[int, Gradients] = dict(enumerate(program.joined_grads, first))
+    joints: dict[int, Joint] = {**written, **read}
+    wholes = update_wholes(
+        closed.jaxpr, {k: (order[k], out_order[k]) for k in written}, {k: order[k] for k in read}
+    )
     total = len(closed.jaxpr.invars)
-    avals = [bundles[k].aval if k in bundles else closed.jaxpr.invars[p].aval for k, p in enumerate(order)]
+    avals = [joints[k].aval if k in joints else closed.jaxpr.invars[p].aval for k, p in enumerate(order)]
     consts = list(closed.consts)
 
     def pure(donated: list[Any], kept: list[Any]) -> list[Any]:
@@ -266,19 +279,19 @@ def _make_functions(
         for k, (position, value, aval) in enumerate(zip(order, given, avals, strict=False)):
             if np.shape(value) != aval.shape or (hasattr(value, "dtype") and value.dtype != aval.dtype):
                 raise Stale
-            if k in unread:
+            if k in wholes.unread:
                 continue
-            whose = cut(value, bundles[k].shapes) if k in bundles else [value]
+            whose = cut(value, joints[k].shapes) if k in joints else [value]
             for p, mine in zip(_each(position), whose, strict=True):
                 values[p] = mine
         held = list(consts)
         for k, value in zip(drawn, given[len(order) :], strict=True):
             held[k] = value
-        run = jaxpr_as_fun(closed.replace(jaxpr=joined, consts=held))
-        outs = run(*values, *(given[k] for k in which))
-        whole = dict(zip(which, outs[len(outs) - len(which) :], strict=True))
+        run = jaxpr_as_fun(closed.replace(jaxpr=wholes.jaxpr, consts=held))
+        outs = run(*values, *(given[k] for k in (*wholes.written, *wholes.read)))
+        whole = dict(zip(wholes.written, outs[len(outs) - len(wholes.written) :], strict=True))
         return [
-            whole[k] if k in whole else join([outs[i] for i in index]) if k in bundles else outs[index]
+            whole[k] if k in whole else join([outs[i] for i in index]) if k in written else outs[index]
             for k, index in enumerate(out_order)
         ]
 

@@ -32,13 +32,14 @@ def _program(compiled: Any, program: Program, n: int, analyse: bool) -> list[str
     lines = [f"program {n}: {program.calls} call(s), {len(program.jaxpr.jaxpr.eqns)} operations"]
     packed = {cell for pack in program.packs for cell in pack.cells}
     updated = [cell for c in program.donated for cell in (c.members if isinstance(c, Bundle) else (c,))]
+    gradients = [*program.grad_inputs, *(t for some in program.joined_grads for t in some.tensors)]
     names = name_cells(compiled._fn, [*updated, *program.cells], packed)
     for title, cells in (("updated in place", updated), ("read", program.cells)):
         if cells:
             lines.append(f"  {title}:")
             lines += [f"    {names[c]}: {_describe(c._value)}" for c in cells]
     for title, items in (
-        ("gradients read", [tuple(t.shape) for t in program.grad_inputs]),
+        ("gradients read", [tuple(t.shape) for t in gradients]),
         (
             "numbers that may change",
             [

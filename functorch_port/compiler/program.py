@@ -21,7 +21,7 @@ from .pending import Pending
 from .places import Places
 from .tree import LEAF, by_identity, cell_of
 
-__all__ = ["Output", "Program", "Stale", "aval"]
+__all__ = ["Output", "Program", "Stale", "aval", "grads_of"]
 
 
 _MISSING = object()
@@ -34,11 +34,10 @@ class Stale(Exception):
 _value = attrgetter("_value")
 
 
-def _grad_values(tensors: Sequence[Any]) -> list[Any]:
+def grads_of(tensors: Sequence[Any]) -> list[Any]:
+    """Their gradients, computed if they are pending."""
     grads = [t._kept_grad for t in tensors]
-    if set(map(type, grads)) != {Tensor}:
-        grads = [t._grad for t in tensors]
-    return [g._storage._value if g._view is None else g._value for g in grads]
+    return grads if set(map(type, grads)) == {Tensor} else [t._grad for t in tensors]
 
 
 def aval(value: Any) -> jax.ShapeDtypeStruct:
@@ -68,6 +67,8 @@ class Program:
         self.twins: dict[Storage, list[Storage]] = {}
         self.arg_inputs: list[int] = []
         self.grad_inputs: list[Any] = []
+        #: `Gradients` of the members of a `Bundle`
+        self.joined_grads: list[Any] = []
         self.number_inputs: list[tuple[Any, Any, Any]] = []
         self.held_numbers: dict[int, tuple[Any, Any]] = {}
         self.draws: list[Callable[[], Any]] = []
@@ -195,7 +196,8 @@ class Program:
         del kept[: self.gives]
         own(donated)
         kept += [leaves[i]._value if isinstance(leaves[i], Tensor) else leaves[i] for i in self.arg_inputs]
-        kept += _grad_values(self.grad_inputs)
+        kept += [g._storage._value if g._view is None else g._value for g in grads_of(self.grad_inputs)]
+        kept += map(_value, self.joined_grads)
         kept += [self._number(k, env[name]) for k, name in enumerate(self.number_inputs)]
         if self.draws:
             with storage.x64():

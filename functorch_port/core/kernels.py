@@ -203,32 +203,47 @@ mlir.register_lowering(_update_p, _here, platform="cpu")
 # ---------------------------------------------------------------------- calls in a jaxpr
 
 
-def written(eqn: JaxprEqn) -> tuple[list[Any], list[Any]] | None:
-    """Of a call of a kernel in a jaxpr the rows' arrays that it overwrites, and the new ones.
+class Written(NamedTuple):
+    """A call of a kernel in a jaxpr: of its rows the arrays that it overwrites, the new ones, and the one it reads."""
 
-    None for another operation, and for a call that overwrites not one array of a row, or makes more than that.
+    eqn: JaxprEqn
+    old: list[Any]
+    new: list[Any]
+    read: list[Any]
+
+
+def written(eqn: JaxprEqn) -> Written | None:
+    """A call of a kernel; None for another operation, and for a call that does not overwrite one array of a row, make
+    one and read one.
     """
     call = eqn.params.get("call") if eqn.primitive is _update_p else None
-    if call is None or (call.written, call.height) != (1, 1):
+    if call is None or (call.written, call.height, call.width) != (1, 1, 2):
         return None
-    return [row[0] for row in call.rows(eqn.invars)], list(eqn.outvars[call.joined :])
+    old, read = map(list, zip(*call.rows(eqn.invars), strict=True))
+    return Written(eqn, old, list(eqn.outvars[call.joined :]), read)
 
 
-def join_written(eqn: JaxprEqn, array: Var, new: Var) -> JaxprEqn:
-    """The same call, where the arrays of `written` come as one that is joined, and so do the new ones."""
+def join_written(eqn: JaxprEqn, array: Var, new: Var, read: Var | None = None) -> JaxprEqn:
+    """The same call, where the arrays of `written` come as one that is joined, and so do the new ones.
+
+    With ``read``, the read ones joined, everything is: that is a call for one row.
+    """
     call = eqn.params["call"]
     common, joined = eqn.invars[: call.numbers], [array, *eqn.invars[call.numbers : call.first]]
-    rows = [row[1:] for row in call.rows(eqn.invars)]
+    if read is None:
+        fn, rows = _with_first_joined(call.fn), [row[1:] for row in call.rows(eqn.invars)]
+    else:
+        fn, rows, joined = _with_none_joined(call.fn), [(*joined, read)], []
+    outs = [new, *eqn.outvars[: call.joined]]
+    overwritten = 0 if read is None else len(outs)
     types = [_types([v.aval for v in variables]) for variables in (rows[0], joined, common)]
     if call.vector:
         types[2] *= common[0].aval.size
-    fn = _with_first_joined(call.fn)
-    kernel = _kernel(fn, types[0], 0, types[1], types[2], call.vector)
+    kernel = _kernel(fn, types[0], overwritten, types[1], types[2], call.vector)
     assert kernel is not None  # its instructions are those of the call
-    call = _Call(fn, *kernel, call.vector, call.numbers, call.joined + 1, call.width - 1, 0)
+    call = _Call(fn, *kernel, call.vector, call.numbers, len(joined), len(rows[0]), overwritten)
     invars = [*common, *joined, *(v for row in rows for v in row)]
-    outvars = [new, *eqn.outvars[: len(joined) - 1]]
-    return eqn.replace(invars=invars, outvars=outvars, params={"call": call})
+    return eqn.replace(invars=invars, outvars=outs, params={"call": call})
 
 
 @cache
@@ -239,6 +254,19 @@ def _with_first_joined(fn: Callable[..., Any]) -> Callable[..., Any]:
         first, *rest = joined
         (new, *made), old = fn((first, *row), rest, numbers)
         return made, [new, *old]
+
+    update.__name__ = update.__qualname__ = fn.__name__
+    return update
+
+
+@cache
+def _with_none_joined(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function for `run` that has the joined elements in a row, before its last one."""
+
+    def update(row: Any, joined: Any, numbers: Any) -> tuple[list[Any], list[Any]]:
+        first, *rest, last = row
+        (new, *made), old = fn((first, last), rest, numbers)
+        return [new, *old, *made], []
 
     update.__name__ = update.__qualname__ = fn.__name__
     return update

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..core import ffi
 from ..core.alive import alive
 from ..core.storage import Storage
 from ..core.tensor import Tensor
@@ -22,8 +23,9 @@ from .steady import alike, by_numbers, is_free, join, look_away, look_into, type
 
 __all__ = ["Pack", "loosen", "pack_state"]
 
-#: Parameters of one pack: what XLA needs to compile the joining of arrays grows faster than their number.
-MOST = 32
+#: Parameters of one pack where kernels update it as it lies: 3,000 of SGD take 5 ms in packs of 128, and 7 in
+#: packs of 32. Elsewhere what XLA needs to compile the joining of arrays grows faster than their number.
+MOST, MOST_BY_XLA = 128, 32
 
 
 class Pack:
@@ -138,6 +140,7 @@ def loosen(packs: Iterable[Pack]) -> None:
 
 def _packs_of(optimizer: Any) -> Iterable[Pack]:
     """Packs for parameters whose state is in Storages of its own."""
+    most = MOST if ffi.available() else MOST_BY_XLA
     for group in optimizer.param_groups:
         kind = optimizer._kind_of(group)
         if kind is None:
@@ -150,8 +153,8 @@ def _packs_of(optimizer: Any) -> Iterable[Pack]:
             columns = [[state[k] for _, _, state in entries] for k in names]
             types = [type_of(p._value) for p in params]
             for where in alike(types, columns, [None] * len(params))[0]:
-                for i in range(0, len(where), MOST):
-                    some = where[i : i + MOST]
+                for i in range(0, len(where), most):
+                    some = where[i : i + most]
                     yield Pack([params[j] for j in some], names, [[c[j] for j in some] for c in columns])
 
 

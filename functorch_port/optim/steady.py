@@ -395,7 +395,7 @@ class Joined(Part):
         self.alike = (len(shapes), *shapes[0]) if len(set(shapes)) == 1 and shapes[0] else None
 
     def given(self, grads: list[Any]) -> tuple[list[Any], list[Any]]:
-        return [np.concatenate([cell.host for cell in self.cells], None)], [np.concatenate(grads, None)]
+        return [host.flat([cell.host for cell in self.cells])], [host.flat(grads)]
 
     def take(self, new: Sequence[Any]) -> None:
         flat = np.asarray(new[0])

@@ -302,3 +302,108 @@ def test_new_values_that_are_read_in_the_function():
     assert bundled(step)
     for p, q in zip(params, theirs, strict=True):
         np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-12)
+
+
+class Given:
+    """Parameters with given gradients and their optimizer's step, in PyTorch or (compiled) here."""
+
+    def __init__(self, lib, wrap, optimizer, inside=lambda lib, params: None):
+        self.lib = lib
+        self.params = [lib.nn.Parameter(lib.full((2, 3 + k), float(k), dtype=lib.float64)) for k in range(5)]
+        options = {"momentum": 0.9} if optimizer == "SGD" else {}
+        self.optimizer = getattr(lib.optim, optimizer)(self.params, lr=0.05, **options)
+
+        def step():
+            inside(lib, self.params)
+            self.optimizer.step()
+
+        self.step = wrap(step)
+
+    def give(self, seed):
+        rng = np.random.default_rng(seed)
+        for p in self.params:
+            p.grad = self.lib.from_numpy(rng.standard_normal(tuple(p.shape)))
+
+    def change(self, name):
+        first, second = self.params[:2]
+        if name == "on the device":
+            for p in self.params:
+                p.grad = p.grad * self.lib.ones(10_000, dtype=self.lib.float64).sum() / 1e4
+        elif name == "one on the device":
+            first.grad = first.grad.repeat(50, 40)[:2, :3].clone()
+        elif name == "views":
+            for p in self.params:
+                p.grad = self.lib.stack([p.grad, p.grad])[1].t().contiguous().t()
+        elif name == "written to":
+            first.grad[0, 1:] = 3
+            second.grad.mul_(2)
+        elif name == "by backward":
+            self.optimizer.zero_grad()
+            sum((k + 1) * p.sin().sum() for k, p in enumerate(self.params)).backward()
+
+    def values(self):
+        return [p.detach().numpy().copy() for p in self.params]
+
+
+CHANGES = ["nothing", "on the device", "one on the device", "views", "written to", "by backward"]
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "AdamW", "Adagrad"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_given_gradients_come_in_one_array(optimizer, change):
+    ours, theirs = Given(ft, ft.compile, optimizer), Given(torch, lambda fn: fn, optimizer)
+    for seed in range(6):
+        for case in (ours, theirs):
+            case.give(seed)
+            if seed > 1:
+                case.change(change)
+            case.step()
+        for a, b in zip(ours.values(), theirs.values(), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+        for p, q in zip(ours.params, theirs.params, strict=True):
+            np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-12)
+    (program,) = ours.step.programs()
+    assert ours.step.traces == 1 and not program.grad_inputs
+    assert sum(len(some.tensors) for some in program.joined_grads) == 5
+
+
+def test_a_kernel_takes_given_gradients_as_they_lie():
+    pytest.importorskip("llvmlite")
+    ours = Given(ft, ft.compile, "SGD")
+    ours.give(0)
+    ours.step()
+    (program,) = ours.step.programs()
+    text = program.lower().as_text()
+    assert "functorch_port." in text and "slice" not in text and "concatenate" not in text
+
+
+def test_given_gradients_that_the_function_works_with():
+    def clip(lib, params):
+        lib.nn.utils.clip_grad_norm_(params, 0.5)
+
+    ours, theirs = (
+        Given(lib, wrap, "AdamW", clip) for lib, wrap in ((ft, ft.compile), (torch, lambda fn: fn))
+    )
+    for seed in range(4):
+        for case in (ours, theirs):
+            case.give(seed)
+            case.step()
+        for p, q in zip(ours.params, theirs.params, strict=True):
+            np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-12)
+            np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-12)
+    assert ours.step.traces == 1
+
+
+def test_a_given_gradient_that_is_gone():
+    ours, theirs = Given(ft, ft.compile, "SGD"), Given(torch, lambda fn: fn, "SGD")
+    for case in (ours, theirs):
+        case.give(0)
+        case.step()
+        case.give(1)
+        case.params[2].grad = None
+        case.step()
+        case.give(2)
+        case.step()
+    for a, b in zip(ours.values(), theirs.values(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    assert ours.step.traces == 2

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import functorch_port as ft
+from functorch_port.optim import packed
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -66,14 +67,18 @@ def test_numbers_and_traces_whatever_comes_between(name, options):
     np.testing.assert_allclose(found[1], found[0], rtol=1e-11)
 
 
-def test_fewer_arrays():
+@pytest.mark.parametrize(("most", "packs"), [(64, 1), (32, 2)])
+def test_fewer_arrays(monkeypatch, most, packs):
+    monkeypatch.setattr(packed, "MOST", most)
+    monkeypatch.setattr(packed, "MOST_BY_XLA", most)
     run = Run(ft, lr=0.1)
     run.of(run.all)
     (program,) = run.all.programs()
-    # parameters; of two packs, 32 and 8 parameters, two averages each; the count and x
-    assert len(program.donated) + len(program.cells) == 40 + 2 * 2 + 2
+    # parameters; of a pack with 40 of them, or two with 32 and 8, two averages each; the count and x
+    assert len(program.donated) + len(program.cells) == 40 + 2 * packs + 2
+    count = min(most, 40)
     text = run.all.explain(analyse=False)
-    assert "state[0].exp_avg and 31 more: float64[384]" in text
+    assert f"state[0].exp_avg and {count - 1} more: float64[{12 * count}]" in text
 
 
 def test_the_state_is_tensors_like_any_others():
