@@ -17,7 +17,7 @@ namespaces: dict[str, dict[str, Callable[..., Any]]] = {}
 _functions: dict[str, Callable[..., Any]] = {}
 
 
-def function(name: str) -> Callable[..., Any]:
+def function(name: str) -> Any:
     """The public function of an op or composite, wherever it is published."""
     return _functions[name]
 
@@ -26,7 +26,7 @@ def _publish(name: str, where: tuple[str, ...], fn: Callable[..., Any]) -> None:
     _functions.setdefault(name, fn)
     for token in where:
         if token != "method":
-            namespaces.setdefault(token, {})[name] = fn
+            namespaces.setdefault(token, {})[name] = fn.call if isinstance(fn, Op) else fn
 
 
 def _method(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,20 +120,21 @@ def _inplace_dunder(dunder: str) -> str:
 
 
 def _bind_op(spec: OpSpec) -> None:
-    call = Op(spec)
+    op = Op(spec)
+    call = op.call
     for name in spec.names:
-        _publish(name, spec.where, call)
+        _publish(name, spec.where, op)
         if "method" in spec.where and name not in vars(Tensor):
-            setattr(Tensor, name, _method(name, call))
+            setattr(Tensor, name, call if name == spec.name else _method(name, call))
         if spec.inplace:
-            twin = _twin(f"{name}_", spec, call)
+            twin = _twin(f"{name}_", spec, op)
             setattr(Tensor, f"{name}_", twin)
             if "torch" in spec.where or "F" in spec.where:
                 _publish(f"{name}_", spec.where, twin)
     for dunder in spec.dunder:
         setattr(Tensor, dunder, _dunder(dunder, call, swap=False))
         if spec.inplace:
-            setattr(Tensor, _inplace_dunder(dunder), _inplace(_inplace_dunder(dunder), call))
+            setattr(Tensor, _inplace_dunder(dunder), _inplace(_inplace_dunder(dunder), op))
     for dunder in spec.rdunder:
         setattr(Tensor, dunder, _dunder(dunder, call, swap=True))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jax import lax
 
 __all__ = ["get_float32_matmul_precision", "key", "matmul_precision", "set_float32_matmul_precision"]
@@ -10,6 +12,14 @@ _PRECISIONS = {"highest": lax.Precision.HIGHEST, "high": lax.Precision.HIGH, "me
 
 #: The settings that are built into compiled operations; a part of every operation's signature.
 key = "highest"
+#: what was remembered under the present settings, to be forgotten when they change
+remembered: list[dict[Any, Any]] = []
+
+
+def forget() -> None:
+    """A setting changes on which operations depend."""
+    for known in remembered:
+        known.clear()
 
 
 def get_float32_matmul_precision() -> str:
@@ -53,6 +63,7 @@ def set_float32_matmul_precision(precision: str) -> None:
             f"float32 matmul precision must be 'highest', 'high' or 'medium', got '{precision}'"
         )
     key = precision
+    forget()
 
 
 def matmul_precision() -> lax.Precision:

@@ -33,7 +33,9 @@ _X64 = storage.X64
 _grad = grad_mode.state
 _quiet = host.quiet.run
 _NUMBERS = frozenset({bool, int, float, complex})
+_COUNTS = frozenset({int, float, complex})
 _PLAIN = HOST | _NUMBERS
+_new = object.__new__
 _ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}
 _T, _OPEN, _CLOSE = object(), object(), object()
 
@@ -557,6 +559,9 @@ class Op:
         self.positional = spec.positional
         self.kind_of = spec.kind_of
         self.plans: dict[Any, Plan] = {}
+        #: by what the arguments of a call are, if small tensors: the program on the host, and the plan of a view
+        self.small: dict[Any, tuple[Callable[..., Any], Any]] = {}
+        config.remembered.append(self.small)
         self.__name__ = spec.name
         self.__doc__ = spec.fn.__doc__
         space = spec.where[0] if spec.where else ""
@@ -566,43 +571,27 @@ class Op:
         self.arrays = tuple(n for n, kind in zip(spec.params, spec.kinds, strict=True) if kind is ARRAY)
         #: whether a number is refused in the first place because others may be numbers: PyTorch has several signatures
         self.overloaded = any(n not in spec.strict and n not in spec.defaults for n in self.arrays[1:])
+        self.call = _caller(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        out = kwargs.pop("out", None) if kwargs else None
-        if autocast.enabled:
-            args, kwargs = autocast.cast_inputs(self.spec.name, args, kwargs)
-        sig: list[Any] = [dtypes._default, config.key]
-        dyn: list[Any] = []
-        try:
-            if len(args) > self.positional:
-                raise TypeError
-            for a, kind in zip(args, self.kinds):
-                # what `_scan` does, without the call
-                if kind is STATIC:
-                    if a.__class__ is list:
-                        a = tuple(a)
-                    sig.append(a.__class__)
-                    sig.append(a)
-                elif isinstance(a, Tensor):
-                    sig.append(_T)
-                    dyn.append(a)
-                else:
-                    _scan(a, kind, sig, dyn)
-            for name, a in kwargs.items():
-                sig.append(name)
-                _scan(a, self.kind_of[name], sig, dyn)
-            plan = self.plans.get(tuple(sig))
-        except (TypeError, KeyError):
-            plan = None
-        if plan is None:
-            plan, dyn = self._bind(args, kwargs)
-        try:
-            result = run(plan, dyn)
-        except SparseOperand:
-            return sparse.run(self.spec.name, args, kwargs)
-        if self.spec.view and type(result) is Tensor:
-            _attach_view(result, dyn[0], plan, dyn[1:])
-        return result if out is None else write_out(out, result, self.spec.name, dyn)
+        return self.call(*args, **kwargs)
+
+    def _remember(
+        self, signature: list[Any], plan: Plan, values: Sequence[Any], kwargs: dict[str, Any]
+    ) -> None:
+        """Note how calls like one on small values are computed, if that is by a program on the host."""
+        if not self._in_order(kwargs):
+            return
+        key = [k for v in values for k in ((v.__class__,) if v.__class__ in _COUNTS else (v.shape, v.dtype))]
+        program = (plan._hosted or {}).get(tuple(key))
+        if program is not None and not any(isinstance(k, Tensor) for k in signature):
+            needed = self.spec.view or plan.check is not None
+            self.small[tuple(signature)] = program, plan if needed else None
+
+    def _in_order(self, kwargs: dict[str, Any]) -> bool:
+        """Whether these keyword arguments come in the order in which a program has them."""
+        places = [self.spec.params.index(name) for name in kwargs]
+        return places == sorted(places)
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
         """What a call with these arguments would run."""
@@ -645,7 +634,8 @@ class Op:
             for name, a in kwargs.items():
                 first.append(name)
                 _scan(a, self.kind_of[name], first, scanned)
-            if len(args) <= len(self.kinds) and [id(a) for a in scanned] == [id(a) for a in dyn]:
+            same = [id(a) for a in scanned] == [id(a) for a in dyn]
+            if len(args) <= len(self.kinds) and same and self._in_order(kwargs):
                 self.plans[tuple(first)] = plan
         except (TypeError, KeyError):
             pass
@@ -745,6 +735,153 @@ class Op:
             raise TypeError(self._wrong_type(name, value))
 
 
+def _caller(op: Op) -> Callable[..., Any]:
+    """An operation as a plain function, which Python calls faster than an object."""
+    spec, kinds, kind_of, small, plans = op.spec, op.kinds, op.kind_of, op.small, op.plans
+    positional, view = op.positional, op.spec.view
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        known: list[Any] | None = None
+        if storage.overlay is None and not autocast.enabled and len(args) <= positional:
+            # Most calls are like one that came before: on small tensors that need no gradient, with the same settings.
+            known = []
+            values: list[Any] = []
+            for a, kind in zip(args, kinds):
+                if kind is STATIC:
+                    if a.__class__ is list:
+                        a = tuple(a)
+                    known.append(a.__class__)
+                    known.append(a)
+                elif a.__class__ is Tensor:  # what `_note` does, without the call
+                    cell = a._storage
+                    if (
+                        cell.__class__ is not HostStorage
+                        or a._view is not None
+                        or (a._requires_grad and _grad.enabled)
+                    ):
+                        known = None
+                        break
+                    value = cell.host
+                    values.append(value)
+                    known.append(value.shape)
+                    known.append(value.dtype)
+                elif not _note(a, kind, known, values):
+                    known = None
+                    break
+            else:
+                if kwargs and not _note_named(kwargs, kind_of, known, values):
+                    known = None
+                else:
+                    try:
+                        program, plan = small[tuple(known)]
+                    except KeyError:
+                        pass
+                    except TypeError:  # a list in a list
+                        known = None
+                    else:
+                        if plan is not None and plan.check is not None:
+                            plan.check(*values)
+                        try:
+                            value = _quiet(program, *values)
+                        except Exception:  # the usual way says it in its own words
+                            known = None
+                        else:
+                            if view:
+                                return _small_view(args[0], plan, values, value)
+                            tensor = _new(Tensor)
+                            cell = tensor._storage = _new(HostStorage)
+                            cell.host = value
+                            cell.version = cell.apart = 0
+                            tensor._view = tensor._base = tensor._grad_fn = None
+                            tensor._kept_grad = tensor._accumulator = None
+                            tensor._requires_grad = False
+                            tensor._output_nr = 0
+                            return tensor
+        out = kwargs.pop("out", None) if kwargs else None
+        if autocast.enabled:
+            args, kwargs = autocast.cast_inputs(spec.name, args, kwargs)
+        sig: list[Any] = [dtypes._default, config.key]
+        dyn: list[Any] = []
+        try:
+            if len(args) > positional:
+                raise TypeError
+            for a, kind in zip(args, kinds):
+                # what `_scan` does, without the call
+                if kind is STATIC:
+                    if a.__class__ is list:
+                        a = tuple(a)
+                    sig.append(a.__class__)
+                    sig.append(a)
+                elif isinstance(a, Tensor):
+                    sig.append(_T)
+                    dyn.append(a)
+                else:
+                    _scan(a, kind, sig, dyn)
+            for name, a in kwargs.items():
+                sig.append(name)
+                _scan(a, kind_of[name], sig, dyn)
+            plan = plans.get(tuple(sig))
+        except (TypeError, KeyError):
+            plan = None
+        if plan is None:
+            plan, dyn = op._bind(args, kwargs)
+        try:
+            result = run(plan, dyn)
+        except SparseOperand:
+            return sparse.run(spec.name, args, kwargs)
+        if view and type(result) is Tensor:
+            _attach_view(result, dyn[0], plan, dyn[1:])
+        if known is not None and out is None and type(result) is Tensor:
+            op._remember(known, plan, values, kwargs)
+        return result if out is None else write_out(out, result, spec.name, dyn)
+
+    call.__name__ = call.__qualname__ = op.__name__
+    call.__doc__ = op.__doc__
+    call.__wrapped__ = spec.fn  # type: ignore[attr-defined]
+    return call
+
+
+def _note_named(kwargs: dict[str, Any], kind_of: dict[str, str], small: list[Any], values: list[Any]) -> bool:
+    """As `_note` for keyword arguments."""
+    for name, a in kwargs.items():
+        kind = kind_of.get(name)
+        small.append(name)
+        if kind is None or not _note(a, kind, small, values):
+            return False
+    return True
+
+
+def _note(a: Any, kind: str, small: list[Any], values: list[Any]) -> bool:
+    """Add one argument of a call to what it is known by, if it is a small tensor without a gradient, or none at all."""
+    if kind is STATIC or a is None or a.__class__ is bool:
+        if a.__class__ is list:
+            a = tuple(a)
+        small.append(a.__class__)
+        small.append(a)
+    elif a.__class__ in _COUNTS:
+        small.append(a.__class__)
+        values.append(a)
+    elif a.__class__ is Tensor:
+        cell = a._storage
+        if cell.__class__ is not HostStorage or a._view is not None or (a._requires_grad and _grad.enabled):
+            return False
+        value = cell.host
+        values.append(value)
+        small.append(value.shape)
+        small.append(value.dtype)
+    elif kind is ARRAYS and a.__class__ in (list, tuple):
+        small.append(len(a))
+        for item in a:
+            if item.__class__ is int:
+                small.append(int)
+                values.append(item)
+            elif not _note(item, ARRAY, small, values):
+                return False
+    else:
+        return False
+    return True
+
+
 def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any], wrong: str = "") -> None:
     """Add one argument to the signature and, if it is dynamic, to the flat list."""
     if kind is STATIC:
@@ -810,6 +947,22 @@ def _static(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return dtypes.PYTHON.get(value, value) if isinstance(value, type) else value
+
+
+def _small_view(source: Tensor, plan: Plan, values: Sequence[Any], value: Any) -> Tensor:
+    """What `_attach_view` makes, of a small tensor that is no view itself and needs no gradient."""
+    tensor = _new(Tensor)
+    tensor._view = View(None, plan, tuple(values[1:]), values[0], value, _grad.enabled)
+    tensor._storage, tensor._base = source._storage, source
+    tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
+    tensor._requires_grad = False
+    tensor._output_nr = 0
+    if source._requires_grad and _has_gradient[value.dtype] and plan.differentiable:
+        tensor._requires_grad = tensor._inherits = True
+    version = tensor._version
+    if version:
+        tensor._version_seen = version
+    return tensor
 
 
 def _attach_view(result: Tensor, source: Tensor, plan: Plan, extra: Sequence[Any]) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from . import config
+
 __all__ = [
     "dtype",
     "finfo",
@@ -223,6 +225,7 @@ def set_default_dtype(d: dtype, /) -> None:
     if d.itemsize == 1:
         raise TypeError(f"couldn't find storage object {d.scalar_name}Storage")
     _default = d
+    config.forget()
 
 
 def get_default_complex_dtype() -> dtype:

@@ -686,11 +686,6 @@ class Tensor:
     def _check_history(self, *others: Any) -> None:
         """Refuse what the history does not allow."""
         if _grad.enabled:
-            if self._base is None:
-                if self._requires_grad and self._grad_fn is None:
-                    raise RuntimeError(LEAF_INPLACE)
-            elif self._base._grad_fn is None and (self._base._requires_grad or self._requires_grad):
-                raise RuntimeError(VIEW_OF_LEAF_INPLACE)
             if self._view is not None and self._view.origin is not PLAIN and self._base is not None:
                 if self.requires_grad or (
                     self._is_differentiable()
@@ -698,6 +693,11 @@ class Tensor:
                 ):
                     split = self._view.origin is SPLIT
                     raise RuntimeError(refusal(self._view, self._grad_fn if split else self.grad_fn))
+            if self._base is None:
+                if self._requires_grad and self._grad_fn is None:
+                    raise RuntimeError(LEAF_INPLACE)
+            elif self._base._grad_fn is None and (self._base._requires_grad or self._requires_grad):
+                raise RuntimeError(VIEW_OF_LEAF_INPLACE)
 
     def _check_overlap(self, *others: Any, name: str = "") -> None:
         """Refuse to write to elements that repeat, or that are read at another position at the same time."""

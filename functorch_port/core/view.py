@@ -59,10 +59,12 @@ class View:
         self.extra = extra
         self.source = source
         self.cache = cache
-        self.origin = SPLIT if plan.name in _SPLITS else PLAIN if parent is None else parent.origin
-        self.may_overlap = plan.name in _REPEATING or (parent is not None and parent.may_overlap)
-        if not recording and self.origin is PLAIN:
+        self.origin = PLAIN if parent is None else parent.origin
+        if not recording:
             self.origin = NO_GRAD
+        elif plan.name in _SPLITS:
+            self.origin = SPLIT
+        self.may_overlap = plan.name in _REPEATING or (parent is not None and parent.may_overlap)
 
     def chain(self) -> list[View]:
         """The views from the Storage outwards."""
@@ -309,8 +311,7 @@ def refusal(view: View, node: Any, of_base: bool = False) -> str:
     if of_base:
         changed = "its base or another view of its base has been modified inplace"
     if node is None:
-        where = "" if of_base else " with grad mode enabled"
-        return f"A view was created in no_grad mode and {changed}{where}. {reason}"
+        return f"A view was created in no_grad mode and {changed} with grad mode enabled. {reason}"
     name = node.name().removesuffix("0").removesuffix("Backward")
     if view.origin is SPLIT:
         return f"Output {_ordinal(view)} of {name} is a view and {changed}. {reason}"

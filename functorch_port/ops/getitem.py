@@ -240,7 +240,7 @@ def mask_put(input: Array, mask: Array, value: Array) -> Any:
 
 
 _basic_index, _basic_put, _index, _index_put, _mask_put = (
-    Op(ops[name]) for name in ("basic_index", "basic_put", "_index", "_index_put", "mask_put")
+    Op(ops[name]).call for name in ("basic_index", "basic_put", "_index", "_index_put", "mask_put")
 )
 
 
@@ -336,6 +336,9 @@ def _slice(item: slice, size: int) -> tuple[int, int, int]:
 
 def _split(x: Tensor, raw: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
     """Basic starts, basic spec, and the index tensors for the dimensions that are left."""
+    plain = _plain(raw, x._look().shape)
+    if plain is not None:
+        return *plain, []
     items = _items(raw)
     shape = x._look().shape
     used = sum(_consumed(i) for i in items)
@@ -383,6 +386,38 @@ def _split(x: Tensor, raw: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
             tensors += [_TAKEN] * (wide - 1)
             dim += wide
     return starts, tuple(spec), tensors
+
+
+def _plain(raw: Any, shape: tuple[int, ...]) -> tuple[list[Any], tuple[Any, ...]] | None:
+    """Starts and spec of an index that has only numbers in range and slices; None for another one."""
+    items = raw if raw.__class__ is tuple else (raw,)
+    if len(items) > len(shape):
+        return None
+    starts: list[Any] = []
+    spec: list[Any] = []
+    for item, size in zip(items, shape, strict=False):
+        if item.__class__ is int:
+            if not -size <= item < size:
+                return None
+            starts.append(item + size if item < 0 else item)
+            spec.append(_ONE)
+        elif item.__class__ is slice and item.step is None:
+            try:
+                start, stop, _ = item.indices(size)
+            except TypeError:
+                return None
+            if stop - start == size and items is raw:
+                spec.append(_ALL)
+            else:
+                starts.append(start)
+                spec.append(("s", max(0, stop - start), 1))
+        else:
+            return None
+    spec += [_ALL] * (len(shape) - len(items))
+    return starts, tuple(spec)
+
+
+_ONE, _ALL = ("i",), (":",)
 
 
 def _scalar_refusal(raw: Any) -> str:
@@ -446,6 +481,9 @@ def _index_tensors(tensors: list[Any], what: str) -> list[Any]:
 
 def getitem(x: Tensor, raw: Any) -> Tensor:
     """``x[raw]``."""
+    plain = _plain(raw, x._look().shape)
+    if plain is not None:
+        return _basic_index(x, *plain)
     starts, spec, tensors = _split(x, raw)
     advanced = any(t is not None for t in tensors)
     result = x

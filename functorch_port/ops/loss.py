@@ -69,9 +69,9 @@ def _check_targets(input: Any, target: Any, weight: Any = None, ignore_index: in
         return
     values = np.asarray(target)
     classes = input.shape[_class_dim(input)]
-    bad = values.astype(np.uint64) >= classes  # a negative number becomes a huge one
-    if bad.any():
-        bad &= values != ignore_index
+    unsigned = values.astype(np.uint64)  # a negative number becomes a huge one
+    if unsigned.size and unsigned.max() >= classes:
+        bad = (unsigned >= classes) & (values != ignore_index)
         if bad.any():
             raise IndexError(f"Target {values[bad].flat[0]} is out of bounds.")
 
@@ -126,7 +126,8 @@ def _pick(x: jax.Array, index: jax.Array) -> jax.Array:
     """Element ``index`` along the class dimension. Its gradient compares instead of scattering: one fused pass."""
     dim = _class_dim(x)
     index = int32_if_small(index, x.shape[dim])
-    return jnp.take_along_axis(x, jnp.expand_dims(index, dim), dim, mode="clip").squeeze(dim)
+    at = jnp.expand_dims(index, dim)
+    return jnp.take_along_axis(x, at, dim, mode="clip", wrap_negative_indices=False).squeeze(dim)
 
 
 @_pick.defjvp

@@ -38,7 +38,11 @@ from ._common import (
 
 def infer_size(size: Sequence[int], count: int) -> tuple[int, ...]:
     """``size`` with its -1 filled in for ``count`` elements."""
-    size = tuple(size)
+    return _inferred(tuple(size), count)
+
+
+@functools.lru_cache(4096)
+def _inferred(size: tuple[int, ...], count: int) -> tuple[int, ...]:
     if size.count(-1) > 1:
         raise RuntimeError("only one dimension can be inferred")
     for n in size:
@@ -139,13 +143,13 @@ def view(self: Tensor, *size: Any, **kwargs: Any) -> Tensor:
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
             "contiguous subspaces). Use .reshape(...) instead."
         )
-    return bind.function("_view")(self, new)
+    return bind.function("_view").call(self, new)
 
 
 def _reshape(input: Tensor, size: tuple[int, ...]) -> Tensor:
     new = infer_size(size, input.numel())
     if input._view is None or can_view(input.shape, input._strides(), new):
-        return bind.function("_view")(input, new)
+        return bind.function("_view").call(input, new)
     return bind.function("_reshape_copy")(input, new)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import programs
 import pytest
+import torch
+
+import functorch_port as ft
 
 INPLACE = """
 x.add_(1)
@@ -149,3 +152,49 @@ torch.return_types.linalg_inv_ex.__name__, torch.return_types.max.__name__
 @pytest.mark.parametrize("code", programs.cases(INPLACE))
 def test_inplace(code: str) -> None:
     programs.check(code)
+
+
+def _made(lib, recording, grad=True):
+    """A tensor with a history, and a view of it that was made with recording on or off."""
+    x = lib.ones(4, 4).requires_grad_(grad)
+    with lib.set_grad_enabled(recording):
+        return x, x[1:], x.split(2)[0]
+
+
+REFUSED = {
+    "a view of a leaf": lambda lib: _made(lib, True)[1].add_(1),
+    "a view of a leaf, made without recording": lambda lib: _made(lib, False)[1].add_(1),
+    "a part, made without recording": lambda lib: _made(lib, False)[2].zero_(),
+    "a part of a leaf": lambda lib: _made(lib, True)[2].add_(1),
+    "an operand that requires a gradient": lambda lib: _made(lib, False, False)[1].add_(_made(lib, True)[1]),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_with_pytorchs_words(name):
+    texts = []
+    for lib in (torch, ft):
+        with pytest.raises(RuntimeError) as error:
+            REFUSED[name](lib)
+        texts.append(str(error.value))
+    assert texts[0] == texts[1]
+
+
+def _after_a_write(lib, recording, look):
+    y = lib.ones(4, 4).requires_grad_() * 1
+    with lib.set_grad_enabled(recording):
+        view = look(y)
+    y.add_(1)
+    return view.grad_fn
+
+
+@pytest.mark.parametrize("recording", [False, True])
+@pytest.mark.parametrize("look", [lambda y: y[1:], lambda y: y.split(2)[0], lambda y: y.view(-1)])
+def test_a_look_at_the_history_of_a_view_whose_base_was_written_to(recording, look):
+    texts = []
+    for lib in (torch, ft):
+        try:
+            texts.append(_after_a_write(lib, recording, look).name().rstrip("0123456789"))
+        except RuntimeError as error:
+            texts.append(str(error))
+    assert texts[0] == texts[1]
