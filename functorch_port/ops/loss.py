@@ -126,8 +126,7 @@ def _pick(x: jax.Array, index: jax.Array) -> jax.Array:
     """Element ``index`` along the class dimension. Its gradient compares instead of scattering: one fused pass."""
     dim = _class_dim(x)
     index = int32_if_small(index, x.shape[dim])
-    at = jnp.expand_dims(index, dim)
-    return jnp.take_along_axis(x, at, dim, mode="clip", wrap_negative_indices=False).squeeze(dim)
+    return jnp.take_along_axis(x, jnp.expand_dims(index, dim), dim, mode="clip").squeeze(dim)
 
 
 @_pick.defjvp

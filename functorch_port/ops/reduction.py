@@ -272,7 +272,7 @@ def take_along(input: jax.Array, index: jax.Array, dim: int) -> jax.Array:
     """``input`` at indices along one dimension that are known to be in range."""
     if input.ndim == 0:
         return input
-    return jnp.take_along_axis(input, index, axis=dim, mode="promise_in_bounds", wrap_negative_indices=False)
+    return jnp.take_along_axis(input, index, axis=dim, mode="promise_in_bounds")
 
 
 @op("_max_dim", where="", node="MaxBackward0", return_type="max", returns=("values", "indices"))
