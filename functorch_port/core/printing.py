@@ -258,14 +258,18 @@ def tensor_repr(tensor: Any, contents: str | None = None) -> str:
     value = tensor._value
     unknown = isinstance(value, jax.ShapeDtypeStruct | jax.core.Tracer)
     where = None if isinstance(value, jax.core.Tracer) else str(tensor.device)
-    node = tensor.grad_fn
+    try:
+        node = tensor.grad_fn
+        made_by = None if node is None else type(node).__name__
+    except RuntimeError:  # of a view made in no_grad mode whose base was written to
+        made_by = "Invalid"
     return format_tensor(
         None if unknown else np.asarray(value),
         tensor.dtype,
         shape=value.shape,
         device=None if where == "cpu" else where,
         requires_grad=tensor.requires_grad,
-        grad_fn_name=None if node is None else type(node).__name__,
+        grad_fn_name=made_by,
         prefix=f"{_class_name(tensor)}(",
         contents=contents,
     )

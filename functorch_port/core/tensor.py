@@ -478,7 +478,7 @@ class Tensor:
             )
         if requires_grad and not self._is_differentiable():
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
-        if not (requires_grad and self.grad_fn is not None):
+        if not (requires_grad and (self._is_stale() or self.grad_fn is not None)):
             self.requires_grad = requires_grad
         return self
 

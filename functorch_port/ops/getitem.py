@@ -532,7 +532,7 @@ def _set_block(x: Tensor, value: Any, starts: list[Any], spec: tuple[Any, ...]) 
     if same or (shared and target._is_look_of(source)):
         target._check_history()
         target._touch()  # x[i] += 1 ends here: it wrote through the view already
-        if x._base is not None and target.is_set_to(x):
+        if x._base is not None and target.is_set_to(x) and not x._is_stale():
             x._sync_view()
         return
     target._check_inplace(source)

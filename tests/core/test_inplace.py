@@ -198,3 +198,16 @@ def test_a_look_at_the_history_of_a_view_whose_base_was_written_to(recording, lo
         except RuntimeError as error:
             texts.append(str(error))
     assert texts[0] == texts[1]
+
+
+def test_views_made_in_no_grad_mode_may_be_written_to_there():
+    for lib in (torch, ft):
+        leaf = lib.tensor(2.0, requires_grad=True)
+        with lib.no_grad():
+            view = leaf.view(1, 1)
+            view[0:, 0:, ...] += view
+            view[...] *= 2
+        assert leaf.item() == 8 and leaf.is_leaf
+        view.detach().add_(2)
+        assert repr(view) == "tensor([[10.]], grad_fn=<Invalid>)"
+        assert view.requires_grad_() is view and view.requires_grad and leaf.item() == 10
