@@ -8,7 +8,8 @@ there is one `Plan`: the pure function with the static arguments bound, its jitt
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from typing import Any
 
 import jax
@@ -23,7 +24,7 @@ from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
 from .sparse import SparseOperand
 from .storage import HOST, HostStorage
 from .symbolic import SymNumber
-from .tensor import Tensor, wrap
+from .tensor import Tensor, wrap, wrap_small
 from .view import View
 
 __all__ = ["Op", "Plan", "run"]
@@ -38,6 +39,7 @@ _PLAIN = HOST | _NUMBERS
 _new = object.__new__
 _ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}
 _T, _OPEN, _CLOSE = object(), object(), object()
+_ARRAYS = repeat(ARRAY)
 
 
 class Plan:
@@ -102,13 +104,7 @@ class Plan:
 
     def on_host(self, values: Sequence[Any]) -> Any:
         """The result for numpy arrays and numbers, as numpy arrays; None if it must be compiled (see `core.host`)."""
-        key: list[Any] = []
-        for v in values:
-            if v.__class__ in _NUMBERS:
-                key.append(v.__class__)
-            else:
-                key += (v.shape, v.dtype)
-        return self.hosted(tuple(key), values)
+        return self.hosted(_key_of(values), values)
 
     def hosted(self, key: tuple[Any, ...], values: Sequence[Any]) -> Any:
         """As `on_host`, for values of these shapes, dtypes and classes."""
@@ -576,14 +572,53 @@ class Op:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.call(*args, **kwargs)
 
+    def run(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        known: list[Any] | None = None,
+        values: Sequence[Any] = (),
+    ) -> Any:
+        """A call with these arguments; ``known`` and ``values`` are what `_note` found if they are small tensors."""
+        spec = self.spec
+        out = kwargs.pop("out", None) if kwargs else None
+        if autocast.enabled:
+            args, kwargs = autocast.cast_inputs(spec.name, args, kwargs)
+        sig: list[Any] = [dtypes._default, config.key]
+        dyn: list[Any] = []
+        try:
+            if len(args) > self.positional:
+                raise TypeError
+            for a, kind in zip(args, self.kinds):
+                _scan(a, kind, sig, dyn)
+            for name, a in kwargs.items():
+                sig.append(name)
+                _scan(a, self.kind_of[name], sig, dyn)
+            plan = self.plans.get(tuple(sig))
+        except (TypeError, KeyError):
+            plan = None
+        if plan is None:
+            plan, dyn = self._bind(args, kwargs)
+        try:
+            result = run(plan, dyn)
+        except SparseOperand:
+            return sparse.run(spec.name, args, kwargs)
+        if spec.view and type(result) is Tensor:
+            value, base = result._storage.look(), dyn[0]._storage.host
+            if value.__class__ not in HOST:
+                base = dyn[0]._storage.value
+            _attach_view(result, dyn[0], View(dyn[0]._view, plan, tuple(dyn[1:]), base, value, _grad.enabled))
+        if known is not None and type(result) is Tensor and (args or not spec.view):
+            self._remember(known, plan, values, kwargs)
+        return result if out is None else write_out(out, result, spec.name, dyn)
+
     def _remember(
         self, signature: list[Any], plan: Plan, values: Sequence[Any], kwargs: dict[str, Any]
     ) -> None:
         """Note how calls like one on small values are computed, if that is by a program on the host."""
         if not self._in_order(kwargs):
             return
-        key = [k for v in values for k in ((v.__class__,) if v.__class__ in _COUNTS else (v.shape, v.dtype))]
-        program = (plan._hosted or {}).get(tuple(key))
+        program = (plan._hosted or {}).get(_key_of(values))
         if program is not None and not any(isinstance(k, Tensor) for k in signature):
             needed = self.spec.view or plan.check is not None
             self.small[tuple(signature)] = program, plan if needed else None
@@ -737,103 +772,38 @@ class Op:
 
 def _caller(op: Op) -> Callable[..., Any]:
     """An operation as a plain function, which Python calls faster than an object."""
-    spec, kinds, kind_of, small, plans = op.spec, op.kinds, op.kind_of, op.small, op.plans
-    positional, view = op.positional, op.spec.view
+    spec, kinds, kind_of, small = op.spec, op.kinds, op.kind_of, op.small
+    positional, is_view = op.positional, op.spec.view
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        known: list[Any] | None = None
-        if storage.overlay is None and not autocast.enabled and len(args) <= positional:
+        known: list[Any] = []
+        values: list[Any] = []
+        if (
+            storage.overlay is None
+            and not autocast.enabled
+            and len(args) <= positional
+            and _note(args, kinds, known, values)
+            and not (kwargs and not _note_named(kwargs, kind_of, known, values))
+        ):
             # Most calls are like one that came before: on small tensors that need no gradient, with the same settings.
-            known = []
-            values: list[Any] = []
-            for a, kind in zip(args, kinds):
-                if kind is STATIC:
-                    if a.__class__ is list:
-                        a = tuple(a)
-                    known.append(a.__class__)
-                    known.append(a)
-                elif a.__class__ is Tensor:  # what `_note` does, without the call
-                    cell = a._storage
-                    if (
-                        cell.__class__ is not HostStorage
-                        or a._view is not None
-                        or (a._requires_grad and _grad.enabled)
-                    ):
-                        known = None
-                        break
-                    value = cell.host
-                    values.append(value)
-                    known.append(value.shape)
-                    known.append(value.dtype)
-                elif not _note(a, kind, known, values):
-                    known = None
-                    break
-            else:
-                if kwargs and not _note_named(kwargs, kind_of, known, values):
-                    known = None
-                else:
-                    try:
-                        program, plan = small[tuple(known)]
-                    except KeyError:
-                        pass
-                    except TypeError:  # a list in a list
-                        known = None
-                    else:
-                        if plan is not None and plan.check is not None:
-                            plan.check(*values)
-                        try:
-                            value = _quiet(program, *values)
-                        except Exception:  # the usual way says it in its own words
-                            known = None
-                        else:
-                            if view:
-                                return _small_view(args[0], plan, values, value)
-                            tensor = _new(Tensor)
-                            cell = tensor._storage = _new(HostStorage)
-                            cell.host = value
-                            cell.version = cell.apart = 0
-                            tensor._view = tensor._base = tensor._grad_fn = None
-                            tensor._kept_grad = tensor._accumulator = None
-                            tensor._requires_grad = False
-                            tensor._output_nr = 0
-                            return tensor
-        out = kwargs.pop("out", None) if kwargs else None
-        if autocast.enabled:
-            args, kwargs = autocast.cast_inputs(spec.name, args, kwargs)
-        sig: list[Any] = [dtypes._default, config.key]
-        dyn: list[Any] = []
-        try:
-            if len(args) > positional:
-                raise TypeError
-            for a, kind in zip(args, kinds):
-                # what `_scan` does, without the call
-                if kind is STATIC:
-                    if a.__class__ is list:
-                        a = tuple(a)
-                    sig.append(a.__class__)
-                    sig.append(a)
-                elif isinstance(a, Tensor):
-                    sig.append(_T)
-                    dyn.append(a)
-                else:
-                    _scan(a, kind, sig, dyn)
-            for name, a in kwargs.items():
-                sig.append(name)
-                _scan(a, kind_of[name], sig, dyn)
-            plan = plans.get(tuple(sig))
-        except (TypeError, KeyError):
-            plan = None
-        if plan is None:
-            plan, dyn = op._bind(args, kwargs)
-        try:
-            result = run(plan, dyn)
-        except SparseOperand:
-            return sparse.run(spec.name, args, kwargs)
-        if view and type(result) is Tensor:
-            _attach_view(result, dyn[0], plan, dyn[1:])
-        if known is not None and out is None and type(result) is Tensor:
-            op._remember(known, plan, values, kwargs)
-        return result if out is None else write_out(out, result, spec.name, dyn)
+            try:
+                program, plan = small[tuple(known)]
+            except KeyError:
+                return op.run(args, kwargs, known, values)
+            except TypeError:  # a list in a list
+                return op.run(args, kwargs)
+            if plan is not None and plan.check is not None:
+                plan.check(*values)
+            try:
+                value = _quiet(program, *values)
+            except Exception:  # the usual way says it in its own words
+                return op.run(args, kwargs)
+            result = wrap_small(value)
+            if is_view:
+                view = View(None, plan, tuple(values[1:]), values[0], value, _grad.enabled)
+                _attach_view(result, args[0], view)
+            return result
+        return op.run(args, kwargs)
 
     call.__name__ = call.__qualname__ = op.__name__
     call.__doc__ = op.__doc__
@@ -841,45 +811,47 @@ def _caller(op: Op) -> Callable[..., Any]:
     return call
 
 
-def _note_named(kwargs: dict[str, Any], kind_of: dict[str, str], small: list[Any], values: list[Any]) -> bool:
-    """As `_note` for keyword arguments."""
-    for name, a in kwargs.items():
-        kind = kind_of.get(name)
-        small.append(name)
-        if kind is None or not _note(a, kind, small, values):
-            return False
-    return True
-
-
-def _note(a: Any, kind: str, small: list[Any], values: list[Any]) -> bool:
-    """Add one argument of a call to what it is known by, if it is a small tensor without a gradient, or none at all."""
-    if kind is STATIC or a is None or a.__class__ is bool:
-        if a.__class__ is list:
-            a = tuple(a)
-        small.append(a.__class__)
-        small.append(a)
-    elif a.__class__ in _COUNTS:
-        small.append(a.__class__)
-        values.append(a)
-    elif a.__class__ is Tensor:
-        cell = a._storage
-        if cell.__class__ is not HostStorage or a._view is not None or (a._requires_grad and _grad.enabled):
-            return False
-        value = cell.host
-        values.append(value)
-        small.append(value.shape)
-        small.append(value.dtype)
-    elif kind is ARRAYS and a.__class__ in (list, tuple):
-        small.append(len(a))
-        for item in a:
-            if item.__class__ is int:
-                small.append(int)
-                values.append(item)
-            elif not _note(item, ARRAY, small, values):
+def _note(args: Iterable[Any], kinds: Iterable[str], known: list[Any], values: list[Any]) -> bool:
+    """Add arguments to what a call is known by, if they are small tensors without a gradient, or none at all."""
+    for a, kind in zip(args, kinds):
+        cls = a.__class__
+        if kind is STATIC:
+            known.append(cls)
+            known.append(tuple(a) if cls is list else a)
+        elif cls is Tensor:
+            cell = a._storage
+            if (
+                cell.__class__ is not HostStorage
+                or a._view is not None
+                or (a._requires_grad and _grad.enabled)
+            ):
                 return False
-    else:
-        return False
+            value = cell.host
+            values.append(value)
+            known.append(value.shape)
+            known.append(value.dtype)
+        elif cls in _COUNTS:
+            known.append(cls)
+            values.append(a)
+        elif a is None or cls is bool:
+            known.append(a)
+        elif kind is ARRAYS and (cls is list or cls is tuple):
+            known.append(len(a))
+            if not _note(a, _ARRAYS, known, values):
+                return False
+        else:
+            return False
     return True
+
+
+def _note_named(kwargs: dict[str, Any], kind_of: dict[str, str], known: list[Any], values: list[Any]) -> bool:
+    """As `_note` for keyword arguments."""
+    known.append(tuple(kwargs))
+    try:
+        kinds = [kind_of[name] for name in kwargs]
+    except KeyError:
+        return False
+    return _note(kwargs.values(), kinds, known, values)
 
 
 def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any], wrong: str = "") -> None:
@@ -920,6 +892,17 @@ def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any], wrong: str = "") ->
         raise TypeError(wrong)
 
 
+def _key_of(values: Sequence[Any]) -> tuple[Any, ...]:
+    """What a program on the host depends on."""
+    key: list[Any] = []
+    for v in values:
+        if v.__class__ in _NUMBERS:
+            key.append(v.__class__)
+        else:
+            key += (v.shape, v.dtype)
+    return tuple(key)
+
+
 def _slots(value: Any, start: int) -> Any:
     if value is None:
         return None
@@ -949,36 +932,18 @@ def _static(value: Any) -> Any:
     return dtypes.PYTHON.get(value, value) if isinstance(value, type) else value
 
 
-def _small_view(source: Tensor, plan: Plan, values: Sequence[Any], value: Any) -> Tensor:
-    """What `_attach_view` makes, of a small tensor that is no view itself and needs no gradient."""
-    tensor = _new(Tensor)
-    tensor._view = View(None, plan, tuple(values[1:]), values[0], value, _grad.enabled)
-    tensor._storage, tensor._base = source._storage, source
-    tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
-    tensor._requires_grad = False
-    tensor._output_nr = 0
-    if source._requires_grad and _has_gradient[value.dtype] and plan.differentiable:
-        tensor._requires_grad = tensor._inherits = True
-    version = tensor._version
-    if version:
-        tensor._version_seen = version
-    return tensor
-
-
-def _attach_view(result: Tensor, source: Tensor, plan: Plan, extra: Sequence[Any]) -> None:
+def _attach_view(result: Tensor, source: Tensor, view: View) -> None:
     """Make ``result`` share the Storage of ``source``."""
-    value, base = result._storage.look(), source._storage.host
-    if value.__class__ not in HOST:
-        base = source._storage.value
-    result._view = View(source._view, plan, tuple(extra), base, value, _grad.enabled)
-    # without a history, but not a constant either: under `no_grad`, as in PyTorch, and inside a transform of `func`
-    unrecorded = (
-        _grad.enabled if storage.overlay is not None and storage.overlay.transforms else not _grad.enabled
-    )
-    if unrecorded and source._requires_grad and _has_gradient[value.dtype] and plan.differentiable:
-        result._requires_grad = result._inherits = True
+    result._view = view
+    if source._requires_grad and _has_gradient[view.cache.dtype] and view.plan.differentiable:
+        # without a history, but not a constant either: under `no_grad`, as in PyTorch, and in a transform of `func`
+        transforms = storage.overlay is not None and storage.overlay.transforms
+        if _grad.enabled if transforms else not _grad.enabled:
+            result._requires_grad = result._inherits = True
     result._storage = source._storage
     result._base = source._base if source._base is not None else source
-    result._version_seen = result._version
+    version = result._version
+    if version:
+        result._version_seen = version
     if storage.overlay is not None:
         storage.overlay.note_made(result)

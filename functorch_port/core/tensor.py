@@ -77,13 +77,22 @@ _new = object.__new__
 
 def wrap(value: Any) -> Tensor:
     """A fresh Tensor around an array."""
-    tensor = _new(Tensor)
     if value.__class__ in HOST and storage.overlay is None and value.size <= host.MOST:
-        cell = tensor._storage = _new(HostStorage)  # written out: small operations are made of this
-        cell.host = value
-        cell.version = cell.apart = 0
-    else:
-        tensor._storage = Storage(value)
+        return wrap_small(value)
+    tensor = _new(Tensor)
+    tensor._storage = Storage(value)
+    tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
+    tensor._requires_grad = False
+    tensor._output_nr = 0
+    return tensor
+
+
+def wrap_small(value: Any) -> Tensor:
+    """As `wrap` for a numpy array that stays on the host."""
+    tensor = _new(Tensor)
+    cell = tensor._storage = _new(HostStorage)  # written out: small operations are made of this
+    cell.host = value
+    cell.version = cell.apart = 0
     tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
     tensor._requires_grad = False
     tensor._output_nr = 0

@@ -481,10 +481,9 @@ def _index_tensors(tensors: list[Any], what: str) -> list[Any]:
 
 def getitem(x: Tensor, raw: Any) -> Tensor:
     """``x[raw]``."""
-    plain = _plain(raw, x._look().shape)
-    if plain is not None:
-        return _basic_index(x, *plain)
     starts, spec, tensors = _split(x, raw)
+    if not tensors:
+        return _basic_index(x, starts, spec)
     advanced = any(t is not None for t in tensors)
     result = x
     if not advanced or any(part[0] != ":" for part in spec):

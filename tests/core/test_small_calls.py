@@ -50,6 +50,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "view": lambda lib, x: x.view(2, -1),
     "transposed": lambda lib, x: x.transpose(0, 1),
     "slice": lambda lib, x: x[1:3],
+    "all by keyword": lambda lib, x: lib.mul(input=x, other=x),
     "row": lambda lib, x: x[-2],
     "block": lambda lib, x: x[1:, :2],
     "checked": lambda lib, x: lib.nn.functional.embedding(lib.tensor([1, 0]), x),
@@ -118,6 +119,12 @@ def test_views_share_and_count_writes() -> None:
                 view.fill_(7)
                 assert (x == 7).sum().item() == view.numel() and x._version == 2
                 assert look(view if view.ndim > 1 else x)._base is x
+
+
+def test_views_by_keyword() -> None:
+    x = ft.tensor(data(2, 3))
+    for _ in range(3):
+        assert ft.transpose(input=x, dim0=0, dim1=1)._base is x
 
 
 def test_writes_under_no_grad_through_views_of_a_leaf() -> None:
