@@ -499,10 +499,10 @@ def setitem(x: Tensor, raw: Any, value: Any) -> None:
         raise TypeError(f"can't assign a {name.replace('functorch_port.core.size', 'torch')} to a {x.type()}")  # type: ignore[attr-defined]
     starts, spec, tensors = _split(x, raw)
     whole = all(part[0] == ":" for part in spec) or (isinstance(raw, slice) and raw == slice(None))
-    if _grad.enabled and x._requires_grad and not whole and x.is_leaf:
+    if _grad.enabled and x._requires_grad and not whole and x._base is None and x._grad_fn is None:
         raise RuntimeError(VIEW_OF_LEAF_INPLACE)
     if all(t is None for t in tensors):
-        _set_block(x, value, starts, spec)
+        _set_block(x, value, starts, spec, whole)
         return
     masks = [t for t in tensors if t is not None and t is not _TAKEN]
     scalar = not isinstance(value, Tensor) or value.numel() == 1
@@ -516,7 +516,7 @@ def setitem(x: Tensor, raw: Any, value: Any) -> None:
     target._take(_index_put(target, _index_tensors(tensors, "x[mask] = values"), value))
 
 
-def _set_block(x: Tensor, value: Any, starts: list[Any], spec: tuple[Any, ...]) -> None:
+def _set_block(x: Tensor, value: Any, starts: list[Any], spec: tuple[Any, ...], whole: bool) -> None:
     """Assignment to a block: one operation in the simple case, else a copy into the view of the block."""
     shared = isinstance(value, Tensor) and value._storage is x._storage
     if not shared and (x._view is None or (x._view.origin is PLAIN and not x._overlaps())):
@@ -525,7 +525,7 @@ def _set_block(x: Tensor, value: Any, starts: list[Any], spec: tuple[Any, ...]) 
         return
     if x._base is None:
         x._check_history()
-    target = _basic_index(x, starts, spec)
+    target = x if whole and not shared else _basic_index(x, starts, spec)
     same = shared and target._view.same_as(value._view)
     source = _expanded(value, target.shape) if shared and not same else value
     if same or (shared and target._is_look_of(source)):

@@ -35,7 +35,7 @@ def sort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: boo
     return _picked(input, x, stable_order(x, axis, descending), axis)
 
 
-@op(differentiable=False)
+@op()  # PyTorch's is `sort`, which looks at the history of a view
 def argsort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: bool = False):
     """The order that sorts along ``dim``. Always stable."""
     axis = wrap_dim(dim, input.ndim)

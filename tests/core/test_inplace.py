@@ -180,6 +180,50 @@ def test_refused_with_pytorchs_words(name):
     assert texts[0] == texts[1]
 
 
+def _parts(lib, of):
+    """A view to write into, made in different ways."""
+    leaf = lib.tensor([[1.0, 2], [3, 4]], requires_grad=True)
+    base = leaf if of == "leaf" else leaf.detach().clone() if of == "plain" else leaf * 2
+    with lib.set_grad_enabled(of == "recorded part"):
+        return leaf, base.unbind(0)[0] if "part" in of else base[0]
+
+
+def _accumulate(view):
+    view[0] += 1
+
+
+def _overwritten(view):
+    view._base.mul_(2)
+    return view.argsort()
+
+
+INTO = {
+    "number": lambda lib, leaf, view: view.__setitem__(0, 1),
+    "tensor": lambda lib, leaf, view: view.__setitem__(0, leaf[0, 0]),
+    "slice": lambda lib, leaf, view: view.__setitem__(slice(-1, None), leaf[0, :1]),
+    "everything": lambda lib, leaf, view: view.__setitem__(slice(None), 1),
+    "dots": lambda lib, leaf, view: view.__setitem__(..., 1),
+    "index": lambda lib, leaf, view: view.__setitem__(lib.tensor([0]), 1),
+    "mask": lambda lib, leaf, view: view.__setitem__(view > 0, 1),
+    "+=": lambda lib, leaf, view: _accumulate(view),
+    "sorted after a write to its base": lambda lib, leaf, view: _overwritten(view).tolist(),
+}
+
+
+@pytest.mark.parametrize("what", INTO)
+@pytest.mark.parametrize("of", ["leaf", "tensor with a history", "plain", "part", "recorded part"])
+def test_writing_into_views(of, what):
+    ends = []
+    for lib in (torch, ft):
+        leaf, view = _parts(lib, of)
+        try:
+            done = INTO[what](lib, leaf, view)
+            ends.append((done, view.tolist(), view.requires_grad))
+        except RuntimeError as error:
+            ends.append(str(error))
+    assert ends[0] == ends[1]
+
+
 def _after_a_write(lib, recording, look):
     y = lib.ones(4, 4).requires_grad_() * 1
     with lib.set_grad_enabled(recording):
