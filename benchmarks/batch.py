@@ -28,7 +28,7 @@ def _measure(job: Any, effort: Any) -> dict[str, list[float]]:
     from suite import set_up_job
 
     made = {who: set_up_job(job, who) for who in WHO}
-    return interleave({who: Contestant(m.train, wait) for who, (m, wait) in made.items()}, effort)
+    return interleave({who: Contestant(m.train, wait["train"]) for who, (m, wait) in made.items()}, effort)
 
 
 def _draw(axes: Any, results: dict[str, Any]) -> None:

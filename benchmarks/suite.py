@@ -28,6 +28,8 @@ BARS: dict[tuple[str, str], tuple[float | None, float | None]] = {
     ("compiled", "hand-written JAX"): (1.02, None),
     ("eager", "torch eager"): (None, 1.2),
 }
+#: what is measured: a training step, and a pass without gradients
+KINDS = ("train", "infer")
 #: of fresh processes: what, its title, and the unit
 STARTS = (
     ("first", "Seconds to the end of the second training step, in a fresh process", 1.0),
@@ -35,19 +37,19 @@ STARTS = (
 )
 
 
-def set_up(name: str, who: str) -> tuple[Any, Any]:
-    """A model for one of the contestants, and how to wait for what a step or a pass returned."""
+def set_up(name: str, who: str) -> tuple[Any, dict[str, Any]]:
+    """A model for one of the contestants, and how to wait for a step (``"train"``) and for a pass (``"infer"``)."""
     if who == "hand-written JAX":
         import jax
         import suite_jax
 
-        return suite_jax.set_up(name), jax.block_until_ready
+        return suite_jax.set_up(name), dict.fromkeys(KINDS, jax.block_until_ready)
     from suite_networks import JOBS
 
     return set_up_job(JOBS[name], who)
 
 
-def set_up_job(job: Any, who: str) -> tuple[Any, Any]:
+def set_up_job(job: Any, who: str) -> tuple[Any, dict[str, Any]]:
     """The same for a contestant that runs PyTorch's words."""
     import jax
 
@@ -57,11 +59,14 @@ def set_up_job(job: Any, who: str) -> tuple[Any, Any]:
         logging.getLogger("torch._logging").setLevel(logging.ERROR)
     made = job.set_up(lib, lib.torch.compile if compiled else None)
     if who.startswith("torch"):
-        return made, lambda result: None
-    modules = made.modules
-    return made, lambda result: jax.block_until_ready(
-        [result.jax(), *(t.jax() for m in modules for t in (*m.parameters(), *m.buffers()))]
-    )
+        return made, dict.fromkeys(KINDS, lambda result: None)
+
+    def wait(tensors: Iterable[Any]) -> None:
+        """Wherever they are: nothing is moved."""
+        jax.block_until_ready([t.untyped_storage().look() for t in tensors])
+
+    learned = [t for m in made.modules for t in (*m.parameters(), *m.buffers())]
+    return made, {"train": lambda loss: wait([loss, *learned]), "infer": lambda result: wait([result])}
 
 
 # -------------------------------------------------- inside the fresh process
@@ -75,7 +80,7 @@ def start(name: str, who: str) -> dict[str, float]:
     seconds = []
     for _ in range(6):
         before = time.perf_counter()
-        wait(made.train())
+        wait["train"](made.train())
         seconds.append(time.perf_counter() - before)
     return {"first": seconds[0] + seconds[1], "later": min(seconds[2:]), "peak": memory("VmHWM")}
 
@@ -89,7 +94,7 @@ def _measure(name: str, effort: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"train": {}, "infer": {}}
     made = {who: set_up(name, who) for who in WHO if effort.torch_compile or who != "torch.compile"}
     for kind, results in found.items():
-        contestants = {who: Contestant(getattr(m, kind), wait) for who, (m, wait) in made.items()}
+        contestants = {who: Contestant(getattr(m, kind), wait[kind]) for who, (m, wait) in made.items()}
         with progress() as bar:
             task = bar.add_task(f"{name}, {kind}", total=effort.rounds)
             seconds = interleave(contestants, effort, lambda bar=bar, task=task: bar.advance(task))

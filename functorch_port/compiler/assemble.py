@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from ..core.storage import Storage
 from ..core.tensor import Tensor
+from . import blocked
 from .bundles import MOST, Bundle, Gradients, Joint, bundled, cut, join, joined_gradients
 from .overlay import Overlay
 from .pads import join_pads
@@ -273,7 +275,7 @@ def _make_functions(
     avals = [joints[k].aval if k in joints else closed.jaxpr.invars[p].aval for k, p in enumerate(order)]
     consts = list(closed.consts)
 
-    def pure(donated: list[Any], kept: list[Any]) -> list[Any]:
+    def pure(donated: list[Any], kept: list[Any], as_fun: Any = jaxpr_as_fun) -> list[Any]:
         given = [*donated, *kept]
         values: list[Any] = [0.0] * total
         for k, (position, value, aval) in enumerate(zip(order, given, avals, strict=False)):
@@ -287,7 +289,7 @@ def _make_functions(
         held = list(consts)
         for k, value in zip(drawn, given[len(order) :], strict=True):
             held[k] = value
-        run = jaxpr_as_fun(closed.replace(jaxpr=wholes.jaxpr, consts=held))
+        run = as_fun(closed.replace(jaxpr=wholes.jaxpr, consts=held))
         outs = run(*values, *(given[k] for k in (*wholes.written, *wholes.read)))
         whole = dict(zip(wholes.written, outs[len(outs) - len(wholes.written) :], strict=True))
         return [
@@ -301,7 +303,10 @@ def _make_functions(
         for a in (*avals, *(jax.typeof(consts[k]) for k in drawn))
     ]
     program.number_avals = avals[len(avals) - len(program.number_inputs) :]
-    program.jit = jax.jit(pure, donate_argnums=0)
+    ours = (
+        partial(pure, as_fun=blocked.as_fun) if not program.boundary and blocked.pays(closed.jaxpr) else pure
+    )
+    program.jit = jax.jit(ours, donate_argnums=0)
     program.jaxpr = closed
 
 

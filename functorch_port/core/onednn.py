@@ -33,7 +33,7 @@ from jax.interpreters import batching, mlir
 
 from . import ffi, storage
 
-__all__ = ["Convolution", "Product", "available", "define", "plan", "plan_product", "takes"]
+__all__ = ["Convolution", "Product", "available", "blocks", "call", "define", "plan", "plan_product", "takes"]
 
 Ints = tuple[int, ...]
 
@@ -44,6 +44,8 @@ _SRC_MD, _DIFF_SRC_MD, _WEIGHTS_MD, _DIFF_WEIGHTS_MD, _DST_MD, _DIFF_DST_MD, _SC
     129, 130, 131, 132, 133, 134, 136,
 )  # fmt: skip
 _ALIGNMENT = 64
+#: tags of layouts whose channels are in blocks of so many, the first ones for a CPU with AVX-512
+_BLOCKS = {16: 78, 8: 102}
 
 
 class Convolution(NamedTuple):
@@ -178,6 +180,13 @@ def _any(shape: Ints) -> c_void_p:
     )
 
 
+def _in_blocks(shape: Ints, block: int) -> c_void_p:
+    """Images of this shape, (N, C / block, H, W, block)."""
+    return _call(
+        "dnnl_memory_desc_create_with_tag", c_int(4), _dims(shape), c_int(_F32), c_int(_BLOCKS[block])
+    )
+
+
 def _descriptor(primitive: c_void_p, which: int) -> c_void_p:
     return c_void_p(_library().dnnl_primitive_desc_query_md(primitive, c_int(which), c_int(0)))
 
@@ -186,6 +195,13 @@ def _descriptor(primitive: c_void_p, which: int) -> c_void_p:
 
 #: The name that XLA knows a plan by, and the bytes of its second result, which it works in.
 Planned = tuple[str, int]
+
+
+def call(planned: Planned, shape: Ints, a: Any, b: Any) -> jax.Array:
+    """What a plan makes of two arrays, in a program for a CPU."""
+    name, room = planned
+    made = jax.ShapeDtypeStruct(shape, np.float32), jax.ShapeDtypeStruct((room,), np.uint8)
+    return jax.ffi.ffi_call(name, made)(a, b)[0]
 
 
 def define(primitive: Primitive, by_xla: Callable[..., Any], plan_of: Callable[..., Planned | None]) -> None:
@@ -201,10 +217,8 @@ def define(primitive: Primitive, by_xla: Callable[..., Any], plan_of: Callable[.
         planned = plan_of(*context.avals_in, **how)
         if planned is None:
             return lower_by_xla(context, a, b, **how)
-        name, room = planned
-        made = [context.avals_out[0], jax.ShapeDtypeStruct((room,), np.uint8)]
-        call = mlir.lower_fun(lambda a, b: jax.ffi.ffi_call(name, made)(a, b)[0], multiple_results=False)
-        return call(context, a, b)
+        run = mlir.lower_fun(partial(call, planned, context.avals_out[0].shape), multiple_results=False)
+        return run(context, a, b)
 
     def batched(arrays: Any, axes: Any, **how: Any) -> Any:
         return jax.vmap(partial(by_xla, **how), axes)(*arrays), 0
@@ -268,21 +282,47 @@ class _Plan:
 
 
 @cache
-def plan(kind: str, convolution: Convolution) -> Planned | None:
+def plan(kind: str, convolution: Convolution, blocks: tuple[int, int] = (0, 0)) -> Planned | None:
     """The plan of a convolution of two dimensions and of float32.
 
     Args:
         kind: ``"forward"`` of input and weight; ``"input"``, the gradient of the input, of that of the output and the
             weight; ``"weight"``, the gradient of the weight, of the input and the gradient of the output.
+        blocks: how many channels the blocks of the first array and of the result have; 0 for PyTorch's layout.
 
     Returns:
         None if oneDNN does not have it.
     """
     try:
-        made = _made(kind, convolution)
+        made = _made(kind, convolution, blocks)
     except _Error:
         return None
-    return _known_to_xla(f"convolution_{kind}", convolution, made.words(), made.scratch)
+    what = f"convolution_{kind}" + "_in_blocks" * any(blocks)
+    return _known_to_xla(what, (convolution, *blocks), made.words(), made.scratch)
+
+
+@cache
+def blocks(kind: str, convolution: Convolution) -> tuple[int, int]:
+    """The ``blocks`` that oneDNN itself would have; 0 where they are not full, too."""
+    try:
+        description = _describe(kind, convolution, _shapes(convolution))
+    except _Error:
+        return 0, 0
+    arguments, result = _KINDS[kind]
+    return _block(convolution, description, arguments[0]), _block(convolution, description, result)
+
+
+def _block(c: Convolution, description: c_void_p, of: tuple[str, int, int]) -> int:
+    name, _, which = of
+    shape, wanted = _shapes(c)[name], _descriptor(description, which)
+    return next(
+        (
+            block
+            for block in _BLOCKS
+            if shape[1] % block == 0 and _library().dnnl_memory_desc_equal(_in_blocks(shape, block), wanted)
+        ),
+        0,
+    )
 
 
 @cache
@@ -318,22 +358,31 @@ def _known_to_xla(what: str, description: Any, words: Sequence[int], scratch: in
     return name, max(scratch, _ALIGNMENT)
 
 
-def _made(kind: str, c: Convolution) -> _Plan:
-    shapes = {"input": c.input, "weight": c.weight, "output": c.output}
-    if c.groups > 1:
-        shapes["weight"] = (c.groups, c.weight[0] // c.groups, *c.weight[1:])
+def _shapes(c: Convolution) -> dict[str, Ints]:
+    """Those of its arrays, as oneDNN has them."""
+    weight = c.weight if c.groups == 1 else (c.groups, c.weight[0] // c.groups, *c.weight[1:])
+    return {"input": c.input, "weight": weight, "output": c.output}
+
+
+def _given(shape: Ints, block: int) -> c_void_p:
+    return _in_blocks(shape, block) if block else _plain(shape)
+
+
+def _made(kind: str, c: Convolution, blocks: tuple[int, int]) -> _Plan:
+    shapes = _shapes(c)
     description = _describe(kind, c, shapes)
     plan, roles = _Plan(), []
     arguments, (name, role, which) = _KINDS[kind]
     for number, (argument, argument_role, argument_which) in enumerate(arguments):
-        given, wanted = _plain(shapes[argument]), _descriptor(description, argument_which)
+        given = _given(shapes[argument], 0 if number else blocks[0])
+        wanted = _descriptor(description, argument_which)
         at = plan.memory(given, False, number)
         if not _library().dnnl_memory_desc_equal(given, wanted):
             to = plan.room(wanted)
             plan.reorder(given, at, wanted, to)
             at = to
         roles.append((argument_role, at))
-    target, made = _plain(shapes[name]), _descriptor(description, which)
+    target, made = _given(shapes[name], blocks[1]), _descriptor(description, which)
     to = plan.memory(target, True, 0)
     if _library().dnnl_memory_desc_equal(target, made):
         plan.step(description, *roles, (role, to))

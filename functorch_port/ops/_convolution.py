@@ -16,7 +16,7 @@ from jax.interpreters import ad
 from ..core import onednn
 from ..core.onednn import Convolution
 
-__all__ = ["LAYOUTS", "convolve", "convolve_back"]
+__all__ = ["LAYOUTS", "blocked_convolution", "convolution_p", "convolve", "convolve_back"]
 
 #: multiply-adds below which the way to oneDNN costs more than it gains
 LEAST = 1 << 18
@@ -25,14 +25,14 @@ LEAST = 1 << 18
 def convolve(x: jax.Array, w: jax.Array, how: Convolution) -> jax.Array:
     """The convolution; by oneDNN in programs for a CPU, where it is installed and faster."""
     if _suits_onednn(x, w, how):
-        return _convolution_p.bind(x, w, kind="forward", how=how)
+        return convolution_p.bind(x, w, kind="forward", how=how)
     return _forward(x, w, how)
 
 
 def convolve_back(y: jax.Array, w: jax.Array, how: Convolution, otherwise: Callable[..., Any]) -> jax.Array:
     """The transpose of the convolution, for an output of it: by oneDNN as in `convolve`, or as ``otherwise(y, w)``."""
     if how.output == y.shape and _suits_onednn(y, w, how):
-        return _convolution_p.bind(y, w, kind="input", how=how)
+        return convolution_p.bind(y, w, kind="input", how=how)
     return otherwise(y, w)
 
 
@@ -101,10 +101,10 @@ def _wants_one_more_row(x: Any, how: Convolution) -> bool:
 # ----------------------------------------------------------------- by oneDNN
 
 #: Of two arrays; linear in both. ``kind`` is as in `onednn.plan`, and a derivative has the third kind.
-_convolution_p = Primitive("convolution")
+convolution_p = Primitive("convolution")
 
 
-@_convolution_p.def_abstract_eval
+@convolution_p.def_abstract_eval
 def _shape(a: Any, b: Any, *, kind: str, how: Convolution) -> Any:
     shape = {"forward": how.output, "input": how.input, "weight": how.weight}[kind]
     return jax.core.ShapedArray(shape, a.dtype)
@@ -123,16 +123,32 @@ def _transposed(which: int) -> Callable[..., Any]:
         found, first = rules[kind][which]
         other = a if which else b
         given = (slope, other) if first else (other, slope)
-        return _convolution_p.bind(*given, kind=found, how=how)
+        return convolution_p.bind(*given, kind=found, how=how)
 
     return rule
 
 
-ad.defbilinear(_convolution_p, _transposed(0), _transposed(1))
+ad.defbilinear(convolution_p, _transposed(0), _transposed(1))
 
 
 def _plan(a: Any, b: Any, *, kind: str, how: Convolution) -> Any:
     return onednn.plan(kind, how)
 
 
-onednn.define(_convolution_p, by_xla, _plan)
+onednn.define(convolution_p, by_xla, _plan)
+
+
+def blocked_convolution(
+    a: jax.Array, b: jax.Array, kind: str, how: Convolution, blocks: tuple[int, int]
+) -> jax.Array:
+    """A convolution in a program for a CPU: the first array and the result have their channels in ``blocks``.
+
+    That is shape (N, C / block, H, W, block), or (N, C, H, W) where it is 0; see `onednn.blocks`.
+    """
+    planned = onednn.plan(kind, how, blocks)
+    assert planned is not None  # `onednn.blocks` has found it
+    n, channels, *sizes = how.output if kind == "forward" else how.input
+    block = blocks[1]
+    return onednn.call(
+        planned, (n, channels // block, *sizes, block) if block else (n, channels, *sizes), a, b
+    )

@@ -113,6 +113,7 @@ def _types(lib, name, one, other):
         return error
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf support")  # PyTorch says so once
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_operations(name):
     """One pair of operands in 61 by default, as each is a program of its own; with WHOLE_DATABASE=1 all."""

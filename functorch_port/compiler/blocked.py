@@ -1,0 +1,244 @@
+"""Passes without gradients through several convolutions: their results stay in the layout that oneDNN makes them in.
+
+oneDNN computes on images whose channels are in blocks of 8 or 16, which lie together for every pixel: (N, C / 16, H, W,
+16). To and from that it copies what every convolution takes and gives, for as long as a fifth of the convolution. What
+lies between two convolutions mostly does not mind: operations for each element, pooling, concatenations of channels. So
+such a program is computed with the blocks as they are, and put in PyTorch's order where something else looks at it.
+
+Programs with gradients are left alone: their sums over images are three times slower in blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+
+from ..core import onednn
+from ..ops._convolution import blocked_convolution, convolution_p
+
+__all__ = ["as_fun", "pays"]
+
+_PER_ELEMENT = {
+    "abs", "add", "add_any", "and", "ceil", "clamp", "convert_element_type", "copy", "cos", "div", "eq", "erf",
+    "exp", "exp2", "expm1", "floor", "ge", "gt", "integer_pow", "is_finite", "le", "log", "log1p", "logistic",
+    "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pow", "round", "rsqrt", "select_n", "sign", "sin",
+    "sqrt", "square", "stop_gradient", "sub", "tanh",
+}  # fmt: skip
+_INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
+_WINDOWS = ("base_dilation", "window_dilation", "window_dimensions", "window_strides")
+
+
+class _Blocked:
+    """Images of shape (N, C, H, W) as (N, C / block, H, W, block)."""
+
+    def __init__(self, array: jax.Array) -> None:
+        self.array = array
+        self._plain: jax.Array | None = None
+
+    @property
+    def kind(self) -> tuple[int, int]:
+        """How many blocks there are, and of how many channels."""
+        return self.array.shape[1], self.array.shape[4]
+
+    def plain(self) -> jax.Array:
+        if self._plain is None:
+            n, c, h, w, block = self.array.shape
+            x = self.array if h == w == 1 else self.array.transpose(0, 1, 4, 2, 3)
+            self._plain = x.reshape(n, c * block, h, w)
+        return self._plain
+
+
+class _Splat:
+    """An array of one number."""
+
+    def __init__(self, value: Any, shape: tuple[int, ...]) -> None:
+        self.value, self.shape = value, shape
+
+    def plain(self) -> jax.Array:
+        return lax.broadcast(self.value, self.shape)
+
+
+def pays(jaxpr: Jaxpr) -> bool:
+    """Whether a program has several convolutions by oneDNN and no gradients of their weights."""
+    kinds = list(_kinds(jaxpr))
+    return len(kinds) > 1 and "weight" not in kinds
+
+
+def _kinds(jaxpr: Jaxpr) -> Iterable[str]:
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is convolution_p:
+            yield eqn.params["kind"]
+        elif eqn.primitive.name in _INLINED:
+            yield from _kinds(_inside(eqn))
+
+
+def as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
+    """`jax.extend.core.jaxpr_as_fun` for a program on a CPU that `pays`."""
+    return lambda *args: [_plain(v) for v in _evaluate(closed.jaxpr, closed.consts, args)]
+
+
+def _evaluate(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+    env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
+
+    def read(atom: Any) -> Any:
+        return atom.val if isinstance(atom, Literal) else env[atom]
+
+    for eqn in jaxpr.eqns:
+        ins = [read(atom) for atom in eqn.invars]
+        outs = _in_blocks(eqn, ins, [atom.aval for atom in eqn.invars])
+        env.update(zip(eqn.outvars, _as_it_is(jaxpr, eqn, ins) if outs is None else outs, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _as_it_is(jaxpr: Jaxpr, eqn: Any, ins: Sequence[Any]) -> list[Any]:
+    variables = [atom for atom in eqn.invars if not isinstance(atom, Literal)]
+    given = [_plain(v) for v, atom in zip(ins, eqn.invars, strict=True) if not isinstance(atom, Literal)]
+    one = Jaxpr((), list(dict.fromkeys(variables)), eqn.outvars, [eqn], eqn.effects, jaxpr.debug_info)
+    return jaxpr_as_fun(ClosedJaxpr(one, ()))(*dict(zip(variables, given, strict=True)).values())
+
+
+def _plain(value: Any) -> Any:
+    return value.plain() if isinstance(value, _Blocked | _Splat) else value
+
+
+def _inside(eqn: Any) -> Jaxpr:
+    inner = eqn.params[_INLINED[eqn.primitive.name]]
+    return inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner
+
+
+def _in_blocks(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None:
+    """What an operation makes of blocks, or None if it wants them in PyTorch's order."""
+    name = eqn.primitive.name
+    if eqn.primitive is convolution_p:
+        return [_convolution(*ins, **eqn.params)]
+    if name in _INLINED and (_has_blocks(ins) or any(_kinds(_inside(eqn)))):
+        inner = eqn.params[_INLINED[name]]
+        return _evaluate(_inside(eqn), getattr(inner, "consts", ()), ins)
+    if name == "broadcast_in_dim" and avals[0].ndim == 0 and eqn.outvars[0].aval.ndim == 4:
+        return [_Splat(ins[0], eqn.outvars[0].aval.shape)]
+    if not _has_blocks(ins):
+        return None
+    if name == "cond" and eqn.params.get("branches_platforms") is not None:
+        branch = _for_cpu(eqn.params)
+        return _evaluate(branch.jaxpr, branch.consts, ins[1:])
+    rule = _per_element if name in _PER_ELEMENT else _RULES.get(name)
+    return None if rule is None else rule(eqn, ins, avals)
+
+
+def _has_blocks(ins: Iterable[Any]) -> bool:
+    return any(isinstance(v, _Blocked) for v in ins)
+
+
+def _for_cpu(params: dict[str, Any]) -> Any:
+    return next(
+        branch
+        for branch, names in zip(params["branches"], params["branches_platforms"], strict=True)
+        if names is None or "cpu" in names
+    )
+
+
+def _convolution(x: Any, w: Any, kind: str, how: Any) -> Any:
+    taken, made = onednn.blocks(kind, how)
+    if not (taken or made):
+        return convolution_p.bind(_plain(x), _plain(w), kind=kind, how=how)
+    given = x.kind[1] if isinstance(x, _Blocked) else 0
+    if given not in (0, taken):
+        x, given = x.plain(), 0
+    array = x.array if given else _plain(x)
+    result = blocked_convolution(array, _plain(w), kind, how, (given, made))
+    return _Blocked(result) if made else result
+
+
+def _cut(x: jax.Array, count: int, block: int) -> jax.Array:
+    """An array of shape (N or 1, C, H or 1, W or 1) in blocks."""
+    n, _, h, w = x.shape
+    if h == w == 1:
+        return x.reshape(n, count, 1, 1, block)
+    return x.reshape(n, count, block, h, w).transpose(0, 1, 3, 4, 2)
+
+
+def _per_element(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None:
+    kinds = {v.kind for v in ins if isinstance(v, _Blocked)}
+    if len(kinds) > 1:
+        return None
+    ((count, block),) = kinds
+    whole = eqn.outvars[0].aval.shape
+    if whole[1] != count * block:
+        return None
+    blocked = (whole[0], count, *whole[2:], block)
+    arrays = []
+    for v, aval in zip(ins, avals, strict=True):
+        if isinstance(v, _Blocked):
+            arrays.append(v.array)
+        elif isinstance(v, _Splat):
+            arrays.append(lax.broadcast(v.value, blocked))
+        elif aval.ndim == 0:
+            arrays.append(v)
+        elif aval.shape[1] == 1:
+            arrays.append(jnp.expand_dims(v, 4))
+        else:
+            arrays.append(_cut(v, count, block))
+    if eqn.primitive.name == "select_n":
+        arrays[1:] = [jnp.broadcast_to(a, blocked) for a in arrays[1:]]
+    return [_Blocked(eqn.primitive.bind(*arrays, **eqn.params))]
+
+
+def _slice(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None:
+    starts, limits = eqn.params["start_indices"], eqn.params["limit_indices"]
+    strides = eqn.params["strides"] or (1,) * 4
+    x, channels = ins[0].array, avals[0].shape[1]
+    if (starts[1], limits[1], strides[1]) != (0, channels, 1):
+        return None
+    starts, limits, strides = (
+        (*starts[:1], 0, *starts[2:], 0),
+        (*limits[:1], x.shape[1], *limits[2:], x.shape[4]),
+        (*strides, 1),
+    )
+    return [_Blocked(lax.slice(x, starts, limits, strides))]
+
+
+def _pad(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None:
+    config = eqn.params["padding_config"]
+    if not isinstance(ins[0], _Blocked) or any(config[1]):
+        return None
+    return [_Blocked(lax.pad(ins[0].array, _plain(ins[1]), (*config, (0, 0, 0))))]
+
+
+def _concatenate(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None:
+    dimension = eqn.params["dimension"]
+    if not all(isinstance(v, _Blocked) for v in ins) or len({v.kind[1] for v in ins}) > 1:
+        return None
+    return [_Blocked(lax.concatenate([v.array for v in ins], dimension))]
+
+
+def _windowed(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None:
+    params = dict(eqn.params)
+    if params["window_dimensions"][1] != 1 or any(params["padding"][1]):
+        return None
+    params |= {name: (*params[name], 1) for name in _WINDOWS}
+    params["padding"] = (*params["padding"], (0, 0))
+    return [_Blocked(eqn.primitive.bind(ins[0].array, **params))]
+
+
+def _reduced(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None:
+    """Over the pixels, as in an average over each channel."""
+    if tuple(eqn.params["axes"]) != (2, 3):
+        return None
+    found = eqn.primitive.bind(ins[0].array, **eqn.params)
+    return [found.reshape(eqn.outvars[0].aval.shape)]
+
+
+_RULES: dict[str, Callable[..., list[Any] | None]] = {
+    "slice": _slice,
+    "pad": _pad,
+    "concatenate": _concatenate,
+    "reduce_window_max": _windowed,
+    "reduce_window_sum": _windowed,
+    "reduce_sum": _reduced,
+    "reduce_max": _reduced,
+}
