@@ -196,7 +196,8 @@ class Program:
         del kept[: self.gives]
         own(donated)
         kept += [leaves[i]._value if isinstance(leaves[i], Tensor) else leaves[i] for i in self.arg_inputs]
-        kept += [g._storage._value if g._view is None else g._value for g in grads_of(self.grad_inputs)]
+        if self.grad_inputs:
+            kept += [g._storage._value if g._view is None else g._value for g in grads_of(self.grad_inputs)]
         kept += map(_value, self.joined_grads)
         kept += [self._number(k, env[name]) for k, name in enumerate(self.number_inputs)]
         if self.draws:
@@ -236,6 +237,8 @@ class Program:
         with storage.x64():
             if self.pending is not None:
                 traced = self.pending.trace(**options)
+            elif platforms is None and not options:
+                traced = self.jit.trace(*self.avals())
             else:
                 traced = jax.jit(self.pure, donate_argnums=0, **options).trace(*self.avals())
             return traced.lower(lowering_platforms=platforms)
