@@ -108,9 +108,12 @@ class _Explain:
     def __call__(self, name: str) -> Any:
         if self.own is not None:
             try:
-                return self.own(name)
+                found = self.own(name)
             except AttributeError:
                 pass
+            else:
+                _alias_loaded()  # what was loaded for it
+                return found
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(f"module {self.module.__name__!r} has no attribute {name!r}")
         caller = sys._getframe(1)

@@ -99,6 +99,7 @@ ATTRIBUTES = {
     "torch.ones(2).sumn()": ("torch.Tensor.sumn", "torch.Tensor.sum"),
     "torch.ones(2).no_such_method": ("torch.Tensor.no_such_method",),
     "torch.ones(2).hann_window": ("torch.Tensor.hann_window", "Close: ", "torch.hann_window"),
+    "torch.nn.Linera(3, 3)": ("torch.nn.Linera", "Close: torch.nn.Linear"),
     "torch.Tensor.sumn": ("torch.Tensor.sumn", "torch.Tensor.sum"),
     "torch.nn.Linear(2, 2).wieght": ("torch.nn.Linear.wieght", "torch.nn.Linear.weight"),
     "Net().register_bufer": ("torch.nn.Module.register_bufer", "torch.nn.Module.register_buffer"),
