@@ -343,9 +343,9 @@ def _reshaped_in_place(name: str) -> None:
                 f"{name}_() inside a compiled function gives a new form to a tensor from outside, which "
                 f"would not have it after the call. Use {name}()."
             )
-        recorded = (
-            not self._is_stale() and self.grad_fn is not None
-        )  # in no_grad mode too: it keeps its history
+        # In no_grad mode too, where PyTorch's history goes on to be that of the old form: its backward fails, or
+        # mixes up the elements.
+        recorded = not self._is_stale() and self.grad_fn is not None
         with grad_mode.set_grad_enabled(recorded):
             seen = bind.function(name)(self, *args, **kwargs)
         seen._view.origin = PLAIN if self._view is None else self._view.origin
