@@ -22,7 +22,7 @@ from . import autocast, config, dtypes, host, sparse, storage
 from .out import write_out
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
 from .sparse import SparseOperand
-from .storage import HOST, HostStorage
+from .storage import HOST, HostStorage, form_of
 from .symbolic import SymNumber
 from .tensor import Tensor, wrap, wrap_small
 from .view import View
@@ -555,8 +555,9 @@ class Op:
         self.positional = spec.positional
         self.kind_of = spec.kind_of
         self.plans: dict[Any, Plan] = {}
-        #: by what the arguments of a call are, if small tensors: the program on the host, and the plan of a view
-        self.small: dict[Any, tuple[Callable[..., Any], Any]] = {}
+        #: by what the arguments of a call are, if small tensors: the program on the host, the plan of a view, and the
+        #: `form_of` the result
+        self.small: dict[Any, tuple[Callable[..., Any], Any, int]] = {}
         config.remembered.append(self.small)
         self.__name__ = spec.name
         self.__doc__ = spec.fn.__doc__
@@ -609,19 +610,22 @@ class Op:
                 base = dyn[0]._storage.value
             _attach_view(result, dyn[0], View(dyn[0]._view, plan, tuple(dyn[1:]), base, value, _grad.enabled))
         if known is not None and type(result) is Tensor and (args or not spec.view):
-            self._remember(known, plan, values, kwargs)
+            self._remember(known, plan, values, kwargs, form_of(result._look()))
         return result if out is None else write_out(out, result, spec.name, dyn)
 
     def _remember(
-        self, signature: list[Any], plan: Plan, values: Sequence[Any], kwargs: dict[str, Any]
+        self, signature: list[Any], plan: Plan, values: Sequence[Any], kwargs: dict[str, Any], made: int
     ) -> None:
-        """Note how calls like one on small values are computed, if that is by a program on the host."""
+        """Note how calls like one on small values are computed, if that is by a program on the host.
+
+        ``made`` is the `form_of` the result.
+        """
         if not self._in_order(kwargs):
             return
         program = (plan._hosted or {}).get(_key_of(values))
         if program is not None and not any(isinstance(k, Tensor) for k in signature):
             needed = self.spec.view or plan.check is not None
-            self.small[tuple(signature)] = program, plan if needed else None
+            self.small[tuple(signature)] = program, plan if needed else None, made
 
     def _in_order(self, kwargs: dict[str, Any]) -> bool:
         """Whether these keyword arguments come in the order in which a program has them."""
@@ -787,7 +791,7 @@ def _caller(op: Op) -> Callable[..., Any]:
         ):
             # Most calls are like one that came before: on small tensors that need no gradient, with the same settings.
             try:
-                program, plan = small[tuple(known)]
+                program, plan, made = small[tuple(known)]
             except KeyError:
                 return op.run(args, kwargs, known, values)
             except TypeError:  # a list in a list
@@ -798,7 +802,7 @@ def _caller(op: Op) -> Callable[..., Any]:
                 value = _quiet(program, *values)
             except Exception:  # the usual way says it in its own words
                 return op.run(args, kwargs)
-            result = wrap_small(value)
+            result = wrap_small(value, made)
             if is_view:
                 view = View(None, plan, tuple(values[1:]), values[0], value, _grad.enabled)
                 _attach_view(result, args[0], view)
@@ -827,9 +831,10 @@ def _note(args: Iterable[Any], kinds: Iterable[str], known: list[Any], values: l
             ):
                 return False
             value = cell.host
+            if cell.form is None:
+                cell.form = form_of(value)
             values.append(value)
-            known.append(value.shape)
-            known.append(value.dtype)
+            known.append(cell.form)
         elif cls in _COUNTS:
             known.append(cls)
             values.append(a)

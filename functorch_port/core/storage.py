@@ -82,13 +82,15 @@ class Storage:
         host: the same as a numpy array, if the value was made on the host (see `core.host`) and `twin` is still
             the value. Nobody writes to it.
         twin: a weak reference to the `jax.Array` that was made of it.
+        form: of a value on the host, a number for its shape and dtype, or None if nobody asked (see `form_of`).
     """
 
-    __slots__ = ("__weakref__", "_value", "apart", "host", "twin", "version")
+    __slots__ = ("__weakref__", "_value", "apart", "form", "host", "twin", "version")
 
     def __init__(self, value: Any) -> None:
         self._value = value
         self.host = None
+        self.form: int | None = None
         self.version = self.apart = 0
         if overlay is not None:
             overlay.created(self)
@@ -106,6 +108,7 @@ class Storage:
             overlay.write(self, value)
         elif value.__class__ in HOST:
             self.host = value
+            self.form = None
             self.__class__ = HostStorage
         else:
             self._value = value
@@ -192,6 +195,7 @@ class HostStorage(Storage):
 
     def __init__(self, host: Any) -> None:
         self.host = host
+        self.form = None
         self.version = self.apart = 0
 
     @property
@@ -208,6 +212,14 @@ class HostStorage(Storage):
         self.host = None
         _set_value(self, value)
         self.__class__ = Storage  # type: ignore[assignment]
+
+
+_forms: dict[Any, int] = {}
+
+
+def form_of(array: Any) -> int:
+    """A number below -1 that stands for the shape and dtype: it is compared faster than they are."""
+    return _forms.setdefault((array.shape, array.dtype), -2 - len(_forms))
 
 
 def _load(array: np.ndarray) -> Storage:

@@ -87,11 +87,12 @@ def wrap(value: Any) -> Tensor:
     return tensor
 
 
-def wrap_small(value: Any) -> Tensor:
-    """As `wrap` for a numpy array that stays on the host."""
+def wrap_small(value: Any, form: int | None = None) -> Tensor:
+    """As `wrap` for a numpy array that stays on the host; its `form_of` where that is known."""
     tensor = _new(Tensor)
     cell = tensor._storage = _new(HostStorage)  # written out: small operations are made of this
     cell.host = value
+    cell.form = form
     cell.version = cell.apart = 0
     tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
     tensor._requires_grad = False
