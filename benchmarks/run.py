@@ -20,6 +20,7 @@ BENCHMARKS = {
     "ops": "op_overhead",
     "calls": "call_overhead",
     "startup": "startup",
+    "imports": "imports",
     "optim": "optim_step",
     "recurrent": "recurrent",
     "depth": "depth",
@@ -45,6 +46,7 @@ what is measured
   batch    a training step of three models for batches of 1 to 256: torch eager, functorch_port eager and
            compiled
   startup  seconds to the first step in a fresh process, without and with cached programs
+  imports  seconds of `import functorch_port` in a fresh process, beside jax, numpy and optax
 
 how it is measured
   All contestants of a case are in one process and take turns, so that a busy machine hits them alike.

@@ -40,7 +40,6 @@ from .version import __version__ as __version__
 
 _allocator.keep()
 _cache.enable()
-_bind.bind()
 autograd.complete()
 for _table in (
     {n: getattr(_creation, n) for n in _creation.__all__},

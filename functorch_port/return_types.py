@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from .core.registry import ops as _ops
 from .core.registry import return_types as _types
 
+for _spec in _ops.values():
+    _spec.returns  # noqa: B018  makes the type
 globals().update(_types)
 
 __all__ = sorted(_types)

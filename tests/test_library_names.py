@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import importlib
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -203,6 +205,18 @@ def test_a_registered_class_passes_through_compile():
     ft.utils._pytree.register_pytree_node(Box, lambda b: ([b.x], None), lambda v, c: Box(*v))
     out = ft.compile(lambda b: Box(b.x + 1))(Box(ft.ones(2)))
     assert isinstance(out, Box) and out.x.tolist() == [2, 2]
+
+
+def test_an_import_loads_only_what_it_needs():
+    program = """
+import sys, functorch_port
+later = ["torch", "optax", "flax", "jax.extend", "llvmlite", "functorch_port.nn", "functorch_port.optim",
+         "functorch_port.compiler", "functorch_port.autograd.engine", "functorch_port.core.sparse",
+         "functorch_port.core.kernels", "functorch_port.core.onednn"]
+print([name for name in later if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_versions():

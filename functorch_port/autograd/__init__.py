@@ -1,4 +1,4 @@
-"""`torch.autograd`. What builds on Tensor is added by `complete`: core imports this package for its nodes."""
+"""`torch.autograd`. What builds on Tensor is loaded when asked for: core imports this package for its nodes."""
 
 from __future__ import annotations
 
@@ -19,22 +19,24 @@ _LATER = {
     "Variable": "variable",
     "detect_anomaly": "anomaly",
     "set_detect_anomaly": "anomaly",
-    "gradcheck": "gradcheck",
     "gradgradcheck": "gradcheck",
 }
 _MODULES = ("functional", "graph", "profiler")
 
 
 def complete() -> None:
-    """Load the rest and bind its names (a function wins over the submodule of the same name)."""
-    for name in _MODULES:
-        globals()[name] = importlib.import_module(f"{__name__}.{name}")
-    for name, module in _LATER.items():
-        globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    """Bind the function that has its submodule's name: an import of that would hide it later."""
+    globals()["gradcheck"] = importlib.import_module(f"{__name__}.gradcheck").gradcheck
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER or name in _MODULES:
-        complete()
-        return globals()[name]
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _LATER:
+        globals()[name] = found = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER, *_MODULES})

@@ -11,7 +11,6 @@ import numpy as np
 from ..core import creation
 from ..core.tensor import Tensor
 from . import grad_mode
-from .engine import grad
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -137,6 +136,8 @@ def _analytic(
     output: Tensor, inputs: Sequence[Tensor], check_dtypes: bool, index: int
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Gradients of every element of an output (of its real part, and of its imaginary part) to every input."""
+    from .engine import grad  # not with this module, which an import of the package loads
+
     parts = [1.0, 1j] if output.is_complex() else [1.0]
     found: list[list[list[np.ndarray]]] = [[] for _ in inputs]
     for part in parts:
@@ -274,6 +275,8 @@ def gradgradcheck(
         vectors = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
 
     def first(*args: Any) -> tuple[Tensor, ...]:
+        from .engine import grad
+
         arguments = args[:count]
         tensors = [t for t in arguments if isinstance(t, Tensor) and t.requires_grad]
         outs = _outputs(func, arguments)

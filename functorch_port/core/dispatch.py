@@ -18,10 +18,10 @@ import numpy as np
 from ..autograd import anomaly, grad_mode
 from ..autograd.node import FREED, Edge, Node, accumulator
 from ..autograd.node import _sequence as _sequence
-from . import autocast, config, dtypes, host, sparse, storage
+from . import autocast, config, dtypes, host, storage
+from .layout import SparseOperand
 from .out import write_out
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
-from .sparse import SparseOperand
 from .storage import HOST, HostStorage, form_of
 from .symbolic import SymNumber
 from .tensor import Tensor, wrap, wrap_small
@@ -565,10 +565,17 @@ class Op:
         #: what error texts call it
         self.label = f"{space}_{spec.name}" if space in ("fft", "linalg", "special") else spec.name
         self.__wrapped__ = spec.fn
-        self.arrays = tuple(n for n, kind in zip(spec.params, spec.kinds, strict=True) if kind is ARRAY)
-        #: whether a number is refused in the first place because others may be numbers: PyTorch has several signatures
-        self.overloaded = any(n not in spec.strict and n not in spec.defaults for n in self.arrays[1:])
         self.call = _caller(self)
+
+    @functools.cached_property
+    def arrays(self) -> tuple[str, ...]:
+        return tuple(n for n, kind in zip(self.spec.params, self.spec.kinds, strict=True) if kind is ARRAY)
+
+    @functools.cached_property
+    def overloaded(self) -> bool:
+        """Whether a number is refused in the first place because others may be numbers: several signatures."""
+        spec = self.spec
+        return any(n not in spec.strict and n not in spec.defaults for n in self.arrays[1:])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.call(*args, **kwargs)
@@ -603,6 +610,8 @@ class Op:
         try:
             result = run(plan, dyn)
         except SparseOperand:
+            from . import sparse
+
             return sparse.run(spec.name, args, kwargs)
         if spec.view and type(result) is Tensor:
             value, base = result._storage.look(), dyn[0]._storage.host

@@ -18,17 +18,19 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend import core as jex
 
-from . import rows, storage
+from . import storage
 
-__all__ = ["MOST", "enabled", "flat", "function", "joined", "keeps", "quiet", "run"]
+__all__ = ["MOST", "enabled", "flat", "formulas", "function", "joined", "keeps", "quiet", "run"]
 
 #: arrays with more elements are not kept on the host; 0 keeps none
 MOST = int(os.environ.get("FUNCTORCH_PORT_HOST_ELEMENTS", "4096"))
 #: estimated microseconds above which a program is compiled
 _MOST_TIME = 40.0
 _MOST_PRODUCTS = 1 << 18
+
+#: what primitives of this library compute, by them (see `core.rows`)
+formulas: dict[Any, Callable[..., list[Any]]] = {}
 
 _DTYPES = frozenset(map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64")))
 
@@ -213,7 +215,7 @@ class _Writer:
         return _Value(text, aval, value.shape, self.names[name])
 
     def _read(self, atom: Any) -> _Value:
-        if isinstance(atom, jex.Literal):
+        if hasattr(atom, "val"):  # a `Literal` of `jax.extend.core`, which takes 20 ms to import
             if atom.aval.dtype not in _DTYPES:
                 return _Missing("a constant")  # type: ignore[return-value]
             return self._constant(atom.val, self._checked(atom.aval))
@@ -234,8 +236,8 @@ class _Writer:
                     if hasattr(inner, "consts")
                     else self._run(inner, (), ins)
                 )
-            elif eqn.primitive in rows.formulas:
-                formula = partial(rows.formulas[eqn.primitive], **eqn.params)
+            elif eqn.primitive in formulas:
+                formula = partial(formulas[eqn.primitive], **eqn.params)
                 given = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in ins]
                 with storage.x64():
                     inner = jax.make_jaxpr(formula)(*given)

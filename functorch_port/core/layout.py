@@ -14,6 +14,15 @@ __all__ = [
 ]
 
 
+class SparseOperand(NotImplementedError):
+    """Something that knows only dense tensors met a sparse one."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this is not supported for sparse tensors (layout torch.sparse_coo): use .to_dense()"
+        )
+
+
 class layout:
     """The kind of a tensor's storage; only `strided` exists."""
 

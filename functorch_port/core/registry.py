@@ -9,8 +9,9 @@ from __future__ import annotations
 import inspect
 from collections import namedtuple
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .dtypes import dtype
 
@@ -58,9 +59,12 @@ else:
 ARRAY, ARRAYS, SCALAR, STATIC = "array", "arrays", "scalar", "static"
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class OpSpec:
-    """Everything `@op` was told about one operation."""
+    """Everything `@op` was told about one operation.
+
+    What follows from it is found when it is first asked for: an import registers 560 operations, and few are called.
+    """
 
     fn: Callable[..., Any]
     name: str
@@ -69,26 +73,75 @@ class OpSpec:
     params: tuple[str, ...]
     kinds: tuple[str, ...]
     kind_of: dict[str, str]
-    defaults: dict[str, Any]
+    #: the number of parameters that may be given by position
     positional: int
     inplace: bool = False
     dunder: tuple[str, ...] = ()
     rdunder: tuple[str, ...] = ()
     view: bool = False
     differentiable: bool = True
-    returns: Any = None
+    fields: tuple[str, ...] | None = None
+    return_type: str | None = None
     varargs: str | None = None
-    node: Any = ""
+    own_node: str | Callable[..., str] | None = None
     check: Callable[..., None] | None = None
     eager: str = ""
     edges: tuple[str, ...] | None = None
     legacy: str | None = None
     parts: Callable[..., Any] | None = None
     numbers: bool = False
-    #: parameters that refuse numbers, and what static parameters accept: name -> (types, what the error calls them)
-    strict: frozenset[str] = frozenset()
-    types: dict[str, tuple[tuple[type, ...], str]] = field(default_factory=dict)
-    plans: dict[Any, Any] = field(default_factory=dict)
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        fn = inspect.unwrap(self.fn)
+        last = fn.__defaults__ or ()
+        names = self.params[self.positional - len(last) : self.positional]
+        return {**dict(zip(names, last, strict=True)), **(fn.__kwdefaults__ or {})}
+
+    @cached_property
+    def returns(self) -> Any:
+        """The type of its results, if they have names."""
+        return return_type_of(self.return_type or self.name, self.fields) if self.fields else None
+
+    @cached_property
+    def node(self) -> str | Callable[..., str]:
+        """The autograd node's name, or a function of the static arguments."""
+        parts = self.name.split("_")
+        return self.own_node or "".join(part[:1].upper() + part[1:] for part in parts) + "Backward0"
+
+    @cached_property
+    def _words(self) -> dict[str, list[str]]:
+        """The alternatives of each parameter's annotation: "int | None" is int or None."""
+        annotations = inspect.unwrap(self.fn).__annotations__
+        return {n: _text(annotations.get(n, "")).split(" | ") for n in self.params}
+
+    @cached_property
+    def strict(self) -> frozenset[str]:
+        """The parameters that refuse numbers: those marked so, and what a function of one tensor works on."""
+        words = {n: alternatives[0] for n, alternatives in self._words.items()}
+        found = {n for n, word in words.items() if word in ("TensorOnly", "TensorsOnly")}
+        if self.where and self.params and not self.numbers:
+            first = self.params[0]
+            alone = list(words.values()).count("Array") == 1 or "F" in self.where
+            if words[first] == "Array" and alone and "None" not in self._words[first]:
+                found.add(first)
+        return frozenset(found)
+
+    @cached_property
+    def types(self) -> dict[str, tuple[tuple[type, ...], str]]:
+        """What static parameters accept, for the ops that are PyTorch's own (its Python functions do not check).
+
+        By name, the types and what the error calls them.
+        """
+        found: dict[str, tuple[tuple[type, ...], str]] = {}
+        if self.where in ((), ("F",)):
+            return found
+        for name, words in self._words.items():
+            accepted = _ACCEPTED.get(" | ".join(w for w in words if w != "None"))
+            if accepted is not None:
+                nothing = (type(None),) if "None" in words or "Dims" in words else ()
+                found[name] = ((*accepted[0], *nothing), accepted[1])
+        return found
 
 
 #: op name -> OpSpec
@@ -100,14 +153,13 @@ composites: list[tuple[str, tuple[str, ...], Callable[..., Any], tuple[str, ...]
 _KINDS = {"Array": ARRAY, "TensorOnly": ARRAY, "Arrays": ARRAYS, "TensorsOnly": ARRAYS, "Scalar": SCALAR}
 
 
-def _words(annotation: Any) -> list[str]:
-    """The alternatives of an annotation: "int | None" is int or None."""
-    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-    return [word.strip() for word in text.split("|")]
+def _text(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
 
 
+@cache
 def _kind(annotation: Any) -> str:
-    return _KINDS.get(_words(annotation)[0].split(".")[-1], STATIC)
+    return _KINDS.get(_text(annotation).split("|")[0].strip().split(".")[-1], STATIC)
 
 
 _INTS = ((int, tuple), "tuple of ints")
@@ -115,56 +167,6 @@ _ACCEPTED: dict[str, tuple[tuple[type, ...], str]] = {
     "int": ((int,), "int"), "bool": ((bool,), "bool"), "float": ((int, float), "float"), "str": ((str,), "str"),
     "Dims": _INTS, "tuple[int, ...]": _INTS, "int | tuple[int, ...]": _INTS, "dtypes.dtype": ((dtype,), "torch.dtype"),
 }  # fmt: skip
-
-
-class Parameters(NamedTuple):
-    """The parameters of a pure function. (`inspect.signature` tells the same, but takes long for 600 operations.)"""
-
-    annotations: dict[str, Any]
-    defaults: dict[str, Any]
-    positional: int
-
-    @classmethod
-    def of(cls, fn: Callable[..., Any]) -> Parameters:
-        fn = inspect.unwrap(fn)
-        code = fn.__code__
-        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        last = fn.__defaults__ or ()
-        defaults = dict(zip(names[code.co_argcount - len(last) :], last, strict=False))
-        return cls(
-            {n: fn.__annotations__.get(n, "") for n in names},
-            {**defaults, **(fn.__kwdefaults__ or {})},
-            code.co_argcount,
-        )
-
-
-def _accepted(annotations: dict[str, Any], where: str) -> dict[str, tuple[tuple[type, ...], str]]:
-    """The types of static parameters, for the ops that are PyTorch's own (its Python functions do not check)."""
-    found: dict[str, tuple[tuple[type, ...], str]] = {}
-    if where in ("", "F"):
-        return found
-    for name, annotation in annotations.items():
-        words = _words(annotation)
-        accepted = _ACCEPTED.get(" | ".join(w for w in words if w != "None"))
-        if accepted is not None:
-            nothing = (type(None),) if "None" in words or "Dims" in words else ()
-            found[name] = ((*accepted[0], *nothing), accepted[1])
-    return found
-
-
-def _strict(annotations: dict[str, Any], where: list[str]) -> frozenset[str]:
-    """The parameters that refuse numbers: those marked so, and what a function of one tensor works on."""
-    words = {n: _words(annotation)[0] for n, annotation in annotations.items()}
-    found = {n for n, word in words.items() if word in ("TensorOnly", "TensorsOnly")}
-    first = next(iter(words), "")
-    alone = list(words.values()).count("Array") == 1 or "F" in where
-    if where and words.get(first) == "Array" and alone and "None" not in _words(annotations[first]):
-        found.add(first)
-    return frozenset(found)
-
-
-def _node_name(name: str) -> str:
-    return "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Backward0"
 
 
 def op(
@@ -212,9 +214,11 @@ def op(
 
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
         own = names or (fn.__name__.removesuffix("_"),)
-        found = Parameters.of(fn)
-        params = tuple(found.annotations)
-        kinds = tuple(map(_kind, found.annotations.values()))
+        # `inspect.signature` tells the same, but takes long for 560 operations
+        pure: Any = inspect.unwrap(fn)
+        code, annotations = pure.__code__, pure.__annotations__
+        params = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        kinds = tuple([_kind(annotations.get(name, "")) for name in params])
         key = own[0] if own[0] not in ops else f"{fn.__module__.rsplit('.', 1)[-1]}.{own[0]}"
         if key in ops and ops[key].fn.__module__ != fn.__module__:
             raise ValueError(f"op {key!r} is registered twice")
@@ -226,24 +230,22 @@ def op(
             params=params,
             kinds=kinds,
             kind_of=dict(zip(params, kinds, strict=True)),
-            defaults=found.defaults,
-            positional=found.positional,
+            positional=code.co_argcount,
             inplace=inplace,
             dunder=dunder,
             rdunder=rdunder,
             view=view,
             differentiable=differentiable,
-            returns=return_type_of(return_type or own[0], returns) if returns else None,
+            fields=returns,
+            return_type=return_type,
             varargs=varargs,
-            node=node or _node_name(own[0]),
+            own_node=node,
             check=check,
             eager=eager,
             edges=edges,
             legacy=legacy,
             parts=parts,
             numbers=numbers,
-            strict=_strict(found.annotations, [] if numbers else where.split()),
-            types=_accepted(found.annotations, where),
         )
         return fn
 

@@ -20,17 +20,14 @@ import numpy as np
 from jax.extend.core import Literal, Primitive
 from jax.interpreters import batching, mlir
 
-from . import ffi, kernels, llvm, storage
+from . import ffi, host, kernels, llvm, storage
 
-__all__ = ["define", "formulas", "takes"]
+__all__ = ["define", "takes"]
 
 #: rows shorter than this are not worth a loop of their own
 SHORTEST = 16
 #: elements that a thread takes at a time, in whole rows: some 20 us
 CHUNK = 32768
-
-#: what the primitives compute
-formulas: dict[Primitive, Callable[..., list[Any]]] = {}
 
 #: numbers of a row, and type
 Aval: TypeAlias = tuple[int, np.dtype]
@@ -56,7 +53,7 @@ def define(primitive: Primitive, formula: Callable[..., Any]) -> None:
             mean the same formula.
     """
     primitive.multiple_results = True
-    formulas[primitive] = formula
+    host.formulas[primitive] = formula
 
     @primitive.def_abstract_eval
     def shapes(*arrays: Any, **how: Any) -> list[Any]:

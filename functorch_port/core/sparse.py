@@ -23,22 +23,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import dtypes, storage
-from .layout import sparse_coo
+from .layout import SparseOperand, sparse_coo
 from .size import Size
 from .tensor import Tensor, wrap
 
-__all__ = ["SparseOperand", "SparseTensor", "linear_index", "run", "sparse_coo_tensor"]
+__all__ = ["SparseTensor", "linear_index", "run", "sparse_coo_tensor"]
 
 ADD_DENSE = "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
-
-
-class SparseOperand(NotImplementedError):
-    """Something that knows only dense tensors met a sparse one."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "this is not supported for sparse tensors (layout torch.sparse_coo): use .to_dense()"
-        )
 
 
 class NoStorage:

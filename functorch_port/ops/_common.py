@@ -21,6 +21,9 @@ FLOAT32 = np.dtype(np.float32)
 INT64 = np.dtype(np.int64)
 BOOL = np.dtype(np.bool_)
 
+#: PyTorch's layouts of convolutions over so many dimensions: what comes in, weights, what comes out
+LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW"), 3: ("NCDHW", "OIDHW", "NCDHW")}
+
 
 def wrap_dim(dim: int, ndim: int) -> int:
     """``dim`` as a number from 0 on; a 0-dim tensor has the dimensions 0 and -1, as in PyTorch."""

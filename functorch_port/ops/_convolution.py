@@ -15,8 +15,9 @@ from jax.interpreters import ad
 
 from ..core import onednn
 from ..core.onednn import Convolution
+from ._common import LAYOUTS
 
-__all__ = ["LAYOUTS", "blocked_convolution", "convolution_p", "convolve", "convolve_back"]
+__all__ = ["Convolution", "blocked_convolution", "convolution_p", "convolve", "convolve_back"]
 
 #: multiply-adds below which the way to oneDNN costs more than it gains
 LEAST = 1 << 18
@@ -53,9 +54,6 @@ def by_xla(a: Any, b: Any, kind: str, how: Convolution) -> jax.Array:
         return jax.linear_transpose(lambda x: forward(x, b), like)(a)[0]
     like = jax.ShapeDtypeStruct(how.weight, b.dtype)
     return jax.linear_transpose(lambda w: forward(a, w), like)(b)[0]
-
-
-LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW"), 3: ("NCDHW", "OIDHW", "NCDHW")}
 
 
 def _forward(x: Any, w: Any, how: Convolution) -> jax.Array:

@@ -15,7 +15,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy import special as jsp
 
 from ..core.registry import TensorOnly, op
 from ._chebyshev import evaluate, fit
@@ -196,25 +195,25 @@ def _spherical_j0(x: jax.Array) -> jax.Array:
 @jax.custom_jvp
 def i0_values(x: jax.Array) -> jax.Array:
     """The modified Bessel function of the first kind of order 0."""
-    return jsp.i0(x)
+    return jax.scipy.special.i0(x)
 
 
 @jax.custom_jvp
 def i1_values(x: jax.Array) -> jax.Array:
     """The modified Bessel function of the first kind of order 1."""
-    return jsp.i1(x)
+    return jax.scipy.special.i1(x)
 
 
 @jax.custom_jvp
 def i0e_values(x: jax.Array) -> jax.Array:
     """``exp(-|x|) i0(x)``."""
-    return jsp.i0e(x)
+    return jax.scipy.special.i0e(x)
 
 
 @jax.custom_jvp
 def i1e_values(x: jax.Array) -> jax.Array:
     """``exp(-|x|) i1(x)``."""
-    return jsp.i1e(x)
+    return jax.scipy.special.i1e(x)
 
 
 def _slope(x: jax.Array, zeroth: Callable[[jax.Array], jax.Array], first: jax.Array, fall: Any) -> jax.Array:

@@ -9,11 +9,8 @@ import numpy as np
 from jax import lax
 
 from functorch_port.core.config import matmul_precision
-from functorch_port.core.onednn import Convolution
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import c_name, check_expand, not_implemented, numel, type_name
-from functorch_port.ops._convolution import convolve
-from functorch_port.ops._product import multiply
 
 Ints = int | tuple[int, ...]
 
@@ -150,6 +147,8 @@ def _convolve(
     groups: int,
 ) -> jax.Array:
     """The convolution over ``n`` spatial dimensions of a batch or of one example."""
+    from ._convolution import Convolution, convolve
+
     if groups <= 0:
         raise RuntimeError("non-positive groups is not supported")
     _check_ranks(name, input, weight, padding == "same", n)
@@ -194,6 +193,8 @@ conv1d, conv2d, conv3d = _conv_op(1), _conv_op(2), _conv_op(3)
 
 def _matrix_product(x: Any, w: Any) -> jax.Array:
     """``x @ w.T`` without a transposed copy."""
+    from ._product import multiply
+
     rows, columns = numel(x.shape[:-1]), x.shape[-1]
     if columns != w.shape[1]:
         raise RuntimeError(

@@ -18,10 +18,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from functorch_port.core.config import matmul_precision
-from functorch_port.core.onednn import Convolution
 from functorch_port.core.registry import Array, op
-from functorch_port.ops._common import not_implemented, wide
-from functorch_port.ops._convolution import LAYOUTS, convolve_back
+from functorch_port.ops._common import LAYOUTS, not_implemented, wide
 from functorch_port.ops.conv import _check_types, _per_dim
 
 #: Kernels with more taps per phase than this are left to XLA: the programs would grow too long.
@@ -228,6 +226,8 @@ def _transposed(
     elif input.dtype.kind in "iuc":
         y = by_phases(batched, weight) if set(dilations) == {1} else dilated(batched, weight)
     else:
+        from ._convolution import Convolution, convolve_back
+
         pads = tuple([(p, p) for p in paddings])
         shape = (batched.shape[0], weight.shape[1] * groups, *out)
         how = Convolution(shape, weight.shape, strides, pads, dilations, groups, matmul_precision())

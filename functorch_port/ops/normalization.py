@@ -12,7 +12,6 @@ from jax import lax
 from functorch_port.core.promotion import cast
 from functorch_port.core.registry import Array, Scalar, op
 from functorch_port.ops._common import not_implemented, numel, wide
-from functorch_port.ops._normalized import normalized
 
 # batch norm: one mean and variance per channel (dimension 1)
 
@@ -33,6 +32,12 @@ def _per_channel(value: Any, ndim: int, dtype: Any) -> Any:
     return value.astype(dtype).reshape(1, -1, *(1,) * (ndim - 2))
 
 
+def _normalized(x: jax.Array, dims: tuple[int, ...], eps: float) -> tuple[jax.Array, jax.Array, jax.Array]:
+    from ._normalized import normalized
+
+    return normalized(x, dims, eps)
+
+
 def _scale_and_shift(x: jax.Array, weight: Any, bias: Any) -> jax.Array:
     if weight is not None:
         x = x * _per_channel(weight, x.ndim, x.dtype)
@@ -43,7 +48,7 @@ def _by_batch(input: Any, weight: Any, bias: Any, eps: float) -> tuple[jax.Array
     """(normalized by the batch's own statistics, the mean, the unbiased variance), the latter two per channel."""
     not_implemented("batch_norm", input, kinds="biu")
     x = input.astype(wide(input.dtype))
-    out, mean, var = normalized(x, (0, *range(2, x.ndim)), eps)
+    out, mean, var = _normalized(x, (0, *range(2, x.ndim)), eps)
     out = _scale_and_shift(out, weight, bias)
     count = numel(x.shape) // max(x.shape[1], 1)
     return out.astype(input.dtype), mean.reshape(-1), var.reshape(-1) * (count / max(count - 1, 1))
@@ -117,7 +122,7 @@ def _by_instance(input: Any, weight: Any, bias: Any, eps: float) -> tuple[jax.Ar
     """(normalized by every example's own statistics, the means, the biased variances), the latter two kept."""
     not_implemented("batch_norm", input, kinds="biu")
     x = input.astype(wide(input.dtype))
-    out, mean, var = normalized(x, tuple(range(2, x.ndim)), eps)
+    out, mean, var = _normalized(x, tuple(range(2, x.ndim)), eps)
     out = _scale_and_shift(out, weight, bias)
     return out.astype(input.dtype), mean, var
 
@@ -227,7 +232,7 @@ def layer_norm(
                 raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
     dtype = wide(input.dtype)
     x = input.astype(dtype)
-    out = normalized(x, dims, eps)[0]
+    out = _normalized(x, dims, eps)[0]
     out = out if weight is None else out * weight.astype(dtype)
     return (out if bias is None else out + bias.astype(dtype)).astype(input.dtype)
 
@@ -278,5 +283,5 @@ def group_norm(
     x = input.astype(wide(input.dtype)).reshape(
         shape[0], num_groups, numel(shape[1:]) // num_groups
     )  # (N, G, C/G * ...)
-    out = normalized(x, (2,), eps)[0].reshape(input.shape)
+    out = _normalized(x, (2,), eps)[0].reshape(input.shape)
     return _scale_and_shift(out, weight, bias).astype(input.dtype)

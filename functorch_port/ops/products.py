@@ -24,7 +24,6 @@ from ._common import (
     wide,
     wrap_dim,
 )
-from ._product import multiply
 from .distance import largest
 from .reduction import vector_norm_of
 
@@ -34,7 +33,7 @@ def product(a: jax.Array, b: jax.Array, transposed: bool = False) -> jax.Array:
 
     With ``transposed`` the last two dimensions of ``b`` are swapped.
     """
-    return multiply(a, b, transposed, wide(a.dtype)).astype(a.dtype)
+    return _wide_product(a, b, transposed).astype(a.dtype)
 
 
 def _shape_text(x: jax.Array) -> str:
@@ -207,8 +206,10 @@ def _plus_product(
     return (own + scaled).astype(out)
 
 
-def _wide_product(a: jax.Array, b: jax.Array) -> jax.Array:
-    return multiply(a, b, wide=wide(a.dtype))
+def _wide_product(a: jax.Array, b: jax.Array, transposed: bool = False) -> jax.Array:
+    from ._product import multiply
+
+    return multiply(a, b, transposed, wide(a.dtype))
 
 
 def _check_self_type(input: jax.Array, mat: jax.Array) -> None:

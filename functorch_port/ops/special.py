@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.scipy import special as jsp
 
 from ..core.registry import Array, TensorOnly, op
 from . import pointwise
@@ -30,7 +29,7 @@ def entr(input: TensorOnly):
 
 @jax.custom_jvp
 def _entropy(x: jax.Array) -> jax.Array:
-    return jsp.entr(x)
+    return jax.scipy.special.entr(x)
 
 
 _entropy.defjvp(lambda p, t: (_entropy(*p), (-jnp.log(*p) - 1) * t[0]))
@@ -108,7 +107,7 @@ def _hazard(x: jax.Array) -> jax.Array:
 
 @jax.custom_jvp
 def _ndtri(p: jax.Array) -> jax.Array:
-    return jsp.ndtri(p)
+    return jax.scipy.special.ndtri(p)
 
 
 _log_ndtr.defjvp(lambda p, t: (_log_ndtr(*p), _hazard(*p) * t[0]))
@@ -124,7 +123,7 @@ def xlog1py(input: Array, other: Array):
 
 @jax.custom_jvp
 def _xlog1py(x: jax.Array, y: jax.Array) -> jax.Array:
-    return jsp.xlog1py(x, y)
+    return jax.scipy.special.xlog1py(x, y)
 
 
 @_xlog1py.defjvp
