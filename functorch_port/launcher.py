@@ -50,12 +50,22 @@ def install() -> None:
 
 
 class _TorchFinder(MetaPathFinder):
-    """Finds ``torch.a.b`` as ``functorch_port.a.b``, and nothing else under that name."""
+    """Finds ``torch.a.b`` as ``functorch_port.a.b``, and nothing else under that name.
+
+    Attributes:
+        looking: how many names are being looked for at the moment.
+    """
+
+    looking = 0
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if fullname != "torch" and not fullname.startswith("torch."):
             return None
-        module = _our_module(fullname)
+        _TorchFinder.looking += 1
+        try:
+            module = _our_module(fullname)
+        finally:
+            _TorchFinder.looking -= 1
         return ModuleSpec(fullname, _Alias(module), is_package=hasattr(module, "__path__"))
 
 
@@ -71,7 +81,7 @@ class _Alias(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec  # the import system has just put the alias's there
-        _alias_loaded()  # not before: a name that appears while it is being looked for is loaded twice
+        _alias_loaded()
 
 
 def _our_module(fullname: str) -> ModuleType:
@@ -90,6 +100,8 @@ def _our_module(fullname: str) -> ModuleType:
 
 def _alias_loaded() -> None:
     """Register every loaded module of this package under its ``torch`` name too."""
+    if _TorchFinder.looking:  # not yet: a name that appears while it is being looked for is loaded twice
+        return
     for name, module in list(sys.modules.items()):
         if name == _OURS or name.startswith(f"{_OURS}."):
             alias = "torch" + name[len(_OURS) :]

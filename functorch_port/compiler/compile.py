@@ -38,6 +38,8 @@ class Compiled:
         self._rng = rng
         self._keep_grads = keep_grads
         self._programs: dict[Any, list[Program]] = {}
+        #: the last call's key, and the programs under it
+        self._last: tuple[Any, list[Program]] = (None, [])
         self._watched: list[Slot] = []
         self.traces = 0
         self.reasons: list[str] = []
@@ -55,9 +57,10 @@ class Compiled:
             autocast.enabled and autocast.key(),
             *signature,
         )
-        programs = self._programs.get(key)
-        if programs is None:
-            programs = self._programs[key] = []
+        last = self._last
+        if key != last[0]:  # to compare takes less than a hash
+            last = self._last = key, self._programs.setdefault(key, [])
+        programs = last[1]
         why = ""
         for program in programs:
             env = program.numbers(leaves)
@@ -123,6 +126,7 @@ class Compiled:
     def clear(self) -> None:
         """Forget every program; the next call traces again."""
         self._programs.clear()
+        self._last = None, []
 
 
 _KEEP = 64

@@ -95,6 +95,9 @@ class Program:
         self.residuals: list[int] = []
         self.epoch = -1
         self.calls = 0
+        #: found by the first call: whether others than Storages are written, and whether the result is one leaf
+        self.writes_more = True
+        self.returns_one = False
 
     def differentiated(self) -> list[Output]:
         """The outputs that have a gradient."""
@@ -141,10 +144,11 @@ class Program:
             if value is not expected and not (type(value) is type(expected) and value == expected):
                 return f"{key!r} changed from {expected!r} to {value!r}"
         tables, keys, tensors = self.slot_guards
-        if any(map(is_not, map(dict.get, tables, keys), tensors)):  # without a loop: there may be thousands
+        # without a loop: there may be thousands
+        if tensors and any(map(is_not, map(dict.get, tables, keys), tensors)):
             changed = [k for t, k, tensor in zip(*self.slot_guards, strict=True) if t.get(k) is not tensor]
             return f"optimizer state {changed[0]!r} was replaced"
-        if not all(pack.tighten() for pack in self.packs):
+        if self.packs and not all(pack.tighten() for pack in self.packs):
             return "something else looks at the state of an optimizer"
         for first, others in self.twins.items():
             if any(map(is_not, map(_value, others), repeat(first._value))):
@@ -192,14 +196,18 @@ class Program:
     def inputs(self, leaves: Sequence[Any], env: dict[Any, Any]) -> tuple[list[Any], list[Any]]:
         """The arrays to donate, and the other arrays and numbers in order."""
         kept = list(map(_value, (*self.donated, *self.cells)))
-        donated = kept[: self.gives]
-        del kept[: self.gives]
-        own(donated)
+        donated = []
+        if self.donated:
+            donated = kept[: self.gives]
+            del kept[: self.gives]
+            own(donated)
         kept += [leaves[i]._value if isinstance(leaves[i], Tensor) else leaves[i] for i in self.arg_inputs]
         if self.grad_inputs:
             kept += [g._storage._value if g._view is None else g._value for g in grads_of(self.grad_inputs)]
-        kept += map(_value, self.joined_grads)
-        kept += [self._number(k, env[name]) for k, name in enumerate(self.number_inputs)]
+        if self.joined_grads:
+            kept += map(_value, self.joined_grads)
+        if self.number_inputs:
+            kept += [self._number(k, env[name]) for k, name in enumerate(self.number_inputs)]
         if self.draws:
             with storage.x64():
                 drawn = [draw() for draw in self.draws]  # all of them, in order: each moves the stream on
@@ -267,6 +275,15 @@ class Program:
                 cell.version += steps
         for bundle, index, steps in self.bundle_writes:
             bundle.put(outs[index], 0 if first else steps)
+        made = self._write_rest(outs, leaves, env, node, first) if first or self.writes_more else []
+        results = [self._leaf(o, outs, leaves, env, node, made) for o in self.outputs]
+        return results[0] if self.returns_one else jax.tree_util.tree_unflatten(self.out_tree, results)
+
+    def _write_rest(
+        self, outs: Sequence[Any], leaves: Sequence[Any], env: dict[Any, Any], node: Any, first: bool
+    ) -> Sequence[Tensor]:
+        """What most programs do not write; returns the tensors that were left in places."""
+        grad_writes = self.grad_writes if self.pending is None else self.pending.others
         for i, index, steps in self.arg_writes:
             tensor = leaves[i]
             if tensor._view is None:
@@ -280,7 +297,7 @@ class Program:
                 cell._value = outs[index]
             self.fill = []
         made = [] if self.places is None else self.places.leave(outs, leaves, first)
-        for target, kind, what in self.grad_writes if self.pending is None else self.pending.others:
+        for target, kind, what in grad_writes:
             tensor = leaves[target] if type(target) is int else target
             if kind == "none":
                 tensor._grad = None
@@ -310,8 +327,11 @@ class Program:
             if out.requires_grad and node is not None:
                 target = leaves[out.value] if type(out.value) is int else out.value
                 target._continue_from(_output(outs, out, node))
-        results = [self._leaf(o, outs, leaves, env, node, made) for o in self.outputs]
-        return results[0] if self.out_tree == LEAF else jax.tree_util.tree_unflatten(self.out_tree, results)
+        if first:
+            rest = (self.arg_writes, self.places, grad_writes, self.number_writes, self.flag_writes)
+            self.writes_more = any([*rest, self.detached, self.mode_writes, self.changed])
+            self.returns_one = self.out_tree == LEAF
+        return made
 
     def _leaf(
         self,

@@ -24,9 +24,12 @@ finally:
 
 
 def __getattr__(name: str) -> object:
-    """As ``torch.ops`` this package has the namespaces of custom operators."""
-    if name.startswith("__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """As ``torch.ops`` this package has the namespaces of custom operators; names with an underscore are modules."""
+    if name.startswith("_"):
+        try:
+            return importlib.import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
     return importlib.import_module("functorch_port.library").OpNamespace(name)
 
 
