@@ -95,7 +95,7 @@ class Program:
         self.residuals: list[int] = []
         self.epoch = -1
         self.calls = 0
-        #: found by the first call: whether others than Storages are written, and whether the result is one leaf
+        #: found by the first call: whether more than Storages and gradients is written, whether the result is one leaf
         self.writes_more = True
         self.returns_one = False
 
@@ -275,15 +275,23 @@ class Program:
                 cell.version += steps
         for bundle, index, steps in self.bundle_writes:
             bundle.put(outs[index], 0 if first else steps)
-        made = self._write_rest(outs, leaves, env, node, first) if first or self.writes_more else []
+        grad_writes = self.grad_writes if self.pending is None else self.pending.others
+        made: Sequence[Tensor] = []
+        if first or self.writes_more or grad_writes:
+            made = self._write_rest(outs, leaves, env, node, first, grad_writes)
         results = [self._leaf(o, outs, leaves, env, node, made) for o in self.outputs]
         return results[0] if self.returns_one else jax.tree_util.tree_unflatten(self.out_tree, results)
 
     def _write_rest(
-        self, outs: Sequence[Any], leaves: Sequence[Any], env: dict[Any, Any], node: Any, first: bool
+        self,
+        outs: Sequence[Any],
+        leaves: Sequence[Any],
+        env: dict[Any, Any],
+        node: Any,
+        first: bool,
+        grad_writes: Sequence[tuple[Any, str, Any]],
     ) -> Sequence[Tensor]:
         """What most programs do not write; returns the tensors that were left in places."""
-        grad_writes = self.grad_writes if self.pending is None else self.pending.others
         for i, index, steps in self.arg_writes:
             tensor = leaves[i]
             if tensor._view is None:
@@ -328,8 +336,8 @@ class Program:
                 target = leaves[out.value] if type(out.value) is int else out.value
                 target._continue_from(_output(outs, out, node))
         if first:
-            rest = (self.arg_writes, self.places, grad_writes, self.number_writes, self.flag_writes)
-            self.writes_more = any([*rest, self.detached, self.mode_writes, self.changed])
+            rest = (self.arg_writes, self.places, self.number_writes, self.flag_writes, self.detached)
+            self.writes_more = any([*rest, self.mode_writes, self.changed])
             self.returns_one = self.out_tree == LEAF
         return made
 
