@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from ..core.storage import Storage
 from ..core.tensor import Tensor
@@ -308,6 +308,27 @@ def _make_functions(
     )
     program.jit = jax.jit(ours, donate_argnums=0)
     program.jaxpr = closed
+    program.is_narrow = not program.boundary and _is_narrow([closed.jaxpr]) and not any(map(_is_wide, avals))
+
+
+def _is_wide(aval: Any) -> bool:
+    return str(getattr(aval, "dtype", "")) in ("int64", "uint64", "float64", "complex128")
+
+
+def _is_narrow(params: Iterable[Any]) -> bool:
+    """Whether the jaxprs among these parameters of operations compute nothing of 64 bits."""
+    for value in params:
+        jaxpr = getattr(value, "jaxpr", value)
+        if isinstance(value, tuple | list):
+            if not _is_narrow(value):
+                return False
+        elif isinstance(jaxpr, Jaxpr):
+            for eqn in jaxpr.eqns:
+                if any(_is_wide(x.aval) for x in (*eqn.invars, *eqn.outvars)):
+                    return False
+                if not _is_narrow(eqn.params.values()):
+                    return False
+    return True
 
 
 def _differentiable(program: Program) -> None:

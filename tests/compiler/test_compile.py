@@ -460,3 +460,31 @@ def test_a_view_as_an_argument_is_no_reason_to_run_the_function_twice():
 
     assert ft.equal(f(ft.arange(8.0).reshape(4, 2)[1:]), ft.arange(8.0).reshape(4, 2)[1:] + 1)
     assert len(runs) == f.traces == 1
+
+
+# ------------------------------------------------------------------ 64 bits
+
+WIDE = {
+    "narrow": (lambda x: x.exp().sum(1) * 2, False),
+    "an index": (lambda x: x.argmax(1), True),
+    "in between": (lambda x: x.double().sum(1).float(), True),
+    "a number": (lambda x: x * 1.5 + 2, False),
+    "complex": (lambda x: ft.view_as_real(ft.complex(x, x) ** 2), False),
+    "in a branch": (lambda x: ft.where(x.sum() > 0, x.cumsum(0), x).double().float(), True),
+    "indices": (lambda x: x[ft.tensor([1, 0])].relu(), True),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_only_programs_with_64_bits_run_with_them_switched_on(name):
+    fn, wide = WIDE[name]
+    x = ft.arange(12.0).reshape(4, 3) / 7 - 0.5
+    want = fn(x)
+    compiled = ft.compile(fn)
+    compiled(x)
+    with xla_compilations() as count:
+        got = compiled(x)
+    (program,) = compiled.programs()
+    assert program.is_narrow is not wide
+    assert got.dtype is want.dtype and count == [0]
+    np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-6)
