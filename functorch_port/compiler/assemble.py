@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
+from ..core import allocator
 from ..core.storage import Storage
 from ..core.tensor import Tensor
 from . import blocked
@@ -306,7 +307,7 @@ def _make_functions(
     ours = (
         partial(pure, as_fun=blocked.as_fun) if not program.boundary and blocked.pays(closed.jaxpr) else pure
     )
-    program.jit = jax.jit(ours, donate_argnums=0)
+    program.jit = jax.jit(ours, donate_argnums=0, compiler_options=allocator.options())
     program.jaxpr = closed
     program.is_narrow = not program.boundary and _is_narrow([closed.jaxpr]) and not any(map(_is_wide, avals))
 
