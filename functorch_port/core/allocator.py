@@ -6,8 +6,8 @@ out the same pages anew, zeroed, with a fault for each 4 KB. A training step of 
 faults and takes 32 ms; with the settings of `keep` it has few and takes 24. A CNN's takes 29 and 22.
 
 Threads have heaps of their own. With a single one for all of them they wait for each other: 80 us for a step of a
-small MLP that takes 35. So what a thread frees only serves that thread, and memory may peak a third higher. A heap holds
-blocks of less than 64 MB; larger ones come from the system. So `options` has XLA divide what a program works in.
+small MLP that takes 35. So what a thread frees serves that thread alone, and memory peaks up to a third higher. A heap
+holds blocks of less than 64 MB; larger ones come from the system. So `options` has XLA divide what a program works in.
 
 Reference: mallopt(3) of the Linux manual pages.
 """

@@ -39,7 +39,7 @@ def register(name: str, runtime: str, text: str) -> None:
 
     Args:
         name: the same name means the same handler.
-        runtime: the file beside this one with what the handler needs, besides ``ffi.ll``.
+        runtime: the file beside this one with what the handler needs, besides ``ffi.ll`` and ``pool.ll``.
         text: definitions in LLVM's language that complete it.
     """
     with _lock:
@@ -95,7 +95,7 @@ def _handlers(runtime: str, text: str, count: int) -> list[_Handler]:
     """New handlers, compiled together."""
     import llvmlite.binding as llvm
 
-    sources = [(Path(__file__).parent / file).read_text() for file in ("ffi.ll", runtime)]
+    sources = [(Path(__file__).parent / file).read_text() for file in ("ffi.ll", "pool.ll", runtime)]
     table = f"@data = global [{count} x ptr] zeroinitializer"
     handlers = [_HANDLER.format(n=n) for n in range(count)]
     target = llvm.Target.from_triple(llvm.get_process_triple())

@@ -1,5 +1,5 @@
-; What every kernel of kernels.py has around its loop, besides ffi.ll: a handler of XLA's foreign function interface, after
-; xla/ffi/api/c_api.h, version 0.3, that shares a call's elements among the threads of XLA's pool.
+; What every kernel of kernels.py has around its loop, besides ffi.ll and pool.ll: a handler of XLA's foreign function
+; interface that shares a call's elements among the threads of XLA's pool.
 ;
 ; A call updates several tensors, each of some arrays of one size. kernels.py adds
 ;     @loop         void (ptr pointers, i64 start, i64 end): the update of a tensor's elements from start to before end
@@ -11,28 +11,17 @@
 ;     @width        how many arguments there are for each tensor
 ;     @chunk        how many elements a thread takes at a time
 ;
-; A job is
-;     i64 next      the first chunk that nobody has taken
-;     i64 done      how many chunks are done
-;     i64 holders   how many threads may still look at the job; the last one frees it
+; The rest of a job is
 ;     i64 tensors   how many tensors
-;     i64 chunks    how many chunks they have together
 ;     i64 rows[]    for every tensor: its first chunk, its size, and the loop's pointers
-
-%job = type { i64, i64, i64, i64, i64, [0 x i64] }
-
-declare ptr @malloc(i64)
-declare void @free(ptr)
-declare i32 @sched_yield()
-declare i64 @llvm.smin.i64(i64, i64)
-declare i64 @llvm.smax.i64(i64, i64)
 
 ; A tensor's row of the job.
 define internal ptr @row(ptr %job, i64 %tensor) alwaysinline {
   %count = load i64, ptr @count
   %width = add i64 %count, 2
-  %at = mul i64 %tensor, %width
-  %row = getelementptr %job, ptr %job, i64 0, i32 5, i64 %at
+  %skipped = mul i64 %tensor, %width
+  %at = add i64 %skipped, 1
+  %row = getelementptr %job, ptr %job, i64 0, i32 4, i64 %at
   ret ptr %row
 }
 
@@ -40,9 +29,9 @@ define internal ptr @row(ptr %job, i64 %tensor) alwaysinline {
 define internal void @work(ptr %job) {
 entry:
   %done = getelementptr %job, ptr %job, i64 0, i32 1
-  %tensors.at = getelementptr %job, ptr %job, i64 0, i32 3
+  %tensors.at = getelementptr %job, ptr %job, i64 0, i32 4
   %tensors = load i64, ptr %tensors.at
-  %chunks.at = getelementptr %job, ptr %job, i64 0, i32 4
+  %chunks.at = getelementptr %job, ptr %job, i64 0, i32 3
   %chunks = load i64, ptr %chunks.at
   %chunk = load i64, ptr @chunk
   br label %take
@@ -76,25 +65,6 @@ do:
   %before = atomicrmw add ptr %done, i64 1 seq_cst
   br label %take
 out:
-  ret void
-}
-
-define internal void @let_go(ptr %job) {
-  %holders = getelementptr %job, ptr %job, i64 0, i32 2
-  %before = atomicrmw sub ptr %holders, i64 1 seq_cst
-  %last = icmp eq i64 %before, 1
-  br i1 %last, label %free, label %out
-free:
-  call void @free(ptr %job)
-  ret void
-out:
-  ret void
-}
-
-; What another thread of the pool runs. It may come late: then all is done, and it only lets go.
-define internal void @help(ptr %job) {
-  call void @work(ptr %job)
-  call void @let_go(ptr %job)
   ret void
 }
 
@@ -167,94 +137,6 @@ out:
   ret i64 %size
 }
 
-; How many threads the pool has, by XLA_FFI_ThreadPool_NumThreads.
-define internal i64 @threads(ptr %frame) {
-  %api = call ptr @pointer(ptr %frame, i64 16)
-  %context = call ptr @pointer(ptr %frame, i64 24)
-  %ask = call ptr @pointer(ptr %api, i64 144)
-  %answer = alloca i64
-  store i64 1, ptr %answer
-  %call = alloca { i64, ptr, ptr, ptr }
-  store { i64, ptr, ptr, ptr } { i64 32, ptr null, ptr null, ptr null }, ptr %call
-  %context.at = getelementptr { i64, ptr, ptr, ptr }, ptr %call, i64 0, i32 2
-  store ptr %context, ptr %context.at
-  %answer.at = getelementptr { i64, ptr, ptr, ptr }, ptr %call, i64 0, i32 3
-  store ptr %answer, ptr %answer.at
-  %error = call ptr %ask(ptr %call)
-  call void @forget(ptr %api, ptr %error)
-  %count = load i64, ptr %answer
-  ret i64 %count
-}
-
-; XLA_FFI_Error_Destroy, of an error that does not matter.
-define internal void @forget(ptr %api, ptr %error) {
-  %none = icmp eq ptr %error, null
-  br i1 %none, label %out, label %destroy
-destroy:
-  %call = alloca { i64, ptr, ptr }
-  store { i64, ptr, ptr } { i64 24, ptr null, ptr null }, ptr %call
-  %error.at = getelementptr { i64, ptr, ptr }, ptr %call, i64 0, i32 2
-  store ptr %error, ptr %error.at
-  %run = call ptr @pointer(ptr %api, i64 64)
-  call void %run(ptr %call)
-  ret void
-out:
-  ret void
-}
-
-; Ask for one more thread by XLA_FFI_ThreadPool_Schedule; a pool that has none lets go of the job for it.
-define internal void @invite(ptr %frame, ptr %job) {
-  %api = call ptr @pointer(ptr %frame, i64 16)
-  %context = call ptr @pointer(ptr %frame, i64 24)
-  %schedule = call ptr @pointer(ptr %api, i64 136)
-  %call = alloca { i64, ptr, ptr, ptr, ptr }
-  store { i64, ptr, ptr, ptr, ptr } { i64 40, ptr null, ptr null, ptr @help, ptr null }, ptr %call
-  %context.at = getelementptr { i64, ptr, ptr, ptr, ptr }, ptr %call, i64 0, i32 2
-  store ptr %context, ptr %context.at
-  %job.at = getelementptr { i64, ptr, ptr, ptr, ptr }, ptr %call, i64 0, i32 4
-  store ptr %job, ptr %job.at
-  %error = call ptr %schedule(ptr %call)
-  %done = icmp eq ptr %error, null
-  br i1 %done, label %out, label %refused
-refused:
-  call void @forget(ptr %api, ptr %error)
-  call void @let_go(ptr %job)
-  ret void
-out:
-  ret void
-}
-
-; Invite other threads to a job, work, and wait until all of it is done. The wait is for chunks that other threads are
-; working on, never for a thread to begin: so it ends however busy the pool is.
-define internal void @share(ptr %frame, ptr %job, i64 %hands) {
-entry:
-  %done = getelementptr %job, ptr %job, i64 0, i32 1
-  %chunks.at = getelementptr %job, ptr %job, i64 0, i32 4
-  %chunks = load i64, ptr %chunks.at
-  br label %more
-more:
-  %invited = phi i64 [ 1, %entry ], [ %next, %one ]
-  %missing = icmp slt i64 %invited, %hands
-  br i1 %missing, label %one, label %mine
-one:
-  call void @invite(ptr %frame, ptr %job)
-  %next = add i64 %invited, 1
-  br label %more
-mine:
-  call void @work(ptr %job)
-  br label %check
-check:
-  %finished = load atomic i64, ptr %done seq_cst, align 8
-  %whole = icmp eq i64 %finished, %chunks
-  br i1 %whole, label %out, label %wait
-wait:
-  %ignored = call i32 @sched_yield()
-  br label %check
-out:
-  call void @let_go(ptr %job)
-  ret void
-}
-
 ; How many threads a job is worth: one for every full chunk of its elements, at least one, no more than there are.
 define internal i64 @worth(ptr %frame, i64 %elements) {
   %chunk = load i64, ptr @chunk
@@ -281,9 +163,10 @@ run:
   %count = load i64, ptr @count
   %words.each = add i64 %count, 2
   %table = mul i64 %tensors, %words.each
-  %words = add i64 %table, 5
-  %bytes = mul i64 %words, 8
-  %job = call ptr @malloc(i64 %bytes)
+  %words = add i64 %table, 1
+  %job = call ptr @new_job(i64 %words)
+  %tensors.at = getelementptr %job, ptr %job, i64 0, i32 4
+  store i64 %tensors, ptr %tensors.at
   %chunk = load i64, ptr @chunk
   %round = add i64 %chunk, -1
   br label %head
@@ -303,10 +186,6 @@ body:
   br label %head
 begin:
   %hands = call i64 @worth(ptr %frame, i64 %elements)
-  %start = insertvalue { i64, i64, i64, i64, i64 } { i64 0, i64 0, i64 0, i64 0, i64 0 }, i64 %hands, 2
-  %with.tensors = insertvalue { i64, i64, i64, i64, i64 } %start, i64 %tensors, 3
-  %whole = insertvalue { i64, i64, i64, i64, i64 } %with.tensors, i64 %chunks, 4
-  store { i64, i64, i64, i64, i64 } %whole, ptr %job
-  call void @share(ptr %frame, ptr %job, i64 %hands)
+  call void @share(ptr %frame, ptr %job, i64 %chunks, i64 %hands)
   ret ptr null
 }

@@ -1,11 +1,13 @@
-; A handler of XLA's foreign function interface that runs primitives of oneDNN, one after the other, or its product of
-; two matrices; besides ffi.ll. A handler's data is the plan that onednn.py has made, words of 64 bits:
+; A handler of XLA's foreign function interface that runs primitives of oneDNN, one after the other, or its products of
+; matrices; besides ffi.ll and pool.ll. A handler's data is the plan that onednn.py has made, words of 64 bits:
 ;     the engine; how many memories; how many steps;
 ;     for each memory: its descriptor, whether it is a result, the number of the argument or result, bytes into it;
 ;     for each step: its primitive, how many memories it takes, and four times what one is to it and its number;
-; or of a product:
-;     0; rows, columns and inner dimension; the length of the rows that the second matrix lies in; "T", if it lies there
-;     as its transpose, or "N".
+; or of products, which threads of XLA's pool compute in parts, each a number of rows or of columns of one product:
+;     0; how many parts, how many of one product; rows or columns of a part, and of the whole; whether they are rows;
+;     rows, columns and inner dimension of a product; "T" or "N" for each matrix, and the length of the rows it lies in;
+;     for each of the three matrices how many elements it is from one product to the next, and from a row or column of the
+;     parts to the next.
 
 %exec.arg = type { i32, ptr }
 
@@ -15,6 +17,9 @@ declare i32 @dnnl_stream_destroy(ptr)
 declare i32 @dnnl_memory_create(ptr, ptr, ptr, ptr)
 declare i32 @dnnl_memory_destroy(ptr)
 declare i32 @dnnl_primitive_execute(ptr, ptr, i32, ptr)
+; OpenMP's, of the library that oneDNN uses: how many threads a parallel region of this thread has.
+declare void @omp_set_num_threads(i32)
+declare i32 @omp_get_max_threads()
 declare i32 @dnnl_sgemm(i8 signext, i8 signext, i64, i64, i64, float, ptr, i64, ptr, i64, float, ptr, i64)
 
 @failed = internal constant [14 x i8] c"oneDNN failed\00"
@@ -57,19 +62,102 @@ define internal ptr @array(ptr %list, i64 %which) {
   ret ptr %data
 }
 
+; Of a job whose rest is the plan, the three matrices, and where to note that something failed.
+define internal void @work(ptr %job) {
+entry:
+  %done = getelementptr %job, ptr %job, i64 0, i32 1
+  %plan = call ptr @pointer(ptr %job, i64 32)
+  %a = call ptr @pointer(ptr %job, i64 40)
+  %b = call ptr @pointer(ptr %job, i64 48)
+  %out = call ptr @pointer(ptr %job, i64 56)
+  %failed = call ptr @pointer(ptr %job, i64 64)
+  %chunks = call i64 @word(ptr %plan, i64 8)
+  %parts = call i64 @word(ptr %plan, i64 16)
+  %part = call i64 @word(ptr %plan, i64 24)
+  %whole = call i64 @word(ptr %plan, i64 32)
+  %by.rows.word = call i64 @word(ptr %plan, i64 40)
+  %by.rows = trunc i64 %by.rows.word to i1
+  %all.rows = call i64 @word(ptr %plan, i64 48)
+  %all.columns = call i64 @word(ptr %plan, i64 56)
+  %inner = call i64 @word(ptr %plan, i64 64)
+  %left.word = call i64 @word(ptr %plan, i64 72)
+  %left = trunc i64 %left.word to i8
+  %left.row = call i64 @word(ptr %plan, i64 80)
+  %right.word = call i64 @word(ptr %plan, i64 88)
+  %right = trunc i64 %right.word to i8
+  %right.row = call i64 @word(ptr %plan, i64 96)
+  %a.steps = getelementptr i64, ptr %plan, i64 13
+  %b.steps = getelementptr i64, ptr %plan, i64 15
+  %out.steps = getelementptr i64, ptr %plan, i64 17
+  %before = call i32 @omp_get_max_threads()
+  call void @omp_set_num_threads(i32 1)
+  br label %take
+take:
+  %number = atomicrmw add ptr %job, i64 1 seq_cst
+  %left.over = icmp slt i64 %number, %chunks
+  br i1 %left.over, label %do, label %end
+do:
+  %product = sdiv i64 %number, %parts
+  %within = srem i64 %number, %parts
+  %start = mul i64 %within, %part
+  %rest = sub i64 %whole, %start
+  %size = call i64 @llvm.smin.i64(i64 %rest, i64 %part)
+  %rows = select i1 %by.rows, i64 %size, i64 %all.rows
+  %columns = select i1 %by.rows, i64 %all.columns, i64 %size
+  %a.part = call ptr @part(ptr %a, ptr %a.steps, i64 %product, i64 %start)
+  %b.part = call ptr @part(ptr %b, ptr %b.steps, i64 %product, i64 %start)
+  %out.part = call ptr @part(ptr %out, ptr %out.steps, i64 %product, i64 %start)
+  %status = call i32 @dnnl_sgemm(i8 signext %left, i8 signext %right, i64 %rows, i64 %columns, i64 %inner, float 1.0, ptr %a.part, i64 %left.row, ptr %b.part, i64 %right.row, float 0.0, ptr %out.part, i64 %all.columns)
+  %noted = atomicrmw or ptr %failed, i32 %status seq_cst
+  %counted = atomicrmw add ptr %done, i64 1 seq_cst
+  br label %take
+end:
+  call void @omp_set_num_threads(i32 %before)
+  ret void
+}
+
+; Where a part of a product begins in a matrix.
+define internal ptr @part(ptr %matrix, ptr %steps, i64 %product, i64 %start) alwaysinline {
+  %each = call i64 @word(ptr %steps, i64 0)
+  %one = call i64 @word(ptr %steps, i64 8)
+  %skipped = mul i64 %each, %product
+  %further = mul i64 %one, %start
+  %elements = add i64 %skipped, %further
+  %place = getelementptr float, ptr %matrix, i64 %elements
+  ret ptr %place
+}
+
 define internal i32 @multiply(ptr %frame, ptr %plan) {
+  %failed = alloca i32
+  store i32 0, ptr %failed
   %args = call ptr @pointer(ptr %frame, i64 72)
   %rets = call ptr @pointer(ptr %frame, i64 112)
   %a = call ptr @array(ptr %args, i64 0)
   %b = call ptr @array(ptr %args, i64 1)
   %out = call ptr @array(ptr %rets, i64 0)
-  %rows = call i64 @word(ptr %plan, i64 8)
-  %columns = call i64 @word(ptr %plan, i64 16)
-  %inner = call i64 @word(ptr %plan, i64 24)
-  %row = call i64 @word(ptr %plan, i64 32)
-  %letter.word = call i64 @word(ptr %plan, i64 40)
-  %letter = trunc i64 %letter.word to i8
-  %status = call i32 @dnnl_sgemm(i8 signext 78, i8 signext %letter, i64 %rows, i64 %columns, i64 %inner, float 1.0, ptr %a, i64 %inner, ptr %b, i64 %row, float 0.0, ptr %out, i64 %columns)
+  %job = call ptr @new_job(i64 5)
+  %plan.at = getelementptr %job, ptr %job, i64 0, i32 4, i64 0
+  store ptr %plan, ptr %plan.at
+  %a.at = getelementptr %job, ptr %job, i64 0, i32 4, i64 1
+  store ptr %a, ptr %a.at
+  %b.at = getelementptr %job, ptr %job, i64 0, i32 4, i64 2
+  store ptr %b, ptr %b.at
+  %out.at = getelementptr %job, ptr %job, i64 0, i32 4, i64 3
+  store ptr %out, ptr %out.at
+  %failed.at = getelementptr %job, ptr %job, i64 0, i32 4, i64 4
+  store ptr %failed, ptr %failed.at
+  %chunks = call i64 @word(ptr %plan, i64 8)
+  %several = icmp sgt i64 %chunks, 1
+  br i1 %several, label %ask, label %begin
+ask:
+  %threads = call i64 @threads(ptr %frame)
+  %fewer = call i64 @llvm.smin.i64(i64 %threads, i64 %chunks)
+  %some = call i64 @llvm.smax.i64(i64 %fewer, i64 1)
+  br label %begin
+begin:
+  %hands = phi i64 [ 1, %0 ], [ %some, %ask ]
+  call void @share(ptr %frame, ptr %job, i64 %chunks, i64 %hands)
+  %status = load atomic i32, ptr %failed seq_cst, align 4
   ret i32 %status
 }
 

@@ -17,10 +17,8 @@ from ..core.onednn import Product
 
 __all__ = ["multiply"]
 
-#: Multiply-adds below which the way to oneDNN costs more than it gains: of products in batches, and of single ones,
-#: which XLA computes well. In a step its threads are asleep, so smaller ones win only where nothing else is computed:
-#: a GPT of 0.8M parameters takes 25 ms with its products of 12 to 48 million by oneDNN and 22 without.
-LEAST, LEAST_OF_ONE = 1 << 20, 1 << 27
+#: multiply-adds below which the way to oneDNN costs more than it gains
+LEAST = 1 << 20
 
 
 def multiply(a: jax.Array, b: jax.Array, transposed: bool = False, wide: Any = None) -> jax.Array:
@@ -49,7 +47,7 @@ def _suits_onednn(a: Any, b: Any, transposed: bool) -> bool:
     return (
         min(a.ndim, b.ndim) > 1
         and (b.ndim == 2 or a.shape[:-2] == b.shape[:-2])
-        and prod(a.shape) * b.shape[-2 if transposed else -1] >= (LEAST_OF_ONE if b.ndim == 2 else LEAST)
+        and prod(a.shape) * b.shape[-2 if transposed else -1] >= LEAST
         and onednn.takes(a, b)
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,10 +18,11 @@ from functorch_port.ops import _product
 
 pytestmark = pytest.mark.skipif(not onednn.available(), reason="needs oneDNN and llvmlite")
 
+_plan_product = onednn.plan_product  # tests have another in its place
+
 
 @pytest.fixture(autouse=True)
 def everything_by_onednn(monkeypatch):
-    monkeypatch.setattr(_product, "LEAST_OF_ONE", _product.LEAST)  # 2^27 multiply-adds would be slow tests
     with sent_to(monkeypatch, "plan_product"):
         yield
 
@@ -125,14 +128,40 @@ def test_half_types_and_small_ones_stay_with_xla(precision):
         assert not by_onednn(x.shape, y.shape, x.jax().dtype)
 
 
-def test_single_ones_are_larger(monkeypatch):
-    assert by_onednn((128, 128), (128, 128))
-    monkeypatch.undo()
-    assert not by_onednn((512, 512), (512, 256))
-    assert not by_onednn((2, 256, 512), (512, 256))
-    assert by_onednn((512, 512), (512, 512))
-    assert by_onednn((2, 256, 512), (512, 512))
-    assert by_onednn((2, 256, 512), (2, 512, 256))
+def test_small_ones_stay_with_xla():
+    assert by_onednn((128, 128), (128, 64))
+    assert not by_onednn((128, 128), (128, 63))
+    assert by_onednn((2, 64, 128), (2, 128, 64))
+    assert not by_onednn((2, 63, 128), (2, 128, 64))
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize(
+    ("batch", "rows", "inner", "columns"),
+    [
+        (1, 1031, 40, 37),
+        (1, 37, 40, 1031),
+        (3, 210, 111, 90),
+        (5, 64, 64, 64),
+        (1, 1, 70_000, 17),
+        (1, 9, 130_000, 1),
+    ],
+    ids=str,
+)
+def test_parts_make_the_whole(monkeypatch, batch, rows, inner, columns, left, right):
+    """Uneven ones too, of rows or columns, and with more cores than there are."""
+    monkeypatch.setattr(onednn, "_cores", lambda: 7)
+    monkeypatch.setattr(onednn, "_LEAST_PART", 1)
+    _plan_product.cache_clear()
+    a = draw((batch, inner, rows) if left else (batch, rows, inner), 0)
+    b = draw((batch, columns, inner) if right else (batch, inner, columns), 1)
+    given = jax.jit(partial(_product._multiply_p.bind, left=left, right=right, precision=None))(a, b)
+    x, y = (np.swapaxes(a, 1, 2) if left else a), (np.swapaxes(b, 1, 2) if right else b)
+    wanted = x.astype(np.float64) @ y.astype(np.float64)
+    scale = np.abs(x.astype(np.float64)) @ np.abs(y.astype(np.float64))  # what rounding is relative to
+    assert np.max(np.abs(given - wanted) / scale) < 1e-6
+    _plan_product.cache_clear()
 
 
 def by_onednn(x, y, dtype=np.float32):
