@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
-from ..core import allocator
 from ..core.storage import Storage
 from ..core.tensor import Tensor
 from . import blocked
@@ -307,7 +306,7 @@ def _make_functions(
     ours = (
         partial(pure, as_fun=blocked.as_fun) if not program.boundary and blocked.pays(closed.jaxpr) else pure
     )
-    program.jit = jax.jit(ours, donate_argnums=0, compiler_options=allocator.options())
+    program.jit = jax.jit(ours, donate_argnums=0)
     program.jaxpr = closed
     program.is_narrow = not program.boundary and _is_narrow([closed.jaxpr]) and not any(map(_is_wide, avals))
 
@@ -318,18 +317,19 @@ def _is_wide(aval: Any) -> bool:
 
 def _is_narrow(params: Iterable[Any]) -> bool:
     """Whether the jaxprs among these parameters of operations compute nothing of 64 bits."""
+    return not any(_is_wide(x.aval) for eqn in _operations(params) for x in (*eqn.invars, *eqn.outvars))
+
+
+def _operations(params: Iterable[Any]) -> Iterator[Any]:
+    """Those of the jaxprs among these parameters of operations, and of the jaxprs within."""
     for value in params:
         jaxpr = getattr(value, "jaxpr", value)
         if isinstance(value, tuple | list):
-            if not _is_narrow(value):
-                return False
+            yield from _operations(value)
         elif isinstance(jaxpr, Jaxpr):
             for eqn in jaxpr.eqns:
-                if any(_is_wide(x.aval) for x in (*eqn.invars, *eqn.outvars)):
-                    return False
-                if not _is_narrow(eqn.params.values()):
-                    return False
-    return True
+                yield eqn
+                yield from _operations(eqn.params.values())
 
 
 def _differentiable(program: Program) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 
-from ..core import alive, allocator, storage
+from ..core import alive, storage
 from ..core.donation import on_one_cpu, own
 from ..core.tensor import Tensor, wrap
 
@@ -76,10 +76,7 @@ class Pending:
         self.program, self.needed, self.targets, self.others = program, needed, targets, others
         self.donated = len(program.donated)
         self.safe = min([self.donated, *needed])
-        self.lean = lean
-        self.jit = jax.jit(
-            lean, donate_argnums=(0, 1), keep_unused=True, compiler_options=allocator.options()
-        )
+        self.lean, self.jit = lean, jax.jit(lean, donate_argnums=(0, 1), keep_unused=True)
         self.compute = jax.jit(gradients)
         self.given: list[Any] = []
         self.promised: list[Tensor] = []

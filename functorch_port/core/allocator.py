@@ -19,11 +19,10 @@ import importlib.util
 import os
 import sys
 from functools import cache
-from typing import Any
 
 import jax
 
-__all__ = ["keep", "options"]
+__all__ = ["keep"]
 
 # malloc.h
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
@@ -37,8 +36,6 @@ _HEAP = 1 << 26
 #: Heaps at most, on a machine of any number of cores: the memory kept is at most what so many steps need. With
 #: four, two of the six threads or so that work on two cores share one, and a small step takes up to twice as long.
 _HEAPS = 8
-#: bytes of the parts of what a program works in
-_PART = 1 << 24
 
 
 @cache
@@ -65,14 +62,6 @@ def keep() -> bool:
     if not done[-1]:  # before glibc 2.35 there is an upper limit
         done[-1] = library.mallopt(_M_MMAP_THRESHOLD, 1 << 25)
     return all(done)
-
-
-def options() -> dict[str, Any] | None:
-    """For `jax.jit`, as ``compiler_options``: memory to work in comes in parts that fit into a thread's heap.
-
-    ResNet-18 at 224 pixels has no page faults then instead of 28,400 in a step, and takes 177 ms instead of 197.
-    """
-    return {"xla_multiheap_size_constraint_per_heap": _PART} if keep() else None
 
 
 def _on_cpu() -> bool:

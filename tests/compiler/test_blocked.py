@@ -41,7 +41,8 @@ class _Made:
         x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
         compiled = ft.compile(lambda x: self.forward(ft, self.ours, x))
         with torch.no_grad(), ft.no_grad():
-            wanted = self.forward(torch, self.theirs, torch.from_numpy(x))
+            # PyTorch's second: on some processors the first tanh of a process has, now and then, half of the bits
+            wanted = [self.forward(torch, self.theirs, torch.from_numpy(x)) for _ in range(2)][1]
             found = [compiled(ft.from_numpy(x)) for _ in range(2)][1]
         for a, b in zip(_all(wanted), _all(found), strict=True):
             assert tuple(a.shape) == tuple(b.shape)
