@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from functorch_port.core import config
 from functorch_port.core.registry import Array, Arrays, op
 from functorch_port.ops._common import wide
+from functorch_port.ops._product import multiply
 
 __all__ = ["CELLS", "Cell", "recur"]
 
@@ -146,7 +146,7 @@ CELLS = {"RNN_TANH": _RNN_TANH, "RNN_RELU": _RNN_RELU, "LSTM": _LSTM, "GRU": _GR
 
 def _times(x: jax.Array, w: jax.Array) -> jax.Array:
     """``x @ w.T``."""
-    return lax.dot_general(x, w, (((x.ndim - 1,), (1,)), ((), ())), precision=config.matmul_precision())
+    return multiply(x, w, transposed=True)
 
 
 def _chosen(mask: Any, new: States, old: States) -> States:
