@@ -76,7 +76,10 @@ class Pending:
         self.program, self.needed, self.targets, self.others = program, needed, targets, others
         self.donated = len(program.donated)
         self.safe = min([self.donated, *needed])
-        self.lean, self.jit = lean, jax.jit(lean, donate_argnums=(0, 1), keep_unused=True)
+        self.lean = lean
+        self.jit = jax.jit(
+            lean, donate_argnums=(0, 1), keep_unused=True, compiler_options=program.compiler_options
+        )
         self.compute = jax.jit(gradients)
         self.given: list[Any] = []
         self.promised: list[Tensor] = []

@@ -82,6 +82,8 @@ class Program:
         self.flag_writes: list[tuple[Any, bool]] = []
         self.detached: list[Any] = []
         self.mode_writes: list[tuple[Any, bool]] = []
+        #: for `jax.jit`
+        self.compiler_options: dict[str, Any] | None = None
         #: whether nothing has 64 bits: then the call does without the context for that, a tenth of a small one's time
         self.is_narrow = False
         self.places: Places | None = None
