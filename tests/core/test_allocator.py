@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from functorch_port.core import allocator
+
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's settings")
 
 PROGRAM = """
@@ -70,3 +72,26 @@ def test_steps_have_no_page_faults():
 )
 def test_whoever_sets_the_allocator_has_it(settings):
     assert not run(**settings)[0]
+
+
+def test_programs_in_parts_do_not_complain():
+    """XLA cannot keep them in the persistent cache, and says nothing of large buffers."""
+    program = PROGRAM.replace("range(8)", "range(16)").replace("ones(1024", "ones(4096")
+    env = {k: v for k, v in os.environ.items() if not k.startswith("FUNCTORCH_PORT")}
+    env |= {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, "-W", "default", "-c", program],
+        env=env,
+        check=True,
+        timeout=120,
+        capture_output=True,
+        text=True,
+    )
+    assert not done.stderr
+
+
+def test_what_is_too_large_to_be_kept_several_times_is_left_whole():
+    if not allocator.keep():
+        pytest.skip("the C library is not glibc")
+    assert allocator.options(1 << 20, 1 << 30)
+    assert allocator.options(1 << 20, (1 << 30) + 1) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -32,6 +33,8 @@ CASES = [
     ((2, 12, 24, 24), (24, 12, 3, 5), 1, "same", 1, 1),
 ]
 
+_plan = onednn.plan  # tests have another in its place
+
 
 @pytest.fixture(autouse=True)
 def everything_by_onednn(monkeypatch):
@@ -61,6 +64,37 @@ def test_transposed(x, w, stride, padding, extra, groups, dilation):
         return T.nn.functional.conv_transpose2d(x, w, None, stride, padding, extra, groups, dilation)
 
     agree(*(run(T, fn, draw(x, 0), draw(w, 1)) for T in (ft, torch)))
+
+
+@pytest.mark.parametrize("cores", [1, 3, 4, 7])
+@pytest.mark.parametrize("images", [1, 2, 6])
+@pytest.mark.parametrize(("weight", "groups"), [((192, 48, 3, 3), 1), ((64, 16, 3, 3), 2)], ids=str)
+def test_any_number_of_cores(monkeypatch, cores, images, weight, groups):
+    """Images and weights are cut for so many: those which cannot be are left to oneDNN whole."""
+    monkeypatch.setattr(onednn, "_cores", lambda: cores)
+    monkeypatch.setattr(onednn, "_LEAST_CHUNK", 1)
+    shape = (images, weight[1] * groups, 13, 12 + cores)  # not the other numbers' plans
+    _plan.cache_clear()
+    jax.clear_caches()
+
+    def fn(T, x, w):
+        return T.nn.functional.conv2d(x, w, None, 1, 1, 1, groups)
+
+    agree(*(run(T, fn, draw(shape, 0), draw(weight, 1)) for T in (ft, torch)))
+    _plan.cache_clear()
+
+
+def test_parts_are_whole_images():
+    for cores, images in itertools.product([1, 2, 3, 4, 8, 16], range(1, 40)):
+        how = onednn.Convolution((images, 8, 16, 16), (8, 8, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, None)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(onednn, "_cores", lambda cores=cores: cores)
+            for kind in ("forward", "input", "weight"):
+                parts = onednn._parts(kind, how)
+                # none is cut, and no thread has much more than its share
+                assert parts == 0 or images % parts == 0
+                assert parts == 0 or -(-parts // cores) * (images // parts) * cores <= 1.6 * images
+    onednn.plan("forward", how)  # what every test here must ask for
 
 
 def test_gradients_are_those_of_pytorch_to_the_last_bit():
