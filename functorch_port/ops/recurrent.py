@@ -17,7 +17,6 @@ from jax import lax
 
 from functorch_port.core.registry import Array, Arrays, op
 from functorch_port.ops._common import wide
-from functorch_port.ops._product import multiply
 
 __all__ = ["CELLS", "Cell", "recur"]
 
@@ -146,6 +145,8 @@ CELLS = {"RNN_TANH": _RNN_TANH, "RNN_RELU": _RNN_RELU, "LSTM": _LSTM, "GRU": _GR
 
 def _times(x: jax.Array, w: jax.Array) -> jax.Array:
     """``x @ w.T``."""
+    from functorch_port.ops._product import multiply
+
     return multiply(x, w, transposed=True)
 
 
