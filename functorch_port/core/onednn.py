@@ -120,10 +120,8 @@ def _library() -> Any:
     try:
         library = ctypes.CDLL(str(path))
         llvm.load_library_permanently(str(path))
-        for name in (
-            "omp_set_num_threads",
-            "omp_get_max_threads",
-        ):  # of its own OpenMP, as there may be several
+        for name in ("omp_set_num_threads", "omp_get_max_threads"):
+            # of its own OpenMP, as there may be several
             llvm.add_symbol(name, ctypes.cast(getattr(library, name), c_void_p).value)
     except (OSError, RuntimeError, AttributeError):
         return None
@@ -530,7 +528,7 @@ def _weights(plan: _Plan, shape: Ints, wanted: c_void_p) -> tuple[bool, int, int
     if _library().dnnl_memory_desc_equal(given, wanted):
         return None
     place = plan.reserve(_size(wanted))
-    made = _by_slices(shape, given, wanted)
+    (made,) = _by_slices(shape, given, wanted)
     phase = _Phase(plan, len(made))
     phase.step(made, (_SRC, phase.memory(given, False, 1)), (_DST, phase.memory(wanted, True, 1, place)))
     return True, 1, place
@@ -539,27 +537,28 @@ def _weights(plan: _Plan, shape: Ints, wanted: c_void_p) -> tuple[bool, int, int
 def _add_up(plan: _Plan, shape: Ints, made: c_void_p, first: int, parts: int) -> None:
     """A phase that adds the parts of a weight's gradient and puts them into XLA's layout."""
     target = _plain(shape)
-    phase = _Phase(plan, len(_by_slices(shape, made, target)))
+    reorders = _by_slices(shape, made, target, parts)
+    phase = _Phase(plan, len(reorders[0]))
     to = phase.memory(target, True, 0)
-    for k in range(parts):
+    for k, descriptions in enumerate(reorders):
         at = phase.memory(made, True, 1, first + k * _size(made))
-        phase.step(_by_slices(shape, made, target, added=k > 0), (_SRC, at), (_DST, to))
+        phase.step(descriptions, (_SRC, at), (_DST, to))
 
 
-def _by_slices(shape: Ints, source: c_void_p, target: c_void_p, added: bool = False) -> list[c_void_p]:
-    """Reorders of slices of the first dimension, one for each core; of the whole if it is small or cannot be cut."""
+def _by_slices(shape: Ints, source: c_void_p, target: c_void_p, sources: int = 1) -> list[list[c_void_p]]:
+    """For each source, the first of which is written and the others added to it: reorders of slices of the first
+    dimension, one for each core; of the whole if it is small or cannot be cut.
+    """
     count = min(_cores(), 4 * prod(shape) // _LEAST_SHARED)
     size = -(-shape[0] // max(count, 1))
     size = -(-size // 16) * 16
     slices = [(start, min(size, shape[0] - start)) for start in range(0, shape[0], size)]
     try:
         with _one_thread():
-            return [
-                _reorder(_slice(source, shape, start, size), _slice(target, shape, start, size), added)
-                for start, size in slices
-            ]
+            cut = [[_slice(d, shape, *part) for part in slices] for d in (source, target)]
+            return [[_reorder(a, b, k > 0) for a, b in zip(*cut, strict=True)] for k in range(sources)]
     except _Error:
-        return [_reorder(source, target, added)]
+        return [[_reorder(source, target, k > 0)] for k in range(sources)]
 
 
 def _slice(descriptor: c_void_p, shape: Ints, start: int, size: int) -> c_void_p:
