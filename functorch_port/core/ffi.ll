@@ -37,3 +37,28 @@ work:
   %error = call ptr @answer(ptr %frame, ptr %data)
   ret ptr %error
 }
+
+; The data of an argument or result, of which the lists are.
+define internal ptr @array(ptr %list, i64 %which) alwaysinline {
+  %buffer.at = getelementptr ptr, ptr %list, i64 %which
+  %buffer = load ptr, ptr %buffer.at
+  %data = call ptr @pointer(ptr %buffer, i64 24)
+  ret ptr %data
+}
+
+@failed = internal constant [14 x i8] c"oneDNN failed\00"
+
+; XLA_FFI_Error_Create, of an internal error, if a status is not 0.
+define internal ptr @error_of(ptr %frame, i32 %status) {
+  %fine = icmp eq i32 %status, 0
+  br i1 %fine, label %good, label %bad
+good:
+  ret ptr null
+bad:
+  %api = call ptr @pointer(ptr %frame, i64 16)
+  %create = call ptr @pointer(ptr %api, i64 48)
+  %call = alloca { i64, ptr, ptr, i32 }
+  store { i64, ptr, ptr, i32 } { i64 32, ptr null, ptr @failed, i32 13 }, ptr %call
+  %error = call ptr %create(ptr %call)
+  ret ptr %error
+}

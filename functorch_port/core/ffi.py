@@ -48,18 +48,18 @@ def register(name: str, runtime: str, text: str) -> None:
             _tell(name, handler)
 
 
-def register_with(name: str, runtime: str, data: int) -> None:
+def register_with(name: str, runtime: str, data: int, text: str = "") -> None:
     """`register` a handler that differs from others by its data alone: nothing is compiled for most of them.
 
     Args:
-        name, runtime: as there.
+        name, runtime, text: as there.
         data: an address, of what stays where it is.
     """
     with _lock:
         if name not in _registered:
-            if not _free.get(runtime):
-                _free[runtime] = _handlers(runtime, "", _AT_ONCE)
-            handler = _free[runtime].pop()
+            if not _free.get((runtime, text)):
+                _free[runtime, text] = _handlers(runtime, text, _AT_ONCE)
+            handler = _free[runtime, text].pop()
             ctypes.c_int64.from_address(handler.data).value = data
             _tell(name, handler)
 
@@ -71,8 +71,8 @@ class _Handler(NamedTuple):
     data: int
 
 
-#: by runtime, handlers that have no data yet
-_free: dict[str, list[_Handler]] = {}
+#: by runtime and text, handlers that have no data yet
+_free: dict[tuple[str, str], list[_Handler]] = {}
 #: to compile one takes 50 ms, to compile this many not much longer
 _AT_ONCE = 64
 

@@ -13,13 +13,13 @@ from jax.extend.core import Jaxpr, Literal
 __all__ = ["Lines", "Unknown", "constant", "element_type", "evaluate", "float_type", "instruction", "type_of"]
 
 #: jaxpr primitives -> LLVM's instruction for floats
-_ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+_ARITHMETIC = {"add": "fadd", "add_any": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 #: jaxpr primitives -> LLVM's intrinsic
 _INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "max": "maximum", "min": "minimum", "fmuladd": "fmuladd"}
 #: jaxpr primitives -> LLVM's comparison of floats: false beside a NaN, but for `ne`
 _COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 _CONVERSIONS = {"i1": "uitofp", "i32": "sitofp", "i64": "sitofp"}
-_SAME = frozenset({"copy", "stop_gradient"})
+_SAME = frozenset({"broadcast_in_dim", "copy", "stop_gradient"})
 _TYPES = {"float32": "float", "float64": "double", "bool": "i1", "int32": "i32", "int64": "i64"}
 _SUFFIX = {"float": "f32", "double": "f64"}
 
@@ -92,6 +92,8 @@ def instruction(lines: Lines, primitive: str, operands: Sequence[str], kinds: Se
         return instruction(
             lines, "div", [constant(1, made), instruction(lines, "sqrt", operands, kinds)], kinds
         )
+    if made == "float" and primitive == "tanh":
+        return _tanh(lines, operands[0])
     if made in _SUFFIX and primitive == "neg":
         return lines.add(f"fneg {made} {both}")
     if kind in _SUFFIX and primitive in _COMPARISONS:
@@ -105,6 +107,41 @@ def instruction(lines: Lines, primitive: str, operands: Sequence[str], kinds: Se
         how = _CONVERSIONS.get(kind) or ("fpext" if made == "double" else "fptrunc")
         return lines.add(f"{how} {kind} {both} to {made}")
     raise Unknown(primitive)
+
+
+#: tanh(x) / x as a quotient of polynomials of the square of x, highest power first: XLA's and Eigen's for float32
+_TANH_ABOVE = (
+    -2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08, 1.48572235717979e-05,
+    6.37261928875436e-04, 4.89352455891786e-03,
+)  # fmt: skip
+_TANH_BELOW = (1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03)
+#: below what tanh is x, and above what it is 1, in float32
+_TANH_ENDS = (0.0004, 7.90531110763549805)
+
+
+def _tanh(lines: Lines, x: str) -> str:
+    """Add the instructions for the hyperbolic tangent of a float, with an error of some units in the last place."""
+
+    def call(name: str, *values: str) -> str:
+        return lines.add(f"call float @llvm.{name}.f32({', '.join(f'float {v}' for v in values)})")
+
+    def polynomial(coefficients: Sequence[float], at: str) -> str:
+        first, *rest = [constant(c, "float") for c in coefficients]
+        for c in rest:
+            first = call("fmuladd", first, at, c)
+        return first
+
+    square = lines.add(f"fmul float {x}, {x}")
+    above = lines.add(f"fmul float {x}, {polynomial(_TANH_ABOVE, square)}")
+    quotient = lines.add(f"fdiv float {above}, {polynomial(_TANH_BELOW, square)}")
+    size = call("fabs", x)
+    for comparison, bound, value in (
+        ("olt", _TANH_ENDS[0], x),
+        ("ogt", _TANH_ENDS[1], call("copysign", constant(1, "float"), x)),
+    ):
+        there = lines.add(f"fcmp {comparison} float {size}, {constant(bound, 'float')}")
+        quotient = lines.add(f"select i1 {there}, float {value}, float {quotient}")
+    return quotient  # a NaN is none of those
 
 
 def type_of(aval: Any) -> str:

@@ -27,18 +27,6 @@ declare void @omp_set_num_threads(i32)
 declare i32 @omp_get_max_threads()
 declare i32 @dnnl_sgemm(i8 signext, i8 signext, i64, i64, i64, float, ptr, i64, ptr, i64, float, ptr, i64)
 
-@failed = internal constant [14 x i8] c"oneDNN failed\00"
-
-; XLA_FFI_Error_Create, of an internal error.
-define internal ptr @fail(ptr %frame) {
-  %api = call ptr @pointer(ptr %frame, i64 16)
-  %create = call ptr @pointer(ptr %api, i64 48)
-  %call = alloca { i64, ptr, ptr, i32 }
-  store { i64, ptr, ptr, i32 } { i64 32, ptr null, ptr @failed, i32 13 }, ptr %call
-  %error = call ptr %create(ptr %call)
-  ret ptr %error
-}
-
 define internal ptr @answer(ptr %frame, ptr %plan) {
   %engine = call ptr @pointer(ptr %plan, i64 0)
   %has.phases = icmp ne ptr %engine, null
@@ -51,20 +39,8 @@ product:
   br label %end
 end:
   %status = phi i32 [ %run.status, %phases ], [ %multiply.status, %product ]
-  %fine = icmp eq i32 %status, 0
-  br i1 %fine, label %good, label %bad
-good:
-  ret ptr null
-bad:
-  %error = call ptr @fail(ptr %frame)
+  %error = call ptr @error_of(ptr %frame, i32 %status)
   ret ptr %error
-}
-
-define internal ptr @array(ptr %list, i64 %which) {
-  %buffer.at = getelementptr ptr, ptr %list, i64 %which
-  %buffer = load ptr, ptr %buffer.at
-  %data = call ptr @pointer(ptr %buffer, i64 24)
-  ret ptr %data
 }
 
 define internal void @work(ptr %job) {

@@ -38,7 +38,10 @@ from jax.interpreters import batching, mlir
 
 from . import ffi, storage
 
-__all__ = ["Convolution", "Product", "available", "blocks", "call", "define", "plan", "plan_product", "takes"]
+__all__ = [
+    "Convolution", "Matmuls", "Plan", "Planned", "Product", "available", "blocks", "call", "cores", "define", "engine",
+    "kept", "matmuls", "plan", "plan_packing", "plan_product", "takes",
+]  # fmt: skip
 
 Ints = tuple[int, ...]
 
@@ -189,7 +192,10 @@ def _dims(values: Sequence[int]) -> Any:
 
 def _plain(shape: Ints) -> c_void_p:
     """The layout of XLA's arrays."""
-    strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
+    return _strided(shape, [prod(shape[i + 1 :]) for i in range(len(shape))])
+
+
+def _strided(shape: Ints, strides: Sequence[int]) -> c_void_p:
     return _call(
         "dnnl_memory_desc_create_with_strides", c_int(len(shape)), _dims(shape), c_int(_F32), _dims(strides)
     )
@@ -219,11 +225,11 @@ def _descriptor(primitive: c_void_p, which: int) -> c_void_p:
 Planned = tuple[str, int]
 
 
-def call(planned: Planned, shape: Ints, a: Any, b: Any) -> jax.Array:
-    """What a plan makes of two arrays, in a program for a CPU."""
+def call(planned: Planned, shape: Ints, *arrays: Any) -> jax.Array:
+    """What a plan makes of arrays, in a program for a CPU."""
     name, room = planned
     made = jax.ShapeDtypeStruct(shape, np.float32), jax.ShapeDtypeStruct((room,), np.uint8)
-    return jax.ffi.ffi_call(name, made)(a, b)[0]
+    return jax.ffi.ffi_call(name, made)(*arrays)[0]
 
 
 def define(primitive: Primitive, by_xla: Callable[..., Any], plan_of: Callable[..., Planned | None]) -> None:
@@ -275,9 +281,9 @@ class _Phase:
         alone: whether each is done by one thread, or the only one by all that OpenMP has.
     """
 
-    def __init__(self, plan: _Plan, chunks: int, alone: bool = True) -> None:
+    def __init__(self, plan: Plan, chunks: int, alone: bool = True) -> None:
         self.plan, self.chunks, self.alone = plan, chunks, alone
-        self.hands = min(chunks, _cores())
+        self.hands = min(chunks, cores())
         self.memories: list[int] = []
         self.steps: list[int] = []
         plan.phases.append(self)
@@ -307,7 +313,7 @@ class _Phase:
         if _size(largest):
             roles = (*roles, (_SCRATCHPAD, self.room(largest)))
         made = [_call("dnnl_primitive_create", d).value or 0 for d in descriptions]
-        words = [_kept(made), 8 * (len(made) > 1), len(roles)]
+        words = [kept(made), 8 * (len(made) > 1), len(roles)]
         words += [x for role in roles for x in role]
         self.steps += words + [0] * (11 - len(words))
 
@@ -321,7 +327,7 @@ class _Phase:
         return [self.chunks, int(self.alone), self.hands, count, steps, *self.memories, *self.steps]
 
 
-class _Plan:
+class Plan:
     """The words of a plan, and the bytes that it works in."""
 
     def __init__(self) -> None:
@@ -336,7 +342,7 @@ class _Plan:
     def words(self) -> list[int]:
         """All of it."""
         return [
-            _engine().value or 0,
+            engine(),
             len(self.phases),
             *(word for phase in self.phases for word in phase.words()),
         ]
@@ -354,7 +360,7 @@ def _reorder(source: c_void_p, target: c_void_p, added: bool = False) -> c_void_
     )
 
 
-def _kept(words: Sequence[int]) -> int:
+def kept(words: Sequence[int]) -> int:
     """Where the words stay: for ever, as XLA's threads run plans until the process ends."""
     held = (c_int64 * len(words))(*words)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
@@ -411,7 +417,7 @@ def plan_product(product: Product) -> Planned:
     batch, rows, inner, columns, left, right = product
     by_rows = rows >= columns
     whole, multiple = (rows, _ROWS) if by_rows else (columns, _COLUMNS)
-    wanted = min(-(-_PARTS * _cores() // batch), rows * inner * columns // _LEAST_PART)
+    wanted = min(-(-_PARTS * cores() // batch), rows * inner * columns // _LEAST_PART)
     size = -(-whole // max(wanted, 1))
     size = min(-(-size // multiple) * multiple, whole)
     parts = -(-whole // size)
@@ -432,14 +438,83 @@ _LEAST_PART = 1 << 19
 _ROWS, _COLUMNS = 8, 16
 
 
-def _cores() -> int:
+def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Matmul(NamedTuple):
+    """A primitive that multiplies rows with weights, and words that tell how it is called.
+
+    Attributes:
+        primitive, source, product, scratchpad: the primitive, and descriptors of its memories.
+        room: bytes of the scratchpad.
+    """
+
+    primitive: int
+    source: int
+    product: int
+    scratchpad: int
+    room: int
+
+
+class Matmuls(NamedTuple):
+    """Primitives for several numbers of rows and the same weights.
+
+    Attributes:
+        weights: the descriptor of the weights' layout.
+        arity: how many memories a primitive takes: source, weights, product, and a scratchpad if it has one.
+    """
+
+    primitives: list[Matmul]
+    weights: c_void_p
+    arity: int
+
+
+def matmuls(rows: Sequence[int], inner: int, columns: int) -> Matmuls | None:
+    """For one thread, products (rows, inner) by (inner, columns), whose weights have the layout that oneDNN chooses for
+    the first number of rows; None if it does not have them.
+    """
+    weights, made, arity = _any((inner, columns)), {}, 3
+    try:
+        with _one_thread():
+            for count in dict.fromkeys(rows):
+                source, product = _plain((count, inner)), _plain((count, columns))
+                description = _call(
+                    "dnnl_matmul_primitive_desc_create",
+                    *(_engine(), source, weights, None, product, _attributes()),
+                )
+                weights, pad = _descriptor(description, _WEIGHTS_MD), _descriptor(description, _SCRATCHPAD_MD)
+                room = _size(pad)
+                arity = 4 if room else arity
+                primitive = _call("dnnl_primitive_create", description)
+                places = (source, product, pad if room else product)
+                made[count] = Matmul(primitive.value or 0, *(x.value or 0 for x in places), room=room)
+    except _Error:
+        return None
+    return Matmuls([made[count] for count in rows], weights, arity)
+
+
+def plan_packing(shape: Ints, strides: Ints, rows: int, wanted: c_void_p) -> tuple[Planned, int]:
+    """The plan that puts weights of this shape and with such strides into the layout that `matmuls` wants for so many
+    rows at first, and the bytes of that.
+    """
+    given = _strided(shape, strides)
+    plan = Plan()
+    (made,) = _by_slices(shape, given, wanted)
+    phase = _Phase(plan, len(made))
+    phase.step(made, (_SRC, phase.memory(given, False, 0)), (_DST, phase.memory(wanted, True, 0)))
+    return _known_to_xla("packing", (shape, strides, rows), plan.words(), plan.scratch), _size(wanted)
+
+
+def engine() -> int:
+    """oneDNN's engine, as a word of a plan."""
+    return _engine().value or 0
 
 
 def _known_to_xla(what: str, description: Any, words: Sequence[int], scratch: int = 0) -> Planned:
     digest = hashlib.sha256(repr(description).encode()).hexdigest()[:16]
     name = f"functorch_port.{what}.{digest}"
-    ffi.register_with(name, "onednn.ll", _kept(words))
+    ffi.register_with(name, "onednn.ll", kept(words))
     return name, max(scratch, _ALIGNMENT)
 
 
@@ -457,10 +532,10 @@ def _parts(kind: str, c: Convolution) -> int:
     """Into how many parts of its images a convolution is cut, for threads that take one after the other; 0 to leave it
     to oneDNN, as it has too few images for the cores.
     """
-    images, cores = c.input[0], _cores()
+    images, hands = c.input[0], cores()
     sizes = [s for s in range(1, images + 1) if images % s == 0]
-    waits = {s: -(-images // s // cores) * s for s in sizes}  # images that one thread has in a row
-    if min(waits.values()) * cores > 1.4 * images:
+    waits = {s: -(-images // s // hands) * s for s in sizes}  # images that one thread has in a row
+    if min(waits.values()) * hands > 1.4 * images:
         return 0
     good = [s for s in sizes if waits[s] <= 1.1 * min(waits.values())]
     if kind == "weight":  # every part has a gradient of its own, and they are added up in the end
@@ -478,15 +553,15 @@ _LEAST_CHUNK = 1 << 24
 _LEAST_SHARED = 1 << 18
 
 
-def _made(kind: str, c: Convolution, blocks: tuple[int, int]) -> _Plan:
+def _made(kind: str, c: Convolution, blocks: tuple[int, int]) -> Plan:
     parts = _parts(kind, c)
     with _one_thread(parts > 0):
         return _in_parts(kind, c, blocks, parts)
 
 
-def _in_parts(kind: str, c: Convolution, blocks: tuple[int, int], parts: int) -> _Plan:
+def _in_parts(kind: str, c: Convolution, blocks: tuple[int, int], parts: int) -> Plan:
     part, description = _describe(kind, c, parts)
-    shapes, plan = _shapes(part), _Plan()
+    shapes, plan = _shapes(part), Plan()
     alone, parts = parts > 0, max(parts, 1)
     arguments, (name, role, which) = _KINDS[kind]
     roles = []
@@ -522,7 +597,7 @@ def _in_parts(kind: str, c: Convolution, blocks: tuple[int, int], parts: int) ->
     return plan
 
 
-def _weights(plan: _Plan, shape: Ints, wanted: c_void_p) -> tuple[bool, int, int] | None:
+def _weights(plan: Plan, shape: Ints, wanted: c_void_p) -> tuple[bool, int, int] | None:
     """A phase that puts weights into the layout wanted; returns where they are then, None if they have it."""
     given = _plain(shape)
     if _library().dnnl_memory_desc_equal(given, wanted):
@@ -534,7 +609,7 @@ def _weights(plan: _Plan, shape: Ints, wanted: c_void_p) -> tuple[bool, int, int
     return True, 1, place
 
 
-def _add_up(plan: _Plan, shape: Ints, made: c_void_p, first: int, parts: int) -> None:
+def _add_up(plan: Plan, shape: Ints, made: c_void_p, first: int, parts: int) -> None:
     """A phase that adds the parts of a weight's gradient and puts them into XLA's layout."""
     target = _plain(shape)
     reorders = _by_slices(shape, made, target, parts)
@@ -549,7 +624,7 @@ def _by_slices(shape: Ints, source: c_void_p, target: c_void_p, sources: int = 1
     """For each source, the first of which is written and the others added to it: reorders of slices of the first
     dimension, one for each core; of the whole if it is small or cannot be cut.
     """
-    count = min(_cores(), 4 * prod(shape) // _LEAST_SHARED)
+    count = min(cores(), 4 * prod(shape) // _LEAST_SHARED)
     size = -(-shape[0] // max(count, 1))
     size = -(-size // 16) * 16
     slices = [(start, min(size, shape[0] - start)) for start in range(0, shape[0], size)]

@@ -15,7 +15,7 @@ from nn_programs import MODULE_RUN
 from programs import cases, check
 
 import functorch_port as ft
-from functorch_port.ops.recurrent import recur
+from functorch_port.ops._recurrence import recur
 
 PRELUDE = (
     MODULE_RUN

@@ -71,7 +71,7 @@ def test_transposed(x, w, stride, padding, extra, groups, dilation):
 @pytest.mark.parametrize(("weight", "groups"), [((192, 48, 3, 3), 1), ((64, 16, 3, 3), 2)], ids=str)
 def test_any_number_of_cores(monkeypatch, cores, images, weight, groups):
     """Images and weights are cut for so many: those which cannot be are left to oneDNN whole."""
-    monkeypatch.setattr(onednn, "_cores", lambda: cores)
+    monkeypatch.setattr(onednn, "cores", lambda: cores)
     monkeypatch.setattr(onednn, "_LEAST_CHUNK", 1)
     shape = (images, weight[1] * groups, 13, 12 + cores)  # not the other numbers' plans
     _plan.cache_clear()
@@ -88,7 +88,7 @@ def test_parts_are_whole_images():
     for cores, images in itertools.product([1, 2, 3, 4, 8, 16], range(1, 40)):
         how = onednn.Convolution((images, 8, 16, 16), (8, 8, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, None)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(onednn, "_cores", lambda cores=cores: cores)
+            patch.setattr(onednn, "cores", lambda cores=cores: cores)
             for kind in ("forward", "input", "weight"):
                 parts = onednn._parts(kind, how)
                 # none is cut, and no thread has much more than its share

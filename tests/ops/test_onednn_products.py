@@ -151,7 +151,7 @@ def test_small_ones_stay_with_xla():
 )
 def test_parts_make_the_whole(monkeypatch, batch, rows, inner, columns, left, right):
     """Uneven ones too, of rows or columns, and with more cores than there are."""
-    monkeypatch.setattr(onednn, "_cores", lambda: 7)
+    monkeypatch.setattr(onednn, "cores", lambda: 7)
     monkeypatch.setattr(onednn, "_LEAST_PART", 1)
     _plan_product.cache_clear()
     a = draw((batch, inner, rows) if left else (batch, rows, inner), 0)
