@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from ..core import allocator
+from ..core.jaxprs import operations
+from ..core.pads import join_pads
 from ..core.storage import Storage
 from ..core.tensor import Tensor
 from . import blocked
 from .bundles import MOST, Bundle, Gradients, Joint, bundled, cut, join, joined_gradients
 from .overlay import Overlay
-from .pads import join_pads
 from .pending import Pending, pays
 from .places import Given
 from .program import Program, Stale
@@ -307,7 +308,7 @@ def _make_functions(
     ours = (
         partial(pure, as_fun=blocked.as_fun) if not program.boundary and blocked.pays(closed.jaxpr) else pure
     )
-    program.compiler_options = allocator.options(_largest([closed.jaxpr]), _together(closed.jaxpr))
+    program.compiler_options = allocator.options(closed.jaxpr)
     program.jit = jax.jit(ours, donate_argnums=0, compiler_options=program.compiler_options)
     program.jaxpr = closed
     program.is_narrow = not program.boundary and _is_narrow([closed.jaxpr]) and not any(map(_is_wide, avals))
@@ -319,42 +320,7 @@ def _is_wide(aval: Any) -> bool:
 
 def _is_narrow(params: Iterable[Any]) -> bool:
     """Whether the jaxprs among these parameters of operations compute nothing of 64 bits."""
-    return not any(_is_wide(x.aval) for eqn in _operations(params) for x in (*eqn.invars, *eqn.outvars))
-
-
-def _largest(params: Iterable[Any]) -> int:
-    """Bytes of the largest array that they compute."""
-    return max((_bytes(x) for eqn in _operations(params) for x in eqn.outvars), default=0)
-
-
-def _together(jaxpr: Any) -> int:
-    """Bytes of the arrays that a program needs at a time, at most, if its operations come one after the other."""
-    last = {x: k for k, eqn in enumerate(jaxpr.eqns) for x in eqn.invars if not isinstance(x, Literal)}
-    now = most = 0
-    made: dict[Any, int] = {}
-    for k, eqn in enumerate(jaxpr.eqns):
-        made |= {x: _bytes(x) for x in eqn.outvars}
-        now += sum(map(_bytes, eqn.outvars))
-        most = max(most, now)
-        over = {x for x in (*eqn.invars, *eqn.outvars) if not isinstance(x, Literal) and last.get(x, -1) <= k}
-        now -= sum(made.pop(x, 0) for x in over)
-    return most
-
-
-def _bytes(x: Any) -> int:
-    return int(x.aval.size * x.aval.dtype.itemsize) if hasattr(x.aval, "dtype") else 0
-
-
-def _operations(params: Iterable[Any]) -> Iterator[Any]:
-    """Those of the jaxprs among these parameters of operations, and of the jaxprs within."""
-    for value in params:
-        jaxpr = getattr(value, "jaxpr", value)
-        if isinstance(value, tuple | list):
-            yield from _operations(value)
-        elif isinstance(jaxpr, Jaxpr):
-            for eqn in jaxpr.eqns:
-                yield eqn
-                yield from _operations(eqn.params.values())
+    return not any(_is_wide(x.aval) for eqn in operations(params) for x in (*eqn.invars, *eqn.outvars))
 
 
 def _differentiable(program: Program) -> None:

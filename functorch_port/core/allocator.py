@@ -24,6 +24,8 @@ from typing import Any
 
 import jax
 
+from .jaxprs import largest, together
+
 __all__ = ["keep", "options"]
 
 # malloc.h
@@ -70,22 +72,19 @@ def keep() -> bool:
     return all(done)
 
 
-def options(largest: int, together: int) -> dict[str, Any] | None:
-    """For `jax.jit`, as ``compiler_options``: memory to work in comes in parts that fit into a thread's heap.
+def options(jaxpr: Any) -> dict[str, Any] | None:
+    """For `jax.jit` of this program, as ``compiler_options``: memory to work in comes in parts that fit into a thread's
+    heap.
 
     Training steps of ResNet-18 at 224 pixels, a ViT and a GPT of 10M parameters have 31,000, 94,000 and 66,000 page
     faults otherwise, and take 195, 347 and 324 ms instead of 176, 269 and 272. A program of several parts is not kept
     in the persistent cache, which cannot have it.
-
-    Args:
-        largest: bytes of the program's largest array. XLA warns of every buffer that is larger than a part, so a part
-            is three of them at least, as what an operation works in may be.
-        together: bytes of the arrays that are needed at a time; several threads may come to keep as much.
     """
-    if not keep() or together > _MOST_KEPT:
+    if not keep() or together(jaxpr) > _MOST_KEPT:  # several threads may come to keep as much
         return None
     warnings.filterwarnings("ignore", _NOT_CACHED)
-    return {"xla_multiheap_size_constraint_per_heap": max(_PART, 3 * largest)}
+    # XLA warns of every buffer that is larger than a part, and what an operation works in may be three arrays
+    return {"xla_multiheap_size_constraint_per_heap": max(_PART, 3 * largest(jaxpr))}
 
 
 def _on_cpu() -> bool:

@@ -56,7 +56,7 @@ class Recurrence(NamedTuple):
 
 
 #: multiply-adds of a layer below which a scan is as good, and the steps below which the weights' layout does not pay
-_LEAST, _LEAST_STEPS = 1 << 16, 4
+_LEAST, _LEAST_STEPS = 1 << 12, 4
 #: multiply-adds that are worth a thread
 _LEAST_PART = 1 << 20
 

@@ -11,7 +11,7 @@ from jax.extend.core import jaxpr_as_fun
 
 import functorch_port as ft
 from functorch_port.compiler import assemble
-from functorch_port.compiler.pads import join_pads
+from functorch_port.core.pads import join_pads
 
 
 def _joined(fn, *args):

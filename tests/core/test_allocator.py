@@ -93,5 +93,13 @@ def test_programs_in_parts_do_not_complain():
 def test_what_is_too_large_to_be_kept_several_times_is_left_whole():
     if not allocator.keep():
         pytest.skip("the C library is not glibc")
-    assert allocator.options(1 << 20, 1 << 30)
-    assert allocator.options(1 << 20, (1 << 30) + 1) is None
+
+    def options(count, size):
+        """Of a program that needs so many arrays of so many bytes at a time."""
+        x = jax.ShapeDtypeStruct((size,), np.uint8)
+        made = jax.make_jaxpr(lambda x: sum(y for y in [x + k for k in range(count)]))(x)
+        return allocator.options(made.jaxpr)
+
+    assert options(1, 1 << 20) == {"xla_multiheap_size_constraint_per_heap": 48 << 20}
+    assert options(3, 1 << 27) == {"xla_multiheap_size_constraint_per_heap": 3 << 27}
+    assert options(9, 1 << 27) is None
