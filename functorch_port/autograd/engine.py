@@ -419,7 +419,7 @@ def _one_operation(
     """The walk where there is one operation between the root and the leaves, it is done on the host, and nobody
     watches. None if there is more to it.
     """
-    if node.extras is not None or node.outputs != 1 or node.replayable() is None:
+    if node.extras is not None or node.outputs != 1 or node.pullback() is None:
         return None
     for edge in node.edges:
         if edge is not None:

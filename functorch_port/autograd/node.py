@@ -174,8 +174,8 @@ class Node:
     def release(self) -> None:
         """Let go of saved values."""
 
-    def replayable(self) -> Any:
-        """The `Plan` whose pullback this node is, if that and `values` are all there is to it (see `replay`)."""
+    def pullback(self) -> tuple[Any, Any] | None:
+        """The `Plan` whose `backward` this node is, and the saved values; None if there is more to it."""
         return None
 
     def to_hook(self, results: Sequence[Any]) -> Sequence[Any]:

@@ -132,25 +132,26 @@ def _describe(order: list[Node], index: dict[Any, int]) -> tuple[list[Any], list
     values: list[Any] = []
     position = index.get
     for node in order:
-        plan = node.replayable()
-        if plan is None or (node.extras and node.extras.watched()):
+        found = node.pullback()
+        if found is None or (node.extras and node.extras.watched()):
             return None
+        plan, saved = found
         structure += (plan, node.mask, node.outputs)
         for edge in node.edges:
             if edge is None:
                 structure.append(None)
             else:
                 structure += (position(edge[0]), edge[1])
-        for value in node.values:
+        for value in saved:
             structure.append(getattr(value, "shape", None))
-        values.append(node.values)
+        values.append(saved)
     return structure, values
 
 
 def _step(node: Any, index: dict[Any, int]) -> tuple[Any, ...]:
     """One operation for `_whole`: plan, which inputs have gradients, where these go, number of outputs."""
     edges = [None if e is None or e[0] not in index else (index[e[0]], e[1]) for e in node.edges]
-    return node.replayable(), node.mask, tuple(edges), node.outputs
+    return node.pullback()[0], node.mask, tuple(edges), node.outputs
 
 
 def _elements(values: list[Any]) -> int:
@@ -206,16 +207,29 @@ def _program(
         )
 
     plan = Plan(fn, "backward", "BackwardBackward0")
-    plan.jit = _jitted(fn, _flat(values, gradients, olds))
     if _elements(values) > SMALL:
         _large.programs += 1
+        plan.jit = _OfTypes(fn)
     return plan
 
 
-def _jitted(fn: Callable[..., list[Any]], flat: list[Any]) -> Callable[..., list[Any]]:
-    """The function for such arguments, as one program."""
-    with storage.x64():
-        closed, shapes = jax.make_jaxpr(fn, return_shape=True)(*flat)
+class _OfTypes:
+    """A function for arguments of any types, for each of them as one program that XLA can do fast."""
+
+    def __init__(self, fn: Callable[..., list[Any]]) -> None:
+        self.fn = fn
+        self.jits: dict[Any, Callable[..., list[Any]]] = {}
+
+    def __call__(self, *flat: Any) -> list[Any]:
+        types = tuple([getattr(value, "dtype", value.__class__) for value in flat])
+        jitted = self.jits.get(types)
+        if jitted is None:
+            jitted = self.jits[types] = _jitted(self.fn, flat)
+        return jitted(*flat)
+
+
+def _jitted(fn: Callable[..., list[Any]], flat: Sequence[Any]) -> Callable[..., list[Any]]:
+    closed, shapes = jax.make_jaxpr(fn, return_shape=True)(*flat)
     closed = closed.replace(jaxpr=join_pads(closed.jaxpr))
     given = [shape is not None for shape in shapes]
 

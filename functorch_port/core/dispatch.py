@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
 
@@ -54,6 +55,7 @@ class Plan:
     __slots__ = (
         "_backward",
         "_hosted",
+        "_keeping",
         "_reads",
         "check",
         "differentiable",
@@ -61,6 +63,7 @@ class Plan:
         "edge_order",
         "fn",
         "jit",
+        "keeps",
         "name",
         "named",
         "node",
@@ -78,6 +81,8 @@ class Plan:
         self.returns = spec.returns if spec is not None else None
         self.differentiable = spec is None or spec.differentiable
         self.parts = spec.parts if spec is not None else None
+        #: whether a call with these arguments keeps what its pullback would compute again
+        self.keeps = spec.keeps if spec is not None else None
         self.check: Callable[..., None] | None = None
         self.edge_order: tuple[tuple[int, bool], ...] | None = None
         #: positions of the arguments that PyTorch would save as tensors, numbers among them; None: all
@@ -85,6 +90,7 @@ class Plan:
         #: flat dynamic arguments to all arguments by name
         self.named: Callable[[Sequence[Any]], dict[str, Any]] | None = None
         self._backward: dict[Any, Plan] = {}
+        self._keeping: dict[Any, Callable[..., Any]] = {}
         self._hosted: dict[Any, Callable[..., Any] | None] | None = None if self.eager else {}
         self._reads: dict[Any, list[bool]] = {}
 
@@ -101,6 +107,14 @@ class Plan:
                 fn, f"{self.name}_backward", f"{self.node.__name__[:-1]}Backward0"
             )
         return plan
+
+    def keeping(self, mask: tuple[bool, ...]) -> Callable[..., Any]:
+        """The jitted function of the inputs that gives the outputs, and what the pullback to those in mask needs."""
+        found = self._keeping.get(mask)
+        if found is None:
+            fn = functools.partial(_forward_and_pullback, self.fn, mask)
+            found = self._keeping[mask] = jax.jit(fn)
+        return found
 
     def on_host(self, values: Sequence[Any]) -> Any:
         """The result for numpy arrays and numbers, as numpy arrays; None if it must be compiled (see `core.host`)."""
@@ -157,6 +171,71 @@ def _pullback(fn: Callable[..., Any], mask: Sequence[bool], holes: Sequence[bool
     return tuple(_conj(g) for g in pull(cotangents if isinstance(out, tuple) else cotangents[0]))
 
 
+@jax.tree_util.register_dataclass
+@dataclass
+class _Kept:
+    """A pullback as its forward pass leaves it.
+
+    Attributes:
+        arrays: what it needs besides the inputs.
+        tree: of the pullback, whose leaves are inputs and ``arrays``.
+        sources: for each leaf the number of an input, or -1 for the next of ``arrays``.
+        outs: shapes and dtypes of the outputs.
+        many: whether there are several outputs.
+    """
+
+    arrays: list[Any]
+    tree: Any = field(metadata={"static": True})
+    sources: tuple[int, ...] = field(metadata={"static": True})
+    outs: tuple[jax.ShapeDtypeStruct, ...] = field(metadata={"static": True})
+    many: bool = field(metadata={"static": True})
+
+
+def _forward_and_pullback(fn: Callable[..., Any], mask: Sequence[bool], *values: Any) -> tuple[Any, _Kept]:
+    out, pull = jax.vjp(_of_masked(fn, mask, values), *[v for v, m in zip(values, mask, strict=True) if m])
+    leaves, tree = jax.tree.flatten(pull)
+    number = {id(v): k for k, v in enumerate(values)}
+    sources = tuple([number.get(id(leaf), -1) for leaf in leaves])
+    arrays = [leaf for leaf, source in zip(leaves, sources, strict=True) if source < 0]
+    many = isinstance(out, tuple)
+    outs = tuple([_aval(o) for o in (out if many else (out,))])
+    return out, _Kept(arrays, tree, sources, outs, many)
+
+
+class KeptPlan:
+    """What has the pullbacks of a recorded operation whose forward pass keeps what they need (see `Plan.keeping`).
+
+    As of a `Plan`, `backward` is a plan of saved values and gradients. The saved values are the inputs and what was
+    kept.
+    """
+
+    def __init__(self, kept: _Kept, inputs: int) -> None:
+        self.tree, self.sources, self.outs, self.many = kept.tree, kept.sources, kept.outs, kept.many
+        self.inputs = inputs
+        self._backward: dict[Any, Plan] = {}
+
+    def backward(self, mask: tuple[bool, ...], holes: tuple[bool, ...]) -> Plan:
+        plan = self._backward.get(holes)
+        if plan is None:
+            fn = functools.partial(self._pull, holes)
+            plan = self._backward[holes] = Plan(fn, "kept_backward", "KeptBackward0")
+        return plan
+
+    def _pull(self, holes: tuple[bool, ...], *args: Any) -> Any:
+        count = self.inputs + self.sources.count(-1)
+        kept, grads = iter(args[self.inputs : count]), iter(args[count:])
+        pull = jax.tree.unflatten(self.tree, [next(kept) if s < 0 else args[s] for s in self.sources])
+        cotangents = tuple(
+            _cotangent(o, None if hole else next(grads)) for o, hole in zip(self.outs, holes, strict=True)
+        )
+        return tuple(_conj(g) for g in pull(cotangents if self.many else cotangents[0]))
+
+
+@functools.cache
+def _kept_plan(tree: Any, sources: tuple[int, ...], outs: Any, many: bool, inputs: int) -> KeptPlan:
+    return KeptPlan(_Kept([], tree, sources, outs, many), inputs)
+
+
 def _of_masked(fn: Callable[..., Any], mask: Sequence[bool], values: Sequence[Any]) -> Callable[..., Any]:
     """``fn`` as a function of the masked arguments alone."""
 
@@ -183,7 +262,7 @@ def _conj(x: Any) -> Any:
 class OpNode(Node):
     """The node of a registered op: keeps the inputs, or (in a trace) the pullback itself."""
 
-    __slots__ = ("_avals", "dyn_edges", "mask", "plan", "pull", "values")
+    __slots__ = ("_avals", "dyn_edges", "kept", "mask", "plan", "pull", "values")
 
     def __init__(
         self, plan: Plan, mask: tuple[bool, ...], edges: tuple[Edge, ...], values: Any, outputs: int
@@ -197,6 +276,8 @@ class OpNode(Node):
         self.mask = mask
         self.values = values
         self.pull: Any = None
+        #: the plan to take the pullback from, and the saved values, where these are more than the inputs
+        self.kept: tuple[KeptPlan, list[Any]] | None = None
         self._avals: Any = None
 
     def _part(self) -> None:
@@ -215,6 +296,7 @@ class OpNode(Node):
         with grad_mode.enable_grad():
             last = plan.parts(**plan.named(inputs)).grad_fn
         self.plan, self.mask, self.edges, self.values = last.plan, last.mask, last.edges, last.values
+        self.kept = last.kept
         inner = [edge[0] for edge in self.edges if edge is not None]
         for node in inner:
             node.seq = self.seq - 1  # younger than what it came from, older than what is made of it
@@ -242,8 +324,9 @@ class OpNode(Node):
             return self._spread(self._pull(grads))
         if self.values is None:
             self._revive(grads)
-        plan = self.plan.backward(self.mask, tuple(g is None for g in grads))
-        args = [*self.values, *(g for g in grads if g is not None)]
+        source, values = self.pullback()
+        plan = source.backward(self.mask, tuple(g is None for g in grads))
+        args = [*values, *(g for g in grads if g is not None)]
         if storage.overlay is not None:
             return self._spread(plan.fn(*args))
         if all_on_host(args):
@@ -282,7 +365,7 @@ class OpNode(Node):
         if values is not None:
             if self._avals is None:
                 self._avals = [(v.shape, v.dtype) if hasattr(v, "dtype") else v for v in values]
-            self.values = self.pull = None
+            self.values = self.pull = self.kept = None
 
     @property
     def freed(self) -> bool:
@@ -302,8 +385,10 @@ class OpNode(Node):
         with storage.x64():
             self.values = tuple(jax.numpy.zeros(*v) if type(v) is tuple else v for v in self._avals)
 
-    def replayable(self) -> Any:
-        return self.plan if self.pull is None and self.values is not None else None
+    def pullback(self) -> tuple[Any, Any] | None:
+        if self.pull is not None or self.values is None:
+            return None
+        return self.kept or (self.plan, self.values)
 
     def to_hook(self, results: Sequence[Any]) -> Sequence[Any]:
         order = self.plan.edge_order
@@ -434,13 +519,19 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
             recorded = True
     if plan.check is not None:
         plan.check(*values)
+    recorded = recorded and _grad.enabled and plan.differentiable
+    kept = None
     try:
         with _x64(_X64):
-            out = plan.jit(*values)
+            if recorded and plan.keeps is not None and plan.keeps(*values):
+                mask = tuple([isinstance(a, Tensor) and edge_of(a) is not None for a in dyn])
+                out, kept = plan.keeping(mask)(*values)
+            else:
+                out = plan.jit(*values)
     except (TypeError, ValueError) as error:
         out = _run_elsewhere(plan, values, error)
-    if recorded and _grad.enabled and plan.differentiable:
-        return _record(plan, dyn, values, out)
+    if recorded:
+        return _record(plan, dyn, values, out, kept)
     if type(out) is tuple or type(out) is list:
         outs = [wrap(o) for o in out]
         return plan.returns(*outs) if plan.returns is not None else tuple(outs)
@@ -461,7 +552,9 @@ def _run_elsewhere(plan: Plan, values: Sequence[Any], error: Exception) -> Any:
     raise error
 
 
-def _record(plan: Plan, dyn: Sequence[Any], values: Sequence[Any], out: Any) -> Any:
+def _record(
+    plan: Plan, dyn: Sequence[Any], values: Sequence[Any], out: Any, kept: _Kept | None = None
+) -> Any:
     edges: list[Edge] = []
     mask = []
     for a in dyn:
@@ -475,6 +568,9 @@ def _record(plan: Plan, dyn: Sequence[Any], values: Sequence[Any], out: Any) -> 
             mask.append(False)
     many = type(out) is tuple or type(out) is list
     node = plan.node(plan, tuple(mask), tuple(edges), values, len(out) if many else 1)
+    if kept is not None:
+        source = _kept_plan(kept.tree, kept.sources, kept.outs, kept.many, len(values))
+        node.kept = source, [*values, *kept.arrays]
     if many or anomaly.enabled:
         return _outputs(plan, node, out, many)
     tensor = wrap(out)

@@ -90,6 +90,7 @@ class OpSpec:
     legacy: str | None = None
     parts: Callable[..., Any] | None = None
     numbers: bool = False
+    keeps: Callable[..., bool] | None = None
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
@@ -187,6 +188,7 @@ def op(
     legacy: str | None = None,
     parts: Callable[..., Any] | None = None,
     numbers: bool = False,
+    keeps: Callable[..., bool] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a pure function of arrays as an operation.
 
@@ -210,6 +212,8 @@ def op(
         parts: the same as a function of Tensors in several operations, those which PyTorch records. They are
             recorded in this one's place as soon as somebody looks at its node.
         numbers: numbers alone will do, as in ``torch.add(1, 2)``.
+        keeps: of the pure function's arguments, whether a recorded eager call keeps what its backward pass would
+            compute again. Without it only the inputs are kept.
     """
 
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -246,6 +250,7 @@ def op(
             legacy=legacy,
             parts=parts,
             numbers=numbers,
+            keeps=keeps,
         )
         return fn
 

@@ -83,7 +83,17 @@ def attend(scores: jax.Array, value: jax.Array, keep: Any = None, dropout_p: flo
     return product(weights, value)
 
 
-@op("_scaled_dot_product_attention", where="", node="ScaledDotProductFlashAttentionForCpuBackward0")
+def _keeps_weights(query: Array, key: Array, *rest: Any) -> bool:
+    """Whether the weights of all pairs, for the backward pass, are not much more numbers than the queries."""
+    return bool(key.shape[-2] <= 4 * query.shape[-1])
+
+
+@op(
+    "_scaled_dot_product_attention",
+    where="",
+    node="ScaledDotProductFlashAttentionForCpuBackward0",
+    keeps=_keeps_weights,
+)
 def scaled_dot_product_attention(
     query: Array,
     key: Array,

@@ -20,10 +20,13 @@ def _times(x: Any, w: Any) -> Any:
     return times(x, w)
 
 
-@op(
-    "_lstm_layer", where="", node="MkldnnRnnLayerBackward0"
-)  # by a name of its own, as autocast treats it apart
-@op("_recurrent_layer", where="", node="StackBackward0")
+def _keeps_steps(*values: Any) -> bool:
+    """What happened in the steps is always kept for the backward pass, as PyTorch does."""
+    return True
+
+
+@op("_lstm_layer", where="", node="MkldnnRnnLayerBackward0", keeps=_keeps_steps)  # autocast treats it apart
+@op("_recurrent_layer", where="", node="StackBackward0", keeps=_keeps_steps)
 def recurrent_layer(
     input: Array,
     hx: Arrays,

@@ -117,9 +117,57 @@ def test_hooks_keep_to_the_walk(how: str) -> None:
     assert seen == ([] if how == "anomaly" else [how] * 4) and compiled() == 0
 
 
-def test_big_tensors_are_walked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "MOST_ELEMENTS", 10)
+def test_graphs_of_huge_tensors_are_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "SMALL", 10)
+    monkeypatch.setattr(replay, "MOST_ELEMENTS", 11)
     w, x = data()
     for _ in range(4):
         loss(w, x).backward()
     assert compiled() == 0
+
+
+def gradients(dtype: ft.dtype, times: int) -> list[ft.Tensor]:
+    layers = [ft.nn.Linear(6, 6, dtype=dtype) for _ in range(2)]
+    attention = ft.nn.MultiheadAttention(6, 2, batch_first=True, dtype=dtype)
+    for layer in (*layers, attention):
+        for k, p in enumerate(layer.parameters()):
+            ft.nn.init.constant_(p, 0.1 * (k + 1))
+    x = ft.linspace(-1, 1, 60, dtype=dtype).view(2, 5, 6)
+    parameters = [p for layer in (*layers, attention) for p in layer.parameters()]
+    for _ in range(times):
+        for p in parameters:
+            p.grad = None
+        y = layers[0](x)
+        y = y + attention(y, y, y, need_weights=False)[0]
+        (layers[1](y) ** 2).sum().backward()
+    return [p.grad for p in parameters if p.grad is not None]
+
+
+def test_graphs_of_large_tensors_are_programs_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "SMALL", 10)
+    monkeypatch.setattr(replay, "_large", replay._Large())
+    walked = {dtype: gradients(dtype, 1) for dtype in (ft.float64, ft.float32)}
+    for dtype, want in walked.items():
+        for a, b in zip(gradients(dtype, 4), want, strict=True):
+            assert a.dtype == dtype and ft.allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert compiled() == replay._large.programs == 2 and replay._large.calls >= 4
+
+
+def test_large_graphs_that_come_a_few_times_each_are_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To compile them takes longer than they would."""
+    monkeypatch.setattr(replay, "SMALL", 10)
+    monkeypatch.setattr(replay, "_large", replay._Large())
+    w = ft.ones(20, requires_grad=True)
+
+    def come(n: int, times: int) -> None:
+        for _ in range(times):
+            w.grad = None
+            ((w * 2) ** 2 * ft.ones(n, 20)).sum().backward()
+
+    for n in range(1, 12):
+        come(n, 3)
+    assert compiled() == 3
+    come(1, 2 * replay.CALLS)  # now they have paid
+    for n in range(1, 12):
+        come(n, 1)
+    assert compiled() == 5

@@ -1,10 +1,14 @@
 """Freed memory stays with the process, where that is safe."""
 
+import operator
 import os
 import subprocess
 import sys
+from functools import reduce
 from pathlib import Path
 
+import jax
+import numpy as np
 import pytest
 
 from functorch_port.core import allocator
@@ -97,7 +101,7 @@ def test_what_is_too_large_to_be_kept_several_times_is_left_whole():
     def options(count, size):
         """Of a program that needs so many arrays of so many bytes at a time."""
         x = jax.ShapeDtypeStruct((size,), np.uint8)
-        made = jax.make_jaxpr(lambda x: sum(y for y in [x + k for k in range(count)]))(x)
+        made = jax.make_jaxpr(lambda x: reduce(operator.add, [x + np.uint8(k) for k in range(count)]))(x)
         return allocator.options(made.jaxpr)
 
     assert options(1, 1 << 20) == {"xla_multiheap_size_constraint_per_heap": 48 << 20}
