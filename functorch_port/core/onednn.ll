@@ -11,7 +11,7 @@
 ;     0; how many parts, how many of one product; rows or columns of a part, and of the whole; whether they are rows;
 ;     rows, columns and inner dimension of a product; "T" or "N" for each matrix, and the length of the rows it lies in;
 ;     for each of the three matrices how many elements it is from one product to the next, and from a row or column of the
-;     parts to the next.
+;     parts to the next; elements of a row into which a part of the first matrix, a transpose, is copied before, or 0.
 
 %exec.arg = type { i32, ptr }
 
@@ -25,6 +25,7 @@ declare i32 @dnnl_primitive_execute(ptr, ptr, i32, ptr)
 ; OpenMP's, of the library that oneDNN uses: how many threads a parallel region of this thread has.
 declare void @omp_set_num_threads(i32)
 declare i32 @omp_get_max_threads()
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare i32 @dnnl_sgemm(i8 signext, i8 signext, i64, i64, i64, float, ptr, i64, ptr, i64, float, ptr, i64)
 
 define internal ptr @answer(ptr %frame, ptr %plan) {
@@ -56,7 +57,7 @@ product:
   ret void
 }
 
-; Of a job whose rest is the plan, the three matrices, and where to note that something failed.
+; Of a job whose rest is the plan, the three matrices, where to note that something failed, and where to copy to.
 define internal void @work_on_product(ptr %job) {
 entry:
   %done = getelementptr %job, ptr %job, i64 0, i32 1
@@ -83,6 +84,10 @@ entry:
   %a.steps = getelementptr i64, ptr %plan, i64 13
   %b.steps = getelementptr i64, ptr %plan, i64 15
   %out.steps = getelementptr i64, ptr %plan, i64 17
+  %copied.row = call i64 @word(ptr %plan, i64 152)
+  %copies = icmp ne i64 %copied.row, 0
+  %room = call ptr @pointer(ptr %job, i64 72)
+  %copied.numbers = mul i64 %copied.row, %inner
   %before = call i32 @omp_get_max_threads()
   call void @omp_set_num_threads(i32 1)
   br label %take
@@ -101,7 +106,26 @@ do:
   %a.part = call ptr @part(ptr %a, ptr %a.steps, i64 %product, i64 %start)
   %b.part = call ptr @part(ptr %b, ptr %b.steps, i64 %product, i64 %start)
   %out.part = call ptr @part(ptr %out, ptr %out.steps, i64 %product, i64 %start)
-  %status = call i32 @dnnl_sgemm(i8 signext %left, i8 signext %right, i64 %rows, i64 %columns, i64 %inner, float 1.0, ptr %a.part, i64 %left.row, ptr %b.part, i64 %right.row, float 0.0, ptr %out.part, i64 %all.columns)
+  %room.skipped = mul i64 %copied.numbers, %number
+  %copied = getelementptr float, ptr %room, i64 %room.skipped
+  br i1 %copies, label %copy, label %multiply
+copy:
+  %row.bytes = mul i64 %rows, 4
+  br label %copy.row
+copy.row:
+  %k = phi i64 [ 0, %copy ], [ %k.next, %copy.row ]
+  %from.skipped = mul i64 %k, %left.row
+  %from = getelementptr float, ptr %a.part, i64 %from.skipped
+  %to.skipped = mul i64 %k, %copied.row
+  %to = getelementptr float, ptr %copied, i64 %to.skipped
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %row.bytes, i1 false)
+  %k.next = add nuw nsw i64 %k, 1
+  %k.more = icmp slt i64 %k.next, %inner
+  br i1 %k.more, label %copy.row, label %multiply
+multiply:
+  %first = phi ptr [ %a.part, %do ], [ %copied, %copy.row ]
+  %first.row = phi i64 [ %left.row, %do ], [ %copied.row, %copy.row ]
+  %status = call i32 @dnnl_sgemm(i8 signext %left, i8 signext %right, i64 %rows, i64 %columns, i64 %inner, float 1.0, ptr %first, i64 %first.row, ptr %b.part, i64 %right.row, float 0.0, ptr %out.part, i64 %all.columns)
   %noted = atomicrmw or ptr %failed, i32 %status seq_cst
   %counted = atomicrmw add ptr %done, i64 1 seq_cst
   br label %take
@@ -129,9 +153,12 @@ define internal i32 @multiply(ptr %frame, ptr %plan) {
   %a = call ptr @array(ptr %args, i64 0)
   %b = call ptr @array(ptr %args, i64 1)
   %out = call ptr @array(ptr %rets, i64 0)
-  %job = call ptr @new_job(i64 5)
+  %room = call ptr @array(ptr %rets, i64 1)
+  %job = call ptr @new_job(i64 6)
   %plan.at = getelementptr %job, ptr %job, i64 0, i32 4, i64 0
   store ptr %plan, ptr %plan.at
+  %room.at = getelementptr %job, ptr %job, i64 0, i32 4, i64 5
+  store ptr %room, ptr %room.at
   %a.at = getelementptr %job, ptr %job, i64 0, i32 4, i64 1
   store ptr %a, ptr %a.at
   %b.at = getelementptr %job, ptr %job, i64 0, i32 4, i64 2
