@@ -25,6 +25,7 @@ from ..core.dispatch import Plan, all_on_host
 from ..core.donation import on_one_cpu
 from ..core.pads import join_pads
 from ..core.tensor import wrap
+from ..core.view import flattened, seen
 from .node import Node
 
 __all__ = ["attempt"]
@@ -136,7 +137,8 @@ def _describe(order: list[Node], index: dict[Any, int]) -> tuple[list[Any], list
         if found is None or (node.extras and node.extras.watched()):
             return None
         plan, saved = found
-        structure += (plan, node.mask, node.outputs)
+        looks, saved = flattened(saved)
+        structure += (plan, node.mask, node.outputs, looks)
         for edge in node.edges:
             if edge is None:
                 structure.append(None)
@@ -149,9 +151,12 @@ def _describe(order: list[Node], index: dict[Any, int]) -> tuple[list[Any], list
 
 
 def _step(node: Any, index: dict[Any, int]) -> tuple[Any, ...]:
-    """One operation for `_whole`: plan, which inputs have gradients, where these go, number of outputs."""
+    """One operation for `_whole`: plan, which inputs have gradients, where these go, number of outputs, and through
+    which views it looks.
+    """
     edges = [None if e is None or e[0] not in index else (index[e[0]], e[1]) for e in node.edges]
-    return node.pullback()[0], node.mask, tuple(edges), node.outputs
+    plan, saved = node.pullback()
+    return plan, node.mask, tuple(edges), node.outputs, flattened(saved)[0]
 
 
 def _elements(values: list[Any]) -> int:
@@ -251,12 +256,12 @@ def _whole(
 
     for place, gradient in zip(starts, gradients):
         deposit(place, gradient)
-    for k, ((plan, mask, edges, outputs), saved) in enumerate(zip(steps, values)):
+    for k, ((plan, mask, edges, outputs, looks), saved) in enumerate(zip(steps, values)):
         grads = [buffers.get((k, number)) for number in range(outputs)]
         given = [g for g in grads if g is not None]
         if not given:
             continue
-        results = iter(plan.backward(mask, tuple(g is None for g in grads)).fn(*saved, *given))
+        results = iter(plan.backward(mask, tuple(g is None for g in grads)).fn(*seen(looks, saved), *given))
         for masked, edge in zip(mask, edges):
             value = next(results) if masked else None
             if edge is not None:

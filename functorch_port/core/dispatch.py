@@ -24,9 +24,10 @@ from .layout import SparseOperand
 from .out import write_out
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
 from .storage import HOST, HostStorage, form_of
+from .strides import REINTERPRET
 from .symbolic import SymNumber
 from .tensor import Tensor, wrap, wrap_small
-from .view import View
+from .view import Look, View, flattened, seen
 
 __all__ = ["Op", "Plan", "run"]
 
@@ -56,6 +57,8 @@ class Plan:
         "_backward",
         "_hosted",
         "_keeping",
+        "_kinds",
+        "_looking",
         "_reads",
         "check",
         "differentiable",
@@ -91,6 +94,8 @@ class Plan:
         self.named: Callable[[Sequence[Any]], dict[str, Any]] | None = None
         self._backward: dict[Any, Plan] = {}
         self._keeping: dict[Any, Callable[..., Any]] = {}
+        self._looking: dict[Any, Callable[..., Any]] = {}
+        self._kinds: dict[Any, Any] = {}
         self._hosted: dict[Any, Callable[..., Any] | None] | None = None if self.eager else {}
         self._reads: dict[Any, list[bool]] = {}
 
@@ -108,12 +113,38 @@ class Plan:
             )
         return plan
 
-    def keeping(self, mask: tuple[bool, ...]) -> Callable[..., Any]:
-        """The jitted function of the inputs that gives the outputs, and what the pullback to those in mask needs."""
-        found = self._keeping.get(mask)
+    def run(self, values: Sequence[Any]) -> Any:
+        """The jitted form for arrays, numbers and looks through views."""
+        looks, flat = flattened(values)
+        if looks is None:
+            return self.jit(*values)
+        found = self._looking.get(looks)
+        if found is None:
+            fn = self.fn
+
+            def look_and_run(*flat: Any) -> Any:
+                return fn(*seen(looks, flat))
+
+            look_and_run.__name__ = look_and_run.__qualname__ = self.name
+            found = self._looking[looks] = jax.jit(look_and_run)
+        return found(*flat)
+
+    def run_keeping(self, mask: tuple[bool, ...], values: Sequence[Any]) -> tuple[Any, _Kept]:
+        """As `run`, and what the pullback to the values in mask needs besides them."""
+        looks, flat = flattened(values)
+        found = self._keeping.get((mask, looks))
         if found is None:
             fn = functools.partial(_forward_and_pullback, self.fn, mask)
-            found = self._keeping[mask] = jax.jit(fn)
+            found = self._keeping[mask, looks] = jax.jit(lambda *flat: fn(*seen(looks, flat)))
+        return found(*flat)
+
+    def kind(self, array: Any, extra: Sequence[Any]) -> jax.ShapeDtypeStruct:
+        """Shape and dtype of the result for such an array, which do not depend on the numbers in ``extra``."""
+        key = array.shape, array.dtype
+        found = self._kinds.get(key)
+        if found is None:
+            with storage.x64():
+                found = self._kinds[key] = jax.eval_shape(self.fn, _aval(array), *extra)
         return found
 
     def on_host(self, values: Sequence[Any]) -> Any:
@@ -289,6 +320,7 @@ class OpNode(Node):
         if freed:
             with storage.x64():
                 values = [jax.numpy.zeros(*v) if type(v) is tuple else v for v in self._avals]
+        values = _computed(values)
         inputs = [
             wrap(v) if edge is None else _with_history(v, edge)
             for v, edge in zip(values, self.edges, strict=True)
@@ -334,7 +366,7 @@ class OpNode(Node):
             if found is not None:
                 return self._spread(found)
         with _x64(_X64):
-            return self._spread(plan.jit(*args))
+            return self._spread(plan.run(args))
 
     def _pull(self, grads: Sequence[Any]) -> Sequence[Any]:
         pull, outs, many = self.pull
@@ -346,6 +378,7 @@ class OpNode(Node):
         if self.values is None:
             self._revive(grads)
         holes, given = tuple(g is None for g in grads), [g for g in grads if g is not None]
+        self.values = _computed(self.values)
         plan = self.plan.backward(self.mask, holes)
         reads = self.plan.reads(self.mask, holes, [*self.values, *(g._look() for g in given)])
         inputs = []
@@ -410,6 +443,11 @@ class OpNode(Node):
 
 def _array(x: Any) -> Any:
     return x._look() if isinstance(x, Tensor) else x
+
+
+def _computed(values: Sequence[Any]) -> list[Any]:
+    """The values with arrays in place of looks through views."""
+    return [v.array() if v.__class__ is Look else v for v in values]
 
 
 def all_on_host(values: Sequence[Any]) -> bool:
@@ -514,20 +552,22 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
         else:
             if a._base is not None and _grad.enabled and plan.differentiable:
                 a._sync_view()
-            values.append(view.get(a._storage))
+            values.append(view.look(a._storage))
         if a._requires_grad:
             recorded = True
-    if plan.check is not None:
-        plan.check(*values)
+    if plan.check is not None or plan.eager:
+        values = _computed(values)
+        if plan.check is not None:
+            plan.check(*values)
     recorded = recorded and _grad.enabled and plan.differentiable
     kept = None
     try:
         with _x64(_X64):
             if recorded and plan.keeps is not None and plan.keeps(*values):
                 mask = tuple([isinstance(a, Tensor) and edge_of(a) is not None for a in dyn])
-                out, kept = plan.keeping(mask)(*values)
+                out, kept = plan.run_keeping(mask, values)
             else:
-                out = plan.jit(*values)
+                out = plan.run(values)
     except (TypeError, ValueError) as error:
         out = _run_elsewhere(plan, values, error)
     if recorded:
@@ -536,6 +576,31 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
         outs = [wrap(o) for o in out]
         return plan.returns(*outs) if plan.returns is not None else tuple(outs)
     return wrap(out)
+
+
+def _look_later(plan: Plan, dyn: Sequence[Any]) -> Tensor | None:
+    """A view that is not computed until somebody needs it; None if it is made the usual way."""
+    source, *extra = dyn
+    cell, view = source._storage, source._view
+    if storage.overlay is not None or cell.__class__ is HostStorage or plan.name in REINTERPRET:
+        return None
+    base = cell._value
+    if not isinstance(base, jax.Array) or cell.on_host() is not None or plan.eager:
+        return None
+    if view is not None and source._base is not None and _grad.enabled and plan.differentiable:
+        source._sync_view()
+    inner = base if view is None else view.peek(cell)
+    made = plan.kind(inner, extra)
+    if plan.check is not None:
+        plan.check(inner, *extra)
+    values = [inner, *extra]
+    if source._requires_grad and _grad.enabled and plan.differentiable:
+        tensor = _record(plan, dyn, values, made)
+    else:
+        tensor = wrap(made)
+    kind = _aval(base)
+    _attach_view(tensor, source, View(view, plan, tuple(extra), kind, made, _grad.enabled))
+    return tensor
 
 
 def _run_elsewhere(plan: Plan, values: Sequence[Any], error: Exception) -> Any:
@@ -704,12 +769,14 @@ class Op:
         if plan is None:
             plan, dyn = self._bind(args, kwargs)
         try:
-            result = run(plan, dyn)
+            result = _look_later(plan, dyn) if spec.view else None
+            if result is None:
+                result = run(plan, dyn)
         except SparseOperand:
             from . import sparse
 
             return sparse.run(spec.name, args, kwargs)
-        if spec.view and type(result) is Tensor:
+        if spec.view and type(result) is Tensor and result._view is None:
             value, base = result._storage.look(), dyn[0]._storage.host
             if value.__class__ not in HOST:
                 base = dyn[0]._storage.value

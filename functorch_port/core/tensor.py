@@ -175,6 +175,12 @@ class Tensor:
                 return value
         return self._view.get(cell)
 
+    def _aval(self) -> Any:
+        """Something of the current array's shape and dtype: a view need not be computed for it."""
+        if self._view is None or storage.overlay is not None:
+            return self._look()
+        return self._view.aval(self._storage)
+
     def _set_value(self, value: Any) -> None:
         """Write in place, through views; counts up the version; not recorded."""
         if self._own_count is not None or (self._base is not None and self._base._own_count is not None):
@@ -199,21 +205,18 @@ class Tensor:
 
     __jax_array__ = jax
 
-    def _aval(self) -> Any:
-        return self._storage._value if self._view is None else self._value
-
     @property
     def shape(self) -> Size:
-        return Size(self._look().shape)
+        return Size(self._aval().shape)
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dimension."""
         if dim is None:
             return self.shape
-        return self._look().shape[self._wrap_dim(dim)]
+        return self._aval().shape[self._wrap_dim(dim)]
 
     def _wrap_dim(self, dim: int) -> int:
-        n = len(self._look().shape)
+        n = len(self._aval().shape)
         if not n:
             raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
         if not -n <= dim < n:
@@ -224,31 +227,31 @@ class Tensor:
 
     @property
     def ndim(self) -> int:
-        return len(self._look().shape)
+        return len(self._aval().shape)
 
     def dim(self) -> int:
         """Number of dimensions."""
-        return len(self._look().shape)
+        return len(self._aval().shape)
 
     ndimension = dim
 
     def numel(self) -> int:
         """Number of elements."""
-        return math.prod(self._look().shape)
+        return math.prod(self._aval().shape)
 
     nelement = numel
 
     @property
     def dtype(self) -> dtypes.dtype:
-        return dtypes.from_np(self._look().dtype)
+        return dtypes.from_np(self._aval().dtype)
 
     @property
     def itemsize(self) -> int:
-        return self._look().dtype.itemsize
+        return self._aval().dtype.itemsize
 
     def element_size(self) -> int:
         """Bytes per element."""
-        return self._look().dtype.itemsize
+        return self._aval().dtype.itemsize
 
     @property
     def nbytes(self) -> int:
@@ -309,7 +312,7 @@ class Tensor:
 
     def _layout(self) -> tuple[tuple[int, ...], int]:
         if self._view is None:
-            return contiguous(self._look().shape), 0
+            return contiguous(self._aval().shape), 0
         return self._view.layout(self._storage)
 
     def _strides(self) -> tuple[int, ...]:
@@ -328,7 +331,7 @@ class Tensor:
         """Whether the elements lie in order, as PyTorch's layout of the same views would."""
         if self._view is None:
             return True
-        shape, strides = self._look().shape, self._strides()
+        shape, strides = self._aval().shape, self._strides()
         wanted = contiguous(shape)
         return (
             all(n == 1 or a == b for n, a, b in zip(shape, strides, wanted, strict=True))
@@ -735,7 +738,7 @@ class Tensor:
         if any(t._view is not None and t._view.is_traced() for t in (self, other)):
             return
         (mine, start), (theirs, begin) = self._layout(), other._layout()
-        shape, other_shape = self._look().shape, other._look().shape
+        shape, other_shape = self._aval().shape, other._aval().shape
         count, size = self.numel(), other.numel()
         if not (count and size and is_dense(shape, mine) and is_dense(other_shape, theirs)):
             return
@@ -954,7 +957,7 @@ class Tensor:
         return int(self.item())
 
     def __len__(self) -> int:
-        shape = self._look().shape
+        shape = self._aval().shape
         if not shape:
             raise TypeError("len() of a 0-d tensor")
         return shape[0]

@@ -9,6 +9,7 @@ transpose says where elements go.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,7 +22,10 @@ from . import storage
 from .storage import Storage
 from .strides import REINTERPRET, RULES, Layout, contiguous
 
-__all__ = ["NO_GRAD", "PLAIN", "SPLIT", "View", "is_dense", "put_through", "refusal", "reinterpret"]
+__all__ = [
+    "NO_GRAD", "PLAIN", "SPLIT", "Look", "View", "flattened", "is_dense", "put_through", "refusal", "reinterpret",
+    "seen",
+]  # fmt: skip
 
 #: how a view came about, where that forbids recorded in-place operations on it
 PLAIN, NO_GRAD, SPLIT = 0, 1, 2
@@ -33,7 +37,8 @@ class View:
     """How a tensor looks into its Storage: a chain of view ops, each the plan of an op with its dynamic arguments.
 
     The value last computed is kept together with the array it came from; arrays are immutable, so identity
-    is freshness.
+    is freshness. A view that was just made has only shapes for both: the first operation that takes it looks through it
+    itself (see `Look`), and only when it is needed again is it computed.
 
     Attributes:
         parent: the view that this one looks into, or None for the Storage itself.
@@ -43,7 +48,7 @@ class View:
         origin: `PLAIN`, or `NO_GRAD` (made with recording off), or `SPLIT` (one of several outputs of an op).
     """
 
-    __slots__ = ("cache", "extra", "may_overlap", "origin", "parent", "plan", "source")
+    __slots__ = ("cache", "extra", "may_overlap", "origin", "parent", "plan", "source", "used")
 
     def __init__(
         self,
@@ -59,6 +64,7 @@ class View:
         self.extra = extra
         self.source = source
         self.cache = cache
+        self.used = False
         self.origin = PLAIN if parent is None else parent.origin
         if not recording:
             self.origin = NO_GRAD
@@ -86,6 +92,7 @@ class View:
             self.origin,
         )
         new.source, new.cache = _kind(self.source), _kind(self.cache)
+        new.used = True
         return new
 
     def same_as(self, other: View | None) -> bool:
@@ -110,6 +117,32 @@ class View:
             value = self.plan.jit(inner, *self.extra)
         self.source, self.cache = base, value
         return value
+
+    def aval(self, cell: Storage) -> Any:
+        """Something of the value's shape and dtype."""
+        if self.source.shape == cell._shape():
+            return self.cache
+        return self.get(cell)
+
+    def look(self, cell: Storage) -> Any:
+        """The value for an operation: an array, or if nothing has needed it before, a `Look`."""
+        if self.used:
+            return self.get(cell)
+        self.used = True
+        return self.peek(cell)
+
+    def peek(self, cell: Storage) -> Any:
+        """As `look` for what may not need the value after all."""
+        base = cell.value
+        if base is self.source:
+            return self.cache
+        if self.cache.__class__ is not _Shape or base.__class__ is _Shape:
+            return self.get(cell)
+        inner = base if self.parent is None else self.parent.peek(cell)
+        step = ((self.plan, len(self.extra)),)
+        if inner.__class__ is Look:
+            return Look(inner.base, inner.plans + step, inner.extra + self.extra, self.cache)
+        return Look(inner, step, self.extra, self.cache)
 
     def host(self, base: Any) -> Any:
         """The view's value as a numpy array, of the Storage's numpy array; None if there is no way there."""
@@ -154,6 +187,85 @@ class View:
     def is_traced(self) -> bool:
         """Whether a position in the view is known only when the compiled program runs."""
         return any(isinstance(e, jax.core.Tracer) for link in self.chain() for e in link.extra)
+
+
+_Shape = jax.ShapeDtypeStruct
+
+
+class Look:
+    """The value of a view that has not been computed: the operation that takes it does that in its own program.
+
+    Attributes:
+        base: the array to look at.
+        plans: the view ops, with how many dynamic arguments each has.
+        extra: all of these arguments.
+        shape, dtype: of the value.
+    """
+
+    __slots__ = ("_array", "base", "dtype", "extra", "plans", "shape")
+
+    def __init__(
+        self, base: Any, plans: tuple[tuple[Any, int], ...], extra: tuple[Any, ...], kind: Any
+    ) -> None:
+        self.base, self.plans, self.extra = base, plans, extra
+        self.shape, self.dtype = kind.shape, kind.dtype
+        self._array: Any = None
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return math.prod(self.shape)
+
+    def array(self) -> jax.Array:
+        """The value after all, in a program of its own."""
+        if self._array is None:
+            with storage.x64():
+                self._array = _through(self.plans)(self.base, *self.extra)
+        return self._array
+
+
+@functools.cache
+def _through(plans: tuple[tuple[Any, int], ...]) -> Callable[..., Any]:
+    return jax.jit(lambda *flat: seen((plans,), flat)[0])
+
+
+#: for each value None, or the view ops that lead to it
+Looks = tuple[Any, ...]
+
+
+def flattened(values: Sequence[Any]) -> tuple[Looks | None, Sequence[Any]]:
+    """What there is to look through, or None if nothing; and the values with bases and arguments in place of looks."""
+    if Look not in [v.__class__ for v in values]:
+        return None, values
+    looks: list[Any] = []
+    flat: list[Any] = []
+    for v in values:
+        if v.__class__ is Look:
+            looks.append(v.plans)
+            flat.append(v.base)
+            flat += v.extra
+        else:
+            looks.append(None)
+            flat.append(v)
+    return tuple(looks), flat
+
+
+def seen(looks: Looks | None, flat: Sequence[Any]) -> Sequence[Any]:
+    """The values that `flattened` had."""
+    if looks is None:
+        return flat
+    rest = iter(flat)
+    values = []
+    for plans in looks:
+        value = next(rest)
+        for plan, count in plans or ():
+            value = plan.fn(value, *[next(rest) for _ in range(count)])
+        values.append(value)
+    return values
 
 
 def _kind(value: Any) -> jax.ShapeDtypeStruct:

@@ -100,7 +100,7 @@ class _NotYet(View):
             f"with a dummy batch to initialize the parameters before calling torch functions"
         )
 
-    get = host = put = layout = chain = is_traced = _refuse  # type: ignore[assignment]
+    get = look = peek = aval = host = put = layout = chain = is_traced = _refuse  # type: ignore[assignment]
 
 
 def _converted(name: str) -> Callable[..., Any]:

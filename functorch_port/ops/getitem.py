@@ -252,12 +252,12 @@ def _is_int(item: Any) -> bool:
         return False
     if isinstance(item, int | np.integer | SymNumber):
         return True
-    return isinstance(item, Tensor) and item.ndim == 0 and item._look().dtype.kind in "iu"
+    return isinstance(item, Tensor) and item.ndim == 0 and item._aval().dtype.kind in "iu"
 
 
 def _as_index_tensor(item: Any) -> Tensor:
     if isinstance(item, Tensor):
-        if item._look().dtype.name not in ("int64", "int32", "uint8", "bool"):
+        if item._aval().dtype.name not in ("int64", "int32", "uint8", "bool"):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         return item
     if isinstance(item, str):
@@ -279,7 +279,7 @@ def _as_index_tensor(item: Any) -> Tensor:
 
 
 def _is_mask(item: Any) -> bool:
-    return isinstance(item, Tensor) and item._look().dtype.name in ("bool", "uint8")
+    return isinstance(item, Tensor) and item._aval().dtype.name in ("bool", "uint8")
 
 
 def _consumed(item: Any) -> int:
@@ -336,11 +336,11 @@ def _slice(item: slice, size: int) -> tuple[int, int, int]:
 
 def _split(x: Tensor, raw: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
     """Basic starts, basic spec, and the index tensors for the dimensions that are left."""
-    plain = _plain(raw, x._look().shape)
+    plain = _plain(raw, x._aval().shape)
     if plain is not None:
         return *plain, []
     items = _items(raw)
-    shape = x._look().shape
+    shape = x._aval().shape
     used = sum(_consumed(i) for i in items)
     if used > len(shape):
         raise IndexError(
