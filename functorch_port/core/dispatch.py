@@ -584,15 +584,17 @@ def _look_later(plan: Plan, dyn: Sequence[Any]) -> Tensor | None:
     cell, view = source._storage, source._view
     if storage.overlay is not None or cell.__class__ is HostStorage or plan.name in REINTERPRET:
         return None
+    if not _NUMBERS.issuperset([a.__class__ for a in extra]):
+        return None
     base = cell._value
     if not isinstance(base, jax.Array) or cell.on_host() is not None or plan.eager:
         return None
     if view is not None and source._base is not None and _grad.enabled and plan.differentiable:
         source._sync_view()
     inner = base if view is None else view.peek(cell)
-    made = plan.kind(inner, extra)
     if plan.check is not None:
         plan.check(inner, *extra)
+    made = plan.kind(inner, extra)
     values = [inner, *extra]
     if source._requires_grad and _grad.enabled and plan.differentiable:
         tensor = _record(plan, dyn, values, made)

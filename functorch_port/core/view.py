@@ -120,7 +120,7 @@ class View:
 
     def aval(self, cell: Storage) -> Any:
         """Something of the value's shape and dtype."""
-        if self.source.shape == cell._shape():
+        if self.source is not None and self.source.shape == cell._shape():
             return self.cache
         return self.get(cell)
 
