@@ -24,8 +24,6 @@ from typing import Any
 
 import jax
 
-from .jaxprs import largest, together
-
 __all__ = ["keep", "options"]
 
 # malloc.h
@@ -80,6 +78,8 @@ def options(jaxpr: Any) -> dict[str, Any] | None:
     faults otherwise, and take 195, 347 and 324 ms instead of 176, 269 and 272. A program of several parts is not kept
     in the persistent cache, which cannot have it.
     """
+    from .jaxprs import largest, together
+
     if not keep() or together(jaxpr) > _MOST_KEPT:  # several threads may come to keep as much
         return None
     warnings.filterwarnings("ignore", _NOT_CACHED)

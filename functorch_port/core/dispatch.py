@@ -234,18 +234,25 @@ def _forward_and_pullback(fn: Callable[..., Any], mask: Sequence[bool], *values:
 
 
 class KeptPlan:
-    """What has the pullbacks of a recorded operation whose forward pass keeps what they need (see `Plan.keeping`).
+    """What has the pullbacks of a recorded operation whose forward pass keeps what they need.
 
     As of a `Plan`, `backward` is a plan of saved values and gradients. The saved values are the inputs and what was
-    kept.
+    kept. The first arguments are those of `_Kept`; ``inputs`` is how many there are.
     """
 
-    def __init__(self, kept: _Kept, inputs: int) -> None:
-        self.tree, self.sources, self.outs, self.many = kept.tree, kept.sources, kept.outs, kept.many
-        self.inputs = inputs
-        self._backward: dict[Any, Plan] = {}
+    def __init__(
+        self,
+        tree: Any,
+        sources: tuple[int, ...],
+        outs: tuple[jax.ShapeDtypeStruct, ...],
+        many: bool,
+        inputs: int,
+    ) -> None:
+        self.tree, self.sources, self.outs, self.many, self.inputs = tree, sources, outs, many, inputs
+        self._backward: dict[tuple[bool, ...], Plan] = {}
 
     def backward(self, mask: tuple[bool, ...], holes: tuple[bool, ...]) -> Plan:
+        """The plan for gradients of all outputs but ``holes``; ``mask`` is that of the forward pass."""
         plan = self._backward.get(holes)
         if plan is None:
             fn = functools.partial(self._pull, holes)
@@ -262,9 +269,7 @@ class KeptPlan:
         return tuple(_conj(g) for g in pull(cotangents if self.many else cotangents[0]))
 
 
-@functools.cache
-def _kept_plan(tree: Any, sources: tuple[int, ...], outs: Any, many: bool, inputs: int) -> KeptPlan:
-    return KeptPlan(_Kept([], tree, sources, outs, many), inputs)
+_kept_plan = functools.cache(KeptPlan)
 
 
 def _of_masked(fn: Callable[..., Any], mask: Sequence[bool], values: Sequence[Any]) -> Callable[..., Any]:
