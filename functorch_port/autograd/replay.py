@@ -88,8 +88,6 @@ def attempt(
     if results is None:
         with storage.x64():
             results = program.jit(*flat)
-    if _elements(values) > SMALL:
-        _large.calls += 1
     if not retain:
         for node in order:
             node.release()
@@ -226,6 +224,7 @@ class _OfTypes:
         self.jits: dict[Any, Callable[..., list[Any]]] = {}
 
     def __call__(self, *flat: Any) -> list[Any]:
+        _large.calls += 1
         types = tuple([getattr(value, "dtype", value.__class__) for value in flat])
         jitted = self.jits.get(types)
         if jitted is None:

@@ -157,12 +157,12 @@ def test_large_graphs_that_come_a_few_times_each_are_walked(monkeypatch: pytest.
     """To compile them takes longer than they would."""
     monkeypatch.setattr(replay, "SMALL", 10)
     monkeypatch.setattr(replay, "_large", replay._Large())
-    w = ft.ones(20, requires_grad=True)
+    w = ft.ones(80, 80, requires_grad=True)  # too large for the host
 
     def come(n: int, times: int) -> None:
         for _ in range(times):
             w.grad = None
-            ((w * 2) ** 2 * ft.ones(n, 20)).sum().backward()
+            ((w * 2) ** 2 * ft.ones(n, 80, 80)).sum().backward()
 
     for n in range(1, 12):
         come(n, 3)
