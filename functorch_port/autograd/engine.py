@@ -8,6 +8,7 @@ A small graph that comes again and again runs as one program: see `replay`.
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import threading
 import warnings
@@ -18,6 +19,7 @@ import jax
 import numpy as np
 
 from ..core import storage
+from ..core.deferred import Deferred
 from ..core.dispatch import all_on_host
 from ..core.tensor import Tensor, wrap
 from . import anomaly, grad_mode, replay
@@ -98,8 +100,8 @@ def _root_gradients(outputs: Sequence[Any], gradients: Sequence[Any], batched: b
 
 
 def _implicit(output: Tensor) -> Any:
-    value = output._look()
-    if value.size != 1:
+    value = output._aval()
+    if math.prod(value.shape) != 1:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
     if not output.is_floating_point():
         raise RuntimeError(
@@ -107,6 +109,8 @@ def _implicit(output: Tensor) -> Any:
         )
     if value.__class__ in storage.HOST:
         return _host_ones(value.shape, value.dtype)
+    if value.__class__ is Deferred:
+        return _ones[value.shape, value.dtype, None]
     if storage.overlay is not None or not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
         with storage.x64():
             return jax.numpy.ones(value.shape, value.dtype)
@@ -133,7 +137,7 @@ def _host_ones(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 
 def _fitting(gradient: Tensor, output: Tensor, index: int, batched: bool) -> Tensor:
-    given, made = gradient._look(), output._look()
+    given, made = gradient._look(), output._aval()
     if given.shape == made.shape and given.dtype == made.dtype and not batched:
         return gradient
     shape = gradient.shape[1:] if batched else gradient.shape
@@ -354,7 +358,7 @@ def _result(tensor: Any, value: Any, index: int, lenient: bool, materialize: boo
     if not materialize:
         return None
     with storage.x64():
-        return wrap(jax.numpy.zeros(tensor.shape, tensor._look().dtype))
+        return wrap(jax.numpy.zeros(tensor.shape, tensor._aval().dtype))
 
 
 # -------------------------------------------------------------------- the walk

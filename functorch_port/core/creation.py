@@ -15,6 +15,7 @@ import numpy as np
 from . import device as devices
 from . import dtypes, host, storage
 from .data import checked_numpy, value_of
+from .deferred import Deferred
 from .dtypes import dtype as DType
 from .layout import sparse_coo
 from .symbolic import SymNumber
@@ -48,7 +49,7 @@ def _dtype(value: Any, name: str) -> DType | None:
 def _tensor_argument(value: Any, name: str) -> Any:
     if not isinstance(value, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(value).__name__}")
-    return value._look()
+    return value._peek()
 
 
 def _shape(size: Sequence[Any], name: str = "") -> tuple[int, ...]:
@@ -524,6 +525,9 @@ def _number_dtype(value: Any) -> DType:
     return dtypes.get_default_complex_dtype() if isinstance(plain, _COMPLEX) else dtypes.get_default_dtype()
 
 
+_ON_CPU = frozenset({*storage.HOST, Deferred})
+
+
 def _like(input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool, name: str) -> Tensor:
     own = _tensor_argument(input, name)
     kind = _dtype(dtype, name)
@@ -532,7 +536,7 @@ def _like(input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool, 
         return wrap(jax.ShapeDtypeStruct(own.shape, np_dtype))
     made = _fill(own.shape, value, np_dtype, None)
     if device is None and not isinstance(own, jax.core.Tracer) and not isinstance(made, jax.core.Tracer):
-        same = own.__class__ in storage.HOST or made.sharding == own.sharding
+        same = own.__class__ in _ON_CPU or made.sharding == own.sharding
         tensor = _known(wrap(made), made, value) if same else wrap(jax.device_put(made, own.sharding))
     else:
         tensor = wrap(place(made, device))
@@ -870,7 +874,7 @@ def _new_method(name: str, factory: Any) -> Any:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if kwargs.get("dtype") is None:
             kwargs["dtype"] = self.dtype
-        if kwargs.get("device") is None and not isinstance(self._storage._value, jax.core.Tracer):
+        if kwargs.get("device") is None and not isinstance(self._storage.aval(), jax.core.Tracer):
             default = devices.get_default_device()
             kwargs["device"] = self.device if self.device != default else None
         return factory(*args, **kwargs)

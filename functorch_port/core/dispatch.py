@@ -20,6 +20,7 @@ from ..autograd import anomaly, grad_mode
 from ..autograd.node import FREED, Edge, Node, accumulator
 from ..autograd.node import _sequence as _sequence
 from . import autocast, config, dtypes, host, storage
+from .deferred import Call, Deferred, DeferredStorage, computed, may_wait
 from .layout import SparseOperand
 from .out import write_out
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
@@ -61,6 +62,7 @@ class Plan:
         "_looking",
         "_reads",
         "check",
+        "defers",
         "differentiable",
         "eager",
         "edge_order",
@@ -83,6 +85,8 @@ class Plan:
         self.jit = fn if self.eager else jax.jit(fn)
         self.returns = spec.returns if spec is not None else None
         self.differentiable = spec is None or spec.differentiable
+        #: whether a recorded call may be put off
+        self.defers = spec is not None and not (spec.view or spec.eager)
         self.parts = spec.parts if spec is not None else None
         #: whether a call with these arguments keeps what its pullback would compute again
         self.keeps = spec.keeps if spec is not None else None
@@ -114,10 +118,11 @@ class Plan:
         return plan
 
     def run(self, values: Sequence[Any]) -> Any:
-        """The jitted form for arrays, numbers and looks through views."""
+        """The jitted form for arrays, numbers, looks through views and what was put off."""
         looks, flat = flattened(values)
+        flat = computed(flat)
         if looks is None:
-            return self.jit(*values)
+            return self.jit(*flat)
         found = self._looking.get(looks)
         if found is None:
             fn = self.fn
@@ -129,22 +134,28 @@ class Plan:
             found = self._looking[looks] = jax.jit(look_and_run)
         return found(*flat)
 
-    def run_keeping(self, mask: tuple[bool, ...], values: Sequence[Any]) -> tuple[Any, _Kept]:
-        """As `run`, and what the pullback to the values in mask needs besides them."""
+    def run_recorded(self, mask: tuple[bool, ...], values: Sequence[Any]) -> tuple[Any, Saved | None]:
+        """As `run`, and from where to take the pullback to the values in ``mask`` if not from these alone."""
+        if self.keeps is None or not self.keeps(*values):
+            return self.run(values), None
         looks, flat = flattened(values)
+        flat = computed(flat)
         found = self._keeping.get((mask, looks))
         if found is None:
             fn = functools.partial(_forward_and_pullback, self.fn, mask)
             found = self._keeping[mask, looks] = jax.jit(lambda *flat: fn(*seen(looks, flat)))
-        return found(*flat)
+        out, kept = found(*flat)
+        source = _kept_plan(kept.tree, kept.sources, kept.outs, kept.many, len(values))
+        return out, (source, [*values, *kept.arrays])
 
-    def kind(self, array: Any, extra: Sequence[Any]) -> jax.ShapeDtypeStruct:
-        """Shape and dtype of the result for such an array, which do not depend on the numbers in ``extra``."""
-        key = array.shape, array.dtype
+    def kinds(self, values: Sequence[Any]) -> Any:
+        """Shapes and dtypes of the results for such values; they do not depend on the numbers among them."""
+        key = tuple([(v.shape, v.dtype) for v in values if hasattr(v, "dtype")])
         found = self._kinds.get(key)
         if found is None:
+            avals = [_aval(v) if hasattr(v, "dtype") else v for v in values]
             with storage.x64():
-                found = self._kinds[key] = jax.eval_shape(self.fn, _aval(array), *extra)
+                found = self._kinds[key] = jax.eval_shape(self.fn, *avals)
         return found
 
     def on_host(self, values: Sequence[Any]) -> Any:
@@ -194,12 +205,39 @@ def _used(jaxpr: Any, wanted: Sequence[bool]) -> list[bool]:
 def _pullback(fn: Callable[..., Any], mask: Sequence[bool], holes: Sequence[bool], *args: Any) -> Any:
     """The vector-Jacobian product of ``fn``, in PyTorch's convention for complex numbers."""
     values, grads = args[: len(mask)], iter(args[len(mask) :])
-    out, pull = jax.vjp(_of_masked(fn, mask, values), *[v for v, m in zip(values, mask, strict=True) if m])
-    outs = out if isinstance(out, tuple) else (out,)
-    cotangents = tuple(
-        _cotangent(o, None if hole else next(grads)) for o, hole in zip(outs, holes, strict=True)
-    )
-    return tuple(_conj(g) for g in pull(cotangents if isinstance(out, tuple) else cotangents[0]))
+    _, pullback = pullback_of(fn, mask, values)
+    return pullback([None if hole else next(grads) for hole in holes])
+
+
+class Pullback:
+    """From gradients of outputs (None for zero) to those of inputs, in PyTorch's convention for complex numbers.
+
+    Attributes:
+        pull: the same as `jax.vjp` has it.
+        outs: arrays or shapes and dtypes of the outputs.
+        many: whether there is a tuple of them.
+    """
+
+    __slots__ = ("many", "outs", "pull")
+
+    def __init__(self, pull: Callable[..., Any], outs: Sequence[Any], many: bool) -> None:
+        self.pull, self.outs, self.many = pull, outs, many
+
+    def __call__(self, grads: Sequence[Any]) -> tuple[Any, ...]:
+        cotangents = tuple([_cotangent(o, g) for o, g in zip(self.outs, grads, strict=True)])
+        return tuple([_conj(g) for g in self.pull(cotangents if self.many else cotangents[0])])
+
+
+def pullback_of(fn: Callable[..., Any], mask: Sequence[bool], values: Sequence[Any]) -> tuple[Any, Pullback]:
+    """The result of ``fn``, and the pullback to the values in ``mask``."""
+    masked = _of_masked(fn, mask, values)
+    out, pull = jax.vjp(masked, *[v for v, m in zip(values, mask, strict=True) if m])
+    many = isinstance(out, tuple)
+    return out, Pullback(pull, out if many else (out,), many)
+
+
+#: a plan whose `backward` is that of a node, and what it is to be given
+Saved = tuple[Any, Sequence[Any]]
 
 
 @jax.tree_util.register_dataclass
@@ -223,14 +261,13 @@ class _Kept:
 
 
 def _forward_and_pullback(fn: Callable[..., Any], mask: Sequence[bool], *values: Any) -> tuple[Any, _Kept]:
-    out, pull = jax.vjp(_of_masked(fn, mask, values), *[v for v, m in zip(values, mask, strict=True) if m])
-    leaves, tree = jax.tree.flatten(pull)
+    out, pullback = pullback_of(fn, mask, values)
+    leaves, tree = jax.tree.flatten(pullback.pull)
     number = {id(v): k for k, v in enumerate(values)}
     sources = tuple([number.get(id(leaf), -1) for leaf in leaves])
     arrays = [leaf for leaf, source in zip(leaves, sources, strict=True) if source < 0]
-    many = isinstance(out, tuple)
-    outs = tuple([_aval(o) for o in (out if many else (out,))])
-    return out, _Kept(arrays, tree, sources, outs, many)
+    outs = tuple([_aval(o) for o in pullback.outs])
+    return out, _Kept(arrays, tree, sources, outs, pullback.many)
 
 
 class KeptPlan:
@@ -263,10 +300,7 @@ class KeptPlan:
         count = self.inputs + self.sources.count(-1)
         kept, grads = iter(args[self.inputs : count]), iter(args[count:])
         pull = jax.tree.unflatten(self.tree, [next(kept) if s < 0 else args[s] for s in self.sources])
-        cotangents = tuple(
-            _cotangent(o, None if hole else next(grads)) for o, hole in zip(self.outs, holes, strict=True)
-        )
-        return tuple(_conj(g) for g in pull(cotangents if self.many else cotangents[0]))
+        return Pullback(pull, self.outs, self.many)([None if hole else next(grads) for hole in holes])
 
 
 _kept_plan = functools.cache(KeptPlan)
@@ -298,7 +332,7 @@ def _conj(x: Any) -> Any:
 class OpNode(Node):
     """The node of a registered op: keeps the inputs, or (in a trace) the pullback itself."""
 
-    __slots__ = ("_avals", "dyn_edges", "kept", "mask", "plan", "pull", "values")
+    __slots__ = ("_avals", "call", "kept", "mask", "plan", "pull", "values")
 
     def __init__(
         self, plan: Plan, mask: tuple[bool, ...], edges: tuple[Edge, ...], values: Any, outputs: int
@@ -311,9 +345,11 @@ class OpNode(Node):
         self.plan = plan
         self.mask = mask
         self.values = values
-        self.pull: Any = None
+        self.pull: Pullback | None = None
         #: the plan to take the pullback from, and the saved values, where these are more than the inputs
-        self.kept: tuple[KeptPlan, list[Any]] | None = None
+        self.kept: Saved | None = None
+        #: the operation itself, if it was put off
+        self.call: Call | None = None
         self._avals: Any = None
 
     def _part(self) -> None:
@@ -333,7 +369,7 @@ class OpNode(Node):
         with grad_mode.enable_grad():
             last = plan.parts(**plan.named(inputs)).grad_fn
         self.plan, self.mask, self.edges, self.values = last.plan, last.mask, last.edges, last.values
-        self.kept = last.kept
+        self.kept, self.call = last.kept, last.call
         inner = [edge[0] for edge in self.edges if edge is not None]
         for node in inner:
             node.seq = self.seq - 1  # younger than what it came from, older than what is made of it
@@ -358,13 +394,16 @@ class OpNode(Node):
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
         if self.pull is not None:
-            return self._spread(self._pull(grads))
+            with _x64(_X64):
+                return self._spread(self.pull(grads))
         if self.values is None:
             self._revive(grads)
         source, values = self.pullback()
         plan = source.backward(self.mask, tuple(g is None for g in grads))
         args = [*values, *(g for g in grads if g is not None)]
         if storage.overlay is not None:
+            with storage.outside():
+                args = _computed(args)
             return self._spread(plan.fn(*args))
         if all_on_host(args):
             found = plan.on_host(args)
@@ -372,12 +411,6 @@ class OpNode(Node):
                 return self._spread(found)
         with _x64(_X64):
             return self._spread(plan.run(args))
-
-    def _pull(self, grads: Sequence[Any]) -> Sequence[Any]:
-        pull, outs, many = self.pull
-        with _x64(_X64):
-            cotangents = tuple(_cotangent(o, g) for o, g in zip(outs, grads, strict=True))
-            return [_conj(g) for g in pull(cotangents if many else cotangents[0])]
 
     def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
         if self.values is None:
@@ -403,7 +436,7 @@ class OpNode(Node):
         if values is not None:
             if self._avals is None:
                 self._avals = [(v.shape, v.dtype) if hasattr(v, "dtype") else v for v in values]
-            self.values = self.pull = self.kept = None
+            self.values = self.pull = self.kept = self.call = None
 
     @property
     def freed(self) -> bool:
@@ -426,7 +459,8 @@ class OpNode(Node):
     def pullback(self) -> tuple[Any, Any] | None:
         if self.pull is not None or self.values is None:
             return None
-        return self.kept or (self.plan, self.values)
+        kept = self.kept if self.call is None else self.call.kept
+        return kept or (self.plan, self.values)
 
     def to_hook(self, results: Sequence[Any]) -> Sequence[Any]:
         order = self.plan.edge_order
@@ -451,8 +485,11 @@ def _array(x: Any) -> Any:
 
 
 def _computed(values: Sequence[Any]) -> list[Any]:
-    """The values with arrays in place of looks through views."""
-    return [v.array() if v.__class__ is Look else v for v in values]
+    """The values with arrays in place of looks through views and what was put off."""
+    return [v.array() if v.__class__ in _NO_ARRAYS else v for v in values]
+
+
+_NO_ARRAYS = frozenset({Look, Deferred})
 
 
 def all_on_host(values: Sequence[Any]) -> bool:
@@ -552,31 +589,38 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
             values.append(a)
             continue
         view = a._view
+        cell = a._storage
         if view is None:
-            values.append(a._storage._value)
+            values.append(cell.peek() if cell.__class__ is DeferredStorage else cell._value)
         else:
             if a._base is not None and _grad.enabled and plan.differentiable:
                 a._sync_view()
-            values.append(view.look(a._storage))
+            values.append(view.look(cell))
         if a._requires_grad:
             recorded = True
-    if plan.check is not None or plan.eager:
+    if plan.eager:
         values = _computed(values)
-        if plan.check is not None:
-            plan.check(*values)
+    if plan.check is not None:
+        plan.check(*values)
     recorded = recorded and _grad.enabled and plan.differentiable
-    kept = None
+    kept = call = None
     try:
-        with _x64(_X64):
-            if recorded and plan.keeps is not None and plan.keeps(*values):
-                mask = tuple([isinstance(a, Tensor) and edge_of(a) is not None for a in dyn])
-                out, kept = plan.run_keeping(mask, values)
-            else:
+        if not recorded:
+            with _x64(_X64):
                 out = plan.run(values)
+        elif plan.defers and not anomaly.enabled and may_wait(values):
+            call = Call(plan, values)
+            out = call.outputs(plan.kinds(values))
+        else:
+            mask: tuple[bool, ...] = ()
+            if plan.keeps is not None:
+                mask = tuple([isinstance(a, Tensor) and edge_of(a) is not None for a in dyn])
+            with _x64(_X64):
+                out, kept = plan.run_recorded(mask, values)
     except (TypeError, ValueError) as error:
         out = _run_elsewhere(plan, values, error)
     if recorded:
-        return _record(plan, dyn, values, out, kept)
+        return _record(plan, dyn, values, out, kept, call)
     if type(out) is tuple or type(out) is list:
         outs = [wrap(o) for o in out]
         return plan.returns(*outs) if plan.returns is not None else tuple(outs)
@@ -591,16 +635,18 @@ def _look_later(plan: Plan, dyn: Sequence[Any]) -> Tensor | None:
         return None
     if not _NUMBERS.issuperset([a.__class__ for a in extra]):
         return None
-    base = cell._value
-    if not isinstance(base, jax.Array) or cell.on_host() is not None or plan.eager:
+    base = cell.peek()
+    if base.__class__ is not Deferred and (
+        not isinstance(base, jax.Array) or cell.on_host() is not None or plan.eager
+    ):
         return None
     if view is not None and source._base is not None and _grad.enabled and plan.differentiable:
         source._sync_view()
     inner = base if view is None else view.peek(cell)
     if plan.check is not None:
         plan.check(inner, *extra)
-    made = plan.kind(inner, extra)
     values = [inner, *extra]
+    made = plan.kinds(values)
     if source._requires_grad and _grad.enabled and plan.differentiable:
         tensor = _record(plan, dyn, values, made)
     else:
@@ -625,7 +671,12 @@ def _run_elsewhere(plan: Plan, values: Sequence[Any], error: Exception) -> Any:
 
 
 def _record(
-    plan: Plan, dyn: Sequence[Any], values: Sequence[Any], out: Any, kept: _Kept | None = None
+    plan: Plan,
+    dyn: Sequence[Any],
+    values: Sequence[Any],
+    out: Any,
+    kept: Saved | None = None,
+    call: Call | None = None,
 ) -> Any:
     edges: list[Edge] = []
     mask = []
@@ -640,9 +691,10 @@ def _record(
             mask.append(False)
     many = type(out) is tuple or type(out) is list
     node = plan.node(plan, tuple(mask), tuple(edges), values, len(out) if many else 1)
-    if kept is not None:
-        source = _kept_plan(kept.tree, kept.sources, kept.outs, kept.many, len(values))
-        node.kept = source, [*values, *kept.arrays]
+    node.kept = kept
+    if call is not None:
+        call.mask, call.number = node.mask, node.seq
+        node.call = call
     if many or anomaly.enabled:
         return _outputs(plan, node, out, many)
     tensor = wrap(out)
@@ -705,13 +757,10 @@ def _run_traced(plan: Plan, dyn: Sequence[Any]) -> Any:
     edges = tuple([edge_of(a) if isinstance(a, Tensor) else None for a in dyn])
     storage.overlay.note_edges(dyn, edges)
     mask = tuple(e is not None for e in edges)
-    out, pull = jax.vjp(
-        _of_masked(plan.fn, mask, values), *[v for v, m in zip(values, mask, strict=True) if m]
-    )
-    many = isinstance(out, tuple)
-    node = plan.node(plan, mask, edges, tuple(values), len(out) if many else 1)
-    node.pull = (pull, out if many else (out,), many)
-    return _outputs(plan, node, out, many)
+    out, pull = pullback_of(plan.fn, mask, values)
+    node = plan.node(plan, mask, edges, tuple(values), len(out) if pull.many else 1)
+    node.pull = pull
+    return _outputs(plan, node, out, pull.many)
 
 
 class Op:

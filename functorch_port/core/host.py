@@ -10,6 +10,7 @@ longer than the call of a program, is compiled as ever.
 from __future__ import annotations
 
 import contextvars
+import functools
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ import numpy as np
 
 from . import storage
 
-__all__ = ["MOST", "enabled", "flat", "formulas", "function", "joined", "keeps", "quiet", "run"]
+__all__ = ["MOST", "enabled", "flat", "formulas", "function", "joined", "keeps", "on_cpu", "quiet", "run"]
 
 #: arrays with more elements are not kept on the host; 0 keeps none
 MOST = int(os.environ.get("FUNCTORCH_PORT_HOST_ELEMENTS", "4096"))
@@ -35,6 +36,16 @@ formulas: dict[Any, Callable[..., list[Any]]] = {}
 _DTYPES = frozenset(map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64")))
 
 
+@functools.cache
+def _cpu_is_default() -> bool:
+    return jax.default_backend() == "cpu"
+
+
+def on_cpu() -> bool:
+    """Whether new arrays come to be on a CPU without being told to."""
+    return jax.config.jax_default_device is None and _cpu_is_default()
+
+
 class _Enabled:
     """Whether small values live on the host: only where the CPU is what JAX computes on."""
 
@@ -42,7 +53,7 @@ class _Enabled:
 
     def __call__(self) -> bool:
         if self.known is None:
-            self.known = MOST > 0 and storage.X64 and jax.default_backend() == "cpu"
+            self.known = MOST > 0 and storage.X64 and _cpu_is_default()
         return self.known
 
 

@@ -122,6 +122,14 @@ class Storage:
             return host
         return self._value
 
+    def peek(self) -> Any:
+        """The value, or what stands for one that was put off (see `core.deferred`)."""
+        return self.value
+
+    def aval(self) -> Any:
+        """Something of the value's shape and dtype."""
+        return self.look()
+
     def on_host(self) -> Any:
         """The numpy array, or None if the value was not made on the host."""
         host = self.host
@@ -135,7 +143,7 @@ class Storage:
         self.host, self.twin = host, weakref.ref(self._value)
 
     def _shape(self) -> tuple[int, ...]:
-        return self.look().shape
+        return self.aval().shape
 
     def data_ptr(self) -> int:
         """A number that is this Storage's own, as an address would be."""
@@ -143,12 +151,12 @@ class Storage:
 
     def nbytes(self) -> int:
         """Bytes held."""
-        value = self.look()
+        value = self.aval()
         return value.size * value.dtype.itemsize
 
     def size(self) -> int:
         """Elements held."""
-        return self.look().size
+        return self.aval().size
 
     def __reduce__(self) -> Any:
         return (_load, (np.asarray(self.look()),))

@@ -15,8 +15,9 @@ import numpy as np
 
 from ..autograd import grad_mode
 from ..autograd.node import EndedView, Hooks, RemovableHandle
+from . import deferred, dtypes, host, storage
 from . import device as devices
-from . import dtypes, host, storage
+from .deferred import Deferred, DeferredStorage
 from .size import Size
 from .storage import HOST, HostStorage, Storage
 from .strides import contiguous
@@ -73,6 +74,7 @@ C_NAMES = {
 
 
 _new = object.__new__
+_ON_CPU = frozenset({HostStorage, DeferredStorage})
 
 
 def wrap(value: Any) -> Tensor:
@@ -80,7 +82,9 @@ def wrap(value: Any) -> Tensor:
     if value.__class__ in HOST and storage.overlay is None and value.size <= host.MOST:
         return wrap_small(value)
     tensor = _new(Tensor)
-    tensor._storage = Storage(value)
+    tensor._storage = cell = Storage(value)
+    if value.__class__ is Deferred:
+        cell.__class__ = DeferredStorage  # type: ignore[assignment]
     tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
     tensor._requires_grad = False
     tensor._output_nr = 0
@@ -176,16 +180,25 @@ class Tensor:
         return self._view.get(cell)
 
     def _aval(self) -> Any:
-        """Something of the current array's shape and dtype: a view need not be computed for it."""
-        if self._view is None or storage.overlay is not None:
-            return self._look()
-        return self._view.aval(self._storage)
+        """Something of the current array's shape and dtype: nothing is computed for it."""
+        if self._view is None:
+            return self._storage.aval()
+        return self._look() if storage.overlay is not None else self._view.aval(self._storage)
+
+    def _peek(self) -> Any:
+        """The current array where it is, or what stands for it if it was put off: to be put into another tensor."""
+        return self._storage.aval() if self._view is None else self._look()
 
     def _set_value(self, value: Any) -> None:
         """Write in place, through views; counts up the version; not recorded."""
         if self._own_count is not None or (self._base is not None and self._base._own_count is not None):
             self._counter()[0] += 1
             self._storage.apart += 1
+        if value.__class__ is Deferred:
+            if self._view is None:
+                deferred.put(self._storage, value)
+                return
+            value = value.array()
         if self._view is None:
             self._storage.value = value
         else:
@@ -259,7 +272,7 @@ class Tensor:
 
     @property
     def device(self) -> devices.device:
-        if self._storage.__class__ is HostStorage:
+        if self._storage.__class__ in _ON_CPU:
             return _host_device()
         value = self._storage._value
         if isinstance(value, jax.ShapeDtypeStruct):
@@ -753,17 +766,17 @@ class Tensor:
 
     def _take(self, out: Tensor, recorded: bool = True) -> Tensor:
         """Become ``out``: the end of every in-place operation. Unless ``recorded``, the history stays as it was."""
-        value = out._look()
-        own = self._look()
+        value = out._peek()
+        own = self._aval()
         if value.shape != own.shape:
             raise RuntimeError(
                 f"output with shape {list(own.shape)} doesn't match the broadcast shape {list(value.shape)}"
             )
         if value.dtype != own.dtype:
             out = self._cast_result(out)
-            value = out._look()
+            value = out._peek()
         if value.__class__ is not own.__class__:
-            value = _on_meta(own, value)
+            value = _on_meta(self._storage.aval(), value)
         history = (
             out._requires_grad
             or self._requires_grad

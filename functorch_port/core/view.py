@@ -19,6 +19,7 @@ import numpy as np
 from jax import lax
 
 from . import storage
+from .deferred import Deferred, DeferredStorage
 from .storage import Storage
 from .strides import REINTERPRET, RULES, Layout, contiguous
 
@@ -126,14 +127,14 @@ class View:
 
     def look(self, cell: Storage) -> Any:
         """The value for an operation: an array, or if nothing has needed it before, a `Look`."""
-        if self.used:
+        if self.used and cell.__class__ is not DeferredStorage:
             return self.get(cell)
         self.used = True
         return self.peek(cell)
 
     def peek(self, cell: Storage) -> Any:
         """As `look` for what may not need the value after all."""
-        base = cell.value
+        base = cell.peek()
         if base is self.source:
             return self.cache
         if self.cache.__class__ is not _Shape or base.__class__ is _Shape:
@@ -175,7 +176,7 @@ class View:
 
     def layout(self, cell: Storage) -> tuple[tuple[int, ...], int]:
         """Element strides and offset, as PyTorch's layout of the same views."""
-        shape, dtype = cell._shape(), np.dtype(cell._value.dtype)
+        shape, dtype = cell._shape(), np.dtype(cell.aval().dtype)
         links = []
         for link in self.chain():
             extra = tuple(
@@ -196,7 +197,7 @@ class Look:
     """The value of a view that has not been computed: the operation that takes it does that in its own program.
 
     Attributes:
-        base: the array to look at.
+        base: the array to look at, or what was put off.
         plans: the view ops, with how many dynamic arguments each has.
         extra: all of these arguments.
         shape, dtype: of the value.
@@ -223,9 +224,13 @@ class Look:
     def array(self) -> jax.Array:
         """The value after all, in a program of its own."""
         if self._array is None:
+            base = self.base.array() if self.base.__class__ is Deferred else self.base
             with storage.x64():
-                self._array = _through(self.plans)(self.base, *self.extra)
+                self._array = _through(self.plans)(base, *self.extra)
         return self._array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.array(), dtype)
 
 
 @functools.cache

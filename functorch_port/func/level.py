@@ -20,9 +20,8 @@ from jax import lax
 
 from ..autograd import grad_mode
 from ..core import keyed, storage
-from ..core.dispatch import Plan, edge_of, node_class, run
+from ..core.dispatch import Plan, edge_of, node_class, pullback_of, run
 from ..core.dispatch import _conj as conj
-from ..core.dispatch import _of_masked as of_masked
 from ..core.dispatch import _outputs as outputs_of
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber
@@ -377,7 +376,7 @@ def _record(
     edges = tuple(edge_of(t) for t in dyn)
     mask = tuple(e is not None for e in edges)
     values = [t._value for t in dyn]
-    out, pull = jax.vjp(of_masked(pure, mask, values), *[v for v, m in zip(values, mask) if m])
+    out, pullback = pullback_of(pure, mask, values)
     node = node_class(plan.node.__name__)(plan, mask, edges, tuple(values), len(out))
-    node.pull = (pull, out, True)
+    node.pull = pullback
     return list(outputs_of(plan, node, out, True))

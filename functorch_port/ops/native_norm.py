@@ -91,7 +91,7 @@ def native_batch_norm(
         out, *moved = bind.function("_batch_norm_tracked")(
             input, weight, bias, running_mean, running_var, momentum, eps
         )
-        running_mean._set_value(moved[0]._value)
-        running_var._set_value(moved[1]._value)
+        running_mean._set_value(moved[0]._peek())
+        running_var._set_value(moved[1]._peek())
     dims = (0, *range(2, input.ndim))
     return out, *_statistics(input, input.shape, dims, eps, False)

@@ -304,9 +304,9 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
         found = type(exponent if position == 2 else input).__name__
         raise TypeError(f"pow(): argument '{wrong}' (position {position}) must be Tensor, not {found}")
     if not isinstance(exponent, SymNumber):
-        if isinstance(exponent, int) and exponent < 0 and _category(input._look()) in "bi":
+        if isinstance(exponent, int) and exponent < 0 and _category(input._aval()) in "bi":
             raise RuntimeError("Integers to negative integer powers are not allowed.")
-        if isinstance(exponent, bool) and _category(input._look()) == "b":
+        if isinstance(exponent, bool) and _category(input._aval()) == "b":
             return bind.function("bitwise_or")(input, not exponent, **kwargs)
         if exponent in _EXACT_POWERS and not isinstance(exponent, bool | complex):
             return bind.function("_pow_exact")(input, exponent, **kwargs)

@@ -21,7 +21,8 @@ import jax
 from functorch_port import random
 from functorch_port.autograd import grad_mode
 from functorch_port.autograd.node import AccumulateGrad, Node
-from functorch_port.core import autocast, storage
+from functorch_port.core import autocast, deferred, storage
+from functorch_port.core.dispatch import OpNode
 from functorch_port.core.tensor import Tensor, wrap
 
 __all__ = [
@@ -33,7 +34,7 @@ __all__ = [
     "set_checkpoint_early_stop",
 ]
 
-_SAVED = ("values", "pull", "_saved")  # where nodes keep what they saved
+_SAVED = ("values", "pull", "call", "kept", "_saved")  # where nodes keep what they saved
 _CHECKS = ("default", "none")
 
 
@@ -193,6 +194,7 @@ class _Frame:
         if self.random is not None:
             self.random.first_run_ended()
         nodes = _recorded(result, since)
+        deferred.run([node.call for node in nodes if isinstance(node, OpNode) and node.call])
         self.metadata = [_metadata(node) for node in nodes]
         self.nodes = [weakref.ref(node) for node in nodes]
         for node in nodes:

@@ -81,8 +81,8 @@ def batch_norm_values(
     if running_mean is None or running_var is None:
         return _train(input, weight, bias, eps)
     out, mean, var = _train_and_track(input, weight, bias, running_mean, running_var, momentum, eps)
-    running_mean._set_value(mean._look())
-    running_var._set_value(var._look())
+    running_mean._set_value(mean._peek())
+    running_var._set_value(var._peek())
     return out
 
 
@@ -141,8 +141,8 @@ def instance_norm_values(
     if running_mean is None or running_var is None:
         return _instance_norm(input, weight, bias, eps)
     out, mean, var = _instance_norm_tracked(input, weight, bias, running_mean, running_var, momentum, eps)
-    running_mean._set_value(mean._look())
-    running_var._set_value(var._look())
+    running_mean._set_value(mean._peek())
+    running_var._set_value(var._peek())
     return out
 
 

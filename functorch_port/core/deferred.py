@@ -1,0 +1,239 @@
+"""Recorded operations that have not run: the backward pass has them in its program.
+
+On a CPU every program that is handed to XLA takes 15 us, and the threads that compute wait for each. So an eager
+operation that is recorded for a gradient is put off there: its result has a shape and a dtype, and a `Call` that can
+compute it. If nobody looks at a value before `backward`, and the graph has come before, forward and backward pass are
+one program (see `autograd.replay`). Whoever looks earlier has what the value needs computed operation by operation, as
+if nothing had been put off. Values depend on immutable arrays only, so it makes no difference when they are computed.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from . import host, storage
+from .storage import HostStorage, Storage
+
+__all__ = [
+    "Call",
+    "Deferred",
+    "DeferredStorage",
+    "computed",
+    "may_wait",
+    "put",
+    "run",
+    "source_of",
+    "waiting",
+]
+
+#: elements of values that wait, in all; beyond it operations run at once
+MOST_ELEMENTS = 1 << 28
+_elements = 0
+
+
+class Call:
+    """An operation that was put off, and what it gave once it has run.
+
+    Attributes:
+        plan: the operation, a `dispatch.Plan`.
+        values: its arguments: arrays, numbers, looks through views and `Deferred` values; None when it has run.
+        mask: for which arguments a gradient is recorded.
+        number: in the order of recording.
+        results: None before it has run; then for each output the array, or None if nobody can ask for it.
+        kept: what `dispatch.Plan.run_keeping` kept for the pullback, as the plan and the values of a node.
+        handles: weak references to the outputs' `Deferred`.
+    """
+
+    __slots__ = ("handles", "kept", "mask", "number", "plan", "results", "size", "values")
+
+    def __init__(self, plan: Any, values: Sequence[Any]) -> None:
+        self.plan = plan
+        self.values: Sequence[Any] | None = values
+        self.mask: tuple[bool, ...] = ()
+        self.number = 0
+        self.results: Sequence[Any] | None = None
+        self.kept: Any = None
+        self.handles: list[weakref.ref[Deferred]] = []
+        self.size = 0
+
+    def outputs(self, kinds: Any) -> Any:
+        """What stands for the results, which will be of these shapes and dtypes: one, or a tuple of several."""
+        global _elements
+        many = kinds.__class__ is not jax.ShapeDtypeStruct
+        outs = tuple([Deferred(self, i, kind) for i, kind in enumerate(kinds if many else (kinds,))])
+        self.handles = [weakref.ref(out) for out in outs]
+        self.size = sum([out.size for out in outs])
+        _elements += self.size
+        return outs if many else outs[0]
+
+    def done(self, results: Sequence[Any]) -> None:
+        """Note the results."""
+        self.results, self.values = results, None
+        self._forget()
+
+    def _forget(self) -> None:
+        global _elements
+        _elements -= self.size
+        self.size = 0
+
+    def __del__(self) -> None:
+        if self.size:
+            self._forget()
+
+    def run(self) -> None:
+        """Compute it, unless another thread has. What it needs must be there."""
+        values = self.values
+        if values is None:
+            return
+        if storage.overlay is None:
+            with storage.x64():
+                out = self._of(values)
+            if not any(isinstance(v, jax.core.Tracer) for v in out):
+                self.done(out)
+                return
+        with storage.outside():  # whose trace this is has no part in it
+            self.done(self._of(values))
+
+    def _of(self, values: Sequence[Any]) -> Sequence[Any]:
+        out, self.kept = self.plan.run_recorded(self.mask, values)
+        return out if type(out) is tuple or type(out) is list else (out,)
+
+
+class Deferred:
+    """The value of an output of a `Call`.
+
+    Attributes:
+        call, number: whose output, and which.
+        shape, dtype: of the value.
+    """
+
+    __slots__ = ("__weakref__", "call", "dtype", "number", "shape")
+
+    def __init__(self, call: Call, number: int, kind: jax.ShapeDtypeStruct) -> None:
+        self.call, self.number = call, number
+        self.shape, self.dtype = kind.shape, kind.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return math.prod(self.shape)
+
+    def array(self) -> jax.Array:
+        """The value, computed now if it was not before."""
+        if self.call.results is None:
+            run([self.call])
+        return self.call.results[self.number]  # type: ignore[index]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.array(), dtype)
+
+
+def source_of(value: Any) -> Any:
+    """What a look through views looks at; any other value itself."""
+    return getattr(value, "base", value)
+
+
+def waiting(calls: Iterable[Call]) -> list[Call]:
+    """Of these calls and those whose results they need the ones that have not run, first things first."""
+    found = {call for call in calls if call.results is None}
+    todo = list(found)
+    for call in todo:  # the list grows while it is read
+        for value in call.values or ():
+            source = source_of(value)
+            if source.__class__ is Deferred and source.call.results is None and source.call not in found:
+                found.add(source.call)
+                todo.append(source.call)
+    return sorted(todo, key=_number)
+
+
+def run(calls: Iterable[Call]) -> None:
+    """Have calls and what they need computed, one operation after the other."""
+    todo = waiting(calls)[::-1]
+    while todo:  # a result is gone when the last operation that needs it has run
+        todo.pop().run()
+
+
+def _number(call: Call) -> int:
+    return call.number
+
+
+def computed(values: Sequence[Any]) -> Sequence[Any]:
+    """The values with arrays in place of what was put off."""
+    return [v.array() if v.__class__ is Deferred else v for v in values]
+
+
+_NUMBERS = frozenset({bool, int, float, complex})
+
+
+def may_wait(values: Sequence[Any]) -> bool:
+    """Whether an operation on these values may be put off: where the CPU is what JAX computes on, and arrays are there.
+
+    An array that was put somewhere on purpose decides where the result is, which a `Deferred` does not know.
+    """
+    if _elements > MOST_ELEMENTS or not host.on_cpu():
+        return False
+    for value in values:
+        cls = value.__class__
+        if cls is Deferred or cls in _NUMBERS:
+            continue
+        source = source_of(value)
+        if source.__class__ is Deferred:
+            continue
+        if not isinstance(source, jax.Array) or isinstance(source, jax.core.Tracer) or source.committed:
+            return False
+    return True
+
+
+_get_value = Storage._value.__get__  # type: ignore[attr-defined]
+_set_value = Storage._value.__set__  # type: ignore[attr-defined]
+
+
+class DeferredStorage(Storage):
+    """A `Storage` whose value was put off: whoever asks for the `jax.Array` has it computed and kept."""
+
+    __slots__ = ()
+
+    @property
+    def _value(self) -> Any:  # type: ignore[override]
+        value = _get_value(self).array()
+        _set_value(self, value)
+        self.__class__ = Storage  # type: ignore[assignment]
+        return value
+
+    @_value.setter
+    def _value(self, value: Any) -> None:
+        _set_value(self, value)
+        self.__class__ = Storage  # type: ignore[assignment]
+
+    def peek(self) -> Any:
+        if storage.overlay is None:
+            value = _get_value(self)
+            if value.call.results is None:
+                return value
+        return self.look()
+
+    aval = peek
+
+
+def put(cell: Storage, value: Deferred) -> None:
+    """Write a value that was put off, as assigning ``cell.value`` writes an array."""
+    if cell.__class__ not in _PLAIN or storage.overlay is not None:
+        cell.value = value.array()
+        return
+    cell.version += 1
+    cell.host = None
+    _set_value(cell, value)
+    cell.__class__ = DeferredStorage  # type: ignore[assignment]
+
+
+_PLAIN = frozenset({Storage, HostStorage, DeferredStorage})
