@@ -24,22 +24,27 @@ On a CPU, where people try it first; all take turns in one process, ratios are m
 gradients, first steps and memory are in `docs/speed.md`, single operations in `docs/operations_speed.md`.
 
 """
-#: columns of ratios
-BESIDE = {"torch eager": "/ it", "torch.compile": "/ `torch.compile`", "hand-written JAX": "/ JAX by hand"}
+#: columns of times and of ratios
+TIMES = {"torch eager": "PyTorch eager, ms", "eager": "eager here, ms", "compiled": "compiled here, ms"}
+RATIOS = {
+    "eager / torch eager": "eager / PyTorch",
+    "compiled / torch eager": "compiled / PyTorch",
+    "compiled / torch.compile": "/ `torch.compile`",
+    "compiled / hand-written JAX": "/ JAX by hand",
+}
 
 
 def speed_table(suite: dict[str, Any]) -> str:
     """Training steps in a few columns, from ``suite.json``."""
-    pairs = {f"compiled / {who}": title for who, title in BESIDE.items()}
     means = suite["geometric means"]["train"]
-    pairs = {pair: title for pair, title in pairs.items() if pair in means}
-    rows = [["a training step of", "PyTorch eager, ms", "compiled here, ms", *pairs.values()]]
+    pairs = {pair: title for pair, title in RATIOS.items() if pair in means}
+    rows = [["a training step of", *TIMES.values(), *pairs.values()]]
     rows.append(["---"] * len(rows[0]))
     for name, result in suite["cases"].items():
         train = result["train"]
-        times = [f"{1e3 * train['seconds'][who]['median']:.3g}" for who in ("torch eager", "compiled")]
+        times = [f"{1e3 * train['seconds'][who]['median']:.3g}" for who in TIMES]
         rows.append([name, *times, *(f"{train['ratios'][pair]['median']:.2f}" for pair in pairs)])
-    rows.append(["geometric mean", "", "", *(f"{means[pair]:.2f}" for pair in pairs)])
+    rows.append(["geometric mean", *[""] * len(TIMES), *(f"{means[pair]:.2f}" for pair in pairs)])
     return LEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 

@@ -1,7 +1,8 @@
 """A training step and a pass of eleven models: PyTorch eager and compiled, ours eager and compiled, JAX by hand.
 
-Run as a script it is a fresh process: ``python suite.py MODEL WHO`` prints, as JSON, the seconds of the first training
-step, those of a later one, and the process's peak memory.
+Run as a script it is a fresh process: ``python suite.py start MODEL WHO`` prints, as JSON, the seconds of the first
+training step, those of a later one, and the process's peak memory; ``python suite.py turns MODEL ROUNDS BLOCK COMPILE``
+what the contestants take in turns.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def set_up_job(job: Any, who: str) -> tuple[Any, dict[str, Any]]:
     return made, {"train": lambda loss: wait([loss, *learned]), "infer": lambda result: wait([result])}
 
 
-# -------------------------------------------------- inside the fresh process
+# ------------------------------------------------- inside fresh processes
 
 
 def start(name: str, who: str) -> dict[str, float]:
@@ -85,24 +86,34 @@ def start(name: str, who: str) -> dict[str, float]:
     return {"first": seconds[0] + seconds[1], "later": min(seconds[2:]), "peak": memory("VmHWM")}
 
 
-# --------------------------------------------------------- the benchmark
+def turns(name: str, rounds: str, block: str, torch_compile: str) -> dict[str, Any]:
+    """Seconds and ratios of all contestants, who take turns, by kind."""
+    from harness import Contestant, Effort, cores, interleave, limit_threads, ratios, summary
 
-
-def _measure(name: str, effort: Any) -> dict[str, Any]:
-    from harness import Contestant, interleave, progress, ratios, summary
-
+    limit_threads(cores())
+    effort = Effort(rounds=int(rounds), block=float(block), torch_compile=torch_compile == "True")
     found: dict[str, Any] = {"train": {}, "infer": {}}
     made = {who: set_up(name, who) for who in WHO if effort.torch_compile or who != "torch.compile"}
     for kind, results in found.items():
         contestants = {who: Contestant(getattr(m, kind), wait[kind]) for who, (m, wait) in made.items()}
-        with progress() as bar:
-            task = bar.add_task(f"{name}, {kind}", total=effort.rounds)
-            seconds = interleave(contestants, effort, lambda bar=bar, task=task: bar.advance(task))
+        seconds = interleave(contestants, effort)
         results["seconds"] = {who: {**summary(s), "rounds": s} for who, s in seconds.items()}
         results["ratios"] = {
             f"{a} / {b}": summary(ratios(seconds[a], seconds[b])) for a, b in BARS if {a, b} <= seconds.keys()
         }
     return found
+
+
+# --------------------------------------------------------- the benchmark
+
+
+def _measure(name: str, effort: Any) -> dict[str, Any]:
+    """Each model in a process of its own, as people run one."""
+    from harness import fresh_process
+
+    return fresh_process(
+        __file__, "turns", name, str(effort.rounds), str(effort.block), str(effort.torch_compile)
+    )
 
 
 def _starts(name: str, effort: Any) -> dict[str, Any]:
@@ -113,11 +124,13 @@ def _starts(name: str, effort: Any) -> dict[str, Any]:
     for who in WHO:
         if effort.torch_compile or who != "torch.compile":
             with tempfile.TemporaryDirectory() as empty:
-                found[who] = fresh_process(__file__, name, who, TORCHINDUCTOR_CACHE_DIR=empty)
+                found[who] = fresh_process(__file__, "start", name, who, TORCHINDUCTOR_CACHE_DIR=empty)
     with tempfile.TemporaryDirectory() as cache:
         for who in ("eager", "compiled"):
             for _ in range(2):  # the first fills the cache
-                found[f"{who}, cached"] = fresh_process(__file__, name, who, FUNCTORCH_PORT_CACHE=cache)
+                found[f"{who}, cached"] = fresh_process(
+                    __file__, "start", name, who, FUNCTORCH_PORT_CACHE=cache
+                )
     return found
 
 
@@ -245,7 +258,8 @@ def page(sheets: Sequence[Sheet]) -> str:
         [
             "# Speed on a CPU",
             "",
-            f"{origin()} Medians of rounds in which all take turns in one process; ratios are paired, round by round.",
+            f"{origin()} Medians of rounds in which all take turns in one process for each model; ratios are"
+            " paired, round by round.",
             "Importing the library lets the process keep freed memory, so here PyTorch and plain JAX have that too;"
             " in processes of their own they do not.",
             "",
@@ -256,21 +270,22 @@ def page(sheets: Sequence[Sheet]) -> str:
 
 def run(folder: Path, effort: Any) -> None:
     """Measure, print, write ``suite.json``, ``speed.md`` and the plots."""
-    from harness import console, progress, save
+    from harness import progress, save
     from suite_networks import JOBS
 
     names = QUICK if effort.starts == 1 else tuple(JOBS)
     if effort.models:
         names = tuple(name for name in JOBS if any(part in name for part in effort.models))
     results = {}
-    for name in names:
-        with console.status(f"{name}: compiling"):
+    with progress() as bar:
+        task = bar.add_task("models", total=2 * len(names))
+        for name in names:
+            bar.update(task, description=f"{name}, in turns")
             results[name] = _measure(name, effort)
-        with progress() as bar:
-            task = bar.add_task(f"{name}, fresh processes", total=1)
+            bar.update(task, description=f"{name}, starting", advance=1)
             results[name]["starts"] = _starts(name, effort)
             bar.advance(task)
-        save(folder, "suite", {"cases": results})
+            save(folder, "suite", {"cases": results})
     write(folder, results)
 
 
@@ -296,4 +311,4 @@ def write(folder: Path, results: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(start(*sys.argv[1:])))
+    print(json.dumps({"start": start, "turns": turns}[sys.argv[1]](*sys.argv[2:])))

@@ -39,7 +39,7 @@ def test_the_speed_table_is_put_where_it_belongs(tmp_path):
     results, docs, readme = tmp_path / "results", tmp_path / "docs", tmp_path / "README.md"
     results.mkdir(), docs.mkdir()
     pair = "compiled / torch eager"
-    times = {"torch eager": {"median": 0.05}, "compiled": {"median": 0.04}}
+    times = {"torch eager": {"median": 0.05}, "eager": {"median": 0.06}, "compiled": {"median": 0.04}}
     case = {"train": {"seconds": times, "ratios": {pair: {"median": 0.8}}}}
     suite = {"cases": {"MLP": case}, "geometric means": {"train": {pair: 0.8}}}
     (results / "suite.json").write_text(json.dumps(suite))
@@ -52,7 +52,7 @@ def test_the_speed_table_is_put_where_it_belongs(tmp_path):
     assert {path.name for path in written} == {"speed.md", "speed_train.png", "README.md"}
     lines = readme.read_text().splitlines()
     assert "old" not in lines and lines[0] == "above" and lines[-1] == "below"
-    assert "| MLP | 50 | 40 | 0.80 |" in lines and "| geometric mean |  |  | 0.80 |" in lines
+    assert "| MLP | 50 | 60 | 40 | 0.80 |" in lines and "| geometric mean |  |  |  | 0.80 |" in lines
     readme.write_text("no marks")
     with pytest.raises(ValueError, match="lacks the lines"):
         list(made["publish"](results, docs, readme))

@@ -96,7 +96,10 @@ def place(value: Any, device: Any) -> Any:
         return value
     if where.type == "meta":
         return jax.ShapeDtypeStruct(value.shape, value.dtype)
-    return jax.device_put(value, devices.to_jax(where))
+    device = devices.to_jax(where)
+    if host.is_only_cpu({device}) and (value.__class__ in storage.HOST or value.devices() == {device}):
+        return value
+    return jax.device_put(value, device)
 
 
 def finish(value: Any, device: Any, requires_grad: bool) -> Tensor:
@@ -310,7 +313,7 @@ def _fill(shape: tuple[int, ...], value: Any, np_dtype: np.dtype, device: Any) -
 
 _PLAIN = frozenset({bool, int, float})
 #: arrays up to this size are kept and given out again: nobody can write to them
-_SMALL = 4096
+_SMALL = 1 << 14
 
 
 @functools.lru_cache(maxsize=256)

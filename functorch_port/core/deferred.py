@@ -10,6 +10,8 @@ if nothing had been put off. Values depend on immutable arrays only, so it makes
 from __future__ import annotations
 
 import math
+import os
+import threading
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -28,10 +30,13 @@ __all__ = [
     "may_wait",
     "put",
     "run",
+    "scope",
     "source_of",
     "waiting",
 ]
 
+#: How often operations run one by one before they become a program (see `programs`). 0: always, and nothing is put off.
+AFTER = int(os.environ.get("FUNCTORCH_PORT_REPLAY_AFTER", "2"))
 #: elements of values that wait, in all; beyond it operations run at once
 MOST_ELEMENTS = 1 << 28
 _elements = 0
@@ -43,7 +48,7 @@ class Call:
     Attributes:
         plan: the operation, a `dispatch.Plan`.
         values: its arguments: arrays, numbers, looks through views and `Deferred` values; None when it has run.
-        mask: for which arguments a gradient is recorded.
+        mask: for which arguments a gradient is recorded; empty for none at all.
         number: in the order of recording.
         results: None before it has run; then for each output the array, or None if nobody can ask for it.
         kept: what `dispatch.Plan.run_keeping` kept for the pullback, as the plan and the values of a node.
@@ -138,6 +143,19 @@ class Deferred:
         return np.asarray(self.array(), dtype)
 
 
+class _Scope(threading.local):
+    """
+    Attributes:
+        calls: where operations of the calling thread are noted that are put off without being recorded for a gradient;
+            None if these run at once. See `programs.together`.
+    """
+
+    calls: list[Call] | None = None
+
+
+scope = _Scope()
+
+
 def source_of(value: Any) -> Any:
     """What a look through views looks at; any other value itself."""
     return getattr(value, "base", value)
@@ -178,9 +196,9 @@ _NUMBERS = frozenset({bool, int, float, complex})
 def may_wait(values: Sequence[Any]) -> bool:
     """Whether an operation on these values may be put off: where the CPU is what JAX computes on, and arrays are there.
 
-    An array that was put somewhere on purpose decides where the result is, which a `Deferred` does not know.
+    An array that was put on one of several devices decides where the result is, which a `Deferred` does not know.
     """
-    if _elements > MOST_ELEMENTS or not host.on_cpu():
+    if not AFTER or _elements > MOST_ELEMENTS or not host.on_cpu():
         return False
     for value in values:
         cls = value.__class__
@@ -189,7 +207,9 @@ def may_wait(values: Sequence[Any]) -> bool:
         source = source_of(value)
         if source.__class__ is Deferred:
             continue
-        if not isinstance(source, jax.Array) or isinstance(source, jax.core.Tracer) or source.committed:
+        if not isinstance(source, jax.Array) or isinstance(source, jax.core.Tracer):
+            return False
+        if source.committed and not host.is_only_cpu(source.devices()):
             return False
     return True
 

@@ -20,7 +20,7 @@ from ..autograd import anomaly, grad_mode
 from ..autograd.node import FREED, Edge, Node, accumulator
 from ..autograd.node import _sequence as _sequence
 from . import autocast, config, dtypes, host, storage
-from .deferred import Call, Deferred, DeferredStorage, computed, may_wait
+from .deferred import Call, Deferred, DeferredStorage, computed, may_wait, scope
 from .layout import SparseOperand
 from .out import write_out
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
@@ -85,7 +85,7 @@ class Plan:
         self.jit = fn if self.eager else jax.jit(fn)
         self.returns = spec.returns if spec is not None else None
         self.differentiable = spec is None or spec.differentiable
-        #: whether a recorded call may be put off
+        #: whether a call may be put off
         self.defers = spec is not None and not (spec.view or spec.eager)
         self.parts = spec.parts if spec is not None else None
         #: whether a call with these arguments keeps what its pullback would compute again
@@ -136,7 +136,7 @@ class Plan:
 
     def run_recorded(self, mask: tuple[bool, ...], values: Sequence[Any]) -> tuple[Any, Saved | None]:
         """As `run`, and from where to take the pullback to the values in ``mask`` if not from these alone."""
-        if self.keeps is None or not self.keeps(*values):
+        if not mask or self.keeps is None or not self.keeps(*values):
             return self.run(values), None
         looks, flat = flattened(values)
         flat = computed(flat)
@@ -604,13 +604,18 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
         plan.check(*values)
     recorded = recorded and _grad.enabled and plan.differentiable
     kept = call = None
+    noted = scope.calls
+    waits = not anomaly.enabled if recorded else noted is not None
     try:
-        if not recorded:
-            with _x64(_X64):
-                out = plan.run(values)
-        elif plan.defers and not anomaly.enabled and may_wait(values):
+        if waits and plan.defers and may_wait(values):
             call = Call(plan, values)
             out = call.outputs(plan.kinds(values))
+            if not recorded and noted is not None:
+                noted.append(call)
+                call.number = next(_sequence)
+        elif not recorded:
+            with _x64(_X64):
+                out = plan.run(values)
         else:
             mask: tuple[bool, ...] = ()
             if plan.keeps is not None:

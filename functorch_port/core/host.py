@@ -22,7 +22,19 @@ import numpy as np
 
 from . import storage
 
-__all__ = ["MOST", "enabled", "flat", "formulas", "function", "joined", "keeps", "on_cpu", "quiet", "run"]
+__all__ = [
+    "MOST",
+    "enabled",
+    "flat",
+    "formulas",
+    "function",
+    "is_only_cpu",
+    "joined",
+    "keeps",
+    "on_cpu",
+    "quiet",
+    "run",
+]
 
 #: arrays with more elements are not kept on the host; 0 keeps none
 MOST = int(os.environ.get("FUNCTORCH_PORT_HOST_ELEMENTS", "4096"))
@@ -44,6 +56,17 @@ def _cpu_is_default() -> bool:
 def on_cpu() -> bool:
     """Whether new arrays come to be on a CPU without being told to."""
     return jax.config.jax_default_device is None and _cpu_is_default()
+
+
+@functools.cache
+def _only_cpu() -> set[Any]:
+    """The CPU, if JAX computes on one alone."""
+    return set(jax.devices()) if _cpu_is_default() and jax.device_count() == 1 else set()
+
+
+def is_only_cpu(devices: Any) -> bool:
+    """Whether these are the CPU on which JAX computes, and there is no second one."""
+    return bool(devices) and devices == _only_cpu()
 
 
 class _Enabled:

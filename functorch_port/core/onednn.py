@@ -34,9 +34,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
+from jax.interpreters import mlir
 
-from . import ffi, storage
+from . import ffi, primitives, storage
 
 __all__ = [
     "Convolution", "Matmuls", "Plan", "Planned", "Product", "available", "blocks", "call", "cores", "define", "engine",
@@ -239,21 +239,14 @@ def define(primitive: Primitive, by_xla: Callable[..., Any], plan_of: Callable[.
         by_xla: of the arrays and the primitive's parameters: its value.
         plan_of: of their avals and the parameters: its plan, or None if oneDNN does not have it.
     """
-    lower_by_xla = mlir.lower_fun(by_xla, multiple_results=False)
 
-    def lower_on_cpu(context: Any, a: Any, b: Any, **how: Any) -> Any:
-        planned = plan_of(*context.avals_in, **how)
+    def on_cpu(arrays: Any, results: Any, **how: Any) -> Any:
+        planned = plan_of(*arrays, **how)
         if planned is None:
-            return lower_by_xla(context, a, b, **how)
-        run = mlir.lower_fun(partial(call, planned, context.avals_out[0].shape), multiple_results=False)
-        return run(context, a, b)
+            return None
+        return mlir.lower_fun(partial(call, planned, results[0].shape), multiple_results=False)
 
-    def batched(arrays: Any, axes: Any, **how: Any) -> Any:
-        return jax.vmap(partial(by_xla, **how), axes)(*arrays), 0
-
-    batching.primitive_batchers[primitive] = batched
-    mlir.register_lowering(primitive, lower_by_xla)
-    mlir.register_lowering(primitive, lower_on_cpu, platform="cpu")
+    primitives.define(primitive, by_xla, on_cpu)
 
 
 # -------------------------------------------------------------------- a plan

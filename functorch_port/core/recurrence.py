@@ -22,7 +22,7 @@ from . import ffi, llvm, onednn, storage
 
 __all__ = ["Recurrence", "run", "suits"]
 
-#: the values of one unit, one for each gate
+#: one array, or one value of a unit, for each gate
 Gates = Sequence[Any]
 
 

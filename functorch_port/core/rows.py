@@ -18,9 +18,8 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 from jax.extend.core import Literal, Primitive
-from jax.interpreters import batching, mlir
 
-from . import ffi, host, kernels, llvm, storage
+from . import ffi, host, kernels, llvm, primitives, storage
 
 __all__ = ["define", "takes"]
 
@@ -61,21 +60,12 @@ def define(primitive: Primitive, formula: Callable[..., Any]) -> None:
         made = jax.eval_shape(partial(formula, **how), *given)
         return [jax.core.ShapedArray(x.shape, x.dtype) for x in made]
 
-    lower_by_xla = mlir.lower_fun(formula, multiple_results=True)
-
-    def lower_on_cpu(context: Any, *arrays: Any, **how: Any) -> Any:
-        given = tuple([(x.shape[1], np.dtype(x.dtype)) for x in context.avals_in])
+    def on_cpu(arrays: Any, results: Any, **how: Any) -> Any:
+        given = tuple([(x.shape[1], np.dtype(x.dtype)) for x in arrays])
         name = _kernel(formula, given, tuple(sorted(how.items())))
-        lower = lower_by_xla if name is None else jax.ffi.ffi_lowering(name)
-        return lower(context, *arrays, **(how if name is None else {}))
+        return None if name is None else jax.ffi.ffi_lowering(name)
 
-    def batched(arrays: Any, axes: Any, **how: Any) -> Any:
-        made = jax.vmap(partial(formula, **how), axes)(*arrays)
-        return made, [0] * len(made)
-
-    batching.primitive_batchers[primitive] = batched
-    mlir.register_lowering(primitive, lower_by_xla)
-    mlir.register_lowering(primitive, lower_on_cpu, platform="cpu")
+    primitives.define(primitive, formula, on_cpu)
 
 
 @cache

@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from ..autograd.grad_mode import no_grad
+from ..autograd.grad_mode import state as _grad
 from ..core import storage
+from ..core.deferred import scope as _scope
+from ..core.programs import together
 from ..core.tensor import Tensor
 from . import _state_dict, hooks
 from ._conversion import parse_to, typename
@@ -545,6 +548,8 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if storage.overlay is not None:
             storage.overlay.note_module(self, hooks.globals_.for_call())
+        elif not _grad.enabled and _scope.calls is None:
+            return together(self, args, kwargs)
         if self._compiled_call_impl is not None:
             return self._compiled_call_impl(*args, **kwargs)
         if (

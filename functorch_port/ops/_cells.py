@@ -41,6 +41,11 @@ class Cell(NamedTuple):
     alone: int = 0
     states: int = 1
 
+    @property
+    def coefficients(self) -> int:
+        """How many arrays a derivative has coefficients from: states before and after, what is kept, the weights."""
+        return 2 * self.states + self.kept + 1
+
 
 def _sigmoid(x: Any) -> Any:
     """The logistic function by way of tanh, which is computed faster on a CPU."""

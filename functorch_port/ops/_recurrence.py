@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, mlir
 
-from ..core import recurrence
+from ..core import primitives, recurrence
 from ..core.recurrence import Recurrence
 from ._cells import CELLS, Cell, Gates, States
 
@@ -185,13 +185,10 @@ def _defined(
         made = on_cpu(*arrays, **how)
         return by_xla(*arrays, **how) if made is None else made
 
-    def batched(arrays: Any, axes: Any, **how: Any) -> Any:
-        made = jax.vmap(partial(by_xla, **how), axes)(*arrays)
-        return made, [0] * len(made)
+    def rule(arrays: Any, results: Any, **how: Any) -> Any:
+        return mlir.lower_fun(partial(there, **how), multiple_results=True)
 
-    batching.primitive_batchers[primitive] = batched
-    mlir.register_lowering(primitive, mlir.lower_fun(by_xla, multiple_results=True))
-    mlir.register_lowering(primitive, mlir.lower_fun(there, multiple_results=True), platform="cpu")
+    primitives.define(primitive, by_xla, rule)
     return primitive
 
 
@@ -344,7 +341,7 @@ def _cotangents_of(mode: str) -> Recurrence:
         alone, gates, d = transposed((out + product[0] + last[0], *last[1:]))
         return [gates, *([a] for a in alone)], d
 
-    steps = (1,) * (2 * cell.states + cell.kept + 1)
+    steps = (1,) * cell.coefficients
     results = (cell.gates, *(1,) * cell.alone)
     return Recurrence(formula, steps, (), 1, results, cell.states, first=False)
 
@@ -357,14 +354,14 @@ def _linear(primitive: Primitive, by_xla: Callable[..., Any], transpose: Primiti
 
     def jvp(primals: Any, tangents: Any, *, mode: str, reverse: bool) -> Any:
         cell, how = CELLS[mode], {"mode": mode, "reverse": reverse}
-        at = 2 * cell.states + cell.kept + 1
+        at = cell.coefficients
         filled = tuple(map(ad.instantiate_zeros, tangents))
         if all(type(t) is ad.Zero for t in tangents[:at]):
             return primitive.bind(*primals, **how), primitive.bind(*primals[:at], *filled[at:], **how)
         return jax.jvp(partial(by_xla, **how), primals, filled)
 
     def transposed(cotangents: Any, *arrays: Any, mode: str, reverse: bool) -> Any:
-        at = 2 * CELLS[mode].states + CELLS[mode].kept + 1
+        at = CELLS[mode].coefficients
         filled = map(ad.instantiate_zeros, cotangents)
         return [None] * at + transpose.bind(*arrays[:at], *filled, mode=mode, reverse=reverse)
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..autograd import grad_mode
+from ..autograd import anomaly, grad_mode
+from ..autograd.node import Edge, Node
 from ..core import creation, dtypes, storage
 from ..core import device as devices
-from ..core.dispatch import Op
+from ..core.dispatch import Op, edge_of
 from ..core.registry import Array, composite, op, ops
 from ..core.symbolic import SymNumber
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, wrap
 from ._common import broadcast_shapes
 
 __all__: list[str] = []
@@ -45,7 +46,7 @@ def to_dtype(input: Array, dtype: dtypes.dtype) -> Any:
 
 @op("to_device", where="", node="ToCopyBackward0")
 def to_device(input: Array, device: devices.device) -> Any:
-    """``input`` on another device."""
+    """``input`` on another device, as far as a program has several (see `_moved`)."""
     return jax.device_put(input, devices.to_jax(device))
 
 
@@ -114,6 +115,40 @@ def _same_place(tensor: Tensor, device: devices.device) -> bool:
     return have == device or (have.type == device.type and device.index is None)
 
 
+class ToCopyBackward0(Node):
+    """A tensor went to another device: its gradient goes back to where it was.
+
+    Attributes:
+        source: the sharding of the tensor.
+    """
+
+    __slots__ = ("source",)
+
+    def __init__(self, edge: Edge, source: Any) -> None:
+        super().__init__((edge,))
+        self.source = source
+
+    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
+        return [None if g is None else jax.device_put(g, self.source) for g in grads]
+
+    def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
+        return [None if g is None else _moved(g, self.source) for g in grads]
+
+
+def _moved(tensor: Tensor, where: Any) -> Tensor:
+    """The tensor on another device or with another sharding. A program has its arrays where it runs, so this is no
+    operation of which one could be made.
+    """
+    value = tensor._value
+    out = wrap(jax.device_put(value, where))
+    if tensor._requires_grad and grad_mode.state.enabled:
+        node = ToCopyBackward0(edge_of(tensor), value.sharding)
+        if anomaly.enabled:
+            anomaly.record(node)
+        out._requires_grad, out._grad_fn = True, node
+    return out
+
+
 def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False) -> Tensor:
     out = self
     if dtype is not None and out.dtype is not dtype:
@@ -126,7 +161,8 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False) -> Tensor:
         elif not _same_place(out, where):
             if out.is_meta:
                 raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-            out = _to_device(out, where)
+            traced = storage.overlay is not None or isinstance(out._value, jax.core.Tracer)
+            out = _to_device(out, where) if traced else _moved(out, devices.to_jax(where))
     return _clone(out) if copy and out is self else out
 
 

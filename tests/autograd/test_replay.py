@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 import functorch_port as ft
-from functorch_port.autograd import replay
+from functorch_port.core import programs
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "_programs", {})
+    monkeypatch.setattr(programs, "_programs", {})
 
 
 def loss(w: ft.Tensor, x: ft.Tensor) -> ft.Tensor:
@@ -27,7 +27,7 @@ def data() -> tuple[ft.Tensor, ft.Tensor]:
 
 
 def compiled() -> int:
-    return sum(not isinstance(p, int) for p in replay._programs.values())
+    return sum(not isinstance(p, int) for p in programs._programs.values())
 
 
 def test_same_gradients_as_the_walk() -> None:
@@ -118,8 +118,8 @@ def test_hooks_keep_to_the_walk(how: str) -> None:
 
 
 def test_graphs_of_huge_tensors_are_walked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "SMALL", 10)
-    monkeypatch.setattr(replay, "MOST_ELEMENTS", 11)
+    monkeypatch.setattr(programs, "SMALL", 10)
+    monkeypatch.setattr(programs, "MOST_ELEMENTS", 11)
     w, x = data()
     for _ in range(4):
         loss(w, x).backward()
@@ -144,19 +144,19 @@ def gradients(dtype: ft.dtype, times: int) -> list[ft.Tensor]:
 
 
 def test_graphs_of_large_tensors_are_programs_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "SMALL", 10)
-    monkeypatch.setattr(replay, "_large", replay._Large())
+    monkeypatch.setattr(programs, "SMALL", 10)
+    monkeypatch.setattr(programs, "_large", programs._Large())
     walked = {dtype: gradients(dtype, 1) for dtype in (ft.float64, ft.float32)}
     for dtype, want in walked.items():
         for a, b in zip(gradients(dtype, 6), want, strict=True):
             assert a.dtype == dtype and ft.allclose(a, b, rtol=1e-5, atol=1e-6)
-    assert compiled() == replay._large.programs == 2 and replay._large.calls >= 4
+    assert compiled() == programs._large.programs == 2 and programs._large.calls >= 4
 
 
 def test_large_graphs_that_come_a_few_times_each_are_walked(monkeypatch: pytest.MonkeyPatch) -> None:
     """To compile them takes longer than they would."""
-    monkeypatch.setattr(replay, "SMALL", 10)
-    monkeypatch.setattr(replay, "_large", replay._Large())
+    monkeypatch.setattr(programs, "SMALL", 10)
+    monkeypatch.setattr(programs, "_large", programs._Large())
     w = ft.ones(80, 80, requires_grad=True)  # too large for the host
 
     def come(n: int, times: int) -> None:
@@ -167,7 +167,7 @@ def test_large_graphs_that_come_a_few_times_each_are_walked(monkeypatch: pytest.
     for n in range(1, 12):
         come(n, 3)
     assert compiled() == 3
-    come(1, 2 * replay.CALLS)  # now they have paid
+    come(1, 2 * programs.CALLS)  # now they have paid
     for n in range(1, 12):
         come(n, 1)
     assert compiled() == 5

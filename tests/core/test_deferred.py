@@ -1,4 +1,4 @@
-"""Recorded operations that are put off: nobody can tell but by counting programs."""
+"""Operations that are put off: nobody can tell but by counting programs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.autograd import replay
-from functorch_port.core import deferred, dispatch
+from functorch_port.core import deferred, dispatch, programs
 from tests.twins import same_outcome
 
 N = 72  # N * N elements are more than the host keeps
@@ -28,7 +27,7 @@ N = 72  # N * N elements are more than the host keeps
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No programs of other tests, and nothing left waiting."""
-    monkeypatch.setattr(replay, "_programs", {})
+    monkeypatch.setattr(programs, "_programs", {})
     gc.collect()
     before = deferred._elements
     yield
@@ -57,7 +56,7 @@ def data(T: Any = ft) -> tuple[Any, Any]:
 
 
 def waits(tensor: ft.Tensor) -> bool:
-    return tensor._storage.__class__ is deferred.DeferredStorage
+    return tensor._storage.aval().__class__ is deferred.Deferred
 
 
 def close(program: Callable[[Any], list[Any]]) -> None:
@@ -96,9 +95,9 @@ def test_forward_and_backward_become_one_program(monkeypatch: pytest.MonkeyPatch
         with counted(monkeypatch) as ran:
             loss = (x @ w).tanh().sum()
             loss.backward()
-            assert bool(ran) == (i < replay.AFTER)
+            assert bool(ran) == (i < programs.AFTER)
             found.append((loss.item(), w.grad.clone()))
-    assert sum(not isinstance(p, int) for p in replay._programs.values()) == 1
+    assert sum(not isinstance(p, int) for p in programs._programs.values()) == 1
     for value, grad in found:
         assert abs(value - found[0][0]) <= 1e-13 * abs(found[0][0])
         assert ft.allclose(grad, found[0][1], rtol=1e-13, atol=1e-13)
@@ -350,6 +349,174 @@ def test_an_update_between_forward_and_backward() -> None:
         )
 
 
+# ------------------------------------------------------------- passes without gradients
+
+
+def net(T: Any = ft) -> Any:
+    T.manual_seed(0)
+    nn = T.nn
+    layers = nn.Linear(N, N), nn.BatchNorm1d(N), nn.ReLU(inplace=True), nn.Dropout(0.3), nn.Linear(N, N)
+    return nn.Sequential(*layers).double()
+
+
+def programs_made() -> int:
+    return sum(not isinstance(p, int) for p in programs._programs.values())
+
+
+@pytest.mark.parametrize("mode", ["no_grad", "inference_mode"])
+def test_a_pass_becomes_one_program(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    model, (_, x) = net().eval(), data()
+    found = []
+    with getattr(ft, mode)():
+        for i in range(5):
+            with counted(monkeypatch) as ran:
+                found.append(model(x))
+                assert bool(ran) == (i < programs.AFTER) and not waits(found[-1])
+        assert programs_made() == 1
+        with counted(monkeypatch) as ran:
+            model(x)
+            assert not ran  # nobody can ask for it
+    for y in found:
+        assert ft.allclose(y, found[0], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_passes_are_torchs(train: bool) -> None:
+    def run(T):
+        model, (_, x) = net(T).train(train), data(T)
+        out = []
+        with T.no_grad():
+            for i in range(5):
+                T.manual_seed(i)  # dropout draws
+                out += [model(x), model[1].running_mean.clone(), model[1].running_var.clone()]
+        return out
+
+    close(run)
+
+
+def test_what_a_forward_keeps_and_looks_at() -> None:
+    def run(T):
+        class Model(T.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = net(T).eval()
+                self.seen, self.kept = [], {}
+
+            def forward(self, x):
+                h = self.inner(x)
+                if float(h.detach().sum()) > 0:
+                    h = -h
+                self.seen.append(h.abs().max().item())
+                self.kept["h"] = h
+                rows = h.view(2, -1, N)[1]
+                self.inner[0].bias.clamp_(max=0.05)
+                T.nn.init.constant_(self.inner[4].bias, 0.25)
+                return {"rows": rows * 2, "top": h.topk(3)}
+
+        model, (_, x) = Model(), data(T)
+        out = []
+        with T.no_grad():
+            for _ in range(5):
+                y = model(x)
+                out += [y["rows"], *y["top"], model.kept["h"], *(p.clone() for p in model.parameters())]
+        return [*out, T.tensor(model.seen, dtype=T.float64)]
+
+    close(run)
+
+
+def test_gradients_inside_of_a_pass_without() -> None:
+    """As a model of energies computes forces."""
+
+    def run(T):
+        class Forces(T.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.energy = net(T).eval()
+
+            def forward(self, x):
+                scaled = x / 2
+                with T.enable_grad():
+                    at = scaled.detach().requires_grad_()
+                    e = (self.energy(at) * scaled).sum()
+                    (force,) = T.autograd.grad(e, at)
+                return e.detach(), force * 2
+
+        model, (_, x) = Forces(), data(T)
+        with T.no_grad():
+            return [value for _ in range(5) for value in model(x)]
+
+    close(run)
+
+
+def test_a_pass_that_fails_leaves_right_values() -> None:
+    class Model(ft.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("total", ft.zeros(N, N, dtype=ft.float64))
+
+        def forward(self, x: ft.Tensor, fail: bool) -> ft.Tensor:
+            self.total += x * 2
+            if fail:
+                raise KeyError("stop")
+            return self.total.clone()
+
+    model, (_, x) = Model(), data()
+    with ft.no_grad():
+        for _ in range(3):
+            with pytest.raises(KeyError, match="stop"):
+                model(x, True)
+        assert deferred.scope.calls is None
+        np.testing.assert_allclose(model(x, False).numpy(), 8 * x.numpy(), rtol=1e-13)
+
+
+def test_only_modules_put_off_what_is_not_recorded() -> None:
+    _, x = data()
+    with ft.no_grad():
+        assert not waits(x @ x)
+
+    class Model(ft.nn.Module):
+        def forward(self, x: ft.Tensor) -> ft.Tensor:
+            h = x @ x
+            assert waits(h) == (not ft.is_grad_enabled())
+            return h
+
+    Model()(x)
+    with ft.no_grad():
+        Model()(x)
+
+
+def test_passes_in_threads() -> None:
+    model, (_, x) = net().eval(), data()
+
+    def run(k: int) -> np.ndarray:
+        with ft.no_grad():
+            return [model(x * k).numpy() for _ in range(4)][-1]
+
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(run, range(6)))
+    with ft.no_grad():
+        for k, value in enumerate(found):
+            np.testing.assert_allclose(value, model(x * k).numpy(), rtol=1e-12, atol=1e-12)
+
+
+def test_a_pass_lets_go_of_what_it_computes() -> None:
+    refs = []
+
+    class Model(ft.nn.Module):
+        def forward(self, x: ft.Tensor) -> ft.Tensor:
+            h = x @ x
+            y = h.exp()
+            refs.append(weakref.ref(h._value))
+            return y
+
+    _, x = data()
+    with ft.no_grad():
+        for _ in range(4):
+            y = Model()(x)
+    gc.collect()
+    assert [ref() for ref in refs] == [None] * 4 and y.shape == (N, N)
+
+
 # ------------------------------------------------------------- everything that takes a value
 
 
@@ -441,10 +608,11 @@ def test_errors_come_at_once_and_nothing_is_left() -> None:
     same_outcome(run)
 
 
-def test_values_that_were_put_somewhere_do_not_wait() -> None:
+def test_values_that_were_put_on_one_of_several_devices_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     w, x = data()
     put = ft.from_jax(jax.device_put(x._value, jax.devices("cpu")[0]))
-    assert put._value.committed
+    assert put._value.committed and waits(put * w)
+    monkeypatch.setattr(deferred.host, "_only_cpu", set)
     assert not waits(put * w) and not waits(w + put) and waits(w * x)
 
 
