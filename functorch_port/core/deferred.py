@@ -26,6 +26,7 @@ __all__ = [
     "Call",
     "Deferred",
     "DeferredStorage",
+    "avals_of",
     "computed",
     "may_wait",
     "put",
@@ -106,6 +107,7 @@ class Call:
             self.done(self._of(values))
 
     def _of(self, values: Sequence[Any]) -> Sequence[Any]:
+        self.plan.ran.add(avals_of(values))
         out, self.kept = self.plan.run_recorded(self.mask, values)
         return out if type(out) is tuple or type(out) is list else (out,)
 
@@ -154,6 +156,11 @@ class _Scope(threading.local):
 
 
 scope = _Scope()
+
+
+def avals_of(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Shapes and dtypes of those that are no numbers."""
+    return tuple([(v.shape, v.dtype) for v in values if hasattr(v, "dtype")])
 
 
 def source_of(value: Any) -> Any:

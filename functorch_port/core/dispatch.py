@@ -20,7 +20,7 @@ from ..autograd import anomaly, grad_mode
 from ..autograd.node import FREED, Edge, Node, accumulator
 from ..autograd.node import _sequence as _sequence
 from . import autocast, config, dtypes, host, storage
-from .deferred import Call, Deferred, DeferredStorage, computed, may_wait, scope
+from .deferred import Call, Deferred, DeferredStorage, avals_of, computed, may_wait, scope
 from .layout import SparseOperand
 from .out import write_out
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
@@ -73,6 +73,7 @@ class Plan:
         "named",
         "node",
         "parts",
+        "ran",
         "returns",
         "tensors",
     )
@@ -100,6 +101,8 @@ class Plan:
         self._keeping: dict[Any, Callable[..., Any]] = {}
         self._looking: dict[Any, Callable[..., Any]] = {}
         self._kinds: dict[Any, Any] = {}
+        #: `avals_of` arguments with which calls ran by themselves that had been put off
+        self.ran: set[Any] = set()
         self._hosted: dict[Any, Callable[..., Any] | None] | None = None if self.eager else {}
         self._reads: dict[Any, list[bool]] = {}
 
@@ -150,7 +153,7 @@ class Plan:
 
     def kinds(self, values: Sequence[Any]) -> Any:
         """Shapes and dtypes of the results for such values; they do not depend on the numbers among them."""
-        key = tuple([(v.shape, v.dtype) for v in values if hasattr(v, "dtype")])
+        key = avals_of(values)
         found = self._kinds.get(key)
         if found is None:
             avals = [_aval(v) if hasattr(v, "dtype") else v for v in values]

@@ -2,7 +2,9 @@
 
 Operations that were put off (see `deferred`), a backward pass, or both: what they are, with the shapes of their
 arguments, is a key. The third time they come they are compiled as one function; before, and wherever that does not pay,
-they run one by one.
+they run one by one. Where most of them have not run before, there would be a program to compile for each, which takes
+longer than one of all: these are compiled at once (the first training step of a CNN: 2 programs and 0.7 s, not 26 and
+1.4).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import jax
 from jax.extend.core import jaxpr_as_fun
 
 from . import allocator, deferred, storage
-from .deferred import AFTER, Call, Deferred, scope, waiting
+from .deferred import AFTER, Call, Deferred, avals_of, scope, waiting
 from .dispatch import Plan, Pullback, pullback_of
 from .donation import on_one_cpu
 from .pads import join_pads
@@ -40,6 +42,8 @@ __all__ = [
 MOST_CALLS = 512
 #: elements in the arguments and results of what is small; and beyond which it is not compiled, on a CPU
 SMALL, MOST_ELEMENTS = 1 << 22, 1 << 28
+#: operations are compiled at once if there are fewer of them than so many for each that is new
+NEW = 8
 #: Programs that are not small, which take a second or so to compile, may be one more than every so many calls of them:
 #: shapes that come a few times each run one by one.
 CALLS = 16
@@ -72,6 +76,8 @@ def found(
     """
     program = _programs.get(key, 0)
     if type(program) is int:
+        if not program and _are_new(calls):
+            program = AFTER
         if program < AFTER or not _pays(arguments, calls):
             _programs[key] = min(program + 1, AFTER)
             return None
@@ -81,6 +87,14 @@ def found(
             _large.programs += 1
             program.jit = _OfTypes(fn)
     return program
+
+
+def _are_new(calls: Sequence[Call]) -> bool:
+    """Whether to compile the operations one by one would take longer: 100 ms for each that is new, with its pullback,
+    and a third of it, or less where operations are alike, for each in a program.
+    """
+    new = {(call.plan, key) for call in calls if (key := avals_of(call.values or ())) not in call.plan.ran}
+    return len(calls) < NEW * len(new)
 
 
 def _pays(arguments: Sequence[Any], calls: Sequence[Call]) -> bool:

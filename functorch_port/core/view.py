@@ -20,7 +20,7 @@ from jax import lax
 
 from . import storage
 from .deferred import Deferred, DeferredStorage
-from .storage import Storage
+from .storage import HOST, Storage
 from .strides import REINTERPRET, RULES, Layout, contiguous
 
 __all__ = [
@@ -137,13 +137,18 @@ class View:
         base = cell.peek()
         if base is self.source:
             return self.cache
-        if self.cache.__class__ is not _Shape or base.__class__ is _Shape:
+        kind = self.cache
+        if kind.__class__ in HOST and isinstance(
+            base, jax.Array
+        ):  # it was on the host, where views are computed
+            kind = _kind(kind)
+        if kind.__class__ is not _Shape or base.__class__ is _Shape:
             return self.get(cell)
         inner = base if self.parent is None else self.parent.peek(cell)
         step = ((self.plan, len(self.extra)),)
         if inner.__class__ is Look:
-            return Look(inner.base, inner.plans + step, inner.extra + self.extra, self.cache)
-        return Look(inner, step, self.extra, self.cache)
+            return Look(inner.base, inner.plans + step, inner.extra + self.extra, kind)
+        return Look(inner, step, self.extra, kind)
 
     def host(self, base: Any) -> Any:
         """The view's value as a numpy array, of the Storage's numpy array; None if there is no way there."""

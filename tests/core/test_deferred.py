@@ -28,6 +28,7 @@ N = 72  # N * N elements are more than the host keeps
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No programs of other tests, and nothing left waiting."""
     monkeypatch.setattr(programs, "_programs", {})
+    monkeypatch.setattr(programs, "NEW", 0)  # nothing is compiled before it has come a few times
     gc.collect()
     before = deferred._elements
     yield
@@ -57,6 +58,10 @@ def data(T: Any = ft) -> tuple[Any, Any]:
 
 def waits(tensor: ft.Tensor) -> bool:
     return tensor._storage.aval().__class__ is deferred.Deferred
+
+
+def programs_made() -> int:
+    return sum(not isinstance(p, int) for p in programs._programs.values())
 
 
 def close(program: Callable[[Any], list[Any]]) -> None:
@@ -101,6 +106,34 @@ def test_forward_and_backward_become_one_program(monkeypatch: pytest.MonkeyPatch
     for value, grad in found:
         assert abs(value - found[0][0]) <= 1e-13 * abs(found[0][0])
         assert ft.allclose(grad, found[0][1], rtol=1e-13, atol=1e-13)
+
+
+def test_new_operations_are_compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instead of one by one."""
+    monkeypatch.setattr(programs, "NEW", 8)
+    sizes = iter(range(N + 1, N + 100))
+
+    def step(n: int, deep: int = 3) -> tuple[float, list[str]]:
+        x = ft.ones(n, N, dtype=ft.float64, requires_grad=True)
+        with counted(monkeypatch) as ran:
+            y = x
+            for _ in range(deep):
+                y = y.tanh()
+            loss = y.exp().sum()
+            loss.backward()
+        return loss.item(), ran
+
+    n = next(sizes)
+    value, ran = step(n)
+    assert not ran and programs_made() == 1
+    assert abs(value - n * N * np.exp(np.tanh(np.tanh(np.tanh(1))))) <= 1e-12 * value
+    assert not step(n)[1] and programs_made() == 1
+    # many times the same operation
+    n = next(sizes)
+    assert step(n, 40)[1] and step(n, 40)[1] and programs_made() == 1
+    assert not step(n, 40)[1] and programs_made() == 2
+    # operations that have run before, in another order
+    assert step(n, 2)[1] and programs_made() == 2
 
 
 def test_what_somebody_holds_is_a_result_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,10 +390,6 @@ def net(T: Any = ft) -> Any:
     nn = T.nn
     layers = nn.Linear(N, N), nn.BatchNorm1d(N), nn.ReLU(inplace=True), nn.Dropout(0.3), nn.Linear(N, N)
     return nn.Sequential(*layers).double()
-
-
-def programs_made() -> int:
-    return sum(not isinstance(p, int) for p in programs._programs.values())
 
 
 @pytest.mark.parametrize("mode", ["no_grad", "inference_mode"])
