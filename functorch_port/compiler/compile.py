@@ -63,18 +63,20 @@ class Compiled:
         programs = last[1]
         why = ""
         for program in programs:
-            env = program.numbers(leaves)
-            why = env if isinstance(env, str) else program.matches(leaves)
-            if not why and isinstance(env, dict):
-                if program is not programs[0]:
-                    programs.remove(program)
-                    programs.insert(0, program)
-                try:
+            try:
+                if program.is_ready(leaves):
+                    return program.run_pass(leaves)
+                env = program.numbers(leaves)
+                why = env if isinstance(env, str) else program.matches(leaves)
+                if not why and isinstance(env, dict):
+                    if program is not programs[0]:
+                        programs.remove(program)
+                        programs.insert(0, program)
                     return program.run(leaves, env)
-                except Stale:
-                    why = "a tensor changed its shape or dtype"
-                    programs.remove(program)
-                    break
+            except Stale:
+                why = "a tensor changed its shape or dtype"
+                programs.remove(program)
+                break
         return self._trace(programs, leaves, tree, why or self._new())
 
     def _new(self) -> str:
