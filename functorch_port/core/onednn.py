@@ -406,15 +406,74 @@ def _block(c: Convolution, description: c_void_p, of: tuple[str, int, int]) -> i
 
 @cache
 def plan_product(product: Product) -> Planned:
-    """As `plan`, for products of float32: oneDNN's ``sgemm`` of a part of one, by each thread of XLA's pool."""
+    """As `plan`, for products of float32: each thread of XLA's pool computes a part of one, or some of them."""
+    batch, _, inner, _, left, right = product
+    if right and not left and (batch >= cores() if batch > 1 else inner >= _DEEP):
+        try:
+            with _one_thread():
+                made = _by_matmul(product)
+            return _known_to_xla("product", product, made.words(), made.scratch)
+        except _Error:
+            pass
+    return _known_to_xla("product", product, *_by_sgemm(product))
+
+
+def _by_matmul(product: Product) -> Plan:
+    """Of a second matrix that is a transpose, with oneDNN's matmul, whose loops are made for the shape.
+
+    Its ``sgemm`` takes up to 3 times as long for few rows: (64, 9216) by the transpose of (64, 9216) 2.0 ms on one core
+    and not 0.7, (64, 512) by that of (256, 512) 0.20 and not 0.16; for hundreds of rows it takes as long.
+    """
+    batch, rows, inner, columns, *_ = product
+    by_rows = batch > 1 or rows >= columns
+    whole = rows if by_rows else columns
+    size = whole if batch > 1 else _size_of_part(product, whole, _ROWS if by_rows else _COLUMNS)
+    sizes = [min(size, whole - start) for start in range(0, whole, size)]
+    shapes = {n: (n, columns) if by_rows else (rows, n) for n in sizes}
+    sources = {n: _plain((m, inner)) for n, (m, _) in shapes.items()}
+    weights = {n: _strided((inner, k), (1, inner)) for n, (_, k) in shapes.items()}
+    results = {n: _plain(shape) for n, shape in shapes.items()}
+    made = {n: _matmul(sources[n], weights[n], results[n]) for n in shapes}
+    plan = Plan()
+    phase = _Phase(plan, batch * len(sizes))
+    a = phase.memory(sources[size], False, 0, chunk=4 * size * inner if by_rows else 0)
+    further = columns if batch > 1 else 0 if by_rows else size
+    b = phase.memory(weights[size], False, 1, chunk=4 * inner * further)
+    c = (
+        phase.memory(results[size], True, 0, chunk=4 * size * columns)
+        if by_rows
+        else phase.room(results[size])
+    )
+    phase.step([made[n] for n in sizes], (_SRC, a), (_WEIGHTS, b), (_DST, c))
+    if not by_rows:  # its loops are for results that lie together
+        targets = {n: _strided(shape, (columns, 1)) for n, shape in shapes.items()}
+        d = phase.memory(targets[size], True, 0, chunk=4 * size)
+        phase.step([_reorder(results[n], targets[n]) for n in sizes], (_SRC, c), (_DST, d))
+    return plan
+
+
+def _matmul(source: c_void_p, weights: c_void_p, product: c_void_p) -> c_void_p:
+    return _call(
+        "dnnl_matmul_primitive_desc_create",
+        *(_engine(), source, weights, None, product, _attributes()),
+    )
+
+
+def _size_of_part(product: Product, whole: int, multiple: int) -> int:
+    """How many of its rows or columns, the ``whole``, a thread takes."""
+    batch, rows, inner, columns, *_ = product
+    wanted = min(-(-_PARTS * cores() // batch), rows * inner * columns // _LEAST_PART)
+    size = -(-whole // max(wanted, 1))
+    return min(-(-size // multiple) * multiple, whole)
+
+
+def _by_sgemm(product: Product) -> tuple[list[int], int]:
     batch, rows, inner, columns, left, right = product
     by_rows = rows >= columns
     # the columns of such a matrix fall upon few places of the cache, so a part is copied to where they do not
     copies = left and by_rows and rows >= _WIDE and rows % (_WIDE // 2) == 0
     whole, multiple = (rows, _ROWS) if by_rows else (columns, _COLUMNS)
-    wanted = min(-(-_PARTS * cores() // batch), rows * inner * columns // _LEAST_PART)
-    size = -(-whole // max(wanted, 1))
-    size = min(-(-size // multiple) * multiple, whole)
+    size = _size_of_part(product, whole, multiple)
     parts = -(-whole // size)
     words = [0, batch * parts, parts, size, whole, int(by_rows), rows, columns, inner]
     words += [ord("T"), rows] if left else [ord("N"), inner]
@@ -424,7 +483,7 @@ def plan_product(product: Product) -> Planned:
     words += [rows * columns, columns if by_rows else 1]
     copied = size + _COLUMNS if copies else 0
     words.append(copied)
-    return _known_to_xla("product", product, words, 4 * copied * inner * batch * parts)
+    return words, 4 * copied * inner * batch * parts
 
 
 #: parts for each core; with two of them, which would leave less to wait for, packing takes 2 % more
@@ -434,6 +493,9 @@ _LEAST_PART = 1 << 19
 #: rows of a transpose from which on it is copied: (700, 1024) by (700, 256) takes 1.10 ms instead of 1.23,
 #: (1024, 1536) by (1024, 384) 3.26 instead of 3.78; of 512 rows, or 1152, it would take longer
 _WIDE = 1024
+#: Inner dimension from which on oneDNN's matmul is better for the transpose of the second one: for 128 rows of 128
+#: numbers its calls cost 4 us more than they save, of 28; for 16 of 512 they take 25 instead of 70.
+_DEEP = 256
 #: rows and columns of a part are multiples of what oneDNN's innermost loops compute together
 _ROWS, _COLUMNS = 8, 16
 

@@ -13,7 +13,9 @@ from jax.interpreters import batching, mlir
 __all__ = ["define"]
 
 
-def define(primitive: Primitive, by_xla: Callable[..., Any], on_cpu: Callable[..., Any]) -> None:
+def define(
+    primitive: Primitive, by_xla: Callable[..., Any], on_cpu: Callable[..., Any], each: bool = False
+) -> None:
     """Say how a primitive is computed: by XLA, also under `jax.vmap`, but in a program for a CPU as ``on_cpu`` says.
 
     Args:
@@ -21,6 +23,8 @@ def define(primitive: Primitive, by_xla: Callable[..., Any], on_cpu: Callable[..
         by_xla: of its arrays and parameters: its value, a list if there are several.
         on_cpu: of the avals of the arrays and of the results, and of the parameters: a lowering rule of the arrays, or
             None where XLA computes it there too.
+        each: write each operation of the primitive into the program by itself: its rule may look at what makes its
+            arrays. Otherwise JAX writes equal ones once.
     """
     many = primitive.multiple_results
     lower = mlir.lower_fun(by_xla, multiple_results=many)
@@ -35,4 +39,4 @@ def define(primitive: Primitive, by_xla: Callable[..., Any], on_cpu: Callable[..
 
     batching.primitive_batchers[primitive] = batched
     mlir.register_lowering(primitive, lower)
-    mlir.register_lowering(primitive, lower_on_cpu, platform="cpu")
+    mlir.register_lowering(primitive, lower_on_cpu, platform="cpu", cacheable=not each)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -10,9 +11,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import Primitive
-from jax.interpreters import ad
+from jax.interpreters import ad, mlir
 
-from ..core import config, onednn
+from ..core import config, onednn, primitives
 from ..core.onednn import Product
 
 __all__ = ["multiply"]
@@ -87,8 +88,52 @@ def _to_right(slope: Any, a: Any, b: Any, *, left: bool, right: bool, precision:
 ad.defbilinear(_multiply_p, _to_left, _to_right)
 
 
-def _plan(a: Any, b: Any, *, left: bool, right: bool, precision: Any) -> Any:
-    return onednn.plan_product(Product(a.shape[0], *_sizes(a, b, left, right), left, right))
+def _on_cpu(avals: Sequence[Any], results: Sequence[Any], *, left: bool, right: bool, precision: Any) -> Any:
+    (result,) = results
+
+    def rule(context: Any, *operands: Any) -> Any:
+        (a, of_a, flipped_a), (b, of_b, flipped_b) = map(_behind_transpose, operands, avals)
+        sizes = _sizes(avals[0], avals[1], left, right)
+        planned = onednn.plan_product(Product(result.shape[0], *sizes, left != flipped_a, right != flipped_b))
+
+        def product(x: jax.Array, y: jax.Array) -> jax.Array:
+            flips = (flipped_a, flipped_b)
+            shapes = (_swapped(v.shape) if f else v.shape for v, f in zip(avals, flips, strict=True))
+            return onednn.call(planned, result.shape, *map(jnp.reshape, (x, y), shapes))
+
+        lower = mlir.lower_fun(product, multiple_results=False)
+        return lower(context.replace(avals_in=[of_a, of_b]), a, b)
+
+    return rule
 
 
-onednn.define(_multiply_p, _by_xla, _plan)
+def _swapped(shape: Sequence[int]) -> tuple[int, ...]:
+    *batch, rows, columns = shape
+    return *batch, columns, rows
+
+
+def _behind_transpose(value: Any, aval: Any) -> tuple[Any, Any, bool]:
+    """What is transposed, in the program that is being written, to make this value of (batch, rows, columns): oneDNN
+    takes it as it is. Then its value, its aval, and whether it is that. ``q @ k.mT`` of (24, 256, 64) takes 1.0 ms, and
+    2.4 with a copy.
+    """
+    maker = _maker(value, "stablehlo.reshape")
+    source = maker.operands[0] if maker else value
+    shape, flipped = source.type.shape, False
+    if shape[-2:] != list(aval.shape[1:]):
+        return value, aval, False
+    last = len(shape) - 1
+    while maker := _maker(source, "stablehlo.transpose"):
+        if list(maker.attributes["permutation"]) != [*range(last - 1), last, last - 1]:
+            break
+        source, flipped = maker.operands[0], not flipped
+    return source, jax.core.ShapedArray(tuple(source.type.shape), aval.dtype), flipped
+
+
+def _maker(value: Any, name: str) -> Any:
+    """The operation that makes a value, if it is called so; it has none if it is an argument."""
+    owner = value.owner
+    return owner if getattr(owner, "name", "") == name else None
+
+
+primitives.define(_multiply_p, _by_xla, _on_cpu, each=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import jax
@@ -147,6 +148,9 @@ def test_small_ones_stay_with_xla():
         (5, 64, 64, 64),
         (1, 1, 70_000, 17),
         (1, 9, 130_000, 1),
+        (1, 37, 300, 1031),  # deep enough for oneDNN's matmul where the second one is transposed
+        (1, 1031, 300, 37),
+        (9, 40, 48, 56),
     ],
     ids=str,
 )
@@ -163,6 +167,30 @@ def test_parts_make_the_whole(monkeypatch, batch, rows, inner, columns, left, ri
     scale = np.abs(x.astype(np.float64)) @ np.abs(y.astype(np.float64))  # what rounding is relative to
     assert np.max(np.abs(given - wanted) / scale) < 1e-6
     _plan_product.cache_clear()
+
+
+TRANSPOSED = {
+    "the second": (lambda a, b: a @ b.mT, True),
+    "the first": (lambda a, b: a.mT @ b, True),
+    "both": (lambda a, b: a.mT @ b.transpose(-1, -2), True),
+    "of another's result": (lambda a, b: a @ (2 * b).mT, True),
+    "for another too": (lambda a, b: (a @ b.mT) * b.mT, False),
+    "back": (lambda a, b: a @ b.mT.mT, True),
+}
+
+
+@pytest.mark.parametrize("case", TRANSPOSED)
+@pytest.mark.parametrize("batch", [(), (6,), (2, 3)], ids=str)
+def test_transposes_are_not_copied(case, batch):
+    fn, never = TRANSPOSED[case]
+    a, b = (draw((*batch, 128, 128), k) for k in range(2))
+    step = ft.compile(ft.no_grad()(fn))
+    wanted = fn(torch.from_numpy(a), torch.from_numpy(b)).numpy()
+    np.testing.assert_allclose(step(ft.tensor(a), ft.tensor(b)).numpy(), wanted, rtol=0, atol=1e-4)
+    text = step.programs()[0].lower().compile().as_text()
+    text = re.sub("metadata={.*?}", "", text[text.index("ENTRY") :])
+    assert "functorch_port.product" in text
+    assert ("transpose" in text or "copy" in text) != never
 
 
 def by_onednn(x, y, dtype=np.float32):
