@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
-from ..core import allocator
+from ..core import tuning
 from ..core.jaxprs import operations
 from ..core.pads import join_pads
 from ..core.storage import Storage
@@ -308,7 +308,7 @@ def _make_functions(
     ours = (
         partial(pure, as_fun=blocked.as_fun) if not program.boundary and blocked.pays(closed.jaxpr) else pure
     )
-    program.compiler_options = allocator.options(closed.jaxpr)
+    program.compiler_options = tuning.options(closed.jaxpr)
     program.jit = jax.jit(ours, donate_argnums=0, compiler_options=program.compiler_options)
     program.jaxpr = closed
     program.is_narrow = not program.boundary and _is_narrow([closed.jaxpr]) and not any(map(_is_wide, avals))

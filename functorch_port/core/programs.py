@@ -18,7 +18,7 @@ from typing import Any
 import jax
 from jax.extend.core import jaxpr_as_fun
 
-from . import allocator, deferred, storage
+from . import deferred, storage, tuning
 from .deferred import AFTER, Call, Deferred, avals_of, scope, waiting
 from .dispatch import Plan, Pullback, pullback_of
 from .donation import on_one_cpu
@@ -136,7 +136,7 @@ def _jitted(fn: Callable[..., list[Any]], flat: Sequence[Any]) -> Callable[..., 
         results = iter(jaxpr_as_fun(closed)(*flat))
         return [next(results) if there else None for there in given]
 
-    return jax.jit(whole, compiler_options=allocator.options(closed.jaxpr))
+    return jax.jit(whole, compiler_options=tuning.options(closed.jaxpr))
 
 
 # -------------------------------------------------- operations that were put off

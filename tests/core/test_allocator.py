@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 
+import functorch_port as ft
 from functorch_port.core import allocator
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's settings")
@@ -106,4 +107,12 @@ def test_what_is_too_large_to_be_kept_several_times_is_left_whole():
 
     assert options(1, 1 << 20) == {"xla_multiheap_size_constraint_per_heap": 48 << 20}
     assert options(3, 1 << 27) == {"xla_multiheap_size_constraint_per_heap": 3 << 27}
-    assert options(9, 1 << 27) is None
+    assert options(9, 1 << 27) == {}
+
+
+def test_programs_are_told_so():
+    step = ft.compile(lambda x: x + 1)
+    step(ft.ones(4, 4))
+    (program,) = step.programs()
+    told = program.compiler_options
+    assert told == {"xla_cpu_prefer_vector_width": 512, **allocator.options(program.jaxpr.jaxpr)}
