@@ -34,6 +34,7 @@ COLOURS = {
     "compiled": "#1b3f6b",
     "compiled, zero_grad last": "#5f86b3",
     "hand-written JAX": "#8a8a8a",
+    "Flax NNX": "#bdbdbd",
     "jnp": "#8a8a8a",
 }
 

@@ -1,4 +1,5 @@
-"""A training step and a pass of eleven models: PyTorch eager and compiled, ours eager and compiled, JAX by hand.
+"""A training step and a pass of eleven models: PyTorch eager and compiled, ours eager and compiled, JAX by hand, and
+some of them with Flax NNX.
 
 Run as a script it is a fresh process: ``python suite.py start MODEL WHO`` prints, as JSON, the seconds of the first
 training step, those of a later one, and the process's peak memory; ``python suite.py turns MODEL ROUNDS BLOCK COMPILE``
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple
 import networks
 
 TITLE = "models"
-WHO = ("torch eager", "torch.compile", "eager", "compiled", "hand-written JAX")
+WHO = ("torch eager", "torch.compile", "eager", "compiled", "hand-written JAX", "Flax NNX")
 QUICK = ("MLP 64, b16", "CNN, b64", "GPT 0.8M, b12x64")
 #: (who, beside whom): the most that each model's ratio may be, and the geometric mean over the models
 BARS: dict[tuple[str, str], tuple[float | None, float | None]] = {
@@ -45,9 +46,24 @@ def set_up(name: str, who: str) -> tuple[Any, dict[str, Any]]:
         import suite_jax
 
         return suite_jax.set_up(name), dict.fromkeys(KINDS, jax.block_until_ready)
+    if who == "Flax NNX":
+        import jax
+        import suite_nnx
+
+        return suite_nnx.set_up(name), dict.fromkeys(KINDS, jax.block_until_ready)
     from suite_networks import JOBS
 
     return set_up_job(JOBS[name], who)
+
+
+def contestants(name: str, torch_compile: bool) -> list[str]:
+    """Who has this model."""
+    import suite_nnx
+
+    missing = set() if torch_compile else {"torch.compile"}
+    if name not in suite_nnx.MODELS:
+        missing.add("Flax NNX")
+    return [who for who in WHO if who not in missing]
 
 
 def set_up_job(job: Any, who: str) -> tuple[Any, dict[str, Any]]:
@@ -93,10 +109,10 @@ def turns(name: str, rounds: str, block: str, torch_compile: str) -> dict[str, A
     limit_threads(cores())
     effort = Effort(rounds=int(rounds), block=float(block), torch_compile=torch_compile == "True")
     found: dict[str, Any] = {"train": {}, "infer": {}}
-    made = {who: set_up(name, who) for who in WHO if effort.torch_compile or who != "torch.compile"}
+    made = {who: set_up(name, who) for who in contestants(name, effort.torch_compile)}
     for kind, results in found.items():
-        contestants = {who: Contestant(getattr(m, kind), wait[kind]) for who, (m, wait) in made.items()}
-        seconds = interleave(contestants, effort)
+        turns = {who: Contestant(getattr(m, kind), wait[kind]) for who, (m, wait) in made.items()}
+        seconds = interleave(turns, effort)
         results["seconds"] = {who: {**summary(s), "rounds": s} for who, s in seconds.items()}
         results["ratios"] = {
             f"{a} / {b}": summary(ratios(seconds[a], seconds[b])) for a, b in BARS if {a, b} <= seconds.keys()
@@ -121,10 +137,9 @@ def _starts(name: str, effort: Any) -> dict[str, Any]:
     from harness import fresh_process
 
     found = {}
-    for who in WHO:
-        if effort.torch_compile or who != "torch.compile":
-            with tempfile.TemporaryDirectory() as empty:
-                found[who] = fresh_process(__file__, "start", name, who, TORCHINDUCTOR_CACHE_DIR=empty)
+    for who in contestants(name, effort.torch_compile):
+        with tempfile.TemporaryDirectory() as empty:
+            found[who] = fresh_process(__file__, "start", name, who, TORCHINDUCTOR_CACHE_DIR=empty)
     with tempfile.TemporaryDirectory() as cache:
         for who in ("eager", "compiled"):
             for _ in range(2):  # the first fills the cache
@@ -179,8 +194,18 @@ class Sheet(NamedTuple):
         return "\n".join([*head, line(["---"] * len(self.columns)), *map(line, self.rows), ""])
 
 
-def _contestants(results: dict[str, Any], kind: str) -> list[str]:
-    return [w for w in WHO if all(w in r[kind]["seconds"] for r in results.values())]
+def _of(results: dict[str, Any], kind: str) -> list[str]:
+    """Who took part."""
+    return [w for w in WHO if any(w in r[kind]["seconds"] for r in results.values())]
+
+
+def _starters(results: dict[str, Any]) -> list[str]:
+    known = dict.fromkeys(w for r in results.values() for w in r["starts"])
+    return sorted(known, key=lambda w: (w.endswith(", cached"), WHO.index(w.removesuffix(", cached"))))
+
+
+def _cell(values: dict[str, Any], who: str, what: str, scale: float) -> str:
+    return f"{values[who][what] / scale:.3g}" if who in values else ""
 
 
 def _means(results: dict[str, Any]) -> dict[str, dict[str, float]]:
@@ -197,12 +222,12 @@ def _means(results: dict[str, Any]) -> dict[str, dict[str, float]]:
 def _sheets(results: dict[str, Any]) -> list[Sheet]:
     sheets = []
     for kind, title in (("train", "A training step, ms"), ("infer", "A pass without gradients, ms")):
-        who, means = _contestants(results, kind), _means(results)[kind]
+        who, means = _of(results, kind), _means(results)[kind]
         bars = {f"{a} / {b}": bar for (a, b), bar in BARS.items()}
         rows: list[Sequence[str | Ratio]] = [
             (
                 name,
-                *(f"{1e3 * r[kind]['seconds'][w]['median']:.3g}" for w in who),
+                *(_cell(r[kind]["seconds"], w, "median", 1e-3) for w in who),
                 *(Ratio(r[kind]["ratios"][pair]["median"], bars[pair][0]) for pair in means),
             )
             for name, r in results.items()
@@ -210,9 +235,9 @@ def _sheets(results: dict[str, Any]) -> list[Sheet]:
         last = (Ratio(mean, bars[pair][1]) for pair, mean in means.items())
         rows.append(("geometric mean", *("" for _ in who), *last))
         sheets.append(Sheet(title, f"speed_{kind}", ("", *who, *means), rows))
-    names = list(next(iter(results.values()))["starts"])
+    names = _starters(results)
     for what, title, scale in STARTS:
-        rows = [(n, *(f"{r['starts'][w][what] / scale:.3g}" for w in names)) for n, r in results.items()]
+        rows = [(n, *(_cell(r["starts"], w, what, scale) for w in names)) for n, r in results.items()]
         sheets.append(Sheet(title, f"speed_{what}", ("", *names), rows))
     return sheets
 
@@ -237,16 +262,16 @@ def _bars(
 def _draw(axes: Any, results: dict[str, Any], kind: str) -> None:
     def relative(result: Any, who: str) -> float:
         seconds = result[kind]["seconds"]
-        return seconds[who]["median"] / seconds["torch eager"]["median"]
+        return seconds[who]["median"] / seconds["torch eager"]["median"] if who in seconds else math.nan
 
-    _bars(axes, results, _contestants(results, kind), relative)
+    _bars(axes, results, _of(results, kind), relative)
     axes.axhline(1, color="black", linewidth=0.8)
     axes.set(ylabel="time / PyTorch eager", title={"train": "a training step", "infer": "a pass"}[kind])
 
 
 def _draw_starts(axes: Any, results: dict[str, Any], what: str, title: str, scale: float) -> None:
-    who = list(next(iter(results.values()))["starts"])
-    _bars(axes, results, who, lambda r, w: r["starts"][w][what] / scale)
+    height = lambda r, w: r["starts"][w][what] / scale if w in r["starts"] else math.nan
+    _bars(axes, results, _starters(results), height)
     axes.set(title=title)
 
 

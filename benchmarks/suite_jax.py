@@ -20,7 +20,7 @@ import optax
 from jax import lax
 from suite_networks import JOBS, Setup
 
-__all__ = ["set_up"]
+__all__ = ["TRANSFORMATIONS", "image_last", "set_up"]
 
 Apply = Callable[[Any, Any, jax.Array, bool], tuple[jax.Array, Any]]
 
@@ -429,7 +429,8 @@ TRANSFORMATIONS = {
 }
 
 
-def _image_last(x: np.ndarray) -> jax.Array:
+def image_last(x: np.ndarray) -> jax.Array:
+    """Images as NHWC; whole numbers as int32."""
     return jnp.asarray(
         x.transpose(0, 2, 3, 1) if x.ndim == 4 else x, None if x.dtype == np.float32 else jnp.int32
     )
@@ -442,8 +443,8 @@ def set_up(name: str) -> Setup:
     if name not in MODELS:
         real = np.tanh(rng.standard_normal(job.images)).astype(np.float32)
         noise = rng.standard_normal((job.images[0], job.noise, 1, 1)).astype(np.float32)
-        return _gan(_image_last(real), _image_last(noise), optax.adam(2e-4, 0.5, 0.999))
-    x, y = map(_image_last, job.batch(rng))
+        return _gan(image_last(real), image_last(noise), optax.adam(2e-4, 0.5, 0.999))
+    x, y = map(image_last, job.batch(rng))
     model = MODELS[name]()
     if isinstance(model, Model):
         return _learner(model, TRANSFORMATIONS[job.optimizer](), x, y)
