@@ -407,8 +407,7 @@ def _block(c: Convolution, description: c_void_p, of: tuple[str, int, int]) -> i
 @cache
 def plan_product(product: Product) -> Planned:
     """As `plan`, for products of float32: each thread of XLA's pool computes a part of one, or some of them."""
-    batch, _, inner, _, left, right = product
-    if right and not left and (batch >= cores() if batch > 1 else inner >= _DEEP):
+    if _suits_matmul(product):
         try:
             with _one_thread():
                 made = _by_matmul(product)
@@ -416,6 +415,16 @@ def plan_product(product: Product) -> Planned:
         except _Error:
             pass
     return _known_to_xla("product", product, *_by_sgemm(product))
+
+
+def _suits_matmul(product: Product) -> bool:
+    batch, rows, inner, columns, left, right = product
+    if left or not right:
+        return False
+    if batch > 1:
+        return batch >= cores()
+    # parts of columns are copied in the end, which should be less than there is to multiply by
+    return inner >= _DEEP and (rows >= columns or rows <= inner)
 
 
 def _by_matmul(product: Product) -> Plan:
