@@ -48,8 +48,10 @@ def recurrent_layer(
 
     x = _times(prepared(input), prepared(weight_ih))
     bias, state_bias = prepared(bias_ih), prepared(bias_hh)
-    if bias is not None:
-        x = x + (bias if mode == "GRU" else bias + state_bias)
+    if bias is not None and mode == "GRU":
+        x = x + bias  # which its reset gate leaves alone
+    elif bias is not None:
+        state_bias = bias + state_bias  # there is no pass through ``x`` for it
     from functorch_port.ops._recurrence import recur
 
     mask = None if lengths is None else jnp.arange(x.shape[0], dtype=lengths.dtype)[:, None] < lengths
@@ -59,7 +61,7 @@ def recurrent_layer(
         x,
         tuple(prepared(h) for h in hx),
         prepared(weight_hh),
-        state_bias if mode == "GRU" else None,
+        state_bias,
         prepared(weight_hr),
         mask,
     )
