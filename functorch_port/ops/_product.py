@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, mlir
@@ -37,6 +38,12 @@ def multiply(a: jax.Array, b: jax.Array, transposed: bool = False, wide: Any = N
         x, y = a.reshape(batch, rows, a.shape[-1]), b.reshape(batch, *b.shape[-2:])
         out = _multiply_p.bind(x, y, left=False, right=transposed, precision=config.matmul_precision())
         return out.reshape(*a.shape[:-1], out.shape[-1])
+    if a.ndim and a.shape[-1] == 1 and a.dtype in (np.float32, np.float64):
+        return _rounded_p.bind(_by_dot(a, b, transposed, wide))
+    return _by_dot(a, b, transposed, wide)
+
+
+def _by_dot(a: jax.Array, b: jax.Array, transposed: bool, wide: Any) -> jax.Array:
     if transposed and b.ndim == 2:
         how: Any = (((a.ndim - 1,), (1,)), ((), ()))
         return lax.dot_general(a, b, how, config.matmul_precision(), wide)
@@ -137,3 +144,22 @@ def _maker(value: Any, name: str) -> Any:
 
 
 primitives.define(_multiply_p, _by_xla, _on_cpu, each=True)
+
+
+# ------------------------------------------------------------------ products of one number each
+
+#: What it is given, rounded, in programs for a CPU: XLA would compute ``a * b - c`` in one there, and not round the
+#: product. Where all the weight of attention is on one place its derivative is ``g - g``, and with heads of one number
+#: ``g`` is a product: it has to be 0.
+_rounded_p = Primitive("rounded")
+_rounded_p.def_abstract_eval(lambda x: x)
+ad.deflinear2(_rounded_p, lambda slope, x: [slope])
+
+
+def _not_merged(x: jax.Array) -> jax.Array:
+    return jnp.where(x != x, jnp.asarray(jnp.nan, x.dtype), x)
+
+
+primitives.define(
+    _rounded_p, lambda x: x, lambda avals, results: mlir.lower_fun(_not_merged, multiple_results=False)
+)

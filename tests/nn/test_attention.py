@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from compare import case, check_case, sample
 from nn_programs import MODULE_RUN
 from programs import cases, check
+
+import functorch_port as ft
 
 f32, f64, f16, bf16 = torch.float32, torch.float64, torch.float16, torch.bfloat16
 Q, K, V = sample(2, 4, 3, 8), sample(2, 4, 5, 8, seed=1), sample(2, 4, 5, 6, seed=2)
@@ -138,3 +141,19 @@ repr(nn.Transformer(8, 2, 1, 1, 16)).replace("functorch_port", "torch"), causal,
 @pytest.mark.parametrize("code", cases(MODULES))
 def test_modules(code):
     check(code, PRELUDE, tol=1e-10)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_weight_on_one_place_has_no_slope(compiled):
+    """Also where XLA may compute a product and a difference in one, as with heads of one number."""
+    rng = np.random.default_rng(0)
+    q, k, v = (40 * rng.standard_normal((2, 4, 5, 1)).astype(np.float32) for _ in range(3))
+    q = np.sign(q) * (np.abs(q) + 900)  # all the weight on the largest key, or on the smallest
+
+    def step(q, k, v):
+        (ft.nn.functional.scaled_dot_product_attention(q, k, v) * v).sum().backward()
+        return q.grad, k.grad
+
+    leaves = [ft.tensor(x, requires_grad=True) for x in (q, k, v)]
+    for grad in (ft.compile(step) if compiled else step)(*leaves):
+        assert not grad.numpy().any()
