@@ -14,7 +14,8 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,10 @@ import networks
 
 TITLE = "models"
 WHO = ("torch eager", "torch.compile", "eager", "compiled", "hand-written JAX", "Flax NNX")
+#: those that are written for JAX, and where
+JAX = {"hand-written JAX": "suite_jax", "Flax NNX": "suite_nnx"}
+#: whose first steps are measured with cached programs, too
+CACHED = ("eager", "compiled")
 QUICK = ("MLP 64, b16", "CNN, b64", "GPT 0.8M, b12x64")
 #: (who, beside whom): the most that each model's ratio may be, and the geometric mean over the models
 BARS: dict[tuple[str, str], tuple[float | None, float | None]] = {
@@ -41,16 +46,10 @@ STARTS = (
 
 def set_up(name: str, who: str) -> tuple[Any, dict[str, Any]]:
     """A model for one of the contestants, and how to wait for a step (``"train"``) and for a pass (``"infer"``)."""
-    if who == "hand-written JAX":
+    if who in JAX:
         import jax
-        import suite_jax
 
-        return suite_jax.set_up(name), dict.fromkeys(KINDS, jax.block_until_ready)
-    if who == "Flax NNX":
-        import jax
-        import suite_nnx
-
-        return suite_nnx.set_up(name), dict.fromkeys(KINDS, jax.block_until_ready)
+        return import_module(JAX[who]).set_up(name), dict.fromkeys(KINDS, jax.block_until_ready)
     from suite_networks import JOBS
 
     return set_up_job(JOBS[name], who)
@@ -111,8 +110,8 @@ def turns(name: str, rounds: str, block: str, torch_compile: str) -> dict[str, A
     found: dict[str, Any] = {"train": {}, "infer": {}}
     made = {who: set_up(name, who) for who in contestants(name, effort.torch_compile)}
     for kind, results in found.items():
-        turns = {who: Contestant(getattr(m, kind), wait[kind]) for who, (m, wait) in made.items()}
-        seconds = interleave(turns, effort)
+        taking_turns = {who: Contestant(getattr(m, kind), wait[kind]) for who, (m, wait) in made.items()}
+        seconds = interleave(taking_turns, effort)
         results["seconds"] = {who: {**summary(s), "rounds": s} for who, s in seconds.items()}
         results["ratios"] = {
             f"{a} / {b}": summary(ratios(seconds[a], seconds[b])) for a, b in BARS if {a, b} <= seconds.keys()
@@ -141,7 +140,7 @@ def _starts(name: str, effort: Any) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as empty:
             found[who] = fresh_process(__file__, "start", name, who, TORCHINDUCTOR_CACHE_DIR=empty)
     with tempfile.TemporaryDirectory() as cache:
-        for who in ("eager", "compiled"):
+        for who in CACHED:
             for _ in range(2):  # the first fills the cache
                 found[f"{who}, cached"] = fresh_process(
                     __file__, "start", name, who, FUNCTORCH_PORT_CACHE=cache
@@ -194,14 +193,10 @@ class Sheet(NamedTuple):
         return "\n".join([*head, line(["---"] * len(self.columns)), *map(line, self.rows), ""])
 
 
-def _of(results: dict[str, Any], kind: str) -> list[str]:
-    """Who took part."""
-    return [w for w in WHO if any(w in r[kind]["seconds"] for r in results.values())]
-
-
-def _starters(results: dict[str, Any]) -> list[str]:
-    known = dict.fromkeys(w for r in results.values() for w in r["starts"])
-    return sorted(known, key=lambda w: (w.endswith(", cached"), WHO.index(w.removesuffix(", cached"))))
+def _present(groups: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Who took part in any of them, in the order of the columns."""
+    known = set().union(*groups)
+    return [who for who in (*WHO, *(f"{w}, cached" for w in CACHED)) if who in known]
 
 
 def _cell(values: dict[str, Any], who: str, what: str, scale: float) -> str:
@@ -222,7 +217,7 @@ def _means(results: dict[str, Any]) -> dict[str, dict[str, float]]:
 def _sheets(results: dict[str, Any]) -> list[Sheet]:
     sheets = []
     for kind, title in (("train", "A training step, ms"), ("infer", "A pass without gradients, ms")):
-        who, means = _of(results, kind), _means(results)[kind]
+        who, means = _present(r[kind]["seconds"] for r in results.values()), _means(results)[kind]
         bars = {f"{a} / {b}": bar for (a, b), bar in BARS.items()}
         rows: list[Sequence[str | Ratio]] = [
             (
@@ -235,23 +230,23 @@ def _sheets(results: dict[str, Any]) -> list[Sheet]:
         last = (Ratio(mean, bars[pair][1]) for pair, mean in means.items())
         rows.append(("geometric mean", *("" for _ in who), *last))
         sheets.append(Sheet(title, f"speed_{kind}", ("", *who, *means), rows))
-    names = _starters(results)
+    names = _present(r["starts"] for r in results.values())
     for what, title, scale in STARTS:
         rows = [(n, *(_cell(r["starts"], w, what, scale) for w in names)) for n, r in results.items()]
         sheets.append(Sheet(title, f"speed_{what}", ("", *names), rows))
     return sheets
 
 
-def _bars(
-    axes: Any, results: dict[str, Any], who: Sequence[str], height: Callable[[Any, str], float]
-) -> None:
-    """Bars of the contestants side by side for each model; ``height(result, who)``."""
+def _bars(axes: Any, results: dict[str, Any], heights_of: Callable[[Any], dict[str, float]]) -> None:
+    """Bars of the contestants side by side for each model; ``heights_of(result)`` has those who took part."""
     from harness import COLOURS
 
+    of_models = list(map(heights_of, results.values()))
+    who = _present(of_models)
     width = 0.8 / len(who)
     for i, w in enumerate(who):
         places = [x + (i - len(who) / 2 + 0.5) * width for x in range(len(results))]
-        heights = [height(r, w) for r in results.values()]
+        heights = [of_model.get(w, math.nan) for of_model in of_models]
         colour, alpha = COLOURS[w.removesuffix(", cached")], 0.5 if w.endswith("cached") else 1
         axes.bar(places, heights, width, color=colour, alpha=alpha, label=w)
     axes.set_xticks(range(len(results)), results, rotation=30, ha="right")
@@ -260,18 +255,17 @@ def _bars(
 
 
 def _draw(axes: Any, results: dict[str, Any], kind: str) -> None:
-    def relative(result: Any, who: str) -> float:
-        seconds = result[kind]["seconds"]
-        return seconds[who]["median"] / seconds["torch eager"]["median"] if who in seconds else math.nan
+    def relative(result: Any) -> dict[str, float]:
+        seconds = {who: s["median"] for who, s in result[kind]["seconds"].items()}
+        return {who: s / seconds["torch eager"] for who, s in seconds.items()}
 
-    _bars(axes, results, _of(results, kind), relative)
+    _bars(axes, results, relative)
     axes.axhline(1, color="black", linewidth=0.8)
     axes.set(ylabel="time / PyTorch eager", title={"train": "a training step", "infer": "a pass"}[kind])
 
 
 def _draw_starts(axes: Any, results: dict[str, Any], what: str, title: str, scale: float) -> None:
-    height = lambda r, w: r["starts"][w][what] / scale if w in r["starts"] else math.nan
-    _bars(axes, results, _starters(results), height)
+    _bars(axes, results, lambda r: {who: start[what] / scale for who, start in r["starts"].items()})
     axes.set(title=title)
 
 

@@ -435,8 +435,7 @@ def _by_matmul(product: Product) -> Plan:
     """
     batch, rows, inner, columns, *_ = product
     by_rows = batch > 1 or rows >= columns
-    whole = rows if by_rows else columns
-    size = whole if batch > 1 else _size_of_part(product, whole, _ROWS if by_rows else _COLUMNS)
+    whole, size = _parted(product, by_rows)
     sizes = [min(size, whole - start) for start in range(0, whole, size)]
     shapes = {n: (n, columns) if by_rows else (rows, n) for n in sizes}
     sources = {n: _plain((m, inner)) for n, (m, _) in shapes.items()}
@@ -468,12 +467,13 @@ def _matmul(source: c_void_p, weights: c_void_p, product: c_void_p) -> c_void_p:
     )
 
 
-def _size_of_part(product: Product, whole: int, multiple: int) -> int:
-    """How many of its rows or columns, the ``whole``, a thread takes."""
+def _parted(product: Product, by_rows: bool) -> tuple[int, int]:
+    """How many rows or columns it has, and how many of them a thread takes."""
     batch, rows, inner, columns, *_ = product
+    whole, multiple = (rows, _ROWS) if by_rows else (columns, _COLUMNS)
     wanted = min(-(-_PARTS * cores() // batch), rows * inner * columns // _LEAST_PART)
     size = -(-whole // max(wanted, 1))
-    return min(-(-size // multiple) * multiple, whole)
+    return whole, min(-(-size // multiple) * multiple, whole)
 
 
 def _by_sgemm(product: Product) -> tuple[list[int], int]:
@@ -481,8 +481,7 @@ def _by_sgemm(product: Product) -> tuple[list[int], int]:
     by_rows = rows >= columns
     # the columns of such a matrix fall upon few places of the cache, so a part is copied to where they do not
     copies = left and by_rows and rows >= _WIDE and rows % (_WIDE // 2) == 0
-    whole, multiple = (rows, _ROWS) if by_rows else (columns, _COLUMNS)
-    size = _size_of_part(product, whole, multiple)
+    whole, size = _parted(product, by_rows)
     parts = -(-whole // size)
     words = [0, batch * parts, parts, size, whole, int(by_rows), rows, columns, inner]
     words += [ord("T"), rows] if left else [ord("N"), inner]
@@ -550,10 +549,7 @@ def matmuls(rows: Sequence[int], inner: int, columns: int) -> Matmuls | None:
         with _one_thread():
             for count in dict.fromkeys(rows):
                 source, product = _plain((count, inner)), _plain((count, columns))
-                description = _call(
-                    "dnnl_matmul_primitive_desc_create",
-                    *(_engine(), source, weights, None, product, _attributes()),
-                )
+                description = _matmul(source, weights, product)
                 weights, pad = _descriptor(description, _WEIGHTS_MD), _descriptor(description, _SCRATCHPAD_MD)
                 room = _size(pad)
                 arity = 4 if room else arity
