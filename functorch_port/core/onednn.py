@@ -561,6 +561,25 @@ def matmuls(rows: Sequence[int], inner: int, columns: int) -> Matmuls | None:
     return Matmuls([made[count] for count in rows], weights, arity)
 
 
+@cache
+def plan_unblocking(count: int, block: int, pixels: Ints) -> Planned:
+    """The plan that takes arrays out of blocks: of shape (count, H, W, block) to (count, block, H, W)."""
+    most = max(1, min(4 * cores(), 4 * count * block * prod(pixels) // _LEAST_SHARED))
+    parts = max(n for n in range(1, most + 1) if count % n == 0)
+    shape = count // parts, block, *pixels
+    given, target, plan = _in_blocks(shape, block), _plain(shape), Plan()
+    phase = _Phase(plan, parts)
+    size = 4 * prod(shape)
+    with _one_thread():
+        phase.reorder(
+            given,
+            phase.memory(given, False, 0, chunk=size),
+            target,
+            phase.memory(target, True, 0, chunk=size),
+        )
+    return _known_to_xla("unblocking", (count, block, *pixels), plan.words(), plan.scratch)
+
+
 def plan_packing(shape: Ints, strides: Ints, rows: int, wanted: c_void_p) -> tuple[Planned, int]:
     """The plan that puts weights of this shape and with such strides into the layout that `matmuls` wants for so many
     rows at first, and the bytes of that.
