@@ -10,12 +10,17 @@ from typing import Any
 import numpy as np
 from jax.extend.core import Jaxpr, Literal
 
-__all__ = ["Lines", "Unknown", "constant", "element_type", "evaluate", "float_type", "instruction", "type_of"]
+__all__ = [
+    "Lines", "Unknown", "constant", "element_type", "evaluate", "float_type", "from_ordered", "instruction", "ordered",
+    "type_of", "whole",
+]  # fmt: skip
 
 #: jaxpr primitives -> LLVM's instruction for floats
 _ARITHMETIC = {"add": "fadd", "add_any": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 #: jaxpr primitives -> LLVM's intrinsic
-_INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "max": "maximum", "min": "minimum", "fmuladd": "fmuladd"}
+_INTRINSICS = {
+    "sqrt": "sqrt", "abs": "fabs", "max": "maximum", "min": "minimum", "fmuladd": "fmuladd", "log": "log",
+}  # fmt: skip
 #: jaxpr primitives -> LLVM's comparison of floats: false beside a NaN, but for `ne`
 _COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 _CONVERSIONS = {"i1": "uitofp", "i32": "sitofp", "i64": "sitofp"}
@@ -92,8 +97,8 @@ def instruction(lines: Lines, primitive: str, operands: Sequence[str], kinds: Se
         return instruction(
             lines, "div", [constant(1, made), instruction(lines, "sqrt", operands, kinds)], kinds
         )
-    if made == "float" and primitive == "tanh":
-        return _tanh(lines, operands[0])
+    if made == "float" and primitive in _FUNCTIONS:
+        return _FUNCTIONS[primitive](lines, operands[0])
     if made in _SUFFIX and primitive == "neg":
         return lines.add(f"fneg {made} {both}")
     if kind in _SUFFIX and primitive in _COMPARISONS:
@@ -122,26 +127,71 @@ _TANH_ENDS = (0.0004, 7.90531110763549805)
 def _tanh(lines: Lines, x: str) -> str:
     """Add the instructions for the hyperbolic tangent of a float, with an error of some units in the last place."""
 
-    def call(name: str, *values: str) -> str:
-        return lines.add(f"call float @llvm.{name}.f32({', '.join(f'float {v}' for v in values)})")
-
-    def polynomial(coefficients: Sequence[float], at: str) -> str:
-        first, *rest = [constant(c, "float") for c in coefficients]
-        for c in rest:
-            first = call("fmuladd", first, at, c)
-        return first
-
     square = lines.add(f"fmul float {x}, {x}")
-    above = lines.add(f"fmul float {x}, {polynomial(_TANH_ABOVE, square)}")
-    quotient = lines.add(f"fdiv float {above}, {polynomial(_TANH_BELOW, square)}")
-    size = call("fabs", x)
+    above = lines.add(f"fmul float {x}, {_polynomial(lines, _TANH_ABOVE, square)}")
+    quotient = lines.add(f"fdiv float {above}, {_polynomial(lines, _TANH_BELOW, square)}")
+    size = _call(lines, "fabs", x)
     for comparison, bound, value in (
         ("olt", _TANH_ENDS[0], x),
-        ("ogt", _TANH_ENDS[1], call("copysign", constant(1, "float"), x)),
+        ("ogt", _TANH_ENDS[1], _call(lines, "copysign", constant(1, "float"), x)),
     ):
         there = lines.add(f"fcmp {comparison} float {size}, {constant(bound, 'float')}")
         quotient = lines.add(f"select i1 {there}, float {value}, float {quotient}")
     return quotient  # a NaN is none of those
+
+
+#: (exp(r) - 1 - r) / r^2 for r within half of log(2), highest power first, fitted to 3e-9 of exp(r)
+_EXP = (0.00138143, 0.00836885, 0.0416684, 0.1666652, 0.49999993)
+#: log(2) in two parts, the first one of so few bits that its multiples up to 256 are exact
+_LOG2 = (0.693359375, -2.12194440054690583e-4)
+#: below what exp(x) is 0, and above what it is infinite, in float32
+_EXP_ENDS = (-104.0, 89.0)
+#: added to a float it leaves the nearest whole number in the last bits
+_SHIFTS = 12582912.0
+
+
+def _exp(lines: Lines, x: str) -> str:
+    """Add the instructions for the exponential function of a float, with an error of one unit in the last place."""
+    low, high = (constant(end, "float") for end in _EXP_ENDS)
+    for comparison, end in (("olt", low), ("ogt", high)):  # false for a NaN, which stays
+        beyond = lines.add(f"fcmp {comparison} float {x}, {end}")
+        x = lines.add(f"select i1 {beyond}, float {end}, float {x}")
+    shifts = constant(_SHIFTS, "float")
+    shifted = _call(lines, "fmuladd", x, constant(1 / np.log(2), "float"), shifts)
+    times = lines.add(f"fsub float {shifted}, {shifts}")
+    less = lines.add(f"fneg float {times}")
+    rest = x
+    for part in _LOG2:
+        rest = _call(lines, "fmuladd", less, constant(part, "float"), rest)
+    square = lines.add(f"fmul float {rest}, {rest}")
+    result = _call(lines, "fmuladd", _polynomial(lines, _EXP, rest), square, rest)
+    result = lines.add(f"fadd float {result}, {constant(1, 'float')}")
+    bits = lines.add(f"bitcast float {shifted} to i32")
+    both = lines.add(f"sub i32 {bits}, {_bits(_SHIFTS) - 2 * 127}")
+    half = lines.add(f"ashr i32 {both}, 1")
+    for biased in (half, lines.add(f"sub i32 {both}, {half}")):  # in two steps, as 2^-150 is no float
+        exponent = lines.add(f"shl i32 {biased}, 23")
+        factor = lines.add(f"bitcast i32 {exponent} to float")
+        result = lines.add(f"fmul float {result}, {factor}")
+    return result
+
+
+_FUNCTIONS = {"exp": _exp, "tanh": _tanh}
+
+
+def _bits(value: float) -> int:
+    return int(np.float32(value).view(np.int32))
+
+
+def _call(lines: Lines, name: str, *values: str) -> str:
+    return lines.add(f"call float @llvm.{name}.f32({', '.join(f'float {v}' for v in values)})")
+
+
+def _polynomial(lines: Lines, coefficients: Sequence[float], at: str) -> str:
+    first, *rest = [constant(c, "float") for c in coefficients]
+    for c in rest:
+        first = _call(lines, "fmuladd", first, at, c)
+    return first
 
 
 def type_of(aval: Any) -> str:
@@ -173,3 +223,38 @@ def constant(value: Any, kind: str) -> str:
         return str(int(value))
     number = float(np.float32(value)) if kind == "float" else float(value)
     return f"0x{struct.pack('>d', number).hex().upper()}"  # LLVM writes a float with the digits of the double
+
+
+# ------------------------------------------------------------ floats as whole numbers in their order
+
+_WHOLE = {"float": "i32", "double": "i64"}
+
+
+def whole(kind: str) -> str:
+    """The type of whole numbers of a float's size."""
+    return _WHOLE[kind]
+
+
+def ordered(lines: Lines, value: str, kind: str) -> str:
+    """A whole number for a float, in the order of the floats; a NaN's is the largest one."""
+    made = whole(kind)
+    number = _turned(lines, lines.add(f"bitcast {kind} {value} to {made}"), made)
+    is_nan = lines.add(f"fcmp uno {kind} {value}, {value}")
+    return lines.add(f"select i1 {is_nan}, {made} {_most(made)}, {made} {number}")
+
+
+def from_ordered(lines: Lines, number: str, kind: str) -> str:
+    """The float that `ordered` has made a number of."""
+    made = whole(kind)
+    return lines.add(f"bitcast {made} {_turned(lines, number, made)} to {kind}")
+
+
+def _turned(lines: Lines, number: str, made: str) -> str:
+    """Negative floats are larger the smaller their bits are: turn all but their sign, there and back."""
+    sign = lines.add(f"ashr {made} {number}, {int(made[1:]) - 1}")
+    turns = lines.add(f"and {made} {sign}, {_most(made)}")
+    return lines.add(f"xor {made} {number}, {turns}")
+
+
+def _most(made: str) -> int:
+    return (1 << int(made[1:]) - 1) - 1

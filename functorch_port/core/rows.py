@@ -1,4 +1,4 @@
-"""Formulas of rows of numbers, with sums over them, as one loop of machine code, on a CPU.
+"""Formulas of rows of numbers, with sums or maxima of them, as one loop of machine code, on a CPU.
 
 XLA:CPU ends a loop at every sum over a dimension: a layer norm is four of its loops, each through all rows in memory,
 its gradient six. `define` turns the formula of a primitive into one loop over the rows, which stay in the processor's
@@ -11,17 +11,19 @@ is taken in several strands, as XLA does, but in as many as the processor's regi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
+from math import prod
 from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 from jax.extend.core import Literal, Primitive
+from jax.interpreters import ad
 
 from . import ffi, host, kernels, llvm, primitives, storage
 
-__all__ = ["define", "takes"]
+__all__ = ["are_last", "define", "define_linear", "of", "takes"]
 
 #: rows shorter than this are not worth a loop of their own
 SHORTEST = 16
@@ -43,13 +45,24 @@ def takes(array: Any, length: int) -> bool:
     )
 
 
+def are_last(array: jax.Array, dims: Sequence[int]) -> bool:
+    """Whether these dimensions are rows of the array, as `takes` has them."""
+    last = tuple(range(array.ndim - len(dims), array.ndim))
+    return tuple(dims) == last and takes(array, prod(array.shape[-len(dims) :]))
+
+
+def of(array: jax.Array, dims: Sequence[int]) -> jax.Array:
+    """The array, of shape (rows, n), for as many of its last dimensions."""
+    return array.reshape(-1, prod(array.shape[-len(dims) :]))
+
+
 def define(primitive: Primitive, formula: Callable[..., Any]) -> None:
     """Say how a primitive is computed: on a CPU row by row, elsewhere and under `jax.vmap` by XLA.
 
     Args:
         formula: of the primitive's arrays and parameters, a list of arrays. They all are of shape (rows, n), the first
-            one for sure, or (rows, 1); operations are elementwise or sums over the last dimension. The same parameters
-            mean the same formula.
+            one for sure, or (rows, 1); operations are elementwise, or sums or maxima over the last dimension. The same
+            parameters mean the same formula.
     """
     primitive.multiple_results = True
     host.formulas[primitive] = formula
@@ -66,6 +79,28 @@ def define(primitive: Primitive, formula: Callable[..., Any]) -> None:
         return None if name is None else jax.ffi.ffi_lowering(name)
 
     primitives.define(primitive, formula, on_cpu)
+
+
+def define_linear(primitive: Primitive, formula: Callable[..., Any], transposed: Primitive) -> None:
+    """`define` for a map of the first array to one of its shape, linear in it; with its derivatives.
+
+    Args:
+        transposed: the transposed map, of the same arrays; this one if it is symmetric.
+    """
+    define(primitive, formula)
+
+    def jvp(primals: Any, tangents: Any, **how: Any) -> Any:
+        tangents = [ad.instantiate_zeros(t) for t in tangents]
+        return jax.jvp(partial(formula, **how), tuple(primals), tuple(tangents))
+
+    def transpose(slopes: Any, x: Any, *others: Any, **how: Any) -> Any:
+        (slope,) = slopes
+        is_zero = type(slope) is ad.Zero
+        made = ad.Zero(x.aval) if is_zero else transposed.bind(slope, *others, **how)[0]
+        return made, *(None for _ in others)
+
+    ad.primitive_jvps[primitive] = jvp
+    ad.primitive_transposes[primitive] = transpose
 
 
 @cache
@@ -88,7 +123,7 @@ def _kernel(
 def _source(jaxpr: Any, length: int) -> str:
     """The definitions that ``kernels.ll`` wants, for the jaxpr of one row.
 
-    What lies between two sums is one loop over the row; numbers of the row are computed between the loops.
+    What lies between two reductions is one loop over the row; numbers of the row are computed between the loops.
     """
     if jaxpr.constvars or any(v.aval.size not in (1, length) for v in jaxpr.invars):
         raise llvm.Unknown(jaxpr)
@@ -99,14 +134,14 @@ def _source(jaxpr: Any, length: int) -> str:
         sums = []
         for eqn in jaxpr.eqns:
             result = eqn.outvars[0]
-            if eqn.primitive.name == "reduce_sum":
+            if eqn.primitive.name in _REDUCTIONS:
                 if stages[result] == stage + 1:
                     sums.append(eqn)
             elif result.aval.size == 1 and stages[result] == stage:
                 writer.number(eqn)
         if sums:
-            writer.sum(sums)
-    writer.write(list(enumerate(jaxpr.outvars)))
+            writer.reduce(sums)
+    writer.write()
     sources = [(0, k, 0, 0) for k in range(results)] + [(1, i, 0, 0) for i in range(len(jaxpr.invars))]
     each = f"""
   %any = icmp slt i64 %start, %end
@@ -124,16 +159,51 @@ out:"""
 
 
 def _stages(jaxpr: Any) -> dict[Any, int]:
-    """For every value how many sums, one of the other, come before it."""
+    """For every value how many reductions, one of the other, come before it."""
     stages = dict.fromkeys(jaxpr.invars, 0)
     for eqn in jaxpr.eqns:
         before = max((stages[x] for x in eqn.invars if not isinstance(x, Literal)), default=0)
-        stages |= dict.fromkeys(eqn.outvars, before + (eqn.primitive.name == "reduce_sum"))
+        stages |= dict.fromkeys(eqn.outvars, before + (eqn.primitive.name in _REDUCTIONS))
     return stages
 
 
+_REDUCTIONS = frozenset({"reduce_sum", "reduce_max"})
+_COSTLY = frozenset({"exp", "tanh"})
 #: operations that change nothing of a row or a number but its shape
 _SHAPING = frozenset({"broadcast_in_dim", "reshape", "squeeze"})
+
+
+class _Sum:
+    """What a loop over a row adds its elements to."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        self.name, self.kind, self.start = name, kind, llvm.constant(0, kind)
+
+    def take(self, lines: llvm.Lines, element: str) -> None:
+        lines.lines.append(f"{self.name} = fadd reassoc {self.kind} {self.name}.before, {element}")
+
+    def result(self, lines: llvm.Lines) -> str:
+        return self.name
+
+
+class _Max(_Sum):
+    """The largest element, a NaN if there is one: of whole numbers in their order, as LLVM takes one float after the
+    other.
+    """
+
+    def __init__(self, name: str, kind: str) -> None:
+        self.name, self.float, self.kind = name, kind, llvm.whole(kind)
+        self.start = str(-(1 << int(self.kind[1:]) - 1))
+
+    def take(self, lines: llvm.Lines, element: str) -> None:
+        number = llvm.ordered(lines, element, self.float)
+        larger = (
+            f"call {self.kind} @llvm.smax.{self.kind}({self.kind} {self.name}.before, {self.kind} {number})"
+        )
+        lines.lines.append(f"{self.name} = {larger}")
+
+    def result(self, lines: llvm.Lines) -> str:
+        return llvm.from_ordered(lines, self.name, self.float)
 
 
 class _Writer:
@@ -148,7 +218,17 @@ class _Writer:
         self.lines = llvm.Lines("v")
         self.block = "row"
         self.made = {eqn.outvars[0]: eqn for eqn in jaxpr.eqns}
+        self.results = jaxpr.outvars
         self.places = {v: f"%p{len(jaxpr.outvars) + i}" for i, v in enumerate(jaxpr.invars)}
+        needed = {
+            x
+            for eqn in jaxpr.eqns
+            if eqn.primitive.name not in _REDUCTIONS
+            for x in eqn.invars
+            if not isinstance(x, Literal)
+        }
+        #: rows that take longer to compute again than to keep
+        self.costly = {v for v in needed.intersection(self.made) if self.made[v].primitive.name in _COSTLY}
         self.numbers: dict[Any, str] = {}
         self.loops = 0
 
@@ -156,43 +236,66 @@ class _Writer:
         """Compute a number of the row."""
         self.numbers[eqn.outvars[0]] = self._compute(eqn, self.numbers, "%number")
 
-    def sum(self, eqns: list[Any]) -> None:
-        """Compute sums over the row, in one loop."""
+    def reduce(self, eqns: list[Any]) -> None:
+        """Compute sums and maxima of the row, in one loop."""
         kinds = [llvm.float_type(eqn.outvars[0].aval) for eqn in eqns]
-        new = [f"%sum{self.loops}.{i}" for i in range(len(eqns))]
-        parts = ((f"{s}.before", f"{s}", kind) for s, kind in zip(new, kinds, strict=True))
-        place = self._begin(*parts)
+        accumulators = [
+            _Sum(f"%r{self.loops}.{i}", kind)
+            if eqn.primitive.name == "reduce_sum"
+            else _Max(f"%r{self.loops}.{i}", kind)
+            for i, (eqn, kind) in enumerate(zip(eqns, kinds, strict=True))
+        ]
+        place = self._begin(accumulators)
         elements: dict[Any, str] = {}
-        for eqn, result, kind in zip(eqns, new, kinds, strict=True):
+        for eqn, accumulator in zip(eqns, accumulators, strict=True):
             if eqn.invars[0].aval.size != self.length:
                 raise llvm.Unknown(eqn)
-            value = self._value(eqn.invars[0], elements, place)
-            self.lines.lines.append(f"{result} = fadd reassoc {kind} {result}.before, {value}")
-            self.numbers[eqn.outvars[0]] = result
+            accumulator.take(self.lines, self._value(eqn.invars[0], elements, place))
+        for var in self.costly.intersection(elements):
+            k = self._row_of_results(var)
+            if k is not None:
+                self._store(k, var, elements[var], place)
+                self.places[var] = f"%p{k}"
         self._end()
+        for eqn, accumulator in zip(eqns, accumulators, strict=True):
+            self.numbers[eqn.outvars[0]] = accumulator.result(self.lines)
 
-    def write(self, results: list[tuple[int, Any]]) -> None:
+    def _row_of_results(self, var: Any) -> int | None:
+        """A result that can hold a row until it is written, and holds none yet."""
+        free = (
+            k
+            for k, out in enumerate(self.results)
+            if out.aval.size == self.length
+            and out.aval.dtype == var.aval.dtype
+            and f"%p{k}" not in self.places.values()
+        )
+        return next(free, None)
+
+    def write(self) -> None:
         """Store the results: rows in one loop, numbers after it."""
+        results = list(enumerate(self.results))
         rows = [(k, var) for k, var in results if var.aval.size == self.length]
         if rows:
             place = self._begin()
             elements: dict[Any, str] = {}
-            for k, var in rows:
-                self._store(k, var, self._value(var, elements, place), place)
+            values = [self._value(var, elements, place) for _, var in rows]
+            for (k, var), value in zip(rows, values, strict=True):
+                self._store(k, var, value, place)
             self._end()
         for k, var in results:
             if var.aval.size != self.length:
                 self._store(k, var, self._value(var, self.numbers, "%number"), "%number")
 
-    def _begin(self, *sums: tuple[str, str, str]) -> str:
+    def _begin(self, accumulators: Sequence[_Sum] = ()) -> str:
         """Open a loop over the row; returns where its element is."""
         k, before = self.loops, self.block
         self.block = f"loop{k}"
         self.lines.lines += [f"br label %{self.block}", f"{self.block}:"]
         self.lines.lines.append(f"%j{k} = phi i64 [ 0, %{before} ], [ %j{k}.next, %{self.block} ]")
-        for old, new, kind in sums:
-            zero = llvm.constant(0, kind)
-            self.lines.lines.append(f"{old} = phi {kind} [ {zero}, %{before} ], [ {new}, %{self.block} ]")
+        for a in accumulators:
+            self.lines.lines.append(
+                f"{a.name}.before = phi {a.kind} [ {a.start}, %{before} ], [ {a.name}, %{self.block} ]"
+            )
         return self.lines.add(f"add nuw nsw i64 %at, %j{k}")
 
     def _end(self) -> None:

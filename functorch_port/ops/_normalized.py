@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from math import prod
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import Primitive
-from jax.interpreters import ad
 
 from ..core import rows
 
@@ -27,9 +25,9 @@ def normalized(x: jax.Array, dims: Dims, eps: float) -> tuple[jax.Array, jax.Arr
     one, batch and group norm take 1.3 times as long, forward and backward. Over the last dimensions both are one loop
     over the rows, on a CPU (see `core.rows`).
     """
-    if not _are_rows(x, dims):
+    if not rows.are_last(x, dims):
         return tuple(_normalize(x, dims, eps))  # type: ignore[return-value]
-    out, mean, var = _normalize_p.bind(_as_rows(x, dims), eps=eps)
+    out, mean, var = _normalize_p.bind(rows.of(x, dims), eps=eps)
     kept = tuple([1 if d in dims else size for d, size in enumerate(x.shape)])
     return out.reshape(x.shape), mean.reshape(kept), var.reshape(kept)
 
@@ -38,8 +36,8 @@ def normalized(x: jax.Array, dims: Dims, eps: float) -> tuple[jax.Array, jax.Arr
 def _normalized_jvp(dims: Dims, eps: float, primals: Any, tangents: Any) -> Any:
     (x,), (dx,) = primals, tangents
     out, mean, var = normalized(x, dims, eps)
-    if _are_rows(x, dims):
-        (dout,) = _slope_p.bind(*(_as_rows(t, dims) for t in (dx, out)), var.reshape(-1, 1), eps=eps)
+    if rows.are_last(x, dims):
+        (dout,) = _slope_p.bind(*(rows.of(t, dims) for t in (dx, out)), var.reshape(-1, 1), eps=eps)
         dout = dout.reshape(x.shape)
     else:
         (dout,) = _slope(dx, out, var, dims, eps)
@@ -63,15 +61,6 @@ def _slope(dx: jax.Array, out: jax.Array, var: jax.Array, dims: Dims, eps: float
 # ------------------------------------------------ the same as primitives, of shape (rows, n) and (rows, 1)
 
 
-def _are_rows(x: jax.Array, dims: Dims) -> bool:
-    last = tuple(range(x.ndim - len(dims), x.ndim))
-    return dims == last and rows.takes(x, prod(x.shape[-len(dims) :]))
-
-
-def _as_rows(x: jax.Array, dims: Dims) -> jax.Array:
-    return x.reshape(-1, prod(x.shape[-len(dims) :]))
-
-
 def _normalize_rows(x: jax.Array, *, eps: float) -> list[jax.Array]:
     return _normalize(x, (1,), eps)
 
@@ -82,19 +71,4 @@ def _slope_of_rows(dx: jax.Array, out: jax.Array, var: jax.Array, *, eps: float)
 
 _normalize_p, _slope_p = Primitive("normalize"), Primitive("slope_of_normalize")
 rows.define(_normalize_p, _normalize_rows)
-rows.define(_slope_p, _slope_of_rows)
-
-
-def _slope_jvp(primals: Any, tangents: Any, *, eps: float) -> Any:
-    tangents = [ad.instantiate_zeros(t) for t in tangents]
-    return jax.jvp(partial(_slope_of_rows, eps=eps), tuple(primals), tuple(tangents))
-
-
-def _slope_transposed(slopes: Any, dx: Any, out: Any, var: Any, *, eps: float) -> Any:
-    (slope,) = slopes
-    made = ad.Zero(dx.aval) if type(slope) is ad.Zero else _slope_p.bind(slope, out, var, eps=eps)[0]
-    return made, None, None
-
-
-ad.primitive_jvps[_slope_p] = _slope_jvp
-ad.primitive_transposes[_slope_p] = _slope_transposed
+rows.define_linear(_slope_p, _slope_of_rows, _slope_p)

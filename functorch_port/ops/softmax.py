@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-from jax import lax
 
 from functorch_port.core.dtypes import dtype as DType
 from functorch_port.core.registry import Array, op
+from functorch_port.ops import _softmax
 from functorch_port.ops._common import not_implemented, wide, wrap_dim
 
 
@@ -22,19 +21,13 @@ def _start(kernel: str, input: Any, dim: int, dtype: DType | None) -> tuple[jax.
     return input.astype(wide(input.dtype)), dim, input.dtype
 
 
-def _shifted(x: jax.Array, dim: int) -> jax.Array:
-    """``x`` less its maximum; nan where that is infinite, as in PyTorch."""
-    return x - lax.stop_gradient(jnp.max(x, dim, keepdims=True, initial=-jnp.inf))
-
-
 @op(where="torch method F special")
 def softmax(input: Array, dim: int, dtype: DType | None = None):
     """``exp(input)`` divided by its sum along ``dim``."""
     x, dim, result = _start("softmax_lastdim_kernel_impl", input, dim, dtype)
     if not x.ndim:
         return softmax(input.reshape(1), 0, dtype).reshape(())
-    e = jnp.exp(_shifted(x, dim))
-    return (e / jnp.sum(e, dim, keepdims=True)).astype(result)
+    return _softmax.softmax(x, dim)[0].astype(result)
 
 
 @op(where="torch method F special")
@@ -43,5 +36,4 @@ def log_softmax(input: Array, dim: int, dtype: DType | None = None):
     x, dim, result = _start("log_softmax_lastdim_kernel_impl", input, dim, dtype)
     if not x.ndim:
         return log_softmax(input.reshape(1), 0, dtype).reshape(())
-    x = _shifted(x, dim)
-    return (x - jnp.log(jnp.sum(jnp.exp(x), dim, keepdims=True))).astype(result)
+    return _softmax.log_softmax(x, dim).astype(result)
