@@ -13,7 +13,6 @@ from jax import lax
 from functorch_port.core import dtypes
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import BOOL, c_name, check_broadcast, type_name, wide
-from functorch_port.ops._softmax import softmax
 from functorch_port.ops.products import check_matmul, product
 
 __all__ = ["attend", "scaled_dot_product_attention"]
@@ -64,9 +63,17 @@ def masked_scores(scores: jax.Array, mask: Any, is_causal: bool) -> jax.Array:
     return scores + mask.astype(scores.dtype)
 
 
+def _weights(scores: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Softmax over the keys, all zeros where every key is masked; and the logarithm of the sum."""
+    from ._softmax import softmax
+
+    weights, summed = softmax(scores, scores.ndim - 1, True)
+    return weights, summed[..., 0]
+
+
 def attend(scores: jax.Array, value: jax.Array, keep: Any = None, dropout_p: float = 0.0) -> jax.Array:
     """The values weighted by the softmax of the scores, with weights dropped where ``keep`` is 0."""
-    weights, _ = softmax(scores, scores.ndim - 1, True)
+    weights, _ = _weights(scores)
     if keep is not None:
         weights = weights * (keep.astype(weights.dtype) * (0.0 if dropout_p == 1 else 1 / (1 - dropout_p)))
     check_matmul(weights, value)
@@ -126,6 +133,6 @@ def attention_scores(query: Array, key: Array, scale: float):
 @op("_attend", where="", node="FlexAttentionBackward")
 def attend_with_sums(scores: Array, value: Array):
     """(the values weighted by the softmax of the scores, the logarithm of the sum, the largest score)."""
-    weights, lse = softmax(scores, scores.ndim - 1, True)
+    weights, lse = _weights(scores)
     values = _for_heads(value, scores.shape[1]).astype(weights.dtype)
-    return product(weights, values).astype(value.dtype), lse[..., 0], lax.stop_gradient(jnp.max(scores, -1))
+    return product(weights, values).astype(value.dtype), lse, lax.stop_gradient(jnp.max(scores, -1))

@@ -8,7 +8,6 @@ import jax
 
 from functorch_port.core.dtypes import dtype as DType
 from functorch_port.core.registry import Array, op
-from functorch_port.ops import _softmax
 from functorch_port.ops._common import not_implemented, wide, wrap_dim
 
 
@@ -27,7 +26,9 @@ def softmax(input: Array, dim: int, dtype: DType | None = None):
     x, dim, result = _start("softmax_lastdim_kernel_impl", input, dim, dtype)
     if not x.ndim:
         return softmax(input.reshape(1), 0, dtype).reshape(())
-    return _softmax.softmax(x, dim)[0].astype(result)
+    from ._softmax import softmax as along
+
+    return along(x, dim)[0].astype(result)
 
 
 @op(where="torch method F special")
@@ -36,4 +37,6 @@ def log_softmax(input: Array, dim: int, dtype: DType | None = None):
     x, dim, result = _start("log_softmax_lastdim_kernel_impl", input, dim, dtype)
     if not x.ndim:
         return log_softmax(input.reshape(1), 0, dtype).reshape(())
-    return _softmax.log_softmax(x, dim).astype(result)
+    from ._softmax import log_softmax as along
+
+    return along(x, dim).astype(result)

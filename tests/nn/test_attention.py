@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -157,3 +159,29 @@ def test_weight_on_one_place_has_no_slope(compiled):
     leaves = [ft.tensor(x, requires_grad=True) for x in (q, k, v)]
     for grad in (ft.compile(step) if compiled else step)(*leaves):
         assert not grad.numpy().any()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("float64", 1e-14), ("bfloat16", 2e-2)])
+@pytest.mark.parametrize("batch", [(), (3, 2)])
+def test_products_of_one_number_each_to_second_order(batch, dtype, tolerance, compiled):
+    """They are rounded by an operation of its own, on a CPU."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((*batch, *shape)) for shape in ((5, 1), (1, 4), (5, 4))]
+
+    def run(T, a, b, slope):
+        out = a @ b
+        grads = T.autograd.grad(out - out.detach().mean(), [a, b], slope, create_graph=True)
+        again = T.autograd.grad(sum((g * g).sum() for g in grads), [a, b, slope])
+        return (out, *grads, *again)
+
+    found = []
+    for T in (ft, torch):
+        leaves = [T.tensor(x, dtype=getattr(T, dtype), requires_grad=True) for x in arrays]
+        fn = partial(run, T)
+        found.append((ft.compile(fn) if compiled and T is ft else fn)(*leaves))
+    for got, want in zip(*found, strict=True):
+        want = want.detach().double().numpy()
+        np.testing.assert_allclose(
+            got.detach().double().numpy(), want, tolerance, tolerance * np.abs(want).max()
+        )
