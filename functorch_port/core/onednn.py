@@ -624,9 +624,10 @@ def _parts(kind: str, c: Convolution) -> int:
     if min(waits.values()) * hands > 1.4 * images:
         return 0
     good = [s for s in sizes if waits[s] <= 1.1 * min(waits.values())]
-    if kind == "weight":  # every part has a gradient of its own, and they are added up in the end
-        return images // max(good)
     weights, per_image = prod(c.weight), prod(c.input[1:]) + prod(c.output[1:])
+    if kind == "weight":  # every part has a gradient of its own, and they are added up in the end
+        # of (16, 512, 4, 4) by (512, 512, 3, 3), whose images are fewer numbers, 9.7 ms that way and 6.7 by oneDNN
+        return 0 if weights > images * per_image else images // max(good)
     work = prod(c.output[1:]) * prod(c.weight[1:])
     enough = (s for s in good if s * work >= _LEAST_CHUNK and s * per_image >= weights)
     return images // next(enough, max(good))

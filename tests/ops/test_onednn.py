@@ -205,3 +205,12 @@ print(loss.item())
     onednn.plan("forward", onednn.Convolution(
         (4, 16, 18, 18), (16, 16, 3, 3), (1, 1), ((0, 0), (0, 0)), (1, 1), 1, None
     ))  # fmt: skip
+
+
+@pytest.mark.parametrize(("size", "parts"), [(4, False), (24, True)])
+def test_gradient_of_a_weight_of_more_numbers_than_the_images_is_made_whole(monkeypatch, size, parts):
+    monkeypatch.setattr(onednn, "cores", lambda: 2)
+    how = onednn.Convolution((4, 64, size, size), (64, 64, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, None)
+    assert (onednn._parts("weight", how) > 0) == parts
+    arrays = [draw(shape, k) for k, shape in enumerate((how.input, how.weight))]
+    agree(*(run(T, lambda T, x, w: T.nn.functional.conv2d(x, w, padding=1), *arrays) for T in (ft, torch)))
