@@ -1,8 +1,8 @@
 """Formulas of rows of numbers, with sums or maxima of them, as one loop of machine code, on a CPU.
 
 XLA:CPU ends a loop at every sum over a dimension: a layer norm is four of its loops, each through all rows in memory,
-its gradient six. `define` turns the formula of a primitive into one loop over the rows, which stay in the processor's
-cache from the first sum to the result.
+its gradient six. A `Formula` becomes one loop over the rows, which stay in the processor's cache from the first sum to
+the result.
 
 The compiler, the conditions and the threads are those of `kernels`; without them XLA computes the same formula. A sum
 is taken in several strands, as XLA does, but in as many as the processor's registers hold: the last bits may differ.
@@ -23,7 +23,7 @@ from jax.interpreters import ad
 
 from . import ffi, host, kernels, llvm, primitives, storage
 
-__all__ = ["are_last", "define", "define_linear", "of", "takes"]
+__all__ = ["Formula", "transposes"]
 
 #: rows shorter than this are not worth a loop of their own
 SHORTEST = 16
@@ -45,75 +45,84 @@ def takes(array: Any, length: int) -> bool:
     )
 
 
-def are_last(array: jax.Array, dims: Sequence[int]) -> bool:
-    """Whether these dimensions are rows of the array, as `takes` has them."""
-    last = tuple(range(array.ndim - len(dims), array.ndim))
-    return tuple(dims) == last and takes(array, prod(array.shape[-len(dims) :]))
-
-
-def of(array: jax.Array, dims: Sequence[int]) -> jax.Array:
-    """The array, of shape (rows, n), for as many of its last dimensions."""
-    return array.reshape(-1, prod(array.shape[-len(dims) :]))
-
-
-def define(primitive: Primitive, formula: Callable[..., Any]) -> None:
-    """Say how a primitive is computed: on a CPU row by row, elsewhere and under `jax.vmap` by XLA.
+class Formula:
+    """A formula of arrays, some of whose dimensions are what it calls a row.
 
     Args:
-        formula: of the primitive's arrays and parameters, a list of arrays. They all are of shape (rows, n), the first
-            one for sure, or (rows, 1); operations are elementwise, or sums or maxima over the last dimension. The same
-            parameters mean the same formula.
+        name: of the primitive that it is where rows are computed one after the other.
+        formula: ``(*arrays, dims, **how)`` to a list of arrays. The first array is as large as the largest; others and
+            the results are of its shape, or of size 1 along ``dims``. Operations are elementwise, or sums or maxima
+            over ``dims`` that keep them. The same ``how`` means the same formula.
     """
-    primitive.multiple_results = True
-    host.formulas[primitive] = formula
 
-    @primitive.def_abstract_eval
-    def shapes(*arrays: Any, **how: Any) -> list[Any]:
+    def __init__(self, name: str, formula: Callable[..., list[Any]]) -> None:
+        self.formula = formula
+        self.primitive = Primitive(name)
+        self.primitive.multiple_results = True
+        self.primitive.def_abstract_eval(self._shapes)
+        host.formulas[self.primitive] = self.of_rows
+        primitives.define(self.primitive, self.of_rows, self._on_cpu)
+
+    def __call__(self, *arrays: jax.Array, dims: Sequence[int], **how: Any) -> list[jax.Array]:
+        """Its results: on a CPU row by row if the rows are the last dimensions, elsewhere by XLA."""
+        x = arrays[0]
+        last = tuple(range(x.ndim - len(dims), x.ndim))
+        length = prod(x.shape[x.ndim - len(dims) :])
+        if tuple(dims) != last or not takes(x, length):
+            return self.formula(*arrays, dims=dims, **how)
+        flat = [a.reshape(-1, length if a.shape == x.shape else 1) for a in arrays]
+        kept = x.shape[: x.ndim - len(dims)] + (1,) * len(dims)
+        return [
+            r.reshape(x.shape if r.shape[1] == length else kept) for r in self.primitive.bind(*flat, **how)
+        ]
+
+    def of_rows(self, *arrays: Any, **how: Any) -> list[Any]:
+        """The formula of arrays of shape (rows, n) or (rows, 1)."""
+        return self.formula(*arrays, dims=(1,), **how)
+
+    def _shapes(self, *arrays: Any, **how: Any) -> list[Any]:
         given = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays]
-        made = jax.eval_shape(partial(formula, **how), *given)
+        made = jax.eval_shape(partial(self.of_rows, **how), *given)
         return [jax.core.ShapedArray(x.shape, x.dtype) for x in made]
 
-    def on_cpu(arrays: Any, results: Any, **how: Any) -> Any:
+    def _on_cpu(self, arrays: Any, results: Any, **how: Any) -> Any:
         given = tuple([(x.shape[1], np.dtype(x.dtype)) for x in arrays])
-        name = _kernel(formula, given, tuple(sorted(how.items())))
+        name = _kernel(self, given, tuple(sorted(how.items())))
         return None if name is None else jax.ffi.ffi_lowering(name)
 
-    primitives.define(primitive, formula, on_cpu)
 
-
-def define_linear(primitive: Primitive, formula: Callable[..., Any], transposed: Primitive) -> None:
-    """`define` for a map of the first array to one of its shape, linear in it; with its derivatives.
-
-    Args:
-        transposed: the transposed map, of the same arrays; this one if it is symmetric.
+def transposes(a: Formula, b: Formula) -> None:
+    """Say that each is linear in its first array and has one result, and is the other's transpose, of the same further
+    arrays. A symmetric map is its own.
     """
-    define(primitive, formula)
+    for one, other in {a: b, b: a}.items():
+        _is_linear(one, other)
 
+
+def _is_linear(formula: Formula, transposed: Formula) -> None:
     def jvp(primals: Any, tangents: Any, **how: Any) -> Any:
         tangents = [ad.instantiate_zeros(t) for t in tangents]
-        return jax.jvp(partial(formula, **how), tuple(primals), tuple(tangents))
+        return jax.jvp(partial(formula.of_rows, **how), tuple(primals), tuple(tangents))
 
     def transpose(slopes: Any, x: Any, *others: Any, **how: Any) -> Any:
         (slope,) = slopes
         is_zero = type(slope) is ad.Zero
-        made = ad.Zero(x.aval) if is_zero else transposed.bind(slope, *others, **how)[0]
+        made = ad.Zero(x.aval) if is_zero else transposed.primitive.bind(slope, *others, **how)[0]
         return made, *(None for _ in others)
 
-    ad.primitive_jvps[primitive] = jvp
-    ad.primitive_transposes[primitive] = transpose
+    ad.primitive_jvps[formula.primitive] = jvp
+    ad.primitive_transposes[formula.primitive] = transpose
 
 
 @cache
-def _kernel(
-    formula: Callable[..., Any], given: tuple[Aval, ...], how: tuple[tuple[str, Any], ...]
-) -> str | None:
+def _kernel(formula: Formula, given: tuple[Aval, ...], how: tuple[tuple[str, Any], ...]) -> str | None:
     """The name that XLA knows the loop by; None if there is an operation that no loop has."""
     with storage.x64():
         row = [jax.ShapeDtypeStruct((1, n), dtype) for n, dtype in given]
-        closed = jax.make_jaxpr(partial(formula, **dict(how)))(*row)
+        closed = jax.make_jaxpr(partial(formula.of_rows, **dict(how)))(*row)
     try:
         text = _source(closed.jaxpr, given[0][0])
-        name = f"functorch_port.{formula.__name__}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        name = f"functorch_port.{formula.primitive.name}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         ffi.register(name, "kernels.ll", text)
     except llvm.Unknown:
         return None

@@ -8,9 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import Primitive
 
-from ..core import rows
+from ..core.rows import Formula, transposes
 
 __all__ = ["normalized"]
 
@@ -25,50 +24,32 @@ def normalized(x: jax.Array, dims: Dims, eps: float) -> tuple[jax.Array, jax.Arr
     one, batch and group norm take 1.3 times as long, forward and backward. Over the last dimensions both are one loop
     over the rows, on a CPU (see `core.rows`).
     """
-    if not rows.are_last(x, dims):
-        return tuple(_normalize(x, dims, eps))  # type: ignore[return-value]
-    out, mean, var = _normalize_p.bind(rows.of(x, dims), eps=eps)
-    kept = tuple([1 if d in dims else size for d, size in enumerate(x.shape)])
-    return out.reshape(x.shape), mean.reshape(kept), var.reshape(kept)
+    out, mean, var = _normalize(x, dims=dims, eps=eps)
+    return out, mean, var
 
 
 @normalized.defjvp
 def _normalized_jvp(dims: Dims, eps: float, primals: Any, tangents: Any) -> Any:
     (x,), (dx,) = primals, tangents
     out, mean, var = normalized(x, dims, eps)
-    if rows.are_last(x, dims):
-        (dout,) = _slope_p.bind(*(rows.of(t, dims) for t in (dx, out)), var.reshape(-1, 1), eps=eps)
-        dout = dout.reshape(x.shape)
-    else:
-        (dout,) = _slope(dx, out, var, dims, eps)
+    (dout,) = _slope(dx, out, var, dims=dims, eps=eps)
     dmean, along = (jnp.mean(t, dims, keepdims=True) for t in (dx, out * dx))
     return (out, mean, var), (dout, dmean, 2 * along * jnp.sqrt(var + eps))
 
 
-def _normalize(x: jax.Array, dims: Dims, eps: float) -> list[jax.Array]:
+def _normalize_formula(x: Any, *, dims: Dims, eps: float) -> list[Any]:
     mean = jnp.mean(x, dims, keepdims=True)
     centred = x - mean
     var = jnp.mean(centred * centred, dims, keepdims=True)
     return [centred * lax.rsqrt(var + eps), mean, var]
 
 
-def _slope(dx: jax.Array, out: jax.Array, var: jax.Array, dims: Dims, eps: float) -> list[jax.Array]:
+def _slope_formula(dx: Any, out: Any, var: Any, *, dims: Dims, eps: float) -> list[Any]:
     """The derivative of the first result: a symmetric map of ``dx``."""
     dmean, along = (jnp.mean(t, dims, keepdims=True) for t in (dx, out * dx))
     return [(dx - dmean - out * along) * lax.rsqrt(var + eps)]
 
 
-# ------------------------------------------------ the same as primitives, of shape (rows, n) and (rows, 1)
-
-
-def _normalize_rows(x: jax.Array, *, eps: float) -> list[jax.Array]:
-    return _normalize(x, (1,), eps)
-
-
-def _slope_of_rows(dx: jax.Array, out: jax.Array, var: jax.Array, *, eps: float) -> list[jax.Array]:
-    return _slope(dx, out, var, (1,), eps)
-
-
-_normalize_p, _slope_p = Primitive("normalize"), Primitive("slope_of_normalize")
-rows.define(_normalize_p, _normalize_rows)
-rows.define_linear(_slope_p, _slope_of_rows, _slope_p)
+_normalize = Formula("normalize", _normalize_formula)
+_slope = Formula("slope_of_normalize", _slope_formula)
+transposes(_slope, _slope)

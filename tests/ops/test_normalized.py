@@ -25,7 +25,7 @@ SHAPES = [
 
 def normalizers(text: str) -> int:
     """How many of our loops a program's text calls."""
-    return text.count("functorch_port._normalize_rows") + text.count("functorch_port._slope_of_rows")
+    return text.count("functorch_port.normalize") + text.count("functorch_port.slope_of_normalize")
 
 
 def run(T, shape, last, dtype, weighted):
