@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 
 import chex
 import numpy as np
@@ -173,7 +174,8 @@ def test_a_thousand_learning_rates_are_one_trace():
     plain = ft.optim.SGD([reference], lr=0.1, momentum=0.9, weight_decay=1e-3)
     eager = _step(reference, plain)
     run = ft.compile(chex.assert_max_traces(_step(w, opt), n=1))
-    run(X), eager(X)
+    for _ in range(2):  # a number that stays becomes an array at the second call
+        run(X), eager(X)
     for i in range(1, 1000):
         for o in (opt, plain):
             o.param_groups[0].update(lr=0.1 / i, momentum=0.9 - i * 1e-4, weight_decay=1e-3 / i)
@@ -183,6 +185,29 @@ def test_a_thousand_learning_rates_are_one_trace():
         if i < 20:
             eager(X)
             np.testing.assert_allclose(w.detach().numpy(), reference.detach().numpy(), rtol=1e-12)
+    assert run.traces == 1
+
+
+def test_numbers_that_stay_are_compared_no_more_and_are_arrays_once():
+    opts = []
+    for _ in range(2):
+        w = ft.tensor([1.0, 2.0], dtype=ft.float64, requires_grad=True)
+        opts.append((w, ft.optim.Adam([w], lr=0.1, betas=(0.8, 0.99))))
+    run, eager = ft.compile(_step(*opts[0])), _step(*opts[1])
+    given, found = [], []
+    for lr, betas in [(0.1, (0.8, 0.99))] * 4 + [(0.2, (0.8, 0.99))] * 3 + [(0.2, (0.5, 0.9))] * 3:
+        for _, o in opts:
+            if (lr, betas) != tuple(o.param_groups[0][k] for k in ("lr", "betas")):
+                o.param_groups[0].update(lr=lr, betas=betas)
+        run(X), eager(X)
+        np.testing.assert_allclose(opts[0][0].tolist(), opts[1][0].tolist(), rtol=1e-12)
+        (program,) = run.programs()
+        given.append(program.numbers([X]))
+        found.append(program.inputs([X], given[-1])[1][-len(program.number_inputs) :])
+    same = lambda values: [a is b for a, b in pairwise(values)]  # noqa: E731
+    assert same(given) == [True] * 3 + [False] + [True] * 2 + [False] + [True] * 2
+    for k in (2, 5, 8):
+        assert all(a is b for a, b in zip(found[k], found[k + 1], strict=True))
     assert run.traces == 1
 
 
