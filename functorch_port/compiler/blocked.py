@@ -4,6 +4,7 @@ oneDNN computes on images whose channels are in blocks of 8 or 16, which lie tog
 16). To and from that it copies what every convolution takes and gives, for as long as a fifth of the convolution. What
 lies between two convolutions mostly does not mind: operations for each element, pooling, concatenations of channels. So
 such a program is computed with the blocks as they are, and put in PyTorch's order where something else looks at it.
+What comes right after a convolution for each element is computed with it (`epilogues`).
 
 Programs with gradients are left alone: their sums over images are three times slower in blocks.
 """
@@ -11,6 +12,7 @@ Programs with gradients are left alone: their sums over images are three times s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -20,16 +22,12 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from ..core import onednn
+from ..core.epilogue import Epilogue
 from ..ops._convolution import blocked_convolution, convolution_p
+from .epilogues import PER_ELEMENT, Finished, find
 
 __all__ = ["as_fun", "pays"]
 
-_PER_ELEMENT = {
-    "abs", "add", "add_any", "and", "ceil", "clamp", "convert_element_type", "copy", "cos", "div", "eq", "erf",
-    "exp", "exp2", "expm1", "floor", "ge", "gt", "integer_pow", "is_finite", "le", "log", "log1p", "logistic",
-    "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pow", "round", "rsqrt", "select_n", "sign", "sin",
-    "sqrt", "square", "stop_gradient", "sub", "tanh",
-}  # fmt: skip
 _INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 _WINDOWS = ("base_dilation", "window_dilation", "window_dimensions", "window_strides")
 
@@ -89,20 +87,53 @@ def _kinds(jaxpr: Jaxpr) -> Iterable[str]:
 
 def as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
     """`jax.extend.core.jaxpr_as_fun` for a program on a CPU that `pays`."""
-    return lambda *args: [_plain(v) for v in _evaluate(closed.jaxpr, closed.consts, args)]
+
+    def run(*args: Any) -> list[Any]:
+        given = [
+            jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, weak_type=v.aval.weak_type)
+            for v in (*closed.jaxpr.constvars, *closed.jaxpr.invars)
+        ]
+        flat = jax.make_jaxpr(partial(_inline, closed.jaxpr))(given)
+        return [_plain(v) for v in _evaluate(flat, (*closed.consts, *args))]
+
+    return run
 
 
-def _evaluate(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-    env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
-
-    def read(atom: Any) -> Any:
-        return atom.val if isinstance(atom, Literal) else env[atom]
-
+def _inline(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
+    """The program for a CPU, without calls of others in it, of its constants and arguments."""
+    env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), values, strict=True))
     for eqn in jaxpr.eqns:
-        ins = [read(atom) for atom in eqn.invars]
-        outs = _in_blocks(eqn, ins, [atom.aval for atom in eqn.invars])
-        env.update(zip(eqn.outvars, _as_it_is(jaxpr, eqn, ins) if outs is None else outs, strict=True))
-    return [read(atom) for atom in jaxpr.outvars]
+        ins = _read(env, eqn.invars)
+        if eqn.primitive.name in _INLINED:
+            inner = eqn.params[_INLINED[eqn.primitive.name]]
+            outs = _inline(_inside(eqn), (*getattr(inner, "consts", ()), *ins))
+        elif eqn.primitive.name == "cond" and eqn.params.get("branches_platforms") is not None:
+            branch = _for_cpu(eqn.params)
+            outs = _inline(branch.jaxpr, (*branch.consts, *ins[1:]))
+        else:
+            outs = _as_it_is(jaxpr, eqn, ins)
+        env.update(zip(eqn.outvars, outs, strict=True))
+    return _read(env, jaxpr.outvars)
+
+
+def _evaluate(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+    jaxpr = closed.jaxpr
+    env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*closed.consts, *args), strict=True))
+    found = find(jaxpr)
+    for k, eqn in enumerate(jaxpr.eqns):
+        if k in found:
+            finished = found[k]
+            outs = [None] if finished is None else [_finished(finished, env)]
+        else:
+            ins = _read(env, eqn.invars)
+            blocked = _in_blocks(eqn, ins, [atom.aval for atom in eqn.invars])
+            outs = _as_it_is(jaxpr, eqn, ins) if blocked is None else blocked
+        env.update(zip(eqn.outvars, outs, strict=True))
+    return _read(env, jaxpr.outvars)
+
+
+def _read(env: dict[Any, Any], atoms: Iterable[Any]) -> list[Any]:
+    return [atom.val if isinstance(atom, Literal) else env[atom] for atom in atoms]
 
 
 def _as_it_is(jaxpr: Jaxpr, eqn: Any, ins: Sequence[Any]) -> list[Any]:
@@ -126,17 +157,11 @@ def _in_blocks(eqn: Any, ins: list[Any], avals: list[Any]) -> list[Any] | None:
     name = eqn.primitive.name
     if eqn.primitive is convolution_p:
         return [_convolution(*ins, **eqn.params)]
-    if name in _INLINED and (_has_blocks(ins) or any(_kinds(_inside(eqn)))):
-        inner = eqn.params[_INLINED[name]]
-        return _evaluate(_inside(eqn), getattr(inner, "consts", ()), ins)
     if name == "broadcast_in_dim" and avals[0].ndim == 0 and eqn.outvars[0].aval.ndim == 4:
         return [_Splat(ins[0], eqn.outvars[0].aval.shape)]
     if not _has_blocks(ins):
         return None
-    if name == "cond" and eqn.params.get("branches_platforms") is not None:
-        branch = _for_cpu(eqn.params)
-        return _evaluate(branch.jaxpr, branch.consts, ins[1:])
-    rule = _per_element if name in _PER_ELEMENT else _RULES.get(name)
+    rule = _per_element if name in PER_ELEMENT else _RULES.get(name)
     return None if rule is None else rule(eqn, ins, avals)
 
 
@@ -152,7 +177,26 @@ def _for_cpu(params: dict[str, Any]) -> Any:
     )
 
 
-def _convolution(x: Any, w: Any, kind: str, how: Any) -> Any:
+def _finished(finished: Finished, env: dict[Any, Any]) -> _Blocked:
+    """The value of a convolution and its epilogue."""
+    eqn, others, epilogue = finished
+    images = eqn.outvars[0].aval.shape
+    arrays = []
+    for value, kind in zip(_read(env, others), others.values(), strict=True):
+        if kind != "images":
+            arrays.append(_plain(value).reshape(-1))
+        elif isinstance(value, _Blocked) and value.kind[1] == epilogue.block:
+            arrays.append(value.array)
+        else:
+            arrays.append(_cut(_plain(value), images[1] // epilogue.block, epilogue.block))
+    result = _convolution(*_read(env, eqn.invars), **eqn.params, epilogue=epilogue, others=arrays)
+    assert isinstance(result, _Blocked)  # `find` has seen that it is
+    return result
+
+
+def _convolution(
+    x: Any, w: Any, kind: str, how: Any, epilogue: Epilogue | None = None, others: Sequence[jax.Array] = ()
+) -> Any:
     taken, made = onednn.blocks(kind, how)
     if not (taken or made):
         return convolution_p.bind(_plain(x), _plain(w), kind=kind, how=how)
@@ -160,7 +204,7 @@ def _convolution(x: Any, w: Any, kind: str, how: Any) -> Any:
     if given not in (0, taken):
         x, given = x.plain(), 0
     array = x.array if given else _plain(x)
-    result = blocked_convolution(array, _plain(w), kind, how, (given, made))
+    result = blocked_convolution(array, _plain(w), kind, how, (given, made), epilogue, others)
     return _Blocked(result) if made else result
 
 

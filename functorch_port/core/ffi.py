@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-__all__ = ["available", "register", "register_with"]
+__all__ = ["available", "function", "register", "register_with"]
 
 _lock = threading.Lock()
 _registered: set[str] = set()
@@ -93,15 +93,32 @@ def _tell(name: str, handler: _Handler) -> None:
 
 def _handlers(runtime: str, text: str, count: int) -> list[_Handler]:
     """New handlers, compiled together."""
-    import llvmlite.binding as llvm
-
     sources = [(Path(__file__).parent / file).read_text() for file in ("ffi.ll", "pool.ll", runtime)]
     table = f"@data = global [{count} x ptr] zeroinitializer"
-    handlers = [_HANDLER.format(n=n) for n in range(count)]
+    code = _compiled("\n".join([*sources, text, table, *(_HANDLER.format(n=n) for n in range(count))]))
+    data = code.get_global_value_address("data")
+    made = [_Handler(code.get_function_address(f"handler.{n}"), data + 8 * n) for n in range(count)]
+    code.detach()  # XLA's threads may run it until the process ends
+    return made
+
+
+def function(name: str, text: str) -> int:
+    """Compile a module; returns the address of the function of that name, for handlers to call."""
+    with _lock:
+        code = _compiled(text)
+        address: int = code.get_function_address(name)
+        code.detach()
+        return address
+
+
+def _compiled(text: str) -> Any:
+    """A module's machine code."""
+    import llvmlite.binding as llvm
+
     target = llvm.Target.from_triple(llvm.get_process_triple())
     features = llvm.get_host_cpu_features().flatten()
     machine = target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True)
-    module = llvm.parse_assembly("\n".join([*sources, text, table, *handlers]))
+    module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()
     tuning = llvm.create_pipeline_tuning_options(speed_level=3)
@@ -110,10 +127,7 @@ def _handlers(runtime: str, text: str, count: int) -> list[_Handler]:
     passes.getModulePassManager().run(module, passes)
     code = llvm.create_mcjit_compiler(module, machine)
     code.finalize_object()
-    data = code.get_global_value_address("data")
-    made = [_Handler(code.get_function_address(f"handler.{n}"), data + 8 * n) for n in range(count)]
-    code.detach()  # XLA's threads may run it until the process ends
-    return made
+    return code
 
 
 def _capsule(address: int) -> Any:

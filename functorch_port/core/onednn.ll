@@ -6,7 +6,8 @@
 ;         for each memory: its descriptor; whether it is a result; the number of the argument or result; bytes into it, for
 ;         each chunk more, and for each thread more;
 ;         for each step: where its primitives are, and how many bytes it is from a chunk's to the next chunk's; how many
-;         memories it takes; four times what one is to it and its number;
+;         memories it takes; four times what one is to it and its number; or of a function of epilogue.py 0; where it is;
+;         the first of the memories that it takes; how many rows a chunk has, groups and pixels;
 ; or of products, which threads compute in parts, each a number of rows or of columns of one product:
 ;     0; how many parts, how many of one product; rows or columns of a part, and of the whole; whether they are rows;
 ;     rows, columns and inner dimension of a product; "T" or "N" for each matrix, and the length of the rows it lies in;
@@ -263,6 +264,7 @@ prepare:
   %memory.words = mul i64 %count, 6
   %step.table = getelementptr i64, ptr %memory.table, i64 %memory.words
   %memories = alloca ptr, i64 %count
+  %places = alloca ptr, i64 %count
   %before = call i32 @omp_get_max_threads()
   %wanted = select i1 %alone, i32 1, i32 %before
   call void @omp_set_num_threads(i32 %wanted)
@@ -308,6 +310,8 @@ put.memory:
   %further = add i64 %of.chunk, %of.thread
   %bytes = add i64 %into, %further
   %place.at = getelementptr i8, ptr %data, i64 %bytes
+  %placed.at = getelementptr ptr, ptr %places, i64 %q
+  store ptr %place.at, ptr %placed.at
   %moved.at = getelementptr ptr, ptr %memories, i64 %q
   %moved = load ptr, ptr %moved.at
   %set = call i32 @dnnl_memory_set_data_handle(ptr %moved, ptr %place.at)
@@ -315,21 +319,34 @@ put.memory:
   %q.next = add i64 %q, 1
   br label %place
 step:
-  %s = phi i64 [ 0, %place ], [ %s.next, %execute ]
-  %status.s = phi i32 [ %status.q, %place ], [ %status.s.next, %execute ]
+  %s = phi i64 [ 0, %place ], [ %s.next, %execute ], [ %s.next, %finish ]
+  %status.s = phi i32 [ %status.q, %place ], [ %status.s.next, %execute ], [ %status.s, %finish ]
   %s.more = icmp slt i64 %s, %steps
   br i1 %s.more, label %fill, label %wait
 fill:
   %s.word = mul i64 %s, 11
   %s.row = getelementptr i64, ptr %step.table, i64 %s.word
   %primitives = call ptr @pointer(ptr %s.row, i64 0)
+  %s.next = add i64 %s, 1
+  %is.function = icmp eq ptr %primitives, null
+  br i1 %is.function, label %finish, label %prepare.step
+finish:
+  %function = call ptr @pointer(ptr %s.row, i64 8)
+  %first.place = call i64 @word(ptr %s.row, i64 16)
+  %rows = call i64 @word(ptr %s.row, i64 24)
+  %groups = call i64 @word(ptr %s.row, i64 32)
+  %pixels = call i64 @word(ptr %s.row, i64 40)
+  %taken.places = getelementptr ptr, ptr %places, i64 %first.place
+  call void %function(ptr %taken.places, i64 %rows, i64 %groups, i64 %pixels)
+  br label %step
+prepare.step:
   %stride = call i64 @word(ptr %s.row, i64 8)
   %skipped = mul i64 %stride, %number
   %primitive = call ptr @pointer(ptr %primitives, i64 %skipped)
   %arity = call i64 @word(ptr %s.row, i64 16)
   br label %argument
 argument:
-  %a = phi i64 [ 0, %fill ], [ %a.next, %put ]
+  %a = phi i64 [ 0, %prepare.step ], [ %a.next, %put ]
   %a.more = icmp slt i64 %a, %arity
   br i1 %a.more, label %put, label %execute
 put:
@@ -351,7 +368,6 @@ execute:
   %arity.short = trunc i64 %arity to i32
   %ran = call i32 @dnnl_primitive_execute(ptr %primitive, ptr %stream, i32 %arity.short, ptr %given)
   %status.s.next = or i32 %status.s, %ran
-  %s.next = add i64 %s, 1
   br label %step
 wait:
   %waited = call i32 @dnnl_stream_wait(ptr %stream)

@@ -37,10 +37,11 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 from . import ffi, primitives, storage
+from .epilogue import Epilogue
 
 __all__ = [
     "Convolution", "Matmuls", "Plan", "Planned", "Product", "available", "blocks", "call", "cores", "define", "engine",
-    "kept", "matmuls", "plan", "plan_packing", "plan_product", "takes",
+    "in_parts", "kept", "matmuls", "plan", "plan_packing", "plan_product", "takes",
 ]  # fmt: skip
 
 Ints = tuple[int, ...]
@@ -310,6 +311,14 @@ class _Phase:
         words += [x for role in roles for x in role]
         self.steps += words + [0] * (11 - len(words))
 
+    def finish(self, epilogue: Epilogue, first: int, shape: Ints) -> None:
+        """Run an epilogue on images of this shape, in every chunk; they and its other arrays are the memories from the
+        first one on.
+        """
+        images, channels, *sizes = shape
+        groups = channels // epilogue.block
+        self.steps += [0, epilogue.address, first, images * groups, groups, prod(sizes), *[0] * 5]
+
     def reorder(self, source: c_void_p, at: int, target: c_void_p, to: int) -> None:
         """From one layout to another."""
         self.step([_reorder(source, target)], (_SRC, at), (_DST, to))
@@ -361,23 +370,32 @@ def kept(words: Sequence[int]) -> int:
 
 
 @cache
-def plan(kind: str, convolution: Convolution, blocks: tuple[int, int] = (0, 0)) -> Planned | None:
+def plan(
+    kind: str, convolution: Convolution, blocks: tuple[int, int] = (0, 0), epilogue: Epilogue | None = None
+) -> Planned | None:
     """The plan of a convolution of two dimensions and of float32.
 
     Args:
         kind: ``"forward"`` of input and weight; ``"input"``, the gradient of the input, of that of the output and the
             weight; ``"weight"``, the gradient of the weight, of the input and the gradient of the output.
         blocks: how many channels the blocks of the first array and of the result have; 0 for PyTorch's layout.
+        epilogue: of a result in blocks, where the convolution is computed `in_parts`; its arrays are further ones.
 
     Returns:
         None if oneDNN does not have it.
     """
     try:
-        made = _made(kind, convolution, blocks)
+        made = _made(kind, convolution, blocks, epilogue)
     except _Error:
         return None
     what = f"convolution_{kind}" + "_in_blocks" * any(blocks)
-    return _known_to_xla(what, (convolution, *blocks), made.words(), made.scratch)
+    description = (convolution, *blocks) if epilogue is None else (convolution, *blocks, epilogue.name)
+    return _known_to_xla(what, description, made.words(), made.scratch)
+
+
+def in_parts(kind: str, convolution: Convolution) -> bool:
+    """Whether XLA's threads compute parts of it, or it is left to oneDNN's."""
+    return _parts(kind, convolution) > 0
 
 
 @cache
@@ -640,13 +658,15 @@ _LEAST_CHUNK = 1 << 24
 _LEAST_SHARED = 1 << 18
 
 
-def _made(kind: str, c: Convolution, blocks: tuple[int, int]) -> Plan:
+def _made(kind: str, c: Convolution, blocks: tuple[int, int], epilogue: Epilogue | None) -> Plan:
     parts = _parts(kind, c)
     with _one_thread(parts > 0):
-        return _in_parts(kind, c, blocks, parts)
+        return _in_parts(kind, c, blocks, parts, epilogue)
 
 
-def _in_parts(kind: str, c: Convolution, blocks: tuple[int, int], parts: int) -> Plan:
+def _in_parts(
+    kind: str, c: Convolution, blocks: tuple[int, int], parts: int, epilogue: Epilogue | None
+) -> Plan:
     part, description = _describe(kind, c, parts)
     shapes, plan = _shapes(part), Plan()
     alone, parts = parts > 0, max(parts, 1)
@@ -674,9 +694,15 @@ def _in_parts(kind: str, c: Convolution, blocks: tuple[int, int], parts: int) ->
         phase.step([description], *roles, (role, phase.memory(made, True, 1, first, chunk=_size(made))))
         _add_up(plan, shapes["weight"], made, first, parts)
         return plan
-    to = phase.memory(target, True, 0, chunk=4 * prod(shapes[name]))
+    size = 4 * prod(shapes[name])
+    to = phase.memory(target, True, 0, chunk=size)
+    if epilogue:
+        for number, kind_of in enumerate(epilogue.kinds, len(arguments)):
+            phase.memory(target, False, number, chunk=size if kind_of == "images" else 0)
     if _library().dnnl_memory_desc_equal(target, made):
         phase.step([description], *roles, (role, to))
+        if epilogue:
+            phase.finish(epilogue, to, shapes[name])
     else:
         at = phase.room(made)
         phase.step([description], *roles, (role, at))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -14,6 +14,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad
 
 from ..core import onednn
+from ..core.epilogue import Epilogue
 from ..core.onednn import Convolution
 from ._common import LAYOUTS
 
@@ -137,16 +138,22 @@ onednn.define(convolution_p, by_xla, _plan)
 
 
 def blocked_convolution(
-    a: jax.Array, b: jax.Array, kind: str, how: Convolution, blocks: tuple[int, int]
+    a: jax.Array,
+    b: jax.Array,
+    kind: str,
+    how: Convolution,
+    blocks: tuple[int, int],
+    epilogue: Epilogue | None = None,
+    others: Sequence[jax.Array] = (),
 ) -> jax.Array:
     """A convolution in a program for a CPU: the first array and the result have their channels in ``blocks``.
 
-    That is shape (N, C / block, H, W, block), or (N, C, H, W) where it is 0; see `onednn.blocks`.
+    That is shape (N, C / block, H, W, block), or (N, C, H, W) where it is 0; see `onednn.blocks`. An epilogue takes
+    ``others``.
     """
-    planned = onednn.plan(kind, how, blocks)
+    planned = onednn.plan(kind, how, blocks, epilogue)
     assert planned is not None  # `onednn.blocks` has found it
     n, channels, *sizes = how.output if kind == "forward" else how.input
     block = blocks[1]
-    return onednn.call(
-        planned, (n, channels // block, *sizes, block) if block else (n, channels, *sizes), a, b
-    )
+    shape = (n, channels // block, *sizes, block) if block else (n, channels, *sizes)
+    return onednn.call(planned, shape, a, b, *others)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -72,6 +73,12 @@ def _residual(lib: Any, m: Any, x: Any) -> Any:
     relu = lib.nn.functional.relu
     y = relu(m[3](m[0](x)))
     return relu(m[4](m[1](y)) + m[5](m[2](x)) + x)
+
+
+def _before_the_end(m: Any, x: Any) -> Any:
+    y = m[0](x)
+    z = y.relu()
+    return m[1](z * 2 + z.mean()).relu(), y, z
 
 
 CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[int, ...]]] = {
@@ -167,6 +174,27 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[int, ...]]]
         lambda lib, m, x: lib.nn.functional.max_pool2d(m[1](m[0](x).relu()).relu(), 2).flatten(1),
         (37, 3, 20, 18),
     ),
+    "an array that is a number": (
+        _two,
+        lambda lib, m, x: m[1](m[0](x) * x.mean() + x.sum((0, 1, 2, 3), keepdim=True)),
+        (2, 3, 20, 18),
+    ),
+    "looked at before the end": (
+        _two,
+        lambda lib, m, x: _before_the_end(m, x),
+        (2, 3, 20, 18),
+    ),
+    "one beside the other": (
+        lambda lib: [*_two(lib), _conv(lib, 3, 32, 1)],
+        lambda lib, m, x: m[1]((m[0](x).relu() - m[2](x).abs()) / (m[2](x).exp() + m[0](x).sigmoid())),
+        (2, 3, 20, 18),
+    ),
+    "of what is given": (
+        _two,
+        lambda lib, m, x: m[1](m[0](x[:, :3]) + x).relu(),
+        (2, 32, 20, 18),
+    ),
+    "one image": (_two, lambda lib, m, x: m[1](m[0](x).relu()).relu(), (1, 3, 20, 18)),
     "dropped pixels": (
         _two,
         lambda lib, m, x: m[1](lib.nn.functional.interpolate(m[0](x), scale_factor=2)),
@@ -186,6 +214,31 @@ def test_nothing_is_put_in_order_between_convolutions() -> None:
     text = _Made(_block, _residual).check(2, 32, 16, 16)
     assert text.count("stablehlo.transpose") == 1
     assert text.count("stablehlo.custom_call @functorch_port.unblocking.") == 1
+
+
+def _deeper(lib: Any, m: Any, x: Any) -> Any:
+    relu = lib.nn.functional.relu
+    y = relu(m[3](m[0](x)))
+    return relu(m[4](m[1](y)) + m[5](m[2](y)) + y)
+
+
+@pytest.mark.parametrize("layers, forward", [CASES["relu"][:2], (_block, _deeper)])
+def test_what_follows_a_convolution_is_computed_with_it(layers: Any, forward: Any) -> None:
+    text = _Made(layers, forward).check(2, 3 if layers is _two else 32, 20, 18)
+    for line in text.splitlines():
+        made = re.search(r"stablehlo\.(\w+) .*tensor<\d+x\d+x\d+x\d+x\d+xf32>$", line)
+        assert made is None or made[1] in ("reshape", "transpose"), line
+
+
+def test_a_nan_stays() -> None:
+    made = _Made(*CASES["relu"][:2])
+    x = np.random.default_rng(0).standard_normal((4, 3, 20, 18)).astype(np.float32)
+    x[1, 2, 9, 9] = np.nan
+    with torch.no_grad(), ft.no_grad():
+        wanted = made.forward(torch, made.theirs, torch.from_numpy(x)).numpy()
+        found = ft.compile(lambda x: made.forward(ft, made.ours, x))(ft.from_numpy(x)).numpy()
+    assert np.isnan(wanted).any()
+    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5)
 
 
 def test_gradients_and_single_convolutions_are_left_alone() -> None:
