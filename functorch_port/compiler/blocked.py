@@ -119,7 +119,7 @@ def _inline(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
 def _evaluate(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
     jaxpr = closed.jaxpr
     env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*closed.consts, *args), strict=True))
-    found = find(jaxpr)
+    found = find(jaxpr, _RULES)
     for k, eqn in enumerate(jaxpr.eqns):
         if k in found:
             finished = found[k]
@@ -177,29 +177,41 @@ def _for_cpu(params: dict[str, Any]) -> Any:
     )
 
 
-def _finished(finished: Finished, env: dict[Any, Any]) -> _Blocked:
+def _finished(finished: Finished, env: dict[Any, Any]) -> Any:
     """The value of a convolution and its epilogue."""
-    eqn, others, epilogue = finished
-    images = eqn.outvars[0].aval.shape
+    epilogue, images = finished.epilogue, finished.convolution.outvars[0].aval.shape
     arrays = []
-    for value, kind in zip(_read(env, others), others.values(), strict=True):
+    for value, kind in zip(_read(env, finished.others), finished.others.values(), strict=True):
         if kind != "images":
             arrays.append(_plain(value).reshape(-1))
         elif isinstance(value, _Blocked) and value.kind[1] == epilogue.block:
             arrays.append(value.array)
         else:
             arrays.append(_cut(_plain(value), images[1] // epilogue.block, epilogue.block))
-    result = _convolution(*_read(env, eqn.invars), **eqn.params, epilogue=epilogue, others=arrays)
-    assert isinstance(result, _Blocked)  # `find` has seen that it is
-    return result
+    x, w = _read(env, finished.convolution.invars)
+    how = finished.convolution.params
+    taken, _ = onednn.blocks(**how)
+    made = 0 if finished.in_order else epilogue.block
+    return _by_onednn(x, w, **how, blocks=(taken, made), epilogue=epilogue, others=arrays)
 
 
-def _convolution(
-    x: Any, w: Any, kind: str, how: Any, epilogue: Epilogue | None = None, others: Sequence[jax.Array] = ()
-) -> Any:
-    taken, made = onednn.blocks(kind, how)
-    if not (taken or made):
+def _convolution(x: Any, w: Any, kind: str, how: Any) -> Any:
+    blocks = onednn.blocks(kind, how)
+    if not any(blocks):
         return convolution_p.bind(_plain(x), _plain(w), kind=kind, how=how)
+    return _by_onednn(x, w, kind, how, blocks)
+
+
+def _by_onednn(
+    x: Any,
+    w: Any,
+    kind: str,
+    how: Any,
+    blocks: tuple[int, int],
+    epilogue: Epilogue | None = None,
+    others: Sequence[jax.Array] = (),
+) -> Any:
+    taken, made = blocks
     given = x.kind[1] if isinstance(x, _Blocked) else 0
     if given not in (0, taken):
         x, given = x.plain(), 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,31 +32,46 @@ class Finished(NamedTuple):
         convolution: its operation.
         others: the further arrays that the epilogue takes, and of which kind they are.
         epilogue: a function of the result and those.
+        result: the array that is computed.
+        in_order: whether nothing that looks at it takes it in blocks.
     """
 
     convolution: JaxprEqn
     others: dict[Var, str]
     epilogue: epilogue.Epilogue
+    result: Var
+    in_order: bool
 
 
-def find(jaxpr: Jaxpr) -> dict[int, Finished | None]:
+def find(jaxpr: Jaxpr, take_blocks: Container[str]) -> dict[int, Finished | None]:
     """For the numbers of operations that need not be computed by themselves: what gives the value instead, or None if
     nothing looks at it.
+
+    Args:
+        take_blocks: names of operations that compute on images in blocks, besides those of `PER_ELEMENT`.
     """
     uses = Counter(x for eqn in jaxpr.eqns for x in eqn.invars if isinstance(x, Var))
     uses.update(x for x in jaxpr.outvars if isinstance(x, Var))
     makers = {x: eqn for eqn in jaxpr.eqns for x in eqn.outvars}
     found: dict[int, Finished | None] = {}
     for k, eqn in enumerate(jaxpr.eqns):
-        if eqn.primitive is convolution_p and onednn.in_parts(eqn.params["kind"], eqn.params["how"]):
-            _, block = onednn.blocks(eqn.params["kind"], eqn.params["how"])
+        if eqn.primitive is convolution_p and onednn.in_parts(**eqn.params):
+            _, block = onednn.blocks(**eqn.params)
             cuts = list(_cuts(jaxpr, k, uses, makers, found)) if block else []
             for numbers, others, splats in reversed(cuts):
                 eqns = [jaxpr.eqns[i] for i in numbers]
                 made = epilogue.compile(eqn.outvars[0], others, eqns, splats, block)
                 if made is not None:
+                    result = eqns[-1].outvars[0]
+                    later = [e for e in jaxpr.eqns[numbers[-1] + 1 :] if result in e.invars]
+                    in_order = not any(
+                        e.primitive is convolution_p
+                        or e.primitive.name in PER_ELEMENT
+                        or e.primitive.name in take_blocks
+                        for e in later
+                    )
                     found |= dict.fromkeys((k, *numbers[:-1]))
-                    found[numbers[-1]] = Finished(eqn, others, made)
+                    found[numbers[-1]] = Finished(eqn, others, made, result, in_order)
                     break
     return found
 
@@ -79,16 +94,13 @@ def _cuts(
         if inside.isdisjoint(operands):
             continue
         result = eqn.outvars[0]
-        if (
-            eqn.primitive.name not in PER_ELEMENT - _SLOW
-            or result.aval.shape != images.aval.shape
-            or k in taken
-        ):
+        shapes = {x.aval.shape for x in inside.intersection(operands)}
+        if k in taken or not (_of_pixels(eqn) or (_of_elements(eqn) and shapes == {result.aval.shape})):
             continue
         new: dict[Var, Any] = {}
         for x in operands:
             if x not in inside:
-                new[x] = _splat(x, makers) or _kind(x, images, makers)
+                new[x] = _splat(x, makers) or _kind(x, images, result, makers)
         if None in new.values():
             continue
         for x, what in new.items():
@@ -105,6 +117,21 @@ def _cuts(
             yield list(numbers), dict(others), dict(splats)
 
 
+def _of_elements(eqn: JaxprEqn) -> bool:
+    return eqn.primitive.name in PER_ELEMENT and eqn.primitive.name not in _SLOW
+
+
+def _of_pixels(eqn: JaxprEqn) -> bool:
+    """Whether it takes some of the pixels of images, or adds some around them."""
+    if eqn.primitive.name == "slice":
+        strides = eqn.params["strides"] or (1,) * len(eqn.outvars[0].aval.shape)
+        return strides[:2] == (1, 1) and eqn.outvars[0].aval.shape[:2] == eqn.invars[0].aval.shape[:2]
+    if eqn.primitive.name == "pad":
+        config = eqn.params["padding_config"]
+        return config[:2] == ((0, 0, 0),) * 2 and not any(between for *_, between in config)
+    return False
+
+
 def _splat(x: Var, makers: dict[Any, JaxprEqn]) -> Any:
     """The number that an array consists of, if that is known."""
     made = makers.get(x)
@@ -113,11 +140,12 @@ def _splat(x: Var, makers: dict[Any, JaxprEqn]) -> Any:
     return made.invars[0]
 
 
-def _kind(x: Var, images: Var, makers: dict[Any, JaxprEqn]) -> str | None:
-    shape = images.aval.shape
+def _kind(x: Var, images: Var, result: Var, makers: dict[Any, JaxprEqn]) -> str | None:
+    """Of which kind an array is beside images, if an epilogue can take it."""
+    shape = x.aval.shape
     if x.aval.size == 1:
         return "number"
-    if x.aval.shape == (1, shape[1], 1, 1):
+    if shape == (1, images.aval.shape[1], 1, 1):
         return "channels"
     # what a program is given is not in blocks
-    return "images" if x.aval.shape == shape and x in makers else None
+    return "images" if shape == images.aval.shape == result.aval.shape and x in makers else None

@@ -23,6 +23,7 @@ _INTRINSICS = {
 }  # fmt: skip
 #: jaxpr primitives -> LLVM's comparison of floats: false beside a NaN, but for `ne`
 _COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
+_LOGICAL = frozenset({"and", "or", "xor"})
 _CONVERSIONS = {"i1": "uitofp", "i32": "sitofp", "i64": "sitofp"}
 _SAME = frozenset({"broadcast_in_dim", "copy", "stop_gradient"})
 _TYPES = {"float32": "float", "float64": "double", "bool": "i1", "int32": "i32", "int64": "i64"}
@@ -106,6 +107,8 @@ def instruction(lines: Lines, primitive: str, operands: Sequence[str], kinds: Se
     if primitive == "select_n" and kind == "i1" and len(operands) == 3:
         which, if_false, if_true = operands
         return lines.add(f"select i1 {which}, {made} {if_true}, {made} {if_false}")
+    if primitive in _LOGICAL and made == "i1":
+        return lines.add(f"{primitive} i1 {both}")
     if primitive in _SAME or (primitive == "convert_element_type" and kind == made):
         return operands[0]
     if primitive == "convert_element_type" and made in _SUFFIX:

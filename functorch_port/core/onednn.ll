@@ -7,7 +7,7 @@
 ;         each chunk more, and for each thread more;
 ;         for each step: where its primitives are, and how many bytes it is from a chunk's to the next chunk's; how many
 ;         memories it takes; four times what one is to it and its number; or of a function of epilogue.py 0; where it is;
-;         the first of the memories that it takes; how many rows a chunk has, groups and pixels;
+;         the first of the memories that it takes; planes of a chunk, groups, height, width, rows, columns;
 ; or of products, which threads compute in parts, each a number of rows or of columns of one product:
 ;     0; how many parts, how many of one product; rows or columns of a part, and of the whole; whether they are rows;
 ;     rows, columns and inner dimension of a product; "T" or "N" for each matrix, and the length of the rows it lies in;
@@ -333,11 +333,14 @@ fill:
 finish:
   %function = call ptr @pointer(ptr %s.row, i64 8)
   %first.place = call i64 @word(ptr %s.row, i64 16)
-  %rows = call i64 @word(ptr %s.row, i64 24)
+  %planes = call i64 @word(ptr %s.row, i64 24)
   %groups = call i64 @word(ptr %s.row, i64 32)
-  %pixels = call i64 @word(ptr %s.row, i64 40)
+  %height = call i64 @word(ptr %s.row, i64 40)
+  %width = call i64 @word(ptr %s.row, i64 48)
+  %rows = call i64 @word(ptr %s.row, i64 56)
+  %columns = call i64 @word(ptr %s.row, i64 64)
   %taken.places = getelementptr ptr, ptr %places, i64 %first.place
-  call void %function(ptr %taken.places, i64 %rows, i64 %groups, i64 %pixels)
+  call void %function(ptr %taken.places, i64 %planes, i64 %groups, i64 %height, i64 %width, i64 %rows, i64 %columns)
   br label %step
 prepare.step:
   %stride = call i64 @word(ptr %s.row, i64 8)

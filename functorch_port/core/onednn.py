@@ -311,13 +311,14 @@ class _Phase:
         words += [x for role in roles for x in role]
         self.steps += words + [0] * (11 - len(words))
 
-    def finish(self, epilogue: Epilogue, first: int, shape: Ints) -> None:
-        """Run an epilogue on images of this shape, in every chunk; they and its other arrays are the memories from the
-        first one on.
+    def finish(self, epilogue: Epilogue, images: int, shape: Ints) -> None:
+        """Run an epilogue in every chunk, on the images of this shape: the memory before them is its result, unless it
+        overwrites them, and those after them are its other arrays.
         """
-        images, channels, *sizes = shape
+        count, channels, *sizes = shape
         groups = channels // epilogue.block
-        self.steps += [0, epilogue.address, first, images * groups, groups, prod(sizes), *[0] * 5]
+        words = [count * groups, groups, *sizes, *(epilogue.sizes or sizes)]
+        self.steps += [0, epilogue.address, images - 1, *words, 0, 0]
 
     def reorder(self, source: c_void_p, at: int, target: c_void_p, to: int) -> None:
         """From one layout to another."""
@@ -379,7 +380,8 @@ def plan(
         kind: ``"forward"`` of input and weight; ``"input"``, the gradient of the input, of that of the output and the
             weight; ``"weight"``, the gradient of the weight, of the input and the gradient of the output.
         blocks: how many channels the blocks of the first array and of the result have; 0 for PyTorch's layout.
-        epilogue: of a result in blocks, where the convolution is computed `in_parts`; its arrays are further ones.
+        epilogue: of what the convolution gives, where that is `in_parts` and in blocks; its arrays are further ones,
+            and the plan's result is its.
 
     Returns:
         None if oneDNN does not have it.
@@ -388,21 +390,23 @@ def plan(
         made = _made(kind, convolution, blocks, epilogue)
     except _Error:
         return None
-    what = f"convolution_{kind}" + "_in_blocks" * any(blocks)
-    description = (convolution, *blocks) if epilogue is None else (convolution, *blocks, epilogue.name)
+    what = f"convolution_{kind}" + "_in_blocks" * any(blocks) + "_with_epilogue" * (epilogue is not None)
+    description = (
+        (convolution, *blocks) if epilogue is None else (convolution, *blocks, epilogue.name, epilogue.sizes)
+    )
     return _known_to_xla(what, description, made.words(), made.scratch)
 
 
-def in_parts(kind: str, convolution: Convolution) -> bool:
+def in_parts(kind: str, how: Convolution) -> bool:
     """Whether XLA's threads compute parts of it, or it is left to oneDNN's."""
-    return _parts(kind, convolution) > 0
+    return _parts(kind, how) > 0
 
 
 @cache
-def blocks(kind: str, convolution: Convolution) -> tuple[int, int]:
+def blocks(kind: str, how: Convolution) -> tuple[int, int]:
     """The ``blocks`` that oneDNN itself would have; 0 where they are not full, too."""
     try:
-        part, description = _describe(kind, convolution, _parts(kind, convolution))
+        part, description = _describe(kind, how, _parts(kind, how))
     except _Error:
         return 0, 0
     arguments, result = _KINDS[kind]
@@ -683,37 +687,46 @@ def _in_parts(
         else:
             given = _given(shapes[argument], 0 if number else blocks[0])
             at = phase.memory(given, False, number, chunk=4 * prod(shapes[argument]))
-            if not _library().dnnl_memory_desc_equal(given, wanted):
+            if not _same(given, wanted):
                 to = phase.room(wanted)
                 phase.reorder(given, at, wanted, to)
                 at = to
         roles.append((argument_role, at))
-    target, made = _given(shapes[name], blocks[1]), _descriptor(description, which)
-    if kind == "weight" and (parts > 1 or not _library().dnnl_memory_desc_equal(target, made)):
+    made = _descriptor(description, which)
+    if kind == "weight" and (parts > 1 or not _same(_plain(shapes[name]), made)):
         first = plan.reserve(_size(made) * parts)
         phase.step([description], *roles, (role, phase.memory(made, True, 1, first, chunk=_size(made))))
         _add_up(plan, shapes["weight"], made, first, parts)
         return plan
-    size = 4 * prod(shapes[name])
-    to = phase.memory(target, True, 0, chunk=size)
+    apart = epilogue is not None and epilogue.sizes is not None
+    shape = (*shapes[name][:2], *epilogue.sizes) if epilogue and epilogue.sizes else shapes[name]
+    last = _in_blocks(shape, epilogue.block) if epilogue and apart else made
+    target = _given(shape, blocks[1])
+
+    def result() -> int:
+        return phase.memory(target, True, 0, chunk=4 * prod(shape))
+
+    at = result() if _same(last, target) else phase.room(last)
+    images = phase.room(made) if apart else at
+    for number, kind_of_other in enumerate(epilogue.kinds if epilogue else (), len(arguments)):
+        each = 4 * prod(shapes[name]) if kind_of_other == "images" else 0
+        phase.memory(made, False, number, chunk=each)
+    phase.step([description], *roles, (role, images))
     if epilogue:
-        for number, kind_of in enumerate(epilogue.kinds, len(arguments)):
-            phase.memory(target, False, number, chunk=size if kind_of == "images" else 0)
-    if _library().dnnl_memory_desc_equal(target, made):
-        phase.step([description], *roles, (role, to))
-        if epilogue:
-            phase.finish(epilogue, to, shapes[name])
-    else:
-        at = phase.room(made)
-        phase.step([description], *roles, (role, at))
-        phase.reorder(made, at, target, to)
+        phase.finish(epilogue, images, shapes[name])
+    if not _same(last, target):
+        phase.reorder(last, at, target, result())
     return plan
+
+
+def _same(a: c_void_p, b: c_void_p) -> bool:
+    return bool(_library().dnnl_memory_desc_equal(a, b))
 
 
 def _weights(plan: Plan, shape: Ints, wanted: c_void_p) -> tuple[bool, int, int] | None:
     """A phase that puts weights into the layout wanted; returns where they are then, None if they have it."""
     given = _plain(shape)
-    if _library().dnnl_memory_desc_equal(given, wanted):
+    if _same(given, wanted):
         return None
     place = plan.reserve(_size(wanted))
     (made,) = _by_slices(shape, given, wanted)

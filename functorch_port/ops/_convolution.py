@@ -154,6 +154,8 @@ def blocked_convolution(
     planned = onednn.plan(kind, how, blocks, epilogue)
     assert planned is not None  # `onednn.blocks` has found it
     n, channels, *sizes = how.output if kind == "forward" else how.input
+    if epilogue and epilogue.sizes:
+        sizes = list(epilogue.sizes)
     block = blocks[1]
     shape = (n, channels // block, *sizes, block) if block else (n, channels, *sizes)
     return onednn.call(planned, shape, a, b, *others)
