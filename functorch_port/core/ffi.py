@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-__all__ = ["available", "function", "register", "register_with"]
+__all__ = ["available", "function", "lanes", "register", "register_with"]
 
 _lock = threading.Lock()
 _registered: set[str] = set()
@@ -32,6 +32,14 @@ def available() -> bool:
     llvmlite.binding.initialize_native_target()
     llvmlite.binding.initialize_native_asmprinter()
     return True
+
+
+@cache
+def lanes() -> int:
+    """How many floats the processor's widest vectors have."""
+    import llvmlite.binding as llvm
+
+    return 16 if llvm.get_host_cpu_features().get("avx512f") else 8
 
 
 def register(name: str, runtime: str, text: str) -> None:

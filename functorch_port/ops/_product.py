@@ -14,25 +14,27 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, mlir
 
-from ..core import config, onednn, primitives
+from ..core import config, onednn, primitives, products
 from ..core.onednn import Product
 
 __all__ = ["multiply"]
 
 #: multiply-adds below which the way to oneDNN costs more than it gains
 LEAST = 1 << 20
+#: multiply-adds, and rows, from which on a smaller product is one of `core.products`
+LEAST_SMALL, LEAST_ROWS = 1 << 12, 4
 
 
 def multiply(a: jax.Array, b: jax.Array, transposed: bool = False, wide: Any = None) -> jax.Array:
     """``a @ b``, or with ``transposed`` that of ``b`` with its last two dimensions swapped.
 
-    It is oneDNN's in programs for a CPU, where that is installed and faster.
+    In programs for a CPU it is oneDNN's, or a small one of `core.products`, where that is installed and faster.
 
     Args:
         a, b: of one dtype.
         wide: the dtype to accumulate in, and of the result; by default theirs.
     """
-    if _suits_onednn(a, b, transposed):
+    if _is_ours(a, b, transposed):
         lead = a.shape[:-1] if b.ndim == 2 else a.shape[:-2]
         batch, rows = (1, prod(lead)) if b.ndim == 2 else (prod(lead), a.shape[-2])
         x, y = a.reshape(batch, rows, a.shape[-1]), b.reshape(batch, *b.shape[-2:])
@@ -51,13 +53,17 @@ def _by_dot(a: jax.Array, b: jax.Array, transposed: bool, wide: Any) -> jax.Arra
     return jnp.matmul(a, b, precision=config.matmul_precision(), preferred_element_type=wide)
 
 
-def _suits_onednn(a: Any, b: Any, transposed: bool) -> bool:
-    return (
-        min(a.ndim, b.ndim) > 1
-        and (b.ndim == 2 or a.shape[:-2] == b.shape[:-2])
-        and prod(a.shape) * b.shape[-2 if transposed else -1] >= LEAST
-        and onednn.takes(a, b)
-    )
+def _is_ours(a: Any, b: Any, transposed: bool) -> bool:
+    if min(a.ndim, b.ndim) < 2 or (b.ndim > 2 and a.shape[:-2] != b.shape[:-2]):
+        return False
+    work = prod(a.shape) * b.shape[-2 if transposed else -1]
+    if work >= LEAST:
+        return onednn.takes(a, b)
+    return b.ndim == 2 and _is_small(prod(a.shape[:-1]), work) and products.takes(a, b)
+
+
+def _is_small(rows: int, work: int) -> bool:
+    return LEAST_SMALL <= work < LEAST and rows >= LEAST_ROWS
 
 
 def _by_xla(a: Any, b: Any, *, left: bool, right: bool, precision: Any) -> jax.Array:
@@ -101,7 +107,11 @@ def _on_cpu(avals: Sequence[Any], results: Sequence[Any], *, left: bool, right: 
     def rule(context: Any, *operands: Any) -> Any:
         (a, of_a, flipped_a), (b, of_b, flipped_b) = map(_behind_transpose, operands, avals)
         sizes = _sizes(avals[0], avals[1], left, right)
-        planned = onednn.plan_product(Product(result.shape[0], *sizes, left != flipped_a, right != flipped_b))
+        given = (*sizes, left != flipped_a, right != flipped_b)
+        if result.shape[0] == 1 and prod(sizes) < LEAST:
+            planned = products.plan(*given)
+        else:
+            planned = onednn.plan_product(Product(result.shape[0], *given))
 
         def product(x: jax.Array, y: jax.Array) -> jax.Array:
             flips = (flipped_a, flipped_b)
