@@ -23,6 +23,8 @@ PER_ELEMENT = {
 }  # fmt: skip
 #: of which LLVM would compute one element after the other
 _SLOW = {"log"}
+#: operations of an epilogue
+_MOST = 100
 
 
 class Finished(NamedTuple):
@@ -91,7 +93,7 @@ def _cuts(
     within: Counter[Var] = Counter()
     for k, eqn in enumerate(jaxpr.eqns[start + 1 :], start + 1):
         operands = [x for x in eqn.invars if isinstance(x, Var)]
-        if inside.isdisjoint(operands):
+        if inside.isdisjoint(operands) or len(numbers) == _MOST:
             continue
         result = eqn.outvars[0]
         shapes = {x.aval.shape for x in inside.intersection(operands)}

@@ -100,6 +100,8 @@ def instruction(lines: Lines, primitive: str, operands: Sequence[str], kinds: Se
         )
     if made == "float" and primitive in _FUNCTIONS:
         return _FUNCTIONS[primitive](lines, operands[0])
+    if made in _SUFFIX and primitive == "square":
+        return lines.add(f"fmul {made} {operands[0]}, {operands[0]}")
     if made in _SUFFIX and primitive == "neg":
         return lines.add(f"fneg {made} {both}")
     if kind in _SUFFIX and primitive in _COMPARISONS:
@@ -179,7 +181,14 @@ def _exp(lines: Lines, x: str) -> str:
     return result
 
 
-_FUNCTIONS = {"exp": _exp, "tanh": _tanh}
+def _logistic(lines: Lines, x: str) -> str:
+    """Add the instructions for ``1 / (1 + exp(-x))``."""
+    one = constant(1, "float")
+    power = _exp(lines, lines.add(f"fneg float {x}"))
+    return lines.add(f"fdiv float {one}, {lines.add(f'fadd float {one}, {power}')}")
+
+
+_FUNCTIONS = {"exp": _exp, "logistic": _logistic, "tanh": _tanh}
 
 
 def _bits(value: float) -> int:

@@ -68,7 +68,10 @@ def _is_small(rows: int, work: int) -> bool:
 
 def _by_xla(a: Any, b: Any, *, left: bool, right: bool, precision: Any) -> jax.Array:
     if len(a) == 1:
-        return lax.dot_general(a[0], b[0], (((1 - left,), (int(right),)), ((), ())), precision)[None]
+        one = lax.dot_general(
+            *(lax.squeeze(x, [0]) for x in (a, b)), (((1 - left,), (int(right),)), ((), ())), precision
+        )
+        return lax.expand_dims(one, [0])
     return lax.dot_general(a, b, (((2 - left,), (1 + right,)), ((0,), (0,))), precision)
 
 

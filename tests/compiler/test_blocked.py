@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -226,6 +227,16 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[int, ...]]]
         _two,
         lambda lib, m, x: m[1](m[0](x[:, :3]) + x).relu(),
         (2, 32, 20, 18),
+    ),
+    "activations": (
+        _two,
+        lambda lib, m, x: lib.nn.functional.silu(m[1](lib.nn.functional.silu(m[0](40 * x)))).square().tanh(),
+        (2, 3, 20, 18),
+    ),
+    "a long chain": (
+        _two,
+        lambda lib, m, x: functools.reduce(lambda y, k: y * 0.99 + 0.01, range(400), m[1](m[0](x).relu())),
+        (2, 3, 20, 18),
     ),
     "one image": (_two, lambda lib, m, x: m[1](m[0](x).relu()).relu(), (1, 3, 20, 18)),
     "dropped pixels": (
