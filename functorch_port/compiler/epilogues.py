@@ -87,7 +87,8 @@ def _cuts(
 ) -> Iterator[_Cut]:
     """Operations of which only the last one's value is looked at by any other."""
     images = jaxpr.eqns[start].outvars[0]
-    inside, numbers = {images}, []
+    inside = {images}
+    numbers: list[int] = []
     others: dict[Var, str] = {}
     splats: dict[Var, Any] = {}
     within: Counter[Var] = Counter()
