@@ -143,8 +143,8 @@ class _Writer:
                 operand, self._moved(y, starts[2], strides[2]), self._moved(x, starts[3], strides[3])
             )
         if name == "pad":
-            inside = []
-            places = []
+            kind = llvm.element_type(operand.aval)
+            inside, places = [], []
             for position, size, (low, high, _) in zip(
                 (y, x), operand.aval.shape[2:], eqn.params["padding_config"][2:], strict=True
             ):
@@ -157,7 +157,7 @@ class _Writer:
             value = self._value(operand, *places)
             for there in inside:
                 fill = self._value(eqn.invars[1], "0", "0")
-                value = self.lines.add(f"select i1 {there}, float {value}, float {fill}")
+                value = self.lines.add(f"select i1 {there}, {kind} {value}, {kind} {fill}")
             return value
         kinds = [llvm.element_type(v.aval) for v in (*eqn.invars, *eqn.outvars)]
         return llvm.instruction(self.lines, name, [self._value(v, y, x) for v in eqn.invars], kinds)

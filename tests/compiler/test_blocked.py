@@ -239,6 +239,14 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[int, ...]]]
         (2, 3, 20, 18),
     ),
     "one image": (_two, lambda lib, m, x: m[1](m[0](x).relu()).relu(), (1, 3, 20, 18)),
+    "paddings of other numbers": (
+        _two,
+        lambda lib, m, x: m[1](
+            m[0](x) * lib.nn.functional.pad(m[0](x) > 0, (1, 1, 1, 1), value=True)[:, :, 2:, 2:]
+            - lib.nn.functional.pad(m[0](x).double(), (1, 1, 1, 1), value=0.1)[:, :, :-2, :-2].float()
+        ),
+        (2, 3, 20, 18),
+    ),
     "dropped pixels": (
         _two,
         lambda lib, m, x: m[1](lib.nn.functional.interpolate(m[0](x), scale_factor=2)),
