@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-__all__ = ["available", "function", "lanes", "register", "register_with"]
+__all__ = ["available", "compiles", "function", "lanes", "register", "register_with"]
 
 _lock = threading.Lock()
 _registered: set[str] = set()
@@ -23,7 +23,13 @@ _registered: set[str] = set()
 @cache
 def available() -> bool:
     """Whether programs run on one CPU alone (XLA cannot cut what it does not know), and llvmlite works."""
-    if os.name != "posix" or jax.default_backend() != "cpu" or jax.device_count() != 1:
+    return jax.default_backend() == "cpu" and jax.device_count() == 1 and compiles()
+
+
+@cache
+def compiles() -> bool:
+    """Whether llvmlite is there and works, for what is called from Python."""
+    if os.name != "posix":
         return False
     try:
         import llvmlite.binding
@@ -111,7 +117,7 @@ def _handlers(runtime: str, text: str, count: int) -> list[_Handler]:
 
 
 def function(name: str, text: str) -> int:
-    """Compile a module; returns the address of the function of that name, for handlers to call."""
+    """Compile a module; returns the address of the function of that name, which stays."""
     with _lock:
         code = _compiled(text)
         address: int = code.get_function_address(name)

@@ -1,4 +1,4 @@
-"""Jaxprs of 0-dim values in LLVM's language, for `kernels` and `rows`."""
+"""Jaxprs of 0-dim values, and functions of numpy's, in LLVM's language."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from jax.extend.core import Jaxpr, Literal
 
 __all__ = [
-    "Lines", "Unknown", "constant", "element_type", "evaluate", "float_type", "from_ordered", "instruction", "ordered",
-    "type_of", "whole",
+    "Lines", "Unknown", "Value", "constant", "element_type", "evaluate", "float_type", "from_ordered", "instruction",
+    "ordered", "type_of", "whole",
 ]  # fmt: skip
 
 #: jaxpr primitives -> LLVM's instruction for floats
@@ -270,3 +270,92 @@ def _turned(lines: Lines, number: str, made: str) -> str:
 
 def _most(made: str) -> int:
     return (1 << int(made[1:]) - 1) - 1
+
+
+# ------------------------------------------------------------------------ functions of numpy's
+
+_OF_FLOATS = {
+    "add": "fadd",
+    "subtract": "fsub",
+    "multiply": "fmul",
+    "less": "fcmp olt",
+    "not_equal": "fcmp une",
+}
+_OF_INTEGERS = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "bitwise_and": "and", "bitwise_or": "or",
+    "right_shift": "ashr", "not_equal": "icmp ne",
+}  # fmt: skip
+#: numpy's kinds of numbers -> LLVM's conversion to a float
+_TO_FLOAT = {"b": "uitofp", "u": "uitofp", "i": "sitofp"}
+
+
+class Value(np.lib.mixins.NDArrayOperatorsMixin):
+    """One number of a formula that is written with numpy's operators and functions: they add its instructions.
+
+    Reference: NEP 13 and NEP 18, numpy's protocols for other arrays than its own.
+    """
+
+    def __init__(self, lines: Lines, name: str, dtype: Any) -> None:
+        self.lines, self.name, self.dtype = lines, name, np.dtype(dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or kwargs:
+            return NotImplemented
+        dtype = np.result_type(*(x.dtype if isinstance(x, Value) else x for x in operands))
+        kind, name = _kind(dtype), ufunc.__name__
+        given = [self._operand(x, dtype) for x in operands]
+        if kind in _SUFFIX and name in ("maximum", "sqrt"):
+            typed = ", ".join(f"{kind} {x}" for x in given)
+            return self._made(f"call {kind} @llvm.{name}.{_SUFFIX[kind]}({typed})", dtype)
+        if kind in _SUFFIX and name == "negative":
+            return self._made(f"fneg {kind} {given[0]}", dtype)
+        instruction = (_OF_FLOATS if kind in _SUFFIX else _OF_INTEGERS).get(name)
+        if instruction is None or (name == "right_shift" and dtype.kind == "u"):
+            return NotImplemented
+        is_compared = name in ("less", "not_equal")
+        return self._made(f"{instruction} {kind} {', '.join(given)}", np.bool_ if is_compared else dtype)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function is not np.where or kwargs or len(args) != 3:
+            return NotImplemented
+        condition, *both = args
+        dtype = np.result_type(*(x.dtype if isinstance(x, Value) else x for x in both))
+        if_true, if_false = (f"{_kind(dtype)} {self._operand(x, dtype)}" for x in both)
+        which = self._operand(condition, np.dtype(bool))
+        return self._made(f"select i1 {which}, {if_true}, {if_false}", dtype)
+
+    def astype(self, dtype: Any) -> Value:
+        """The number as another type: to float32 from integers, to int32 from floats, which are cut off."""
+        to = np.dtype(dtype)
+        if to == self.dtype:
+            return self
+        if to.kind == "f" and self.dtype.kind in _TO_FLOAT:
+            return self._made(
+                f"{_TO_FLOAT[self.dtype.kind]} {_kind(self.dtype)} {self.name} to {_kind(to)}", to
+            )
+        if to.kind == "i" and self.dtype.kind == "f":
+            return self._made(f"fptosi {_kind(self.dtype)} {self.name} to {_kind(to)}", to)
+        raise Unknown(f"{self.dtype} to {to}")
+
+    def view(self, dtype: Any) -> Value:
+        """The same bits as another type of that size."""
+        return self._made(f"bitcast {_kind(self.dtype)} {self.name} to {_kind(np.dtype(dtype))}", dtype)
+
+    def fma(self, factor: Any, summand: Any) -> Value:
+        """``self * factor + summand``, rounded once."""
+        kind = _kind(self.dtype)
+        typed = ", ".join(f"{kind} {self._operand(x, self.dtype)}" for x in (self, factor, summand))
+        return self._made(f"call {kind} @llvm.fma.{_SUFFIX[kind]}({typed})", self.dtype)
+
+    def _made(self, instruction: str, dtype: Any) -> Value:
+        return Value(self.lines, self.lines.add(instruction), dtype)
+
+    def _operand(self, x: Any, dtype: np.dtype[Any]) -> str:
+        return x.astype(dtype).name if isinstance(x, Value) else constant(x, _kind(dtype))
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    name = dtype.name.removeprefix("u")
+    if name not in _TYPES:
+        raise Unknown(dtype)
+    return _TYPES[name]

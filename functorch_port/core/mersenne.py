@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from . import dtypes
+from . import dtypes, normals
 from .dtypes import dtype
 
 __all__ = ["DEFAULT_SEED", "STATE_SIZE", "Stream"]
@@ -63,7 +63,7 @@ class Stream:
 
     def uniform24(self, n: int) -> NDArray:
         """float32 numbers in [0, 1): the low 24 bits of a word."""
-        return (self.words(n) & np.uint32(0xFFFFFF)).astype(np.float32) * np.float32(2.0**-24)
+        return normals.uniform24(self.words(n))
 
     def uniform53(self, n: int) -> NDArray:
         """float64 numbers in [0, 1): the low 53 bits of a 64-bit number."""
@@ -99,18 +99,22 @@ class Stream:
             return self.normal(2 * n, d.to_real(), mean, std / math.sqrt(2), contiguous).view(d.np)
         if n < 16 or not contiguous:
             return _cast(_fma64(self._paired_normals(n), std, mean), d)
-        double, full = d is dtypes.float64, n - n % 16
-        draw = self.uniform53 if double else self.uniform24
-        uniforms = draw(full if d.itemsize == 2 else n)
-        tail = draw(16) if n % 16 else uniforms[:0]
-        box_muller, scale = (_box_muller64, _fma64) if double else (_box_muller32, _fma32)
-        out = np.empty(n, d.np)
-        for start in range(0, full, _BLOCK):
-            block = uniforms[start : min(start + _BLOCK, full)]
-            out[start : start + block.size] = scale(box_muller(block), std, mean)
-        if n % 16:
-            out[-16:] = scale(box_muller(tail), std, mean)
-        return out
+        full = n - n % 16
+        if d is dtypes.float64:
+            uniforms = self.uniform53(n)
+            tail = self.uniform53(16) if n % 16 else uniforms[:0]
+            out = np.empty(n)
+            for start in range(0, full, _BLOCK):
+                block = uniforms[start : min(start + _BLOCK, full)]
+                out[start : start + block.size] = _fma64(_box_muller64(block), std, mean)
+            out[n - tail.size :] = _fma64(_box_muller64(tail), std, mean)
+            return out
+        words = self.words(full if d.itemsize == 2 else n)
+        last = self.words(16) if n % 16 else words[:0]
+        single = np.empty(n, np.float32)
+        normals.fill(single[:full], words[:full], mean, std)
+        normals.fill(single[n - last.size :], last, mean, std)
+        return _cast(single, d)
 
     def _paired_normals(self, n: int) -> NDArray:
         """Standard normals in float64; the second of a pair is kept for the next call."""
@@ -455,63 +459,3 @@ def _box_muller64(uniforms: NDArray) -> NDArray:
     radius = np.sqrt(-2 * np.log(1 - blocks[:, :8]))
     angle = 2 * np.pi * blocks[:, 8:]
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1).ravel()
-
-
-def _box_muller32(uniforms: NDArray) -> NDArray:
-    blocks = uniforms.reshape(-1, 16)
-    radius = np.sqrt(np.float32(-2) * _log32(np.float32(1) - blocks[:, :8]))
-    sine, cosine = _sincos32(np.float32(2 * np.pi) * blocks[:, 8:])
-    return np.concatenate([radius * cosine, radius * sine], axis=1).ravel()
-
-
-# PyTorch's vectorised float32 logarithm, sine and cosine are the Cephes library's polynomials with fused
-# multiply-adds. They are followed operation by operation, so that the results agree to the last bit.
-
-_LOG = (
-    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
-    2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
-)  # fmt: skip
-_LN2_LOW, _LN2_HIGH = np.float32(-2.12194440e-4), np.float32(0.693359375)
-_COS = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
-_SIN = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
-_PI_4_PARTS = (-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8)
-
-
-def _polynomial32(coefficients: tuple[float, ...], x: NDArray) -> NDArray:
-    """Horner's scheme in float32 with fused multiply-adds."""
-    wide = x.astype(np.float64)
-    y = np.full_like(x, coefficients[0])
-    for c in coefficients[1:]:
-        y = (y * wide + np.float64(np.float32(c))).astype(np.float32)
-    return y
-
-
-def _log32(x: NDArray) -> NDArray:
-    bits = np.maximum(x, np.finfo(np.float32).tiny).view(np.int32)
-    exponent = ((bits >> 23) - 126).astype(np.float32)
-    mantissa = ((bits & 0x7FFFFF) | 0x3F000000).view(np.float32)  # in [0.5, 1)
-    small = mantissa < np.float32(math.sqrt(0.5))
-    x = np.where(small, mantissa - np.float32(1) + mantissa, mantissa - np.float32(1))
-    exponent = exponent - small
-    square = x * x
-    y = _polynomial32(_LOG, x) * x
-    y = (y.astype(np.float64) * square + exponent * _LN2_LOW).astype(np.float32)
-    x = x + (y - square * np.float32(0.5))
-    return (exponent.astype(np.float64) * _LN2_HIGH + x).astype(np.float32)
-
-
-def _sincos32(x: NDArray) -> tuple[NDArray, NDArray]:
-    """Sine and cosine of non-negative float32 numbers."""
-    octant = ((x * np.float32(4 / np.pi)).astype(np.int32) + 1) & ~1
-    turns = octant.astype(np.float64)
-    for part in _PI_4_PARTS:
-        x = (turns * np.float32(part) + x).astype(np.float32)
-    square = x * x
-    wide = square.astype(np.float64)
-    near_cos = _polynomial32(_COS, square) * square
-    near_cos = (near_cos * wide - square * np.float32(0.5)).astype(np.float32) + np.float32(1)
-    near_sin = _polynomial32(_SIN, square) * square
-    near_sin = (near_sin.astype(np.float64) * x + x).astype(np.float32)
-    swap = (octant & 2) != 0
-    sine, cosine = np.where(swap, near_cos, near_sin), np.where(swap, near_sin, near_cos)
-    return np.where(octant & 4, -sine, sine), np.where((octant - 2) & 4, cosine, -cosine)

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.core import dtypes, keyed
+from functorch_port.core import dtypes, keyed, normals
 from functorch_port.core.generator import draw
 from functorch_port.core.mersenne import Stream
 from functorch_port.ops.random import dropout_mask
@@ -359,12 +359,31 @@ def test_randperm(n):
     assert_same_draws(n, "int64", lambda t: torch.randperm(n), lambda s, d: s.permutation(n, d))
 
 
-def test_large_normal_is_exact():
-    """The float32 logarithm, sine and cosine are reproduced to the last bit."""
+@pytest.mark.parametrize("n", [16, 17, 1_000_003])
+@pytest.mark.parametrize("mean, std", [(0, 1), (0.3, 2.7)])
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_normals_of_float32_are_exact(monkeypatch, n, mean, std, is_compiled):
+    """The logarithm, sine and cosine are reproduced to the last bit, by numpy and by machine code."""
+    monkeypatch.setattr(normals, "_MANY", 0 if is_compiled else 1 << 62)
+    if is_compiled:
+        if normals._compiled() is None:
+            pytest.skip("needs llvmlite")
+        monkeypatch.setattr(normals, "_normals", None)  # numpy has no part in it
     torch.manual_seed(11)
     ft.manual_seed(11)
-    theirs, ours = torch.randn(1_000_003), ft.randn(1_000_003)
+    theirs, ours = torch.empty(n).normal_(mean, std), ft.empty(n).normal_(mean, std)
     np.testing.assert_array_equal(bits(theirs), bits(ours.numpy()))
+    assert state_bytes(torch) == state_bytes(ft)
+
+
+def test_machine_code_is_made_once_many_normals_were_drawn(monkeypatch):
+    calls = []
+    monkeypatch.setattr(normals, "_compiled", lambda: lambda *given: calls.append(given))
+    monkeypatch.setattr(normals, "_MANY", 100)
+    monkeypatch.setattr(normals, "_drawn", 0)
+    for _ in range(5):
+        ft.randn(40)
+    assert len(calls) == 2 * 3  # from the third call on: 32 numbers, and the last 16 again
 
 
 @pytest.mark.parametrize("seed", [0, 1, -1, 2**32 - 1, 2**32, 2**63, -(2**63), 67280421310721])
