@@ -23,7 +23,7 @@ from jax.interpreters import ad
 
 from . import ffi, host, kernels, llvm, primitives, storage
 
-__all__ = ["Formula", "transposes"]
+__all__ = ["Formula", "takes", "transposes"]
 
 #: rows shorter than this are not worth a loop of their own
 SHORTEST = 16
@@ -34,11 +34,13 @@ CHUNK = 32768
 Aval: TypeAlias = tuple[int, np.dtype]
 
 
-def takes(array: Any, length: int) -> bool:
-    """Whether a formula over the array's rows, of that length, is computed here, in this program."""
+def takes(array: Any, dims: Sequence[int]) -> bool:
+    """Whether a formula over these dimensions of the array is computed row by row here, in this program."""
+    first = array.ndim - len(dims)
     return (
         array.dtype in (np.float32, np.float64)
-        and length >= SHORTEST
+        and tuple(dims) == tuple(range(first, array.ndim))
+        and prod(array.shape[first:]) >= SHORTEST
         and array.size > 0
         and storage.may_use_kernels()
         and ffi.available()
@@ -52,11 +54,14 @@ class Formula:
         name: of the primitive that it is where rows are computed one after the other.
         formula: ``(*arrays, dims, **how)`` to a list of arrays. The first array is as large as the largest; others and
             the results are of its shape, or of size 1 along ``dims``. Operations are elementwise, or sums or maxima
-            over ``dims`` that keep them. The same ``how`` means the same formula.
+            over ``dims`` that keep them, or count along a row. The same ``how`` means the same formula.
+        loop: the formula that becomes the loop, if it is another: there a maximum is NaN if one number is.
     """
 
-    def __init__(self, name: str, formula: Callable[..., list[Any]]) -> None:
-        self.formula = formula
+    def __init__(
+        self, name: str, formula: Callable[..., list[Any]], loop: Callable[..., list[Any]] | None = None
+    ) -> None:
+        self.formula, self.loop = formula, loop or formula
         self.primitive = Primitive(name)
         self.primitive.multiple_results = True
         self.primitive.def_abstract_eval(self._shapes)
@@ -66,10 +71,9 @@ class Formula:
     def __call__(self, *arrays: jax.Array, dims: Sequence[int], **how: Any) -> list[jax.Array]:
         """Its results: on a CPU row by row if the rows are the last dimensions, elsewhere by XLA."""
         x = arrays[0]
-        last = tuple(range(x.ndim - len(dims), x.ndim))
-        length = prod(x.shape[x.ndim - len(dims) :])
-        if tuple(dims) != last or not takes(x, length):
+        if not takes(x, dims):
             return self.formula(*arrays, dims=dims, **how)
+        length = prod(x.shape[x.ndim - len(dims) :])
         flat = [a.reshape(-1, length if a.shape == x.shape else 1) for a in arrays]
         kept = x.shape[: x.ndim - len(dims)] + (1,) * len(dims)
         return [
@@ -119,7 +123,7 @@ def _kernel(formula: Formula, given: tuple[Aval, ...], how: tuple[tuple[str, Any
     """The name that XLA knows the loop by; None if there is an operation that no loop has."""
     with storage.x64():
         row = [jax.ShapeDtypeStruct((1, n), dtype) for n, dtype in given]
-        closed = jax.make_jaxpr(partial(formula.of_rows, **dict(how)))(*row)
+        closed = jax.make_jaxpr(partial(formula.loop, dims=(1,), **dict(how)))(*row)
     try:
         text = _source(closed.jaxpr, given[0][0])
         name = f"functorch_port.{formula.primitive.name}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
@@ -331,6 +335,9 @@ class _Writer:
         operands = [self._value(x, known, place) for x in eqn.invars]
         if eqn.primitive.name in _SHAPING:
             return operands[0]
+        if eqn.primitive.name == "iota":  # of a row, not of a number
+            place = self.lines.add(f"trunc i64 %j{self.loops} to i32")
+            return self.lines.add(f"sitofp i32 {place} to {llvm.float_type(eqn.outvars[0].aval)}")
         kinds = [llvm.element_type(x.aval) for x in (*eqn.invars, *eqn.outvars)]
         return llvm.instruction(self.lines, eqn.primitive.name, operands, kinds)
 

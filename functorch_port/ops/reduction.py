@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -248,20 +247,24 @@ def _check_not_empty(name: str, input: jax.Array, dim: Dims, error: type[Excepti
 def max_all(input: TensorOnly):
     """The largest value; ties share the gradient."""
     _check_not_empty("max", input, None)
-    return _with_nan(jnp.max, input)
+    from ._extremes import largest
+
+    return largest(input, wrap_dims(None, input.ndim))
 
 
 @op("_min", where="", node="MinBackward1")
 def min_all(input: TensorOnly):
     """The smallest value; ties share the gradient."""
     _check_not_empty("min", input, None)
-    return _with_nan(jnp.min, input)
+    from ._extremes import smallest
+
+    return smallest(input, wrap_dims(None, input.ndim))
 
 
-def _pick(name: str, arg: Any, input: jax.Array, dim: int, keepdim: bool) -> tuple[jax.Array, jax.Array]:
+def _pick(name: str, input: jax.Array, dim: int, keepdim: bool) -> tuple[jax.Array, jax.Array]:
     """Values and indices of an extremum along one dimension: the gradient goes to the picked element alone."""
     _check_not_empty(name, input, dim)
-    index = _arg(arg, lax.stop_gradient(input), dim, True)
+    index = _arg(name, lax.stop_gradient(input), dim, True)
     values = take_along(input, index, wrap_dim(dim, input.ndim))
     if not keepdim and input.ndim:
         values, index = values.squeeze(dim), index.squeeze(dim)
@@ -278,13 +281,13 @@ def take_along(input: jax.Array, index: jax.Array, dim: int) -> jax.Array:
 @op("_max_dim", where="", node="MaxBackward0", return_type="max", returns=("values", "indices"))
 def max_dim(input: TensorOnly, dim: int, keepdim: bool = False):
     """The largest values along ``dim`` and where they are."""
-    return _pick("max", lax.argmax, input, dim, keepdim)
+    return _pick("max", input, dim, keepdim)
 
 
 @op("_min_dim", where="", node="MinBackward0", return_type="min", returns=("values", "indices"))
 def min_dim(input: TensorOnly, dim: int, keepdim: bool = False):
     """The smallest values along ``dim`` and where they are."""
-    return _pick("min", lax.argmin, input, dim, keepdim)
+    return _pick("min", input, dim, keepdim)
 
 
 def _extremum(name: str, elementwise_name: str) -> Any:
@@ -315,28 +318,22 @@ _extremum("max", "maximum")
 _extremum("min", "minimum")
 
 
-def _with_nan(
-    reduce: Callable[..., Any], x: jax.Array, axis: Any = None, keepdims: bool = False
-) -> jax.Array:
-    """The largest or smallest elements, NaN where there is one: XLA's own maximum loses it in large arrays on a CPU."""
-    out = reduce(x, axis=axis, keepdims=keepdims)
-    if not jnp.issubdtype(x.dtype, jnp.floating):
-        return out
-    return jnp.where(jnp.isnan(x).any(axis=axis, keepdims=keepdims), jnp.nan, out).astype(x.dtype)
-
-
 @op()
 def amax(input: TensorOnly, dim: Dims = (), keepdim: bool = False):
     """The largest values over ``dim``; ties share the gradient."""
     _check_not_empty("amax", input, dim)
-    return _with_nan(jnp.max, input, wrap_dims(dim, input.ndim), keepdim)
+    from ._extremes import largest
+
+    return largest(input, wrap_dims(dim, input.ndim), keepdim)
 
 
 @op()
 def amin(input: TensorOnly, dim: Dims = (), keepdim: bool = False):
     """The smallest values over ``dim``; ties share the gradient."""
     _check_not_empty("amin", input, dim)
-    return _with_nan(jnp.min, input, wrap_dims(dim, input.ndim), keepdim)
+    from ._extremes import smallest
+
+    return smallest(input, wrap_dims(dim, input.ndim), keepdim)
 
 
 @op(returns=("min", "max"))
@@ -348,13 +345,17 @@ def aminmax(input: TensorOnly, *, dim: int | None = None, keepdim: bool = False)
         )
     _check_not_empty("aminmax", input, dim)
     dims = wrap_dims(dim, input.ndim)
-    return _with_nan(jnp.min, input, dims, keepdim), _with_nan(jnp.max, input, dims, keepdim)
+    from ._extremes import largest, smallest
+
+    return smallest(input, dims, keepdim), largest(input, dims, keepdim)
 
 
-def _arg(fn: Any, input: jax.Array, dim: int | None, keepdim: bool) -> jax.Array:
+def _arg(name: str, input: jax.Array, dim: int | None, keepdim: bool) -> jax.Array:
+    from ._extremes import argmax, argmin
+
     x = at_least_1d(input) if dim is not None else input.reshape(-1)
     axis = 0 if dim is None else wrap_dim(dim, input.ndim)
-    index = fn(x, axis, index_dtype(x.shape[axis]))
+    index = (argmax if name == "max" else argmin)(x, axis, index_dtype(x.shape[axis]))
     if dim is None:
         return index.reshape((1,) * input.ndim) if keepdim else index
     return jnp.expand_dims(index, axis) if keepdim and input.ndim else index
@@ -364,14 +365,14 @@ def _arg(fn: Any, input: jax.Array, dim: int | None, keepdim: bool) -> jax.Array
 def argmax(input: TensorOnly, dim: int | None = None, keepdim: bool = False):
     """Where the largest value is, the first one at ties."""
     _check_arg("argmax", input, dim)
-    return _arg(lax.argmax, input, dim, keepdim).astype(INT64)
+    return _arg("max", input, dim, keepdim).astype(INT64)
 
 
 @op(differentiable=False)
 def argmin(input: TensorOnly, dim: int | None = None, keepdim: bool = False):
     """Where the smallest value is, the first one at ties."""
     _check_arg("argmin", input, dim)
-    return _arg(lax.argmin, input, dim, keepdim).astype(INT64)
+    return _arg("min", input, dim, keepdim).astype(INT64)
 
 
 def _check_arg(name: str, input: jax.Array, dim: int | None) -> None:
