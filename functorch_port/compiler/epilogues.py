@@ -34,14 +34,12 @@ class Finished(NamedTuple):
         convolution: its operation.
         others: the further arrays that the epilogue takes, and of which kind they are.
         epilogue: a function of the result and those.
-        result: the array that is computed.
-        in_order: whether nothing that looks at it takes it in blocks.
+        in_order: whether nothing that looks at what is computed takes it in blocks.
     """
 
     convolution: JaxprEqn
     others: dict[Var, str]
     epilogue: epilogue.Epilogue
-    result: Var
     in_order: bool
 
 
@@ -73,7 +71,7 @@ def find(jaxpr: Jaxpr, take_blocks: Container[str]) -> dict[int, Finished | None
                         for e in later
                     )
                     found |= dict.fromkeys((k, *numbers[:-1]))
-                    found[numbers[-1]] = Finished(eqn, others, made, result, in_order)
+                    found[numbers[-1]] = Finished(eqn, others, made, in_order)
                     break
     return found
 

@@ -114,6 +114,7 @@ class _Writer:
             place=place,
             value=value,
             block=self.block,
+            vectors=llvm.vectors(self.block),
             numbers=self.numbers,
             lines=self.lines,
             pointers=", ".join(f"ptr noalias %p{k}" for k in pointers),
@@ -191,7 +192,7 @@ class _Writer:
 
 
 #: Of so many planes, the pixels of one block of channels of an image; the block is the plane's number modulo
-#: ``groups``. Unrolling is left until there are vectors, or there would be none.
+#: ``groups``.
 _FUNCTION = """
 define internal void @planes({pointers},
     i64 %planes, i64 %groups, i64 %height, i64 %width, i64 %rows, i64 %columns) noinline {{
@@ -242,7 +243,5 @@ define void @epilogue(ptr %places, i64 %planes, i64 %groups, i64 %height, i64 %w
   ret void
 }}
 
-!0 = distinct !{{!0, !1, !2}}
-!1 = !{{!"llvm.loop.unroll.disable"}}
-!2 = !{{!"llvm.loop.vectorize.width", i32 {block}}}
+{vectors}
 """

@@ -12,7 +12,7 @@ from jax.extend.core import Jaxpr, Literal
 
 __all__ = [
     "Lines", "Unknown", "Value", "constant", "element_type", "evaluate", "float_type", "from_ordered", "instruction",
-    "ordered", "type_of", "whole",
+    "ordered", "type_of", "vectors", "whole",
 ]  # fmt: skip
 
 #: jaxpr primitives -> LLVM's instruction for floats
@@ -237,6 +237,15 @@ def constant(value: Any, kind: str) -> str:
     return f"0x{struct.pack('>d', number).hex().upper()}"  # LLVM writes a float with the digits of the double
 
 
+def vectors(width: int) -> str:
+    """The definition of ``!0``, for a branch back to the start of a loop that is to be taken so many times at once:
+    it is not unrolled before there are vectors, or there would be none.
+    """
+    return f"""!0 = distinct !{{!0, !1, !2}}
+!1 = !{{!"llvm.loop.unroll.disable"}}
+!2 = !{{!"llvm.loop.vectorize.width", i32 {width}}}"""
+
+
 # ------------------------------------------------------------ floats as whole numbers in their order
 
 _WHOLE = {"float": "i32", "double": "i64"}
@@ -274,19 +283,16 @@ def _most(made: str) -> int:
 
 # ------------------------------------------------------------------------ functions of numpy's
 
+#: numpy's functions -> jaxpr primitives, of floats
 _OF_FLOATS = {
-    "add": "fadd",
-    "subtract": "fsub",
-    "multiply": "fmul",
-    "less": "fcmp olt",
-    "not_equal": "fcmp une",
-}
-_OF_INTEGERS = {
-    "add": "add", "subtract": "sub", "multiply": "mul", "bitwise_and": "and", "bitwise_or": "or",
-    "right_shift": "ashr", "not_equal": "icmp ne",
+    "add": "add", "subtract": "sub", "multiply": "mul", "negative": "neg", "maximum": "max", "sqrt": "sqrt",
+    "less": "lt",
 }  # fmt: skip
-#: numpy's kinds of numbers -> LLVM's conversion to a float
-_TO_FLOAT = {"b": "uitofp", "u": "uitofp", "i": "sitofp"}
+#: numpy's functions -> LLVM's instruction for integers with a sign, or for which that makes no difference
+_OF_INTEGERS = {
+    "add": "add", "subtract": "sub", "bitwise_and": "and", "bitwise_or": "or", "right_shift": "ashr",
+    "not_equal": "icmp ne",
+}  # fmt: skip
 
 
 class Value(np.lib.mixins.NDArrayOperatorsMixin):
@@ -303,38 +309,36 @@ class Value(np.lib.mixins.NDArrayOperatorsMixin):
             return NotImplemented
         dtype = np.result_type(*(x.dtype if isinstance(x, Value) else x for x in operands))
         kind, name = _kind(dtype), ufunc.__name__
+        result = np.dtype(bool) if name in ("less", "not_equal") else dtype
         given = [self._operand(x, dtype) for x in operands]
-        if kind in _SUFFIX and name in ("maximum", "sqrt"):
-            typed = ", ".join(f"{kind} {x}" for x in given)
-            return self._made(f"call {kind} @llvm.{name}.{_SUFFIX[kind]}({typed})", dtype)
-        if kind in _SUFFIX and name == "negative":
-            return self._made(f"fneg {kind} {given[0]}", dtype)
-        instruction = (_OF_FLOATS if kind in _SUFFIX else _OF_INTEGERS).get(name)
-        if instruction is None or (name == "right_shift" and dtype.kind == "u"):
-            return NotImplemented
-        is_compared = name in ("less", "not_equal")
-        return self._made(f"{instruction} {kind} {', '.join(given)}", np.bool_ if is_compared else dtype)
+        if kind in _SUFFIX and name in _OF_FLOATS:
+            kinds = [kind] * len(given) + [_kind(result)]
+            return Value(self.lines, instruction(self.lines, _OF_FLOATS[name], given, kinds), result)
+        if kind not in _SUFFIX and name in _OF_INTEGERS and (name, dtype.kind) != ("right_shift", "u"):
+            return self._made(f"{_OF_INTEGERS[name]} {kind} {', '.join(given)}", result)
+        return NotImplemented
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function is not np.where or kwargs or len(args) != 3:
             return NotImplemented
         condition, *both = args
         dtype = np.result_type(*(x.dtype if isinstance(x, Value) else x for x in both))
-        if_true, if_false = (f"{_kind(dtype)} {self._operand(x, dtype)}" for x in both)
-        which = self._operand(condition, np.dtype(bool))
-        return self._made(f"select i1 {which}, {if_true}, {if_false}", dtype)
+        if_true, if_false = (self._operand(x, dtype) for x in both)
+        given = [self._operand(condition, np.dtype(bool)), if_false, if_true]
+        return Value(
+            self.lines, instruction(self.lines, "select_n", given, ["i1", *[_kind(dtype)] * 3]), dtype
+        )
 
     def astype(self, dtype: Any) -> Value:
-        """The number as another type: to float32 from integers, to int32 from floats, which are cut off."""
+        """The number as another type: a float, or an integer that a float is cut off to."""
         to = np.dtype(dtype)
+        kinds = [_kind(self.dtype), _kind(to)]
         if to == self.dtype:
             return self
-        if to.kind == "f" and self.dtype.kind in _TO_FLOAT:
-            return self._made(
-                f"{_TO_FLOAT[self.dtype.kind]} {_kind(self.dtype)} {self.name} to {_kind(to)}", to
-            )
+        if to.kind == "f" and self.dtype.kind != "u":
+            return Value(self.lines, instruction(self.lines, "convert_element_type", [self.name], kinds), to)
         if to.kind == "i" and self.dtype.kind == "f":
-            return self._made(f"fptosi {_kind(self.dtype)} {self.name} to {_kind(to)}", to)
+            return self._made(f"fptosi {kinds[0]} {self.name} to {kinds[1]}", to)
         raise Unknown(f"{self.dtype} to {to}")
 
     def view(self, dtype: Any) -> Value:

@@ -29,7 +29,6 @@ NDArray = np.ndarray[Any, np.dtype[Any]]
 # cached normal, and a cached float normal that is never used
 _HEADER, _TAIL = struct.Struct("<QiiQ"), struct.Struct("<8sd8si4xf?3x")
 _WORDS = 624
-_BLOCK = 1 << 16  # elements worked on at a time, so that temporaries stay in the processor's cache
 
 
 class Stream:
@@ -81,7 +80,7 @@ class Stream:
         else:
             low32, high32 = np.float32(low), np.float32(high)
             out = self.uniform24(n)
-            out = out if (low, high) == (0.0, 1.0) else _fma32(out, high32 - low32, low32)
+            out = out if (low, high) == (0.0, 1.0) else normals.fma(out, high32 - low32, low32)
         out = out.astype(d.np, copy=False)
         first, end = np.asarray(low).astype(d.np), np.asarray(high).astype(d.np)
         if d is dtypes.float32 and (low, high) == (0.0, 1.0):
@@ -104,8 +103,8 @@ class Stream:
             uniforms = self.uniform53(n)
             tail = self.uniform53(16) if n % 16 else uniforms[:0]
             out = np.empty(n)
-            for start in range(0, full, _BLOCK):
-                block = uniforms[start : min(start + _BLOCK, full)]
+            for start in range(0, full, normals.AT_ONCE):
+                block = uniforms[start : min(start + normals.AT_ONCE, full)]
                 out[start : start + block.size] = _fma64(_box_muller64(block), std, mean)
             out[n - tail.size :] = _fma64(_box_muller64(tail), std, mean)
             return out
@@ -427,11 +426,6 @@ def _cast(x: NDArray, d: dtype) -> NDArray:
         if d.is_floating_point and d.itemsize == 2:
             x = x.astype(np.float32)
         return x.astype(d.np, copy=False)
-
-
-def _fma32(a: NDArray, b: Any, c: Any) -> NDArray:
-    """``a * b + c`` rounded once: the product of two float32 numbers is exact in float64."""
-    return (a.astype(np.float64) * np.float64(np.float32(b)) + np.float64(np.float32(c))).astype(np.float32)
 
 
 def _fma64(a: NDArray, b: float, c: float) -> NDArray:

@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["fill", "uniform24"]
+__all__ = ["AT_ONCE", "fill", "fma", "uniform24"]
 
 NDArray = np.ndarray[Any, np.dtype[Any]]
 
 #: a block: so many words for radii, then as many for angles; so many cosines, then as many sines
 _HALF = 8
 #: numbers that numpy works on at a time, so that temporaries stay in the processor's cache
-_AT_ONCE = 1 << 16
+AT_ONCE = 1 << 16
 #: numbers drawn by a process from which on there is machine code; to make it takes as long as these do by numpy
 _MANY = 1 << 20
 
@@ -40,38 +40,38 @@ def fill(out: NDArray, words: NDArray, mean: float, std: float) -> None:
     if fast is not None:
         fast(out.ctypes.data, words.ctypes.data, out.size // (2 * _HALF), mean, std)
         return
-    for start in range(0, out.size, _AT_ONCE):
-        given, made = (a[start : start + _AT_ONCE].reshape(-1, 2, _HALF) for a in (words, out))
+    for start in range(0, out.size, AT_ONCE):
+        given, made = (a[start : start + AT_ONCE].reshape(-1, 2, _HALF) for a in (words, out))
         made[:, 0], made[:, 1] = _normals(given[:, 0], given[:, 1], np.float32(mean), np.float32(std))
+
+
+# ------------------------------------------------------------- of arrays, or of `llvm.Value`s
 
 
 def uniform24(words: Any) -> Any:
     """float32 numbers in [0, 1): the low 24 bits of words."""
-    return (words & np.uint32(0xFFFFFF)).astype(np.float32) * np.float32(2.0**-24)
+    return (words & np.uint32(0xFFFFFF)).view(np.int32).astype(np.float32) * np.float32(2.0**-24)
 
 
-# ------------------------------------------------------------- of arrays, or of `llvm.Value`s
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """``a * b + c`` in float32, rounded once: the product of two such numbers is exact in float64."""
+    if not isinstance(a, np.ndarray):
+        return a.fma(b, c)
+    return (np.multiply(a, b, dtype=np.float64) + c).astype(np.float32)
 
 
 def _normals(radii: Any, angles: Any, mean: Any, std: Any) -> tuple[Any, Any]:
     """Pairs of normal numbers from pairs of words."""
     radius = np.sqrt(np.float32(-2) * _log(np.float32(1) - uniform24(radii)))
     sine, cosine = _sincos(np.float32(2 * np.pi) * uniform24(angles))
-    return _fma(radius * cosine, std, mean), _fma(radius * sine, std, mean)
-
-
-def _fma(a: Any, b: Any, c: Any) -> Any:
-    """``a * b + c`` rounded once: the product of two float32 numbers is exact in float64."""
-    if not isinstance(a, np.ndarray):
-        return a.fma(b, c)
-    return (np.multiply(a, b, dtype=np.float64) + c).astype(np.float32)
+    return fma(radius * cosine, std, mean), fma(radius * sine, std, mean)
 
 
 def _polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
     """Horner's scheme."""
     y: Any = np.float32(coefficients[0])
     for c in coefficients[1:]:
-        y = _fma(x, y, np.float32(c))
+        y = fma(x, y, np.float32(c))
     return y
 
 
@@ -94,8 +94,8 @@ def _log(x: Any) -> Any:
     exponent = exponent - small
     square = x * x
     y = _polynomial(_LOG, x) * x
-    y = _fma(y, square, exponent * _LN2_LOW)
-    return _fma(exponent, _LN2_HIGH, x + (y - square * np.float32(0.5)))
+    y = fma(y, square, exponent * _LN2_LOW)
+    return fma(exponent, _LN2_HIGH, x + (y - square * np.float32(0.5)))
 
 
 def _sincos(x: Any) -> tuple[Any, Any]:
@@ -103,10 +103,10 @@ def _sincos(x: Any) -> tuple[Any, Any]:
     octant = ((x * np.float32(4 / np.pi)).astype(np.int32) + 1) & ~1
     turns = octant.astype(np.float32)
     for part in _PI_4_PARTS:
-        x = _fma(turns, np.float32(part), x)
+        x = fma(turns, np.float32(part), x)
     square = x * x
-    near_cos = _fma(_polynomial(_COS, square) * square, square, square * np.float32(-0.5)) + np.float32(1)
-    near_sin = _fma(_polynomial(_SIN, square) * square, x, x)
+    near_cos = fma(_polynomial(_COS, square) * square, square, square * np.float32(-0.5)) + np.float32(1)
+    near_sin = fma(_polynomial(_SIN, square) * square, x, x)
     swap = (octant & 2) != 0
     sine, cosine = np.where(swap, near_cos, near_sin), np.where(swap, near_sin, near_cos)
     return np.where((octant & 4) != 0, -sine, sine), np.where(((octant - 2) & 4) != 0, cosine, -cosine)
@@ -130,12 +130,13 @@ def _compiled() -> Callable[..., None] | None:
     )
     mean, std = (llvm.Value(lines, name, np.float32) for name in ("%mean", "%std"))
     cosine, sine = _normals(radii, angles, mean, std)
-    text = _FUNCTION.format(lines=lines, cosine=cosine.name, sine=sine.name, half=_HALF)
+    text = _FUNCTION.format(
+        lines=lines, cosine=cosine.name, sine=sine.name, half=_HALF, vectors=llvm.vectors(_HALF)
+    )
     kinds = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_float, ctypes.c_float)
     return ctypes.CFUNCTYPE(None, *kinds)(ffi.function("normals", text))
 
 
-#: unrolling is left until there are vectors, or there would be none
 _FUNCTION = """
 define void @normals(ptr noalias %out, ptr noalias %words, i64 %blocks, float %mean, float %std) {{
 entry:
@@ -167,7 +168,5 @@ out.end:
   ret void
 }}
 
-!0 = distinct !{{!0, !1, !2}}
-!1 = !{{!"llvm.loop.unroll.disable"}}
-!2 = !{{!"llvm.loop.vectorize.width", i32 {half}}}
+{vectors}
 """

@@ -698,16 +698,17 @@ def _in_parts(
         phase.step([description], *roles, (role, phase.memory(made, True, 1, first, chunk=_size(made))))
         _add_up(plan, shapes["weight"], made, first, parts)
         return plan
-    apart = epilogue is not None and epilogue.sizes is not None
-    shape = (*shapes[name][:2], *epilogue.sizes) if epilogue and epilogue.sizes else shapes[name]
-    last = _in_blocks(shape, epilogue.block) if epilogue and apart else made
+    shape, last = shapes[name], made
+    if epilogue and epilogue.sizes:
+        shape = (*shape[:2], *epilogue.sizes)
+        last = _in_blocks(shape, epilogue.block)
     target = _given(shape, blocks[1])
 
     def result() -> int:
         return phase.memory(target, True, 0, chunk=4 * prod(shape))
 
     at = result() if _same(last, target) else phase.room(last)
-    images = phase.room(made) if apart else at
+    images = at if last is made else phase.room(made)
     for number, kind_of_other in enumerate(epilogue.kinds if epilogue else (), len(arguments)):
         each = 4 * prod(shapes[name]) if kind_of_other == "images" else 0
         phase.memory(made, False, number, chunk=each)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from by_onednn import agree, draw, run, sent_to
+from by_onednn import agree, agree_transformed, draw, run, sent_to
 from counting import xla_compilations
 
 import functorch_port as ft
@@ -76,21 +76,7 @@ def test_transformations_of_jax(batch, left, right):
         a, b = (jnp.swapaxes(x, 1, 2) if flip else x for x, flip in ((a, left), (b, right)))
         return a @ b
 
-    both = [
-        lambda f: jax.jit(f)(a, b),
-        lambda f: jax.jvp(jax.jit(f), (a, b), (jnp.cos(a), jnp.sin(b)))[1],
-        lambda f: jax.jit(jax.grad(lambda a, b: (f(a, b) ** 2).sum(), 0))(a, b),
-        lambda f: jax.jit(jax.grad(lambda a, b: (f(a, b) ** 2).sum(), 1))(a, b),
-        lambda f: jax.jit(jax.vmap(f, (0, None)))(jnp.stack([a, 2 * a]), b),
-        lambda f: jax.jit(jax.vmap(jax.grad(lambda b, a: f(a, b).sum()), (None, 0)))(
-            b, jnp.stack([a, 2 * a])
-        ),
-        lambda f: jax.jit(jax.grad(jax.checkpoint(lambda b: jnp.sin(f(a, b)).sum())))(b),
-        lambda f: jax.lax.scan(lambda c, _: (f(c, b) * 0.1, None), a, None, 3)[0],
-    ]
-    for use in both:
-        x, y = use(ours), use(plain)
-        np.testing.assert_allclose(x, y, rtol=0, atol=2e-5 * float(jnp.abs(y).max()))
+    agree_transformed(ours, plain, a, b)
 
 
 def test_other_platforms_have_xlas_product():

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from by_onednn import agree, draw, run
+from by_onednn import agree, agree_transformed, draw, run
 
 import functorch_port as ft
 from functorch_port.core import ffi, onednn, products
@@ -81,18 +81,8 @@ def test_transformations_of_jax(left, right):
         a, b = (x.T if flip else x for x, flip in ((a, left), (b, right)))
         return a @ b
 
-    uses = [
-        lambda f: jax.jit(f)(a, b),
-        lambda f: jax.jvp(jax.jit(f), (a, b), (jnp.cos(a), jnp.sin(b)))[1],
-        lambda f: jax.jit(jax.grad(lambda a, b: (f(a, b) ** 2).sum(), 0))(a, b),
-        lambda f: jax.jit(jax.grad(lambda a, b: (f(a, b) ** 2).sum(), 1))(a, b),
-        lambda f: jax.jit(jax.vmap(f, (0, None)))(jnp.stack([a, 2 * a]), b),
-        lambda f: jax.lax.scan(lambda c, _: (f(c, b) * 0.1, None), a, None, 3)[0],
-    ]
     assert NAME in jax.jit(ours).lower(a, b).as_text()
-    for use in uses:
-        x, y = use(ours), use(plain)
-        np.testing.assert_allclose(x, y, rtol=0, atol=2e-5 * float(jnp.abs(y).max()))
+    agree_transformed(ours, plain, a, b)
 
 
 def test_a_training_step_has_them_only_on_a_cpu():
