@@ -14,8 +14,10 @@ from ..core.tensor import Tensor
 from .names import variables_cells
 from .overlay import Overlay
 from .program import Program, Stale
+from .reads import Lifted
 from .slots import Slot, find, tensors_of
 from .trace import trace
+from .variables import plain_number
 from .tree import beside_views, by_identity, cell_of, flatten
 
 __all__ = ["Compiled", "compile"]
@@ -41,6 +43,8 @@ class Compiled:
         #: the last call's key, and the programs under it
         self._last: tuple[Any, list[Program]] = (None, [])
         self._watched: list[Slot] = []
+        #: numbers that changed between calls, and are inputs of the programs since
+        self._lifted: dict[Any, Lifted] = {}
         self.traces = 0
         self.reasons: list[str] = []
 
@@ -68,6 +72,8 @@ class Compiled:
                     return program.run_pass(leaves)
                 env = program.numbers(leaves)
                 why = env if isinstance(env, str) else program.matches(leaves)
+                if why:
+                    self._lift(program)
                 if not why and isinstance(env, dict):
                     if program is not programs[0]:
                         programs.remove(program)
@@ -85,9 +91,24 @@ class Compiled:
             "arguments of new shapes, dtypes or values" if any(self._programs.values()) else "the first call"
         )
 
+    def _lift(self, program: Program) -> None:
+        """Numbers that changed since a program was traced become inputs of the next one."""
+        for place in program.guards.changed():
+            if plain_number(place.before) and plain_number(place.get()):
+                one = Lifted(place)
+                self._lifted[one.id] = one
+
     def _trace(self, programs: list[Program], leaves: list[Any], tree: Any, why: str) -> Any:
         before = variables_cells(self._fn)
-        program, overlay = trace(self._fn, leaves, tree, self._rng, self._watched, self._keep_grads)
+        program, overlay = trace(
+            self._fn,
+            leaves,
+            tree,
+            self._rng,
+            self._watched,
+            self._keep_grads,
+            lifted=[*self._lifted.values()],
+        )
         if not beside_views(leaves).isdisjoint(i for i, _, _ in program.arg_writes):
             # a program has one input for each argument: what it writes to one, the others would not see
             overlay.undo()

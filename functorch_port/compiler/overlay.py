@@ -72,6 +72,7 @@ class Overlay:
         holders: other places that held these tensors, or arguments, before.
         sources: pre-existing tensors that were looked at through ``detach()``.
         packs: Storages with the state of several parameters -> the pack they belong to (see `optim.packed`).
+        reads: what the function reads besides tensors.
         kernels: whether the program stays in this process, so that it may call machine code of ours (`core.kernels`).
     """
 
@@ -95,6 +96,7 @@ class Overlay:
         several = list({id(t): t for t in (*tensors, *passed)}.values())
         self.holders = set(find(several, (*olds, passed, *arguments), known=tensors))
         self.thread = threading.get_ident()
+        self.reads: Any = None
         self.tracers: dict[Storage, Any] = {}
         self.numbers: dict[Any, tuple[Any, Any]] = {}
         self.env: dict[Storage, Any] = {}
@@ -156,7 +158,7 @@ class Overlay:
         """The containers in which tensors are only because of the trace."""
         before = [items for snapshot in self.optimizers.values() for _, _, items in snapshot.state]
         tables = [self.tensors, self.sources, self.flags, self.histories, self.grads, self.grad_reads]
-        return [*tables, *before, *(slot.old for slot in self.watched)]
+        return [*tables, *before, *(slot.old for slot in self.watched), *self.reads.notes()]
 
     def is_outside(self, tensor: Tensor) -> bool:
         """Whether the tensor itself existed before the trace."""
@@ -233,6 +235,8 @@ class Overlay:
         if module not in self.modules:
             d = module.__dict__
             self.modules[module] = tuple(dict(d[k]) for k in MODULE_TABLES)
+            if self.reads is not None:
+                self.reads.add(module, type(module).__name__)
 
     def note_mode(self, module: Any) -> None:
         """A module's mode is about to be set."""
@@ -278,6 +282,7 @@ class Overlay:
         """
         for slot in self.watched:
             slot.restore()
+        self.reads.undo()
         for cell, version in self.written.items():
             cell.version = version
         for tensor, history in self.histories.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from itertools import repeat
 from operator import attrgetter, is_, is_not
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from ..core.donation import own
 from ..core.sparse import SparseTensor
 from ..core.storage import Storage
 from ..core.tensor import Tensor, wrap
+from .guards import Guards
 from .overlay import MODULE_TABLES, same_table
 from .pending import Pending
 from .places import Places
@@ -91,6 +92,8 @@ class Program:
         #: whether nothing has 64 bits: then the call does without the context for that, a tenth of a small one's time
         self.is_narrow = False
         self.places: Places | None = None
+        #: of the Python values that the function read
+        self.guards: Guards = cast(Any, None)
         self.states: set[Storage] = set()
         #: positions of arguments, with the Storage of one that is also a variable of the function
         self.bound: list[tuple[int, Storage | None]] = []
@@ -153,13 +156,18 @@ class Program:
 
     def is_ready(self, leaves: Sequence[Any]) -> bool:
         """Whether `run_pass` may be called: most calls of a model without gradients need no further guard."""
-        return self.is_pass and self.epoch == storage.epoch and not self._shared(leaves)
+        return (
+            self.is_pass and self.epoch == storage.epoch and not self._shared(leaves) and self.guards.match()
+        )
 
     def matches(self, leaves: Sequence[Any]) -> str:
         """Empty if the program may be run now, else the reason why not."""
         why = self._shared(leaves)
         if why:
             return why
+        if not self.guards.match():
+            changed = self.guards.changed()
+            return f"{changed[0].label} changed from {changed[0].before!r} to {changed[0].get()!r}"
         for tensor, missing in self.grad_guards:
             if (tensor._kept_grad is None) is not missing:
                 return f"a gradient {'appeared' if missing else 'is gone'}"
@@ -367,6 +375,7 @@ class Program:
                 tensor._grad = what
         for table, key, rule in self.number_writes:
             table[key] = rule(env)
+        self.guards.write(env)
         for tensor, flag in self.flag_writes:
             (leaves[tensor] if type(tensor) is int else tensor)._requires_grad = flag
         for tensor in self.detached:
@@ -380,7 +389,7 @@ class Program:
                 target._continue_from(_output(outs, out, node))
         if first:
             rest = (self.arg_writes, self.places, self.number_writes, self.flag_writes, self.detached)
-            self.writes_more = any([*rest, self.mode_writes, self.changed])
+            self.writes_more = any([*rest, self.mode_writes, self.changed, self.guards.writes])
             self.returns_one = self.out_tree == LEAF
             self.is_pass = self._is_pass(leaves)
         return made

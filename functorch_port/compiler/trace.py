@@ -19,9 +19,11 @@ from ..core.storage import Storage
 from ..core.symbolic import SymNumber, symbolic_math
 from ..core.tensor import Tensor, wrap
 from .assemble import assemble
+from .guards import Guards
 from .overlay import MODULE_TABLES, Overlay, is_concrete, is_number, number_slots
 from .places import Given, Places
 from .program import Output, Program, aval
+from .reads import Lifted, Reads
 from .slots import Slot, find
 from .tree import flatten
 
@@ -39,6 +41,7 @@ def trace(
     watched: Sequence[Slot] = (),
     keep_grads: bool = True,
     join: bool = True,
+    lifted: Sequence[Lifted] = (),
 ) -> tuple[Program, Overlay]:
     """Run ``fn`` once with tracers in place of all state, and turn what happened into a `Program`.
 
@@ -49,7 +52,7 @@ def trace(
     collects = gc.isenabled()
     gc.disable()  # so that all that the trace makes is of the youngest generation; see `_kept_cells`
     try:
-        return _trace(fn, leaves, tree, rng, watched, keep_grads, join)
+        return _trace(fn, leaves, tree, rng, watched, keep_grads, join, lifted)
     finally:
         if collects:
             gc.enable()
@@ -63,6 +66,7 @@ def _trace(
     watched: Sequence[Slot],
     keep_grads: bool,
     join: bool,
+    lifted: Sequence[Lifted],
 ) -> tuple[Program, Overlay]:
     cells, optimizers, tightened = prepare_state(join)
     twins = _join_counts(optimizers) if join else {}
@@ -71,6 +75,7 @@ def _trace(
     extra: list[Storage] = []
     while True:
         overlay = Overlay(rng, watched, (leaves, call_leaves), kernels=join)
+        overlay.reads = Reads(overlay, [(id(s.container), s.key) for s in overlay.watched], lifted)
         overlay.twins = twins
         overlay.packs = {cell: pack for o in optimizers for pack in o._packs for cell in pack.cells}
         try:
@@ -214,6 +219,9 @@ def _trace_once(
         for o in optimizers
         for t, k, i in number_slots(o)
     }
+    reads = overlay.reads
+    lifted = {("variable", *one.id): one for one in reads.lifted}
+    slots |= {name: (one, one.variable.key, None, one.variable.get()) for name, one in lifted.items()}
     arg_numbers = {("arg", i): leaf for i, leaf in enumerate(leaves) if type(leaf) is float}
     arrays = [i for i, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
     names = [*slots, *arg_numbers]
@@ -221,22 +229,31 @@ def _trace_once(
     start = next(node_sequence)
     given = Given(fn, call_leaves, (leaves, call_leaves))
 
+    def symbol(name: Any) -> SymNumber:
+        return SymNumber(plain[name], overlay.numbers[name][1], frozenset({name}), lambda env: env[name])
+
     def run(cell_values: list[Any], number_values: list[Any], array_values: list[Any]) -> list[Any]:
         overlay.tracers = dict(zip(cells, cell_values, strict=True))
         overlay.tracers.update({twin: overlay.tracers[first] for twin, first in overlay.twins.items()})
         overlay.numbers = {n: (plain[n], v) for n, v in zip(names, number_values, strict=True)}
         arguments = list(call_leaves)
         for name in arg_numbers:
-            arguments[name[1]] = SymNumber(
-                plain[name], overlay.numbers[name][1], frozenset({name}), lambda env, n=name: env[n]
-            )
+            arguments[name[1]] = symbol(name)
         for i, value in zip(arrays, array_values, strict=True):
             arguments[i] = value
         previous, storage.overlay = storage.overlay, overlay
         try:
             args, kwargs = jax.tree_util.tree_unflatten(tree, arguments)
-            with symbolic_math():
-                result = fn(*args, **kwargs)
+            reads.lift([symbol(name) for name in lifted])
+            try:
+                reads.start(fn, leaves)
+                with symbolic_math():
+                    result = fn(*args, **kwargs)
+            finally:
+                reads.stop()
+            why = reads.finish()
+            if why:
+                program.reusable, program.why_once = False, why
             del args, kwargs, arguments
             return _collect(program, overlay, result, given, start)
         finally:
@@ -608,6 +625,10 @@ def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], given: Gi
         groups = [[id(p) for p in g["params"]] for g in optimizer.param_groups]
         tables = (list(optimizer.param_groups), list(optimizer.state.items()))
         program.optimizer_guards.append((optimizer, groups, tables))
+    for one in overlay.reads.lifted:
+        name = ("variable", *one.id)
+        program.number_guards[name] = slots[name]
+    program.guards = Guards(overlay.reads, [(id(s.container), s.key) for s in places], overlay.is_outside)
     changed = {(id(t), k) for t, k, _ in program.number_writes}
     program.flag_guards = [g for g in program.flag_guards if (id(g[0]), g[1]) not in changed]
     program.grad_guards = [(t, g is None) for t, g in overlay.grad_reads.items() if id(t) not in arg_ids]

@@ -66,6 +66,12 @@ def may_use_kernels() -> bool:
 epoch = 0
 
 
+#: Counts how often a plain attribute of a module was set, of those whose names are in `watched`: compiled functions have
+#: read an attribute of that name.
+attributes = 0
+watched: set[str] = set()
+
+
 def bump_epoch() -> None:
     """Note that a module, an optimizer or a mode changed in a way that a compiled function may depend on."""
     global epoch

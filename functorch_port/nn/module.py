@@ -140,6 +140,8 @@ class Module:
                 storage.bump_epoch()
                 if storage.overlay is not None:
                     storage.overlay.note_mode(self)
+            elif name in storage.watched:
+                storage.attributes += 1
             object.__setattr__(self, name, value)
 
     def _refuse(self, name: str, value: Any, kind: str, what: str, expected: str) -> None:
@@ -182,6 +184,8 @@ class Module:
                 self._non_persistent_buffers_set.discard(name)
                 storage.bump_epoch()
                 return
+        if name in storage.watched:
+            storage.attributes += 1
         object.__delattr__(self, name)
 
     def __dir__(self) -> list[str]:

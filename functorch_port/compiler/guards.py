@@ -1,0 +1,157 @@
+"""Whether what a program read is still the same, as one flat Python function; and what it leaves in the same places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ..core import storage
+from ..core.tensor import Tensor
+from .reads import Reads
+from .variables import ANY, MISSING, Content, Variable, is_plain, same
+
+__all__ = ["Guards"]
+
+
+class Guards:
+    """What a program depends on besides tensors and its arguments.
+
+    Attributes:
+        holds: whether all of it is the same, but for attributes of modules, which are only compared when one was set.
+        epoch: `storage.attributes` when they were last compared.
+        writes: what a call leaves in the places.
+    """
+
+    def __init__(
+        self, reads: Reads, apart: Iterable[tuple[int, Any]], is_outside: Callable[[Tensor], bool]
+    ) -> None:
+        apart = set(apart)
+        for content in reads.contents.values():
+            for owner, key in apart:
+                if owner == id(content.owner) and content.before:
+                    content.leave(key)
+        places = [v for at, v in reads.variables.items() if at not in apart]
+        read = [v for v in places if v.read]
+        self.variables = [v for v in read if not v.of_module]
+        self.of_modules = [v for v in read if v.of_module]
+        self.contents = list(reads.contents.values())
+        self.holds = _compiled(self.variables, self.contents)
+        self.modules_hold = _compiled(self.of_modules, [])
+        self.epoch = storage.attributes
+        changed = [v for v in (*places, *(one.variable for one in reads.lifted)) if _is_left(v, is_outside)]
+        self.writes: list[Any] = [*changed, *(c for c in self.contents if c.after is not ANY)]
+
+    def match(self) -> bool:
+        """Whether the program may be run as far as these are concerned."""
+        if not self.holds():
+            return False
+        if self.epoch != storage.attributes:
+            if not self.modules_hold():
+                return False
+            self.epoch = storage.attributes
+        return True
+
+    def changed(self) -> list[Variable]:
+        """The places that are not the same any more."""
+        found = [v for v in (*self.variables, *self.of_modules) if not same(v.get(), v.before)]
+        for content in self.contents:
+            if not content.holds():
+                found += _differences(content)
+        return found
+
+    def write(self, env: dict[Any, Any]) -> None:
+        """Leave in the places what the traced call left there."""
+        for place in self.writes:
+            if isinstance(place, Content):
+                place.put(place.after)
+            else:
+                place.set(place.after if place.rule is None else place.rule(env))
+                if place.of_module:
+                    storage.attributes += 1
+
+    def describe(self) -> list[str]:
+        """The values that the program is for, by name."""
+        named = [
+            v for v in (*self.variables, *self.of_modules) if is_plain(v.before) and v.before is not MISSING
+        ]
+        lines = [f"{v.label} = {v.before!r}" for v in named]
+        return lines + [f"the items of {c.label}" for c in self.contents]
+
+
+def _is_left(place: Variable, is_outside: Callable[[Tensor], bool]) -> bool:
+    """Whether a call leaves something there; tensors that it makes are left by `places`."""
+    if place.rule is not None:
+        return True
+    after = place.after
+    return after is not ANY and not (isinstance(after, Tensor) and not is_outside(after))
+
+
+def _differences(content: Content) -> list[Variable]:
+    """The items that are not the same, or the container."""
+    from .variables import variable
+
+    owner = content.owner
+    keys, items = content.now()
+    if isinstance(owner, dict | list) and keys == content.keys and len(items) == len(content.before):
+        found = []
+        for key, old, new in zip(keys or range(len(items)), content.before, items, strict=True):
+            if not same(new, old):
+                place = variable(owner, key, f"{content.label}[{key!r}]")
+                place.before = old
+                found.append(place)
+        return found
+    place = Variable.__new__(_Whole)
+    place.owner, place.key, place.label, place.before = owner, None, content.label, content.before
+    return [place]
+
+
+class _Whole(Variable):
+    """A container as a whole, for a message."""
+
+    __slots__ = ()
+
+    def get(self) -> Any:
+        return self.owner
+
+
+def _compiled(variables: Sequence[Variable], contents: Sequence[Content]) -> Callable[[], bool]:
+    """One function that compares everything."""
+    if not variables and not contents:
+        return _always
+    names: dict[int, str] = {}
+    space: dict[str, Any] = {"same": same, "MISSING": MISSING}
+
+    def name(value: Any) -> str:
+        if id(value) not in names:
+            names[id(value)] = f"v{len(names)}"
+            space[names[id(value)]] = value
+        return names[id(value)]
+
+    terms = []
+    for v in variables:
+        owner, key, before = (
+            name(v.owner),
+            repr(v.key) if type(v.key) in (str, int) else name(v.key),
+            v.before,
+        )
+        if before is MISSING:
+            terms.append(
+                f"{key} not in {owner}" if isinstance(v.owner, dict) else f"{name(v)}.get() is MISSING"
+            )
+        elif before is None or type(before) is bool:
+            terms.append(f"{v.expression(owner, key)} is {before}")
+        elif is_plain(before) or isinstance(before, tuple) or callable(getattr(before, "__func__", None)):
+            terms.append(f"((x := {v.expression(owner, key)}) is {name(before)} or same(x, {name(before)}))")
+        else:
+            terms.append(f"{v.expression(owner, key)} is {name(before)}")
+    terms += [f"{name(c)}.holds()" for c in contents]
+    source = (
+        "def holds():\n    try:\n        return (" + "\n            and ".join(terms) + ")\n"
+        "    except (LookupError, AttributeError, ValueError):\n        return False\n"
+    )
+    exec(source, space)
+    return space["holds"]  # type: ignore[no-any-return]
+
+
+def _always() -> bool:
+    return True
