@@ -300,7 +300,7 @@ def median(
     out = _torch["nanmedian"](values, axis, keepdim).values
     if exact:
         return out
-    if storage.overlay is None and out.isnan().any():
+    if not storage.overlay and out.isnan().any():
         raise ValueError("masked median expects no fully masked out rows if dtype is not floating point")
     return out.to(dtype or input.dtype)
 

@@ -182,7 +182,7 @@ class GradScaler:
         found = state["found_inf_per_device"]
         if not found:
             raise AssertionError("No inf checks were recorded for this optimizer.")
-        if storage.overlay is not None:
+        if storage.overlay:
             out = _step_unless(found.values(), optimizer, args, kwargs)
         else:
             skip = any(flag.item() for flag in found.values())
@@ -233,7 +233,7 @@ class GradScaler:
             ]
             if not flags:
                 raise AssertionError("No inf checks were recorded prior to update.")
-            run = _adapt if storage.overlay is not None else _adapt_compiled
+            run = _adapt if storage.overlay else _adapt_compiled
             factors = (self._growth_factor, self._backoff_factor, self._growth_interval)
             with storage.x64():
                 new = run(scale._value, tracker._value, [flag._value for flag in flags], *factors)
@@ -351,7 +351,7 @@ def _unscale_grads(optimizer: Any, scale: Tensor | None) -> dict[Any, Tensor]:
                 raise ValueError("Attempting to unscale FP16 gradients.")
             values = p.grad._vals if p.grad.is_sparse else p.grad  # type: ignore[attr-defined]
             by_device.setdefault(p.grad.device, []).append(values)
-    run = _unscale if storage.overlay is not None else _unscale_compiled
+    run = _unscale if storage.overlay else _unscale_compiled
     found = {}
     for place, grads in by_device.items():
         by = None if scale is None else scale.to(place)._value  # type: ignore[attr-defined]

@@ -43,7 +43,7 @@ def _sum(a: Any, b: Any) -> Any:
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         a, b = _tensor(a), _tensor(b)
         return b + a if a.is_sparse else a + b
-    if storage.overlay is not None:
+    if storage.overlay:
         return a + b
     if a.__class__ in storage.HOST and b.__class__ in storage.HOST:
         with np.errstate(all="ignore"):
@@ -111,7 +111,7 @@ def _implicit(output: Tensor) -> Any:
         return _host_ones(value.shape, value.dtype)
     if value.__class__ is Deferred:
         return _ones[value.shape, value.dtype, None]
-    if storage.overlay is not None or not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
+    if storage.overlay or not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
         with storage.x64():
             return jax.numpy.ones(value.shape, value.dtype)
     # an array put somewhere on purpose is committed, and what is computed with it, which compiled programs notice
@@ -243,7 +243,7 @@ def backward(
 
 
 def _refuse_in_transform() -> None:
-    if storage.overlay is not None and storage.overlay.transforms:
+    if storage.overlay and storage.overlay.transforms:
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use "
             "functorch.grad or functorch.vjp instead or call backward() outside of functorch transforms."
@@ -395,7 +395,7 @@ def _run(
 ) -> list[Any]:
     """Walk the graph. Gradients are summed into the leaves; with ``wanted``, caught at those places (or, without
     ``catch``, summed into those leaves only)."""
-    if len(roots) == 1 and not create_graph and storage.overlay is None and not anomaly.enabled:
+    if len(roots) == 1 and not create_graph and not storage.overlay and not anomaly.enabled:
         found = _one_operation(*roots[0], gradients[0], retain, wanted, catch)
         if found is not None:
             return found
@@ -404,7 +404,7 @@ def _run(
     values = gradients if create_graph else [_array(g) for g in gradients]
     if create_graph:
         values = [_tensor(g) for g in gradients]
-    elif storage.overlay is None and not anomaly.enabled:
+    elif not storage.overlay and not anomaly.enabled:
         done = replay.attempt(order, awaited, roots, values, retain, needed, wanted if catch else None)
         if done is not None:
             return done
@@ -635,7 +635,7 @@ def accumulate(variable: Tensor, value: Any, create_graph: bool = False) -> None
         variable._set_grad(_sum(old, value))
     elif old.is_sparse:  # stays the same tensor unless it becomes dense
         total = _sum(value, old)
-        variable._set_grad(old._take(total) if total.is_sparse and storage.overlay is None else total)
+        variable._set_grad(old._take(total) if total.is_sparse and not storage.overlay else total)
     elif isinstance(value, Tensor) and value.is_sparse:
         old._set_value((old.detach() + value)._value)
     else:

@@ -242,7 +242,7 @@ class Function:
         """Run the operation and record it."""
         if kwargs:
             args = _positional(cls, args, kwargs)
-        if storage.overlay is not None:
+        if storage.overlay:
             if storage.overlay.transforms:
                 return _apply_in_transform(cls, args)
             storage.overlay.note_inputs(args)
@@ -250,7 +250,7 @@ class Function:
         recorded = grad_mode.state.enabled and any(t.requires_grad for t in inputs)
         edges = tuple(edge_of(t) for t in inputs) if recorded else (None,) * len(inputs)
         ctx = _node_type(cls)(edges)  # type: ignore[arg-type]
-        if recorded and storage.overlay is not None:
+        if recorded and storage.overlay:
             storage.overlay.note_edges(inputs, edges)
         ctx._positions = [(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]
         ctx.needs_input_grad = tuple(recorded and isinstance(a, Tensor) and a.requires_grad for a in args)

@@ -21,7 +21,7 @@ def is_compiling() -> bool:
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.compiler.is_compiling.html
     """
-    return _storage.overlay is not None
+    return bool(_storage.overlay)
 
 
 is_dynamo_compiling = is_compiling

@@ -183,7 +183,7 @@ class BundledStorage(Storage):
         self.__class__ = Storage  # type: ignore[assignment]
 
     def look(self) -> Any:
-        if storage.overlay is None:
+        if not storage.overlay:
             _raw(self).take_apart()
         return Storage.look(self)
 

@@ -49,7 +49,7 @@ class Compiled:
         self.reasons: list[str] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if storage.overlay is not None:  # inside another compiled function: part of that one
+        if storage.overlay:  # inside another compiled function: part of that one
             return self._fn(*args, **kwargs)
         leaves, tree, signature = _arguments(args, kwargs)
         key = (

@@ -10,7 +10,6 @@ so that a failed trace can be undone and a finished one replayed.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -95,7 +94,6 @@ class Overlay:
         passed = [a for leaves in arguments for a in leaves if watched and isinstance(a, Tensor)]
         several = list({id(t): t for t in (*tensors, *passed)}.values())
         self.holders = set(find(several, (*olds, passed, *arguments), known=tensors))
-        self.thread = threading.get_ident()
         self.reads: Any = None
         self.tracers: dict[Storage, Any] = {}
         self.numbers: dict[Any, tuple[Any, Any]] = {}
@@ -127,7 +125,7 @@ class Overlay:
     def read(self, cell: Storage) -> Any:
         if cell in self.env:
             return self.env[cell]
-        if cell in self.inside or self.thread != threading.get_ident():
+        if cell in self.inside:
             return cell._value
         tracer = self.tracers.get(cell)
         if tracer is None:
@@ -138,15 +136,14 @@ class Overlay:
         return tracer
 
     def write(self, cell: Storage, value: Any) -> None:
-        if cell in self.inside or self.thread != threading.get_ident():
+        if cell in self.inside:
             cell._value = value
             return
         self.written.setdefault(cell, cell.version - 1)
         self.env[cell] = value
 
     def created(self, cell: Storage) -> None:
-        if self.thread == threading.get_ident():
-            self.inside.add(cell)
+        self.inside.add(cell)
 
     def note_made(self, tensor: Tensor, source: Tensor | None = None) -> None:
         """A tensor made in the trace that shares its Storage: a view, or `detach()` of ``source``."""

@@ -241,8 +241,7 @@ def _trace_once(
             arguments[name[1]] = symbol(name)
         for i, value in zip(arrays, array_values, strict=True):
             arguments[i] = value
-        previous, storage.overlay = storage.overlay, overlay
-        try:
+        with storage.overlaid(overlay):
             args, kwargs = jax.tree_util.tree_unflatten(tree, arguments)
             reads.lift([symbol(name) for name in lifted])
             try:
@@ -256,8 +255,6 @@ def _trace_once(
                 program.reusable, program.why_once = False, why
             del args, kwargs, arguments
             return _collect(program, overlay, result, given, start)
-        finally:
-            storage.overlay = previous
 
     with storage.x64():
         number_avals = [

@@ -302,7 +302,7 @@ def _fill(shape: tuple[int, ...], value: Any, np_dtype: np.dtype, device: Any) -
     if _is_meta(device):
         return jax.ShapeDtypeStruct(shape, np_dtype)
     with storage.x64():
-        if storage.overlay is not None or type(value) not in _PLAIN:
+        if storage.overlay or type(value) not in _PLAIN:
             return jnp.full(shape, storage.as_array(value), np_dtype)
         if math.prod(shape) <= _SMALL:
             return _small_fill(shape, value, repr(value), np_dtype, jax.config.jax_default_device)

@@ -97,7 +97,7 @@ class Call:
         values = self.values
         if values is None:
             return
-        if storage.overlay is None:
+        if not storage.overlay:
             with storage.x64():
                 out = self._of(values)
             if not any(isinstance(v, jax.core.Tracer) for v in out):
@@ -243,7 +243,7 @@ class DeferredStorage(Storage):
         self.__class__ = Storage  # type: ignore[assignment]
 
     def peek(self) -> Any:
-        if storage.overlay is None:
+        if not storage.overlay:
             value = _get_value(self)
             if value.call.results is None:
                 return value
@@ -254,7 +254,7 @@ class DeferredStorage(Storage):
 
 def put(cell: Storage, value: Deferred) -> None:
     """Write a value that was put off, as assigning ``cell.value`` writes an array."""
-    if cell.__class__ not in _PLAIN or storage.overlay is not None:
+    if cell.__class__ not in _PLAIN or storage.overlay:
         cell.value = value.array()
         return
     cell.version += 1

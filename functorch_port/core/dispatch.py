@@ -358,7 +358,7 @@ class OpNode(Node):
     def _part(self) -> None:
         """Put the operations that PyTorch records in place of this one: somebody looks at them."""
         plan, freed = self.plan, self.freed
-        if plan.parts is None or storage.overlay is not None:
+        if plan.parts is None or storage.overlay:
             return
         values = self.values
         if freed:
@@ -404,7 +404,7 @@ class OpNode(Node):
         source, values = self.pullback()
         plan = source.backward(self.mask, tuple(g is None for g in grads))
         args = [*values, *(g for g in grads if g is not None)]
-        if storage.overlay is not None:
+        if storage.overlay:
             with storage.outside():
                 args = _computed(args)
             return self._spread(plan.fn(*args))
@@ -549,7 +549,7 @@ def edge_of(tensor: Tensor) -> Edge:
 
 def run(plan: Plan, dyn: Sequence[Any]) -> Any:
     """Run a plan on Tensors and numbers; returns a Tensor, or a tuple of them."""
-    if storage.overlay is not None:
+    if storage.overlay:
         return _run_traced(plan, dyn)
     values: list[Any] = []
     key: list[Any] = []
@@ -639,7 +639,7 @@ def _look_later(plan: Plan, dyn: Sequence[Any]) -> Tensor | None:
     """A view that is not computed until somebody needs it; None if it is made the usual way."""
     source, *extra = dyn
     cell, view = source._storage, source._view
-    if storage.overlay is not None or cell.__class__ is HostStorage or plan.name in REINTERPRET:
+    if storage.overlay or cell.__class__ is HostStorage or plan.name in REINTERPRET:
         return None
     if not _NUMBERS.issuperset([a.__class__ for a in extra]):
         return None
@@ -1019,7 +1019,7 @@ def _caller(op: Op) -> Callable[..., Any]:
         known: list[Any] = []
         values: list[Any] = []
         if (
-            storage.overlay is None
+            not storage.overlay
             and not autocast.enabled
             and len(args) <= positional
             and _note(args, kinds, known, values)
@@ -1178,7 +1178,7 @@ def _attach_view(result: Tensor, source: Tensor, view: View) -> None:
     result._view = view
     if source._requires_grad and _has_gradient[view.cache.dtype] and view.plan.differentiable:
         # without a history, but not a constant either: under `no_grad`, as in PyTorch, and in a transform of `func`
-        transforms = storage.overlay is not None and storage.overlay.transforms
+        transforms = bool(storage.overlay) and storage.overlay.transforms
         if _grad.enabled if transforms else not _grad.enabled:
             result._requires_grad = result._inherits = True
     result._storage = source._storage
@@ -1186,5 +1186,5 @@ def _attach_view(result: Tensor, source: Tensor, view: View) -> None:
     version = result._version
     if version:
         result._version_seen = version
-    if storage.overlay is not None:
+    if storage.overlay:
         storage.overlay.note_made(result)

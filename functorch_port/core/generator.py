@@ -79,13 +79,13 @@ class Generator:
         return self.stream.seed
 
     def _reseed(self, seed: int) -> None:
-        if storage.overlay is not None and storage.overlay.rng == "torch" and not self.keyed:
+        if storage.overlay and storage.overlay.rng == "torch" and not self.keyed:
             raise NotImplementedError(
                 "manual_seed inside a function compiled with the torch random stream; seed before calling it"
             )
-        if storage.overlay is None:
+        if not storage.overlay:
             self.stream.reseed(seed)
-        if self._key is not None or storage.overlay is not None:
+        if self._key is not None or storage.overlay:
             self.key_storage.value = keyed.key_data(seed)
 
     # the JAX key
@@ -112,7 +112,7 @@ class Generator:
         For a CPU generator it has PyTorch's layout, and PyTorch can load it. Inside a trace it is the key's
         data.
         """
-        if storage.overlay is not None:
+        if storage.overlay:
             return wrap(
                 jax.lax.bitcast_convert_type(jnp.asarray(self.key_storage.value), np.uint8).reshape(-1)
             )
@@ -140,7 +140,7 @@ class Generator:
         value = new_state._value
         if value.dtype != np.uint8:
             raise TypeError("RNG state must be a torch.ByteTensor")
-        if isinstance(value, jax.core.Tracer) or (storage.overlay is not None and value.size in (8, 16)):
+        if isinstance(value, jax.core.Tracer) or (storage.overlay and value.size in (8, 16)):
             self.key_storage.value = jax.lax.bitcast_convert_type(value.reshape(-1, 4), np.uint32)
         else:
             self._load(np.asarray(value).tobytes())
@@ -255,7 +255,7 @@ def draw(generator: Generator | None, kind: str, shape: tuple[int, ...], d: dtyp
         generator = default_generator
     elif not isinstance(generator, Generator):
         raise TypeError(f"argument 'generator' must be torch.Generator, not {type(generator).__name__}")
-    overlay = storage.overlay
+    overlay = storage.current()
     if not generator.keyed:
         host = HostDraw(generator, kind, shape, d, params)
         if overlay is None:

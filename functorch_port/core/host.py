@@ -88,7 +88,7 @@ def keeps(array: Any) -> bool:
     return (
         array.size <= MOST
         and array.dtype in _DTYPES
-        and storage.overlay is None
+        and not storage.overlay
         and enabled()
         and jax.config.jax_default_device is None
     )

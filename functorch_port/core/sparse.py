@@ -78,7 +78,7 @@ class SparseTensor(Tensor):
         new._storage = NoStorage()  # type: ignore[assignment]
         new._hold(ids, vals, coalesced, loose)
         new._size = tuple(size)
-        if storage.overlay is not None:
+        if storage.overlay:
             storage.overlay.note_made(new)
         return new
 

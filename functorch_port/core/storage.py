@@ -7,6 +7,7 @@ there are; `compile` watches both through the `overlay`.
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,13 +30,8 @@ def x64() -> Any:
 @contextmanager
 def outside() -> Iterator[None]:
     """Compute real values, of real tensors, while a trace is going on."""
-    global overlay
-    previous, overlay = overlay, None
-    try:
-        with jax.ensure_compile_time_eval(), x64():
-            yield
-    finally:
-        overlay = previous
+    with overlaid(None), jax.ensure_compile_time_eval(), x64():
+        yield
 
 
 class Overlay(Protocol):
@@ -52,13 +48,56 @@ class Overlay(Protocol):
     def created(self, storage: Storage) -> None: ...
 
 
-#: The trace in progress, or None. Set only by `compile` and `func`.
+class _OfThread(threading.local):
+    """What `overlay` is while some thread has one: true in such a thread, where its attributes are those of
+    that thread's `Overlay`, and false in all others.
+    """
+
+    own: Any = None
+
+    def __bool__(self) -> bool:
+        return self.own is not None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.own, name)
+
+
+#: None unless some thread is in a trace or a transform, which makes ``if storage.overlay:`` cheap for everybody else;
+#: then see `_OfThread`. Ask for its truth, never whether it is None.
 overlay: Any = None
+
+_of_thread = _OfThread()
+_threads: set[int] = set()
+_setting = threading.Lock()
+
+
+def current() -> Any:
+    """The `Overlay` of this thread, or None."""
+    return _of_thread.own
+
+
+@contextmanager
+def overlaid(new: Any) -> Iterator[Any]:
+    """Make ``new`` the overlay of this thread (None: have none). Used only by `compile` and `func`."""
+    previous = _of_thread.own
+    _set_overlay(new)
+    try:
+        yield new
+    finally:
+        _set_overlay(previous)
+
+
+def _set_overlay(new: Any) -> None:
+    global overlay
+    with _setting:
+        _of_thread.own = new
+        (_threads.discard if new is None else _threads.add)(threading.get_ident())
+        overlay = _of_thread if _threads else None
 
 
 def may_use_kernels() -> bool:
     """Whether what is traced now becomes a program of ours alone, which JAX does not differentiate or export."""
-    return overlay is None or overlay.kernels
+    return not overlay or overlay.kernels
 
 
 #: Counts changes of program structure: modules, optimizer groups, modes. Compiled functions recheck their
@@ -98,19 +137,19 @@ class Storage:
         self.host = None
         self.form: int | None = None
         self.version = self.apart = 0
-        if overlay is not None:
+        if overlay:
             overlay.created(self)
 
     @property
     def value(self) -> Any:
-        if overlay is not None:
+        if overlay:
             return overlay.read(self)
         return self._value
 
     @value.setter
     def value(self, value: Any) -> None:
         self.version += 1
-        if overlay is not None:
+        if overlay:
             overlay.write(self, value)
         elif value.__class__ in HOST:
             self.host = value
@@ -121,7 +160,7 @@ class Storage:
 
     def look(self) -> Any:
         """The value where it is: a numpy array if it is on the host. For shapes, and for reading it there."""
-        if overlay is not None:
+        if overlay:
             return overlay.read(self)
         host = self.host
         if host is not None and (self.__class__ is HostStorage or self.twin() is self._value):
@@ -195,7 +234,7 @@ def on_device(host: Any) -> Any:
     Nothing is compiled for a few of a shape and dtype (`jax.numpy.array` compiles a copy for each). What comes often
     goes through a compiled copy, which takes a quarter of the time once it is there.
     """
-    if overlay is not None:
+    if overlay:
         return jax.numpy.array(host)
     if often((host.shape, host.dtype)):
         return _copied(host)

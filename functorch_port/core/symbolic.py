@@ -44,7 +44,7 @@ class SymNumber:
 
     def concrete(self) -> Any:
         """The plain number; the trace will be redone when it changes."""
-        if storage.overlay is not None:
+        if storage.overlay:
             storage.overlay.guard_numbers(self.sources)
         return self.value
 
@@ -112,7 +112,7 @@ def _truth(self: SymNumber) -> bool:
 
 def _decide(outcome: bool, predicate: Rule) -> bool:
     """The outcome of a test; the program holds as long as it stays the same."""
-    if storage.overlay is not None:
+    if storage.overlay:
         storage.overlay.guard_predicate(predicate, outcome)
     return outcome
 

@@ -79,7 +79,7 @@ _ON_CPU = frozenset({HostStorage, DeferredStorage})
 
 def wrap(value: Any) -> Tensor:
     """A fresh Tensor around an array."""
-    if value.__class__ in HOST and storage.overlay is None and value.size <= host.MOST:
+    if value.__class__ in HOST and not storage.overlay and value.size <= host.MOST:
         return wrap_small(value)
     tensor = _new(Tensor)
     tensor._storage = cell = Storage(value)
@@ -172,7 +172,7 @@ class Tensor:
         cell = self._storage
         if self._view is None:
             return cell.look()
-        if storage.overlay is None and cell.host is not None:
+        if not storage.overlay and cell.host is not None:
             base = cell.on_host()
             value = None if base is None else self._view.host(base)
             if value is not None:
@@ -183,7 +183,7 @@ class Tensor:
         """Something of the current array's shape and dtype: nothing is computed for it."""
         if self._view is None:
             return self._storage.aval()
-        return self._look() if storage.overlay is not None else self._view.aval(self._storage)
+        return self._look() if storage.overlay else self._view.aval(self._storage)
 
     def _peek(self) -> Any:
         """The current array where it is, or what stands for it if it was put off: to be put into another tensor."""
@@ -490,7 +490,7 @@ class Tensor:
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         self._inherits = False
         if self._requires_grad != bool(value):
-            if storage.overlay is not None:
+            if storage.overlay:
                 storage.overlay.note_flag(self, self._requires_grad)
             storage.bump_epoch()
         self._requires_grad = bool(value)
@@ -580,12 +580,12 @@ class Tensor:
         self._kept_grad = grad
 
     def _get_grad(self) -> Tensor | None:
-        if storage.overlay is not None:
+        if storage.overlay:
             return storage.overlay.get_grad(self)
         return self._grad
 
     def _set_grad(self, grad: Tensor | None) -> None:
-        if storage.overlay is not None:
+        if storage.overlay:
             storage.overlay.set_grad(self, grad)
         else:
             self._grad = grad
@@ -622,16 +622,14 @@ class Tensor:
         """A tensor that shares this one's Storage and is cut off from its history."""
         tensor = _new(Tensor)
         tensor._storage = self._storage
-        tensor._view = (
-            self._view if storage.overlay is None or not storage.overlay.transforms else _stopped(self)
-        )
+        tensor._view = self._view if not storage.overlay or not storage.overlay.transforms else _stopped(self)
         tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
         tensor._requires_grad = False
         tensor._output_nr = 0
         own = self._counter()
         if own is not None:
             tensor._own_count = own
-        if storage.overlay is not None:
+        if storage.overlay:
             storage.overlay.note_made(tensor, self)
         return tensor
 
@@ -654,7 +652,7 @@ class Tensor:
     def data(self, other: Tensor) -> None:
         if not isinstance(other, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
-        if storage.overlay is not None and other.shape == self.shape and other.dtype == self.dtype:
+        if storage.overlay and other.shape == self.shape and other.dtype == self.dtype:
             self._set_value(other._value)  # in a trace the write is what counts; the handle stays where it is
             return
         if self._requires_grad and not (other.is_floating_point() or other.is_complex()):
@@ -793,7 +791,7 @@ class Tensor:
         return self
 
     def _note_history(self) -> None:
-        if storage.overlay is not None:
+        if storage.overlay:
             storage.overlay.note_history(self)
 
     def _cast_result(self, out: Tensor) -> Tensor:
@@ -866,7 +864,7 @@ class Tensor:
         """The value on the host."""
         value = self._look()
         if isinstance(value, jax.core.Tracer):
-            if storage.overlay is not None and storage.overlay.transforms:
+            if storage.overlay and storage.overlay.transforms:
                 return storage.overlay.concrete(value, what)
             raise RuntimeError(
                 f"{what} needs a value that is not known while the function is being compiled. Return the "
@@ -891,7 +889,7 @@ class Tensor:
         try:
             return int(self.item())
         except RuntimeError:
-            if storage.overlay is None:
+            if not storage.overlay:
                 raise
             raise RuntimeError(storage.overlay.data_dependent(name, instead)) from None
 

@@ -110,7 +110,7 @@ class View:
         if base is self.source:
             return self.cache
         inner = base if self.parent is None else self.parent.get(cell)
-        if storage.overlay is not None:
+        if storage.overlay:
             return self.plan.fn(inner, *self.extra)
         if isinstance(inner, jax.ShapeDtypeStruct):
             return jax.eval_shape(self.plan.fn, inner, *self.extra)
@@ -169,7 +169,7 @@ class View:
         links = self.chain()
         fn, jitted = put_through(tuple(link.plan for link in links))
         args = (base, value, tuple(link.extra for link in links))
-        if storage.overlay is not None:
+        if storage.overlay:
             cell.value = fn(*args)
             return
         with storage.x64():

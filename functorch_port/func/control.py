@@ -181,7 +181,7 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
         structures.append(structure)
         return outs
 
-    while not in_compile(storage.overlay):
+    while not in_compile(storage.current()):
         more = _known(going(leaves))
         if more is None:
             break

@@ -104,7 +104,7 @@ class Level:
     kernels = False
 
     def __init__(self, mapped: tuple[int, Any, str] | None = None, mode: str | None = None) -> None:
-        self.outer = storage.overlay
+        self.outer = storage.current()
         self.mapped = mapped
         self.mode = mode
         self.session = self.outer.session if isinstance(self.outer, Level) else _session
@@ -253,7 +253,7 @@ def in_compile(overlay: Any) -> bool:
 
 def differentiated_forward() -> bool:
     """Whether the innermost derivative that is being taken is one of forward mode."""
-    level = storage.overlay
+    level = storage.current()
     while isinstance(level, Level) and level.mode is None:
         level = level.outer
     return isinstance(level, Level) and level.mode == "forward"
@@ -264,20 +264,10 @@ def _draw(draw: Any, around: Any) -> Any:
     with storage.x64():
         if around is None:
             return jnp.asarray(draw())
-        with entered(around):
+        with storage.overlaid(around):
             if around.rng == "torch":
                 return around.host_draw(draw)
             return keyed.draw(draw.kind, draw.generator.split_key(), draw.shape, draw.dtype, **draw.params)
-
-
-@contextmanager
-def entered(overlay: Any) -> Iterator[Any]:
-    """Make ``overlay`` the current one."""
-    previous, storage.overlay = storage.overlay, overlay
-    try:
-        yield overlay
-    finally:
-        storage.overlay = previous
 
 
 #: the session of the outermost transform that is running
@@ -321,7 +311,7 @@ def inside(
     mode: str | None = None,
 ) -> Any:
     """``call`` with Tensors around ``arrays``, one level deeper; a derivative (see `Level.mode`) is recorded."""
-    with entered(Level(mapped, mode)):
+    with storage.overlaid(Level(mapped, mode)):
         tensors = [wrap(a) for a in arrays]
         if mode is None:
             return call(tensors)
@@ -331,12 +321,12 @@ def inside(
 
 def through(name: str, compute: Callable[[list[Any]], list[Any]], tensors: Sequence[Tensor]) -> list[Tensor]:
     """Run a transform, given as a function of arrays, on Tensors, as one operation on the outer tape."""
-    if isinstance(storage.overlay, Level):
+    if isinstance(storage.current(), Level):
         return [wrap(o) for o in compute([t._value for t in tensors])]
     session = Session()
     with _in_session(session), storage.x64():
         values = [t._value for t in tensors]
-        if storage.overlay is None:
+        if not storage.overlay:
             outs = compute(values)
         else:  # only to see what the function captures: nothing of it reaches the program
             session.dry = True
@@ -344,7 +334,7 @@ def through(name: str, compute: Callable[[list[Any]], list[Any]], tensors: Seque
             session.dry = False
         captured = [t for t in session.captured if all(t is not u for u in tensors)]
         recorded = _grad.enabled and (bool(captured) or any(t.requires_grad for t in tensors))
-        if not recorded and storage.overlay is None:
+        if not recorded and not storage.overlay:
             return [wrap(o) for o in outs]
         if not recorded:
             return [wrap(o) for o in compute(values)]
@@ -371,7 +361,7 @@ def _record(
 
     plan = Plan(pure, name, f"{name.title().replace('_', '')}Backward0")
     dyn = [*tensors, *captured]
-    if storage.overlay is not None:
+    if storage.overlay:
         return list(run(plan, dyn))
     edges = tuple(edge_of(t) for t in dyn)
     mask = tuple(e is not None for e in edges)

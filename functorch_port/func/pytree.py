@@ -13,7 +13,7 @@ from ..autograd import grad_mode
 from ..core import keyed, storage
 from ..core.tensor import Tensor, wrap
 from .functional_call import _swapped
-from .level import Level, entered, is_tensor
+from .level import Level, is_tensor
 
 __all__ = ["Pure", "load_pytree", "pure"]
 
@@ -68,7 +68,7 @@ def pure(module: Any) -> Pure:
     def apply(
         params: Mapping[str, Any], buffers: Mapping[str, Any], *args: Any, rng: Any = None, **kwargs: Any
     ) -> tuple[Any, Tree]:
-        with entered(_PureLevel(rng)), grad_mode.enable_grad():
+        with storage.overlaid(_PureLevel(rng)), grad_mode.enable_grad():
             given = {name: wrap(value) for name, value in (*params.items(), *buffers.items())}
             args, kwargs = jax.tree.map(_as_tensor, (args, kwargs), is_leaf=is_tensor)
             with _swapped(module, given, True, False):

@@ -138,7 +138,7 @@ class Module:
         else:
             if name == "training":
                 storage.bump_epoch()
-                if storage.overlay is not None:
+                if storage.overlay:
                     storage.overlay.note_mode(self)
             elif name in storage.watched:
                 storage.attributes += 1
@@ -550,7 +550,7 @@ class Module:
     # ---------------------------------------------------------------- calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if storage.overlay is not None:
+        if storage.overlay:
             storage.overlay.note_module(self, hooks.globals_.for_call())
         elif not _grad.enabled and _scope.calls is None:
             return together(self, args, kwargs)

@@ -161,7 +161,7 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False) -> Tensor:
         elif not _same_place(out, where):
             if out.is_meta:
                 raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-            traced = storage.overlay is not None or isinstance(out._value, jax.core.Tracer)
+            traced = bool(storage.overlay) or isinstance(out._value, jax.core.Tracer)
             out = _to_device(out, where) if traced else _moved(out, devices.to_jax(where))
     return _clone(out) if copy and out is self else out
 
@@ -272,7 +272,7 @@ def _filled(tensor: Tensor, value: Any, operation: Callable[[], Tensor]) -> Tens
     array = tensor._look()
     if (
         type(value) not in (int, float)
-        or storage.overlay is not None
+        or storage.overlay
         or tensor._view is not None
         or (tensor._requires_grad and grad_mode.state.enabled)
         or not tensor.is_floating_point()

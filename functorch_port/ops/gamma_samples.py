@@ -52,7 +52,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     if _is_meta(counts):
         return wrap(counts)
     source = default_generator if generator is None else generator
-    if storage.overlay is not None or source.keyed:
+    if storage.overlay or source.keyed:
         with storage.x64():
             value = jax.random.binomial(source.split_key(), counts, probs).astype(d.np)
     else:
@@ -92,7 +92,7 @@ def _draw_gamma(name: str, concentration: Any, generator: Generator | None, kept
     tiny, kind = float(dtypes.finfo(d).tiny), d.np if kept is None else kept
     source = default_generator if generator is None else generator
     with storage.x64():
-        if storage.overlay is not None or source.keyed:
+        if storage.overlay or source.keyed:
             keyed = jax.random.gamma(source.split_key(), concentration.astype(_computed(d)))
             return jnp.maximum(keyed, tiny).astype(jax.dtypes.canonicalize_dtype(kind))
         host = np.asarray(concentration).astype(kind)

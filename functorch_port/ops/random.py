@@ -953,7 +953,7 @@ def _without_replacement(weights: Any, count: int, generator: Generator | None) 
 def _with_replacement(weights: Any, count: int, generator: Generator | None) -> Any:
     """Positions of uniform numbers in the cumulative distribution."""
     traced = isinstance(weights, jax.core.Tracer)
-    in_double = storage.overlay is None or storage.overlay.rng == "torch"
+    in_double = not storage.overlay or storage.overlay.rng == "torch"
     u = draw(
         generator, "uniform", (*weights.shape[:-1], count), dtypes.float64 if in_double else dtypes.float32
     )
@@ -996,7 +996,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     if _is_meta(rates):
         return wrap(rates)
     source = default_generator if generator is None else generator
-    if storage.overlay is not None or source.keyed:
+    if storage.overlay or source.keyed:
         with storage.x64():
             value = jax.random.poisson(source.split_key(), rates.astype(np.float32)).astype(d.np)
     else:

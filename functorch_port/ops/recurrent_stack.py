@@ -43,7 +43,7 @@ class _Packing:
     def __init__(self, batch_sizes: Tensor) -> None:
         sizes = host_integers(batch_sizes, "the batch_sizes of a PackedSequence")
         self.n = int(sizes[0])
-        steps = len(sizes) if storage.overlay is not None else -(-len(sizes) // _STEPS) * _STEPS
+        steps = len(sizes) if storage.overlay else -(-len(sizes) // _STEPS) * _STEPS
         inside = (
             np.arange(self.n) < np.concatenate([sizes, np.zeros(steps - len(sizes), sizes.dtype)])[:, None]
         )

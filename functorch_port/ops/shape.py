@@ -337,7 +337,7 @@ def _reshaped_in_place(name: str) -> None:
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         self._check_history()
-        overlay = storage.overlay
+        overlay = storage.current()
         if overlay is not None and not overlay.transforms and overlay.is_outside(self):
             raise NotImplementedError(
                 f"{name}_() inside a compiled function gives a new form to a tensor from outside, which "

@@ -120,18 +120,18 @@ def update(rule: Rule, batch: Batch, elementwise: bool = False, stays: bool | No
     if len(set(map(id, batch.params))) < count:  # one that occurs twice takes two steps, one after the other
         return [update(rule, batch.part([i]), elementwise)[0] for i in range(count)]
     if stays is None:
-        stays = storage.overlay is None and are_many_on_host(batch.params)
-    if count > MOST and storage.overlay is None:
+        stays = not storage.overlay and are_many_on_host(batch.params)
+    if count > MOST and not storage.overlay:
         parts = [batch.part(slice(i, i + MOST)) for i in range(0, count, MOST)]
         return [state for part in parts for state in update(rule, part, elementwise, stays)]
-    if storage.overlay is not None and storage.overlay.packs and elementwise:
+    if storage.overlay and storage.overlay.packs and elementwise:
         packed = _packed_parts(batch)
         if packed:
             return _update_with_packs(rule, batch, packed)
     structure = (tuple(batch.flags), tuple(batch.group_of))
     columns = list(zip(*batch.states, strict=True))  # one per entry of the state
     params, grads, states = arrays_of(batch.params), arrays_of(batch.grads), [arrays_of(c) for c in columns]
-    if storage.overlay is not None:
+    if storage.overlay:
         scalars = [tuple(map(storage.as_array, row)) for row in batch.scalars]
         out = _apply(rule, structure, elementwise, params, grads, states, scalars)
     else:
@@ -347,7 +347,7 @@ def _compiled(rule: Rule, structure: Structure, elementwise: bool) -> Callable[.
 
 def write(tensors: Sequence[Tensor | None], values: Sequence[Any]) -> list[Tensor | None]:
     """Write to the tensors; returns them, and new ones where there were none."""
-    traced = storage.overlay is not None
+    traced = bool(storage.overlay)
     written = list(tensors)
     for i, value in enumerate(values):
         tensor = tensors[i]
@@ -369,7 +369,7 @@ def are_many_on_host(params: Sequence[Tensor]) -> bool:
 
 def arrays_of(tensors: Sequence[Tensor | None]) -> list[Any]:
     """Their values; None for None."""
-    if storage.overlay is not None:
+    if storage.overlay:
         return [None if t is None else t._value for t in tensors]
     return [None if t is None else t._storage._value if t._view is None else t._value for t in tensors]
 

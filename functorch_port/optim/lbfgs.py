@@ -309,7 +309,7 @@ class LBFGS(Optimizer):
         Returns:
             The loss of the first evaluation, at the parameters as they were.
         """
-        if storage.overlay is not None:
+        if storage.overlay:
             raise NotImplementedError(
                 "LBFGS.step() cannot be compiled or transformed: how often it evaluates the loss depends on "
                 "values. Compile the closure instead, and call optimizer.step(compiled_closure) outside"

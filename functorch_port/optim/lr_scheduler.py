@@ -85,7 +85,7 @@ def _check_optimizer(optimizer: Any) -> None:
 
 def _refuse_in_trace() -> None:
     """A schedule counts epochs in Python, which a compiled function would do at its trace only."""
-    if storage.overlay is not None:
+    if storage.overlay:
         raise NotImplementedError(
             "lr_scheduler.step() inside a compiled function: call it outside, after the compiled step. The "
             "new rate takes "

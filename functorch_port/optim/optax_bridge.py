@@ -279,7 +279,7 @@ class OptaxOptimizer(Optimizer):
         params = [arrays_of(ps) for ps in all_params]
         grads = [arrays_of(gs) for gs in all_grads]
         leaves = [arrays_of([table[name] for table, name in where]) for where in tables]
-        if storage.overlay is not None:
+        if storage.overlay:
             out = _apply(structure, params, grads, leaves, numbers, extra)
         else:
             with storage.x64():
@@ -291,7 +291,7 @@ class OptaxOptimizer(Optimizer):
 
     def _numbers(self, group: dict[str, Any]) -> dict[str, Any]:
         values = {name: to_scalar(group[name]) for name in self.defaults if name != "differentiable"}
-        if storage.overlay is not None:
+        if storage.overlay:
             return {k: storage.as_array(v) for k, v in values.items()}
         return {k: v._value if isinstance(v, Tensor) else np.float64(v) for k, v in values.items()}
 

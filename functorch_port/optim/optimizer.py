@@ -87,7 +87,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def hooked(*args: Any, **kwargs: Any) -> Any:
         self = args[0]
-        if storage.overlay is not None:
+        if storage.overlay:
             storage.overlay.note_optimizer(self)
             self._once_traced = True
         elif self._packs:
@@ -393,7 +393,7 @@ class Optimizer:
                 skips a
                 parameter whose gradient is None, but takes a step with a gradient of zero.
         """
-        if storage.overlay is not None:
+        if storage.overlay:
             storage.overlay.note_optimizer(self)
         for group in self.param_groups:
             for p in group["params"]:
@@ -500,7 +500,7 @@ def _fit(param: Tensor, value: Any, key: Any, hosted: bool) -> Any:
 def take_premade(optimizer: Optimizer, param: Tensor) -> dict[str, Any]:
     """The state of ``param``; during a trace, an empty one first gets what `compile` made for it."""
     state: dict[str, Any] = optimizer.state[param]
-    if not state and storage.overlay is not None and param in optimizer._premade:
+    if not state and storage.overlay and param in optimizer._premade:
         state.update(optimizer._premade.pop(param))
     return state
 
@@ -519,7 +519,7 @@ def filled_state(param: Tensor, value: Any, shape: tuple[int, ...] | None = None
     value = storage.as_array(value)
     if jnp.iscomplexobj(like):
         value = value + 1j * value
-    if storage.overlay is not None or isinstance(value, jax.Array):
+    if storage.overlay or isinstance(value, jax.Array):
         return Tensor._wrap(jnp.full_like(like, value, shape=shape))
     place = like.sharding if like.committed else None  # XLA would compile again if only this were committed
     with storage.x64():

@@ -225,7 +225,7 @@ def collect(
     entries = list(entries)
     if not entries:
         return
-    tracing = storage.overlay is not None
+    tracing = bool(storage.overlay)
     hyper = _hyper(group)
     flags = method.flags(group)
     slots = method.slots(flags)
@@ -261,7 +261,7 @@ def collect(
 
 def _hyper(group: Hyper) -> Hyper:
     """Hyperparameters to compute with: numbers, 0-dim tensors, and in a trace arrays."""
-    if storage.overlay is None and all(map(_is_plain, group.values())):
+    if not storage.overlay and all(map(_is_plain, group.values())):
         return group
     return {
         k: v if type(v) in _NUMBERS else _plain(v)
@@ -281,7 +281,7 @@ def _is_plain(value: Any) -> bool:
 def _plain(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(map(_plain, value))
-    return to_scalar(value) if storage.overlay is None else storage.as_array(to_scalar(value))
+    return to_scalar(value) if not storage.overlay else storage.as_array(to_scalar(value))
 
 
 def _counted(array: Any) -> Any:

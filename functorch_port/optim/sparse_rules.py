@@ -109,7 +109,7 @@ def update_one(
         return
     tables, gradient = [t._value for t in (param, *state)], (grad._ids._value, grad._vals._value)
     numbers = tuple(storage.as_array(to_scalar(x)) for x in scalars)
-    if storage.overlay is not None:
+    if storage.overlay:
         new = _applied(rule, flags, tables, *gradient, numbers)
     else:
         numbers = tuple(x if hasattr(x, "dtype") else np.float64(x) for x in numbers)
@@ -142,7 +142,7 @@ def sgd_step(
     param: Tensor, grad: SparseTensor, buf: Tensor | None, scalars: Any, flags: Any
 ) -> Tensor | None:
     """A step of `SGD` with a sparse gradient; returns the momentum buffer, which is sparse if this makes it."""
-    if flags.momentum and storage.overlay is not None:
+    if flags.momentum and storage.overlay:
         raise NotImplementedError(
             "SGD with momentum takes no sparse gradients in a compiled function: its buffer grows. Step outside, "
             "or use SparseAdam, Adagrad or embedding(sparse=False)"

@@ -209,7 +209,7 @@ class AveragedModel(Module):
         for average, value in zip(self._entries(self.module), self._entries(model), strict=False):
             averages.append(average.detach())
             values.append(value.detach().to(average.device))
-        if storage.overlay is not None:
+        if storage.overlay:
             # Which update is the first is not known in a trace: both are computed, one is kept.
             self._average(averages, values)
             first = self.n_averaged == 0

@@ -110,9 +110,7 @@ def checkpoint(
             warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
             with grad_mode.no_grad():
                 return function(*args)
-    if (
-        storage.overlay is not None and storage.overlay.transforms
-    ):  # JAX differentiates: no tape, nothing to save
+    if storage.overlay and storage.overlay.transforms:  # JAX differentiates: no tape, nothing to save
         return function(*args, **kwargs)
     first, second = context_fn()
     frame = _Frame(function, args, kwargs, preserve, second, determinism_check != "none")
@@ -218,7 +216,7 @@ class _Frame:
     def run_again(self, gradients: Sequence[Any]) -> list[Node]:
         """The second run; returns its nodes."""
         (args, kwargs), self.call = self.call, ((), {})
-        if storage.overlay is not None:
+        if storage.overlay:
             args, kwargs = _behind_barrier((args, kwargs), gradients)
         since = Node(()).seq
         with contextlib.ExitStack() as stack:
@@ -332,7 +330,8 @@ class _Random:
     """
 
     def __init__(self) -> None:
-        self.overlay = storage.overlay if getattr(storage.overlay, "rng", None) == "torch" else None
+        overlay = storage.current()
+        self.overlay = overlay if getattr(overlay, "rng", None) == "torch" else None
         self.state = None if self.overlay is not None else random.get_rng_state()
         self.start = len(self.overlay.draws) if self.overlay is not None else 0
         self.draws: list[Any] = []

@@ -176,7 +176,7 @@ def rrelu_values(input: Tensor, lower: float, upper: float, training: bool, gene
 
 def _slopes(input: Tensor, lower: float, upper: float, generator: Any) -> Tensor:
     """A slope per element. PyTorch draws one only where the input is not positive, so eagerly that is done here too."""
-    if storage.overlay is not None:
+    if storage.overlay:
         return wrap(draw(generator, "uniform", tuple(input.shape), input.dtype, low=lower, high=upper))
     below = np.asarray(input._value) <= 0
     slopes = np.ones(below.shape)

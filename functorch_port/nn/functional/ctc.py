@@ -81,7 +81,7 @@ def _longest(targets: Tensor, lengths: Any) -> int:
     if targets.dim() != 1:
         return targets.shape[-1] if targets.dim() else 0
     if isinstance(lengths, Tensor):
-        if storage.overlay is not None or not lengths.numel():
+        if storage.overlay or not lengths.numel():
             return targets.shape[0]
         lengths = np.asarray(lengths._value)
     most = max((int(v) for v in lengths), default=0)

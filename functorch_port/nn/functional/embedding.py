@@ -64,7 +64,7 @@ def embedding(
         with no_grad():
             weight._set_value(_renorm(weight, input, float(max_norm), float(norm_type))._value)
     padding = -1 if padding_idx is None else padding_idx
-    transformed = storage.overlay is not None and storage.overlay.transforms
+    transformed = bool(storage.overlay) and storage.overlay.transforms
     if sparse and not transformed and is_grad_enabled() and weight.requires_grad:
         return _sparse_embedding(input, weight, padding)
     return _embedding(input, weight, padding, scale_grad_by_freq)
@@ -75,7 +75,7 @@ def _sparse_embedding(input: Tensor, weight: Tensor, padding: int) -> Tensor:
     with no_grad():
         rows = _embedding(input, weight, padding)
     edge = edge_of(weight)
-    if storage.overlay is not None:
+    if storage.overlay:
         storage.overlay.note_edges([weight], [edge])
     rows._requires_grad = True
     rows._grad_fn = _SparseRows(edge, input._value, weight.shape, padding)

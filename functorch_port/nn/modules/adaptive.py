@@ -107,7 +107,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return column
 
     def _check_range(self, target: Tensor) -> None:
-        if storage.overlay is not None or not target.numel():
+        if storage.overlay or not target.numel():
             return
         low, high = int(target.min()), int(target.max())
         if low < 0 or high >= self.n_classes:

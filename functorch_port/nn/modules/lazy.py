@@ -101,7 +101,7 @@ class LazyModuleMixin:
         del module._initialize_hook, module._load_hook
         if module.cls_to_become is not None:
             module.__class__ = module.cls_to_become
-        if storage.overlay is not None:
+        if storage.overlay:
             storage.overlay.keep_module(module)
 
     def _replicate_for_data_parallel(self) -> Any:

@@ -16,7 +16,7 @@ from ...core.bind import function
 from ...core.tensor import Tensor, wrap
 from ...func import level
 from ...func.functional_call import _slots, functional_call
-from ...func.level import Level, entered, flatten, through, unflatten
+from ...func.level import Level, flatten, through, unflatten
 from .. import hooks
 from ..module import Module, indent
 from ..parameter import Parameter
@@ -106,7 +106,7 @@ class ScanStack(Module):
         return [{name: tensors[i] for name, tensors in parts.items()} for i in range(self.count)]
 
     def forward(self, x: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
-        if storage.overlay is not None and not self._hooked():
+        if storage.overlay and not self._hooked():
             try:
                 return _scan(self, x, args, kwargs)
             except _FromStream:
@@ -200,7 +200,7 @@ class _Keys:
         """Take the key, where the layers need one."""
         if self.generator is None:
             return
-        with entered(around):
+        with storage.overlaid(around):
             self.key = session.random(self.generator.split_key)
 
 
@@ -245,11 +245,11 @@ def _scan(stack: ScanStack, x: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     given = [e for e in extra if isinstance(e, Tensor)]
     slots = _slots(stack.stacked)
     names, stacked = list(slots), [table[key] for table, key in slots.values()]
-    keys, around = _Keys(), storage.overlay
+    keys, around = _Keys(), storage.current()
 
     def call(values: list[Any], own: list[Any], shared: list[Any], index: Any) -> list[Any]:
         """One layer."""
-        with entered(_Layer(keys, index)):
+        with storage.overlaid(_Layer(keys, index)):
             it = iter([wrap(a) for a in (*values, *own, *shared)])
             here = unflatten(carry_tree, [next(it) for _ in values])
             state = {name: next(it) for name in names}

@@ -57,7 +57,7 @@ def _detect_is_causal_mask(mask: Tensor | None, hint: bool | None, size: int) ->
     """The hint, or without one whether the mask is the causal one. A mask whose values a trace hides is none."""
     if hint is not None or mask is None:
         return hint is True
-    if storage.overlay is not None or tuple(mask.shape) != (size, size):
+    if storage.overlay or tuple(mask.shape) != (size, size):
         return False
     return bool((mask == _generate_square_subsequent_mask(size, mask.device, mask.dtype)).all())
 
@@ -389,7 +389,7 @@ class TransformerEncoder(Module):
         first = self.layers[0]
         if not (mha.get_fastpath_enabled() and self.use_nested_tensor) or first.training or src.ndim != 3:
             return False
-        if storage.overlay is not None or autocast.enabled:
+        if storage.overlay or autocast.enabled:
             return False
         if grad_mode.is_grad_enabled() and (
             src.requires_grad or any(p.requires_grad for p in first.parameters())

@@ -262,7 +262,7 @@ def _add_property(module: Module, name: str) -> None:
         parametrization = self.parametrizations[name]
         if not _depth:
             return parametrization()
-        trace = storage.overlay
+        trace = storage.current()
         key = (id(self), name, None if trace is None else weakref.ref(trace))
         if key not in _cache:
             _cache[key] = parametrization()

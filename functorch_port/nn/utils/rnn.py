@@ -320,7 +320,7 @@ def pad_sequence(
     starts = steps - sizes if padding_side == "left" else np.zeros_like(sizes)
     place = np.arange(steps) - starts[:, None]
     inside = (place >= 0) & (place < sizes[:, None])
-    if storage.overlay is None and not (is_grad_enabled() and any(x.requires_grad for x in given)):
+    if not storage.overlay and not (is_grad_enabled() and any(x.requires_grad for x in given)):
         host = np.full((len(given), steps, *given[0].shape[1:]), padding_value, given[0].dtype.np)
         host[inside] = np.concatenate([np.asarray(x._value) for x in given])
         with storage.x64():

@@ -15,7 +15,7 @@ from functorch_port.core.tensor import Tensor
 
 def host_view(tensor: Any) -> np.ndarray | None:
     """The tensor's values as numpy without a copy; None where that is impossible or would lose a gradient."""
-    if storage.overlay is not None or not isinstance(tensor, Tensor):
+    if storage.overlay or not isinstance(tensor, Tensor):
         return None
     value = tensor._value
     if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
