@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -43,6 +44,8 @@ class Compiled:
         #: the last call's key, and the programs under it
         self._last: tuple[Any, list[Program]] = (None, [])
         self._watched: list[Slot] = []
+        #: places where the caller put other tensors between calls
+        self._given: dict[Slot, Slot] = {}
         #: numbers that changed between calls, and are inputs of the programs since
         self._lifted: dict[Any, Lifted] = {}
         self.traces = 0
@@ -92,20 +95,25 @@ class Compiled:
         )
 
     def _lift(self, program: Program) -> None:
-        """Numbers that changed since a program was traced become inputs of the next one."""
+        """Numbers and tensors that changed since a program was traced become inputs of the next one."""
         for place in program.guards.changed():
-            if plain_number(place.before) and plain_number(place.get()):
+            before, now = place.before, place.get()
+            if plain_number(before) and plain_number(now):
                 one = Lifted(place)
                 self._lifted[one.id] = one
+            elif _is_data(before) and _is_data(now) and isinstance(place.owner, dict | list | types.CellType):
+                slot = Slot(place.owner, place.key, given=True)
+                self._given[slot] = slot
 
     def _trace(self, programs: list[Program], leaves: list[Any], tree: Any, why: str) -> Any:
         before = variables_cells(self._fn)
+        watched = [*dict.fromkeys([*self._given, *self._watched])]
         program, overlay = trace(
             self._fn,
             leaves,
             tree,
             self._rng,
-            self._watched,
+            watched,
             self._keep_grads,
             lifted=[*self._lifted.values()],
         )
@@ -153,6 +161,11 @@ class Compiled:
 
 
 _KEEP = 64
+
+
+def _is_data(value: Any) -> bool:
+    """Whether this is a tensor that may be given to a program as an argument would be."""
+    return type(value) is Tensor and not value._requires_grad and not value.is_sparse
 
 
 def _places_to_watch(program: Program, overlay: Overlay, leaves: list[Any]) -> list[Slot]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from types import MethodType
 from typing import Any
 
 from ..core import storage
 from ..core.tensor import Tensor
 from .reads import Reads
-from .variables import ANY, MISSING, Content, Variable, is_plain, same
+from .variables import ANY, MISSING, Content, Variable, alike, is_plain, same, shown, variable
 
 __all__ = ["Guards"]
 
@@ -23,7 +24,11 @@ class Guards:
     """
 
     def __init__(
-        self, reads: Reads, apart: Iterable[tuple[int, Any]], is_outside: Callable[[Tensor], bool]
+        self,
+        reads: Reads,
+        apart: Iterable[tuple[int, Any]],
+        optimizers: Iterable[Any],
+        is_outside: Callable[[Tensor], bool],
     ) -> None:
         apart = set(apart)
         for content in reads.contents.values():
@@ -34,7 +39,7 @@ class Guards:
         read = [v for v in places if v.read]
         self.variables = [v for v in read if not v.of_module]
         self.of_modules = [v for v in read if v.of_module]
-        self.contents = list(reads.contents.values())
+        self.contents = [*reads.contents.values(), *(c for o in optimizers for c in _structure(o))]
         self.holds = _compiled(self.variables, self.contents)
         self.modules_hold = _compiled(self.of_modules, [])
         self.epoch = storage.attributes
@@ -59,6 +64,13 @@ class Guards:
                 found += _differences(content)
         return found
 
+    def reason(self) -> str:
+        """Why the program may not be run."""
+        place = self.changed()[0]
+        if isinstance(place, _Whole):
+            return f"what is in {place.label} changed"
+        return f"{place.label} changed from {shown(place.before)} to {shown(place.get())}"
+
     def write(self, env: dict[Any, Any]) -> None:
         """Leave in the places what the traced call left there."""
         for place in self.writes:
@@ -78,6 +90,15 @@ class Guards:
         return lines + [f"the items of {c.label}" for c in self.contents]
 
 
+def _structure(optimizer: Any) -> list[Content]:
+    """Which groups, parameters and tables of state an optimizer has."""
+    name, groups = type(optimizer).__name__, optimizer.param_groups
+    lists = [Content(g["params"], f"{name}.param_groups[{i}]['params']") for i, g in enumerate(groups)]
+    return [
+        Content(groups, f"{name}.param_groups"), *lists, Content(optimizer.state, f"{name}.state")
+    ]
+
+
 def _is_left(place: Variable, is_outside: Callable[[Tensor], bool]) -> bool:
     """Whether a call leaves something there; tensors that it makes are left by `places`."""
     if place.rule is not None:
@@ -88,11 +109,9 @@ def _is_left(place: Variable, is_outside: Callable[[Tensor], bool]) -> bool:
 
 def _differences(content: Content) -> list[Variable]:
     """The items that are not the same, or the container."""
-    from .variables import variable
-
     owner = content.owner
     keys, items = content.now()
-    if isinstance(owner, dict | list) and keys == content.keys and len(items) == len(content.before):
+    if isinstance(owner, dict | list) and alike(keys, content.keys) and len(items) == len(content.before):
         found = []
         for key, old, new in zip(keys or range(len(items)), content.before, items, strict=True):
             if not same(new, old):
@@ -140,7 +159,7 @@ def _compiled(variables: Sequence[Variable], contents: Sequence[Content]) -> Cal
             )
         elif before is None or type(before) is bool:
             terms.append(f"{v.expression(owner, key)} is {before}")
-        elif is_plain(before) or isinstance(before, tuple) or callable(getattr(before, "__func__", None)):
+        elif is_plain(before) or isinstance(before, tuple) or isinstance(before, MethodType):
             terms.append(f"((x := {v.expression(owner, key)}) is {name(before)} or same(x, {name(before)}))")
         else:
             terms.append(f"{v.expression(owner, key)} is {name(before)}")

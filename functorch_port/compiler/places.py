@@ -196,7 +196,7 @@ class Places:
 
     def __init__(self, overlay: Overlay, arguments: Sequence[Any]) -> None:
         self.overlay = overlay
-        slots = [slot for slot in overlay.watched if _replaced(slot)]
+        slots = [slot for slot in overlay.watched if _replaced(slot) or (slot.given and _is_kept(slot))]
         self.slots, self.trees = slots, [slot.tree for slot in slots]
         self.old = [item for slot in slots for item in slot.old]
         self.form = Form(self.old, arguments, _flags(overlay, self.old))
@@ -382,6 +382,12 @@ def _replaced(slot: Slot) -> bool:
     if tree != slot.tree or all(a is b for a, b in zip(slot.old, new, strict=True)):
         return False
     return all(_alike(a, b) for a, b in zip(slot.old, new, strict=True))
+
+
+def _is_kept(slot: Slot) -> bool:
+    """Whether the trace left what was there."""
+    new, tree = slot.leaves()
+    return tree == slot.tree and all(a is b for a, b in zip(slot.old, new, strict=True))
 
 
 def _alike(old: Any, new: Any) -> bool:

@@ -166,8 +166,7 @@ class Program:
         if why:
             return why
         if not self.guards.match():
-            changed = self.guards.changed()
-            return f"{changed[0].label} changed from {changed[0].before!r} to {changed[0].get()!r}"
+            return self.guards.reason()
         for tensor, missing in self.grad_guards:
             if (tensor._kept_grad is None) is not missing:
                 return f"a gradient {'appeared' if missing else 'is gone'}"

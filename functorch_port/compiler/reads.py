@@ -41,6 +41,7 @@ from .variables import (
     Content,
     Referent,
     Variable,
+    alike,
     is_plain,
     same,
     settled,
@@ -587,7 +588,7 @@ class Reads:
             return ""
         keys, items = now = content.now()
         if isinstance(items, tuple):
-            if len(items) == len(content.before) and keys == content.keys and isinstance(owner, dict | list):
+            if len(items) == len(content.before) and alike(keys, content.keys) and isinstance(owner, dict | list):
                 places = keys if isinstance(owner, dict) else range(len(items))
                 for key, old, new in zip(places, content.before, items, strict=True):
                     if not same(new, old):

@@ -29,10 +29,12 @@ __all__ = ["Slot", "find", "references", "tensors_of"]
 class Slot:
     """One place: a container and a key. Its content is a Tensor, or a tuple with Tensors in it."""
 
-    __slots__ = ("container", "key", "old", "tree")
+    __slots__ = ("container", "given", "key", "old", "tree")
 
-    def __init__(self, container: Any, key: Any) -> None:
+    def __init__(self, container: Any, key: Any, given: bool = False) -> None:
         self.container, self.key = container, key
+        #: whether the place is an input even if the function does not replace what is there: the caller does
+        self.given = given
         self.old: list[Any] = []
         self.tree: Any = None
 

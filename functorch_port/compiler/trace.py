@@ -602,6 +602,10 @@ def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], given: Gi
         for name in snapshot.symbols:
             program.number_guards[name] = slots[name]
         for group in optimizer.param_groups:
+            tensors = [(k, v) for k, v in group.items() if isinstance(v, Tensor)]
+            for key, value in tensors:
+                for column, item in zip(program.slot_guards, (group, key, value), strict=True):
+                    column.append(item)
             program.flag_guards += [
                 (group, k, v) for k, v in group.items() if k != "params" and not _dynamic(v)
             ]
@@ -625,7 +629,7 @@ def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], given: Gi
     for one in overlay.reads.lifted:
         name = ("variable", *one.id)
         program.number_guards[name] = slots[name]
-    program.guards = Guards(overlay.reads, [(id(s.container), s.key) for s in places], overlay.is_outside)
+    program.guards = Guards(overlay.reads, [(id(s.container), s.key) for s in places], overlay.optimizers, overlay.is_outside)
     changed = {(id(t), k) for t, k, _ in program.number_writes}
     program.flag_guards = [g for g in program.flag_guards if (id(g[0]), g[1]) not in changed]
     program.grad_guards = [(t, g is None) for t, g in overlay.grad_reads.items() if id(t) not in arg_ids]

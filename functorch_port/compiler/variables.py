@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import is_
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from ..core.device import device
 from ..core.dtypes import dtype
 from ..core.symbolic import SymNumber
+from ..core.tensor import Tensor
 
 __all__ = ["ANY", "MISSING", "PLAIN", "Content", "Variable", "is_plain", "same", "variable"]
 
@@ -62,6 +63,20 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(b, types.MethodType):
         return a.__self__ is b.__self__ and a.__func__ is b.__func__
     return False
+
+
+def alike(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether two sequences have the same items; tensors are compared by identity."""
+    return len(a) == len(b) and all(map(same, a, b))
+
+
+def shown(value: Any) -> str:
+    """A value in a message. Arrays are not looked at, which would wait for them."""
+    if isinstance(value, Tensor):
+        return f"a {type(value).__name__} of shape {tuple(value.shape)}"
+    if is_plain(value):
+        return repr(value)
+    return f"a {type(value).__name__}"
 
 
 class Variable:
@@ -241,7 +256,7 @@ class Content:
         """Whether the content is the same."""
         owner, before = self.owner, self.before
         if isinstance(owner, dict):
-            if len(owner) != len(before) or not all(map(is_, owner, self.keys)) and tuple(owner) != self.keys:
+            if len(owner) != len(before) or not all(map(is_, owner, self.keys)) and not all(map(same, owner, self.keys)):
                 return False
             found: Any = owner.values()
         elif isinstance(owner, list | deque):
