@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import types
+import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -18,8 +20,8 @@ from .program import Program, Stale
 from .reads import Lifted
 from .slots import Slot, find, tensors_of
 from .trace import trace
-from .variables import plain_number
 from .tree import beside_views, by_identity, cell_of, flatten
+from .variables import plain_number
 
 __all__ = ["Compiled", "compile"]
 
@@ -48,6 +50,7 @@ class Compiled:
         self._given: dict[Slot, Slot] = {}
         #: numbers that changed between calls, and are inputs of the programs since
         self._lifted: dict[Any, Lifted] = {}
+        self._again: Counter[str] = Counter()
         self.traces = 0
         self.reasons: list[str] = []
 
@@ -126,6 +129,7 @@ class Compiled:
         program.bind(leaves, stayed.union(*(p.states for p in self.programs())))
         self.traces += 1
         self.reasons.append(why)
+        self._warn_of(why.partition(" changed")[0] if " changed" in why else "")
         try:
             result = program.run(leaves, cast(Any, program.numbers(leaves)), first=True)
         except BaseException:
@@ -136,10 +140,22 @@ class Compiled:
             del programs[_KEEP:]
         else:
             self.reasons[-1] += f"; to be traced again: {program.why_once}"
+            self._warn_of(program.why_once)
             self._watched = _places_to_watch(program, overlay, leaves)
         for slot in overlay.watched:
             slot.forget()
         return result
+
+    def _warn_of(self, what: str) -> None:
+        """Warn once when the same thing causes trace after trace."""
+        self._again[what] += 1
+        if what and self._again[what] == _MANY:
+            warnings.warn(
+                f"{getattr(self, '__qualname__', 'a compiled function')} was traced {_MANY} times for one reason: "
+                f"{what}{'' if ' ' in what else ' changes'}. Each trace compiles the program again. Give what changes "
+                "as a tensor, or do that part outside of the compiled function; explain() tells what it depends on.",
+                stacklevel=4,
+            )
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -161,6 +177,8 @@ class Compiled:
 
 
 _KEEP = 64
+#: traces for one reason, after which there is a warning
+_MANY = 8
 
 
 def _is_data(value: Any) -> bool:

@@ -38,6 +38,9 @@ def _program(compiled: Any, program: Program, n: int, analyse: bool) -> list[str
         if cells:
             lines.append(f"  {title}:")
             lines += [f"    {names[c]}: {_describe(c._value)}" for c in cells]
+    values = program.guards.describe()
+    if values:
+        lines += ["  traced for:", *(f"    {value}" for value in values)]
     for title, items in (
         ("gradients read", [tuple(t.shape) for t in gradients]),
         (

@@ -68,9 +68,10 @@ class Functionalized:
     def _pure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Pure:
         leaves, tree = flatten((args, kwargs))
         key = (tree, *(_signature(leaf) for leaf in leaves))
-        if key not in self._programs:
-            self._programs[key] = _Pure(self._fn, leaves, tree, self._rng)
-        return self._programs[key]
+        known = self._programs.get(key)
+        if known is None or not known.program.guards.match():
+            known = self._programs[key] = _Pure(self._fn, leaves, tree, self._rng)
+        return known
 
 
 def _signature(leaf: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import is_
 from types import MethodType
 from typing import Any
 
@@ -66,9 +67,12 @@ class Guards:
 
     def reason(self) -> str:
         """Why the program may not be run."""
-        place = self.changed()[0]
+        changed = self.changed()
+        if not changed:
+            return "a Python value changed"
+        place = changed[0]
         if isinstance(place, _Whole):
-            return f"what is in {place.label} changed"
+            return f"{place.label} changed (its items)"
         return f"{place.label} changed from {shown(place.before)} to {shown(place.get())}"
 
     def write(self, env: dict[Any, Any]) -> None:
@@ -83,20 +87,18 @@ class Guards:
 
     def describe(self) -> list[str]:
         """The values that the program is for, by name."""
-        named = [
-            v for v in (*self.variables, *self.of_modules) if is_plain(v.before) and v.before is not MISSING
+        named = [v for v in (*self.variables, *self.of_modules) if is_plain(v.before)]
+        lines = [
+            f"{v.label} = {v.before!r}" for v in named if v.before is not MISSING and v.key != "__defaults__"
         ]
-        lines = [f"{v.label} = {v.before!r}" for v in named]
-        return lines + [f"the items of {c.label}" for c in self.contents]
+        return lines + [f"{c.label}: {len(c.before)} items" for c in self.contents]
 
 
 def _structure(optimizer: Any) -> list[Content]:
     """Which groups, parameters and tables of state an optimizer has."""
     name, groups = type(optimizer).__name__, optimizer.param_groups
     lists = [Content(g["params"], f"{name}.param_groups[{i}]['params']") for i, g in enumerate(groups)]
-    return [
-        Content(groups, f"{name}.param_groups"), *lists, Content(optimizer.state, f"{name}.state")
-    ]
+    return [Content(groups, f"{name}.param_groups"), *lists, Content(optimizer.state, f"{name}.state")]
 
 
 def _is_left(place: Variable, is_outside: Callable[[Tensor], bool]) -> bool:
@@ -138,7 +140,7 @@ def _compiled(variables: Sequence[Variable], contents: Sequence[Content]) -> Cal
     if not variables and not contents:
         return _always
     names: dict[int, str] = {}
-    space: dict[str, Any] = {"same": same, "MISSING": MISSING}
+    space: dict[str, Any] = {"same": same, "MISSING": MISSING, "is_": is_}
 
     def name(value: Any) -> str:
         if id(value) not in names:
@@ -159,17 +161,34 @@ def _compiled(variables: Sequence[Variable], contents: Sequence[Content]) -> Cal
             )
         elif before is None or type(before) is bool:
             terms.append(f"{v.expression(owner, key)} is {before}")
-        elif is_plain(before) or isinstance(before, tuple) or isinstance(before, MethodType):
+        elif is_plain(before) or isinstance(before, tuple | MethodType):
             terms.append(f"((x := {v.expression(owner, key)}) is {name(before)} or same(x, {name(before)}))")
         else:
             terms.append(f"{v.expression(owner, key)} is {name(before)}")
-    terms += [f"{name(c)}.holds()" for c in contents]
+    terms += [_of_content(c, name) for c in contents]
     source = (
         "def holds():\n    try:\n        return (" + "\n            and ".join(terms) + ")\n"
         "    except (LookupError, AttributeError, ValueError):\n        return False\n"
     )
     exec(source, space)
     return space["holds"]  # type: ignore[no-any-return]
+
+
+def _of_content(content: Content, name: Callable[[Any], str]) -> str:
+    """The comparison of a container by identity, which nearly always does, before that by value."""
+    owner, items = content.owner, content.before
+    slowly = f"{name(content)}.holds()"
+    if not isinstance(owner, dict | list) or any(item is ANY for item in items):
+        return slowly
+    found = f"{name(owner)}.values()" if isinstance(owner, dict) else name(owner)
+    terms = [f"len({name(owner)}) == {len(items)}"]
+    if isinstance(owner, dict):
+        terms.append(f"all(map(is_, {name(owner)}, {name(content.keys)}))")
+    if isinstance(owner, list) and len(items) <= 4:
+        terms += [f"{name(owner)}[{i}] is {name(item)}" for i, item in enumerate(items)]
+    else:
+        terms.append(f"all(map(is_, {found}, {name(items)}))")
+    return f"({' and '.join(terms)} or {slowly})"
 
 
 def _always() -> bool:

@@ -1,9 +1,10 @@
 """What a traced function reads besides tensors: found while it runs, so that a later call can compare.
 
 The function's globals, closure cells and defaults are known from its code, and so are those of every function that is
-reached. Attributes are noted as they are read: for the time of the trace the classes of the objects that were reached get
-a ``__getattribute__`` that notes, and a ``__setattr__`` and ``__delattr__`` that note what was there before. Containers
-are noted whole. Only what can be reached from outside counts: what the function makes itself is made anew by each trace.
+reached. Attributes are noted as they are read: for the time of the trace the classes of the objects that were reached
+get a ``__getattribute__`` that notes, and a ``__setattr__`` and ``__delattr__`` that note what was there before.
+Containers are noted whole. Only what can be reached from outside counts: what the function makes itself is made anew by
+each trace.
 
 Code of this package, of JAX, numpy and of Python's own library is taken to stay as it is, and so are the functions and
 classes of installed packages, whose constants and objects are compared.
@@ -93,7 +94,8 @@ class _Names:
 @functools.lru_cache(maxsize=4096)
 def _names_of(code: types.CodeType) -> _Names:
     found = _Names()
-    root, path = "", ()
+    root: str = ""
+    path: tuple[str, ...] = ()
     for step in dis.get_instructions(code):
         op, name = step.opname, step.argval
         if op.startswith(
@@ -317,7 +319,7 @@ class Reads:
             self._attribute_of(item, module.__name__)
 
     def _attribute_of(self, place: Variable, module: str) -> None:
-        """What a module or class has under a name. That of an installed package stays, but for constants and objects."""
+        """What a module or class has under a name. In an installed package it stays, but for constants and objects."""
         installed = _is_installed(module)
         if not installed or is_plain(place.before):
             self._place(place)
@@ -575,6 +577,8 @@ class Reads:
                 why = why or self._stays(place.after, place.label)
         self._known, self._labels = {}, {}
         self._named = []
+        if self.too_large:
+            why = why or f"{self.too_large[0]} has over {_MOST} items, too many to compare before each call"
         return why
 
     def _changed(self, content: Content) -> str:
@@ -588,7 +592,11 @@ class Reads:
             return ""
         keys, items = now = content.now()
         if isinstance(items, tuple):
-            if len(items) == len(content.before) and alike(keys, content.keys) and isinstance(owner, dict | list):
+            if (
+                len(items) == len(content.before)
+                and alike(keys, content.keys)
+                and isinstance(owner, dict | list)
+            ):
                 places = keys if isinstance(owner, dict) else range(len(items))
                 for key, old, new in zip(places, content.before, items, strict=True):
                     if not same(new, old):
@@ -666,7 +674,10 @@ def _is_users(kind: type) -> bool:
 
 
 def _hooks(reads: Reads, kind: type) -> dict[str, Callable[..., Any]]:
-    get, put, drop = kind.__getattribute__, kind.__setattr__, kind.__delattr__
+    """The methods that note, around the class's own."""
+    get: Any = kind.__getattribute__
+    put: Any = kind.__setattr__
+    drop: Any = kind.__delattr__
 
     def __getattribute__(self: Any, name: str) -> Any:
         try:

@@ -629,7 +629,8 @@ def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], given: Gi
     for one in overlay.reads.lifted:
         name = ("variable", *one.id)
         program.number_guards[name] = slots[name]
-    program.guards = Guards(overlay.reads, [(id(s.container), s.key) for s in places], overlay.optimizers, overlay.is_outside)
+    apart = [(id(slot.container), slot.key) for slot in places]
+    program.guards = Guards(overlay.reads, apart, overlay.optimizers, overlay.is_outside)
     changed = {(id(t), k) for t, k, _ in program.number_writes}
     program.flag_guards = [g for g in program.flag_guards if (id(g[0]), g[1]) not in changed]
     program.grad_guards = [(t, g is None) for t, g in overlay.grad_reads.items() if id(t) not in arg_ids]

@@ -1,8 +1,8 @@
 """Variables of Python programs: where a traced function reads plain values, and what was in them.
 
-A `Variable` is a place by itself (a global, a cell, an attribute, an item); a `Content` is all of a container. Each tells
-whether what is there is still the same, as one expression of Python, so that thousands are compared in one flat function
-(see `guards`).
+A `Variable` is a place by itself (a global, a cell, an attribute, an item); a `Content` is all of a container. Each
+tells whether what is there is still the same, as one expression of Python, so that thousands are compared in one flat
+function (see `guards`).
 """
 
 from __future__ import annotations
@@ -256,7 +256,9 @@ class Content:
         """Whether the content is the same."""
         owner, before = self.owner, self.before
         if isinstance(owner, dict):
-            if len(owner) != len(before) or not all(map(is_, owner, self.keys)) and not all(map(same, owner, self.keys)):
+            if len(owner) != len(before):
+                return False
+            if not all(map(is_, owner, self.keys)) and not all(map(same, owner, self.keys)):
                 return False
             found: Any = owner.values()
         elif isinstance(owner, list | deque):

@@ -105,8 +105,8 @@ def may_use_kernels() -> bool:
 epoch = 0
 
 
-#: Counts how often a plain attribute of a module was set, of those whose names are in `watched`: compiled functions have
-#: read an attribute of that name.
+#: Counts how often a plain attribute of a module was set, of those whose names are in `watched`: compiled functions
+#: have read an attribute of that name.
 attributes = 0
 watched: set[str] = set()
 
