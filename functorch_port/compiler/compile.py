@@ -17,11 +17,10 @@ from ..core.tensor import Tensor
 from .names import variables_cells
 from .overlay import Overlay
 from .program import Program, Stale
-from .reads import Lifted
 from .slots import Slot, find, tensors_of
 from .trace import trace
 from .tree import beside_views, by_identity, cell_of, flatten
-from .variables import plain_number
+from .variables import Variable, plain_number
 
 __all__ = ["Compiled", "compile"]
 
@@ -49,7 +48,7 @@ class Compiled:
         #: places where the caller put other tensors between calls
         self._given: dict[Slot, Slot] = {}
         #: numbers that changed between calls, and are inputs of the programs since
-        self._lifted: dict[Any, Lifted] = {}
+        self._lifted: dict[Any, Variable] = {}
         self._again: Counter[str] = Counter()
         self.traces = 0
         self.reasons: list[str] = []
@@ -102,8 +101,7 @@ class Compiled:
         for place in program.guards.changed():
             before, now = place.before, place.get()
             if plain_number(before) and plain_number(now):
-                one = Lifted(place)
-                self._lifted[one.id] = one
+                self._lifted[id(place.owner), place.key] = place
             elif _is_data(before) and _is_data(now) and isinstance(place.owner, dict | list | types.CellType):
                 slot = Slot(place.owner, place.key, given=True)
                 self._given[slot] = slot

@@ -22,6 +22,7 @@ import weakref
 from collections import UserDict, UserList, deque
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any
@@ -161,17 +162,17 @@ class Reads:
     Args:
         overlay: of the trace; it is told of modules and optimizers that are reached.
         apart: places that something else looks after, as ``(id(owner), key)``.
-        lifted: the numbers that are inputs.
+        lifted: the places of numbers that are inputs.
     """
 
     def __init__(
-        self, overlay: Any, apart: Iterable[tuple[int, Any]] = (), lifted: Iterable[Lifted] = ()
+        self, overlay: Any, apart: Iterable[tuple[int, Any]] = (), lifted: Iterable[Variable] = ()
     ) -> None:
         self.overlay = overlay
         self.thread = get_ident()
         self.variables: dict[tuple[int, Any], Variable] = {}
         self.contents: dict[int, Content] = {}
-        self.lifted = list(lifted)
+        self.lifted = [Lifted(copy(place)) for place in lifted]
         self._apart = {*apart, *(one.id for one in self.lifted)}
         self._known: dict[int, Any] = {}
         self._labels: dict[int, str] = {}

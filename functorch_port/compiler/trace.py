@@ -23,9 +23,10 @@ from .guards import Guards
 from .overlay import MODULE_TABLES, Overlay, is_concrete, is_number, number_slots
 from .places import Given, Places
 from .program import Output, Program, aval
-from .reads import Lifted, Reads
+from .reads import Reads
 from .slots import Slot, find
 from .tree import flatten
+from .variables import Variable
 
 if TYPE_CHECKING:
     from ..optim.packed import Pack
@@ -41,7 +42,7 @@ def trace(
     watched: Sequence[Slot] = (),
     keep_grads: bool = True,
     join: bool = True,
-    lifted: Sequence[Lifted] = (),
+    lifted: Sequence[Variable] = (),
 ) -> tuple[Program, Overlay]:
     """Run ``fn`` once with tracers in place of all state, and turn what happened into a `Program`.
 
@@ -66,7 +67,7 @@ def _trace(
     watched: Sequence[Slot],
     keep_grads: bool,
     join: bool,
-    lifted: Sequence[Lifted],
+    lifted: Sequence[Variable],
 ) -> tuple[Program, Overlay]:
     cells, optimizers, tightened = prepare_state(join)
     twins = _join_counts(optimizers) if join else {}

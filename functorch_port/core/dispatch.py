@@ -1095,11 +1095,16 @@ def _note_named(kwargs: dict[str, Any], kind_of: dict[str, str], known: list[Any
     return _note(kwargs.values(), kinds, known, values)
 
 
+_SYMBOLIC = (SymNumber, tuple)
+
+
 def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any], wrong: str = "") -> None:
     """Add one argument to the signature and, if it is dynamic, to the flat list."""
     if kind is STATIC:
         if a.__class__ is list:
             a = tuple(a)
+        if storage.overlay and a.__class__ in _SYMBOLIC:
+            a = _static(a)  # the signature outlives the trace
         sig.append(a.__class__)
         sig.append(a)
     elif isinstance(a, Tensor):
