@@ -49,6 +49,7 @@ class Compiled:
         self._given: dict[Slot, Slot] = {}
         #: numbers that changed between calls, and are inputs of the programs since
         self._lifted: dict[Any, Variable] = {}
+        self._may_lift = True
         self._again: Counter[str] = Counter()
         self.traces = 0
         self.reasons: list[str] = []
@@ -100,7 +101,7 @@ class Compiled:
         """Numbers and tensors that changed since a program was traced become inputs of the next one."""
         for place in program.guards.changed():
             before, now = place.before, place.get()
-            if plain_number(before) and plain_number(now):
+            if plain_number(before) and plain_number(now) and self._may_lift and program.guards.may_lift:
                 self._lifted[id(place.owner), place.key] = place
             elif _is_data(before) and _is_data(now) and isinstance(place.owner, dict | list | types.CellType):
                 slot = Slot(place.owner, place.key, given=True)
@@ -109,15 +110,17 @@ class Compiled:
     def _trace(self, programs: list[Program], leaves: list[Any], tree: Any, why: str) -> Any:
         before = variables_cells(self._fn)
         watched = [*dict.fromkeys([*self._given, *self._watched])]
-        program, overlay = trace(
-            self._fn,
-            leaves,
-            tree,
-            self._rng,
-            watched,
-            self._keep_grads,
-            lifted=[*self._lifted.values()],
-        )
+        options = (self._rng, watched, self._keep_grads)
+        try:
+            program, overlay = trace(self._fn, leaves, tree, *options, lifted=[*self._lifted.values()])
+        except Exception:
+            if not self._lifted:
+                raise
+            self._lifted, self._may_lift = (
+                {},
+                False,
+            )  # Python code that a symbolic number does not get through
+            program, overlay = trace(self._fn, leaves, tree, *options)
         if not beside_views(leaves).isdisjoint(i for i, _, _ in program.arg_writes):
             # a program has one input for each argument: what it writes to one, the others would not see
             overlay.undo()

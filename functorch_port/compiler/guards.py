@@ -20,6 +20,7 @@ class Guards:
 
     Attributes:
         holds: whether all of it is the same, but for attributes of modules, which are only compared when one was set.
+        may_lift: whether numbers may be symbolic in a next trace.
         epoch: `storage.attributes` when they were last compared.
         writes: what a call leaves in the places.
     """
@@ -44,6 +45,7 @@ class Guards:
         self.holds = _compiled(self.variables, self.contents)
         self.modules_hold = _compiled(self.of_modules, [])
         self.epoch = storage.attributes
+        self.may_lift = not reads.asks_types
         changed = [v for v in (*places, *(one.variable for one in reads.lifted)) if _is_left(v, is_outside)]
         self.writes: list[Any] = [*changed, *(c for c in self.contents if c.after is not ANY)]
 

@@ -182,6 +182,8 @@ class Reads:
         self._named: list[tuple[Any, Callable[[Any, Iterable[str]], None]]] = []
         self._attributes: set[str] = set()
         self.too_large: list[str] = []
+        #: whether the function may ask for the type of a number, which a symbolic one cannot hide
+        self.asks_types = False
 
     # ------------------------------------------------------------ in the trace
 
@@ -241,6 +243,7 @@ class Reads:
         if fn.__kwdefaults__:
             self.add(fn.__kwdefaults__, f"the keyword defaults of {label}")
         self._attributes |= names.attributes
+        self.asks_types |= ours and "type" in names.globals
         space = fn.__globals__
         for name in names.globals:
             self._global(space, name, ours, names)

@@ -489,7 +489,7 @@ def _array(x: Any) -> Any:
 
 def _computed(values: Sequence[Any]) -> list[Any]:
     """The values with arrays in place of looks through views and what was put off."""
-    return [v.array() if v.__class__ in _NO_ARRAYS else v for v in values]
+    return [v.array() if type(v) in _NO_ARRAYS else v for v in values]
 
 
 _NO_ARRAYS = frozenset({Look, Deferred})
@@ -497,7 +497,7 @@ _NO_ARRAYS = frozenset({Look, Deferred})
 
 def all_on_host(values: Sequence[Any]) -> bool:
     """Whether these are numpy arrays and numbers only."""
-    return _PLAIN.issuperset([v.__class__ for v in values])
+    return _PLAIN.issuperset(map(type, values))
 
 
 def _aval(x: Any) -> jax.ShapeDtypeStruct:
@@ -573,7 +573,7 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
                 recorded = True
         else:
             values.append(a)
-            key.append(a.__class__)
+            key.append(type(a))
     else:
         if plan.check is not None:
             plan.check(*values)
@@ -641,7 +641,7 @@ def _look_later(plan: Plan, dyn: Sequence[Any]) -> Tensor | None:
     cell, view = source._storage, source._view
     if storage.overlay or cell.__class__ is HostStorage or plan.name in REINTERPRET:
         return None
-    if not _NUMBERS.issuperset([a.__class__ for a in extra]):
+    if not _NUMBERS.issuperset(map(type, extra)):
         return None
     base = cell.peek()
     if base.__class__ is not Deferred and (
@@ -1054,7 +1054,7 @@ def _caller(op: Op) -> Callable[..., Any]:
 def _note(args: Iterable[Any], kinds: Iterable[str], known: list[Any], values: list[Any]) -> bool:
     """Add arguments to what a call is known by, if they are small tensors without a gradient, or none at all."""
     for a, kind in zip(args, kinds):
-        cls = a.__class__
+        cls = type(a)
         if kind is STATIC:
             known.append(cls)
             known.append(tuple(a) if cls is list else a)
@@ -1101,22 +1101,22 @@ _SYMBOLIC = (SymNumber, tuple)
 def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any], wrong: str = "") -> None:
     """Add one argument to the signature and, if it is dynamic, to the flat list."""
     if kind is STATIC:
-        if a.__class__ is list:
+        if type(a) is list:
             a = tuple(a)
-        if storage.overlay and a.__class__ in _SYMBOLIC:
+        if storage.overlay and type(a) in _SYMBOLIC:
             a = _static(a)  # the signature outlives the trace
-        sig.append(a.__class__)
+        sig.append(type(a))
         sig.append(a)
     elif isinstance(a, Tensor):
         sig.append(_T)
         dyn.append(a)
     elif a is None:
         sig.append(None)
-    elif a.__class__ is bool and kind is not ARRAYS:
+    elif type(a) is bool and kind is not ARRAYS:
         sig.append(bool)
         sig.append(a)  # static: JAX has no weakly typed bools, so a traced one would count as a 0-dim tensor
-    elif a.__class__ in _NUMBERS:
-        sig.append(a.__class__)
+    elif type(a) in _NUMBERS:
+        sig.append(type(a))
         dyn.append(a)
     elif kind is ARRAYS and isinstance(a, list | tuple):
         sig.append(_OPEN)
@@ -1132,7 +1132,7 @@ def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any], wrong: str = "") ->
         sig.append(_T)
         dyn.append(wrap(a))
     elif kind is SCALAR and isinstance(a, int | float | complex):
-        sig.append(a.__class__)
+        sig.append(type(a))
         dyn.append(a)
     else:
         raise TypeError(wrong)
@@ -1142,8 +1142,8 @@ def _key_of(values: Sequence[Any]) -> tuple[Any, ...]:
     """What a program on the host depends on."""
     key: list[Any] = []
     for v in values:
-        if v.__class__ in _NUMBERS:
-            key.append(v.__class__)
+        if type(v) in _NUMBERS:
+            key.append(type(v))
         else:
             key += (v.shape, v.dtype)
     return tuple(key)

@@ -42,6 +42,12 @@ class SymNumber:
         self.sources = sources
         self.rule = rule
 
+    @property
+    def __class__(
+        self,
+    ) -> Any:  # what `isinstance` asks: the function's Python takes it for the number that it is
+        return type(self.value)
+
     def concrete(self) -> Any:
         """The plain number; the trace will be redone when it changes."""
         if storage.overlay:

@@ -390,18 +390,18 @@ def _split(x: Tensor, raw: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
 
 def _plain(raw: Any, shape: tuple[int, ...]) -> tuple[list[Any], tuple[Any, ...]] | None:
     """Starts and spec of an index that has only numbers in range and slices; None for another one."""
-    items = raw if raw.__class__ is tuple else (raw,)
+    items = raw if type(raw) is tuple else (raw,)
     if len(items) > len(shape):
         return None
     starts: list[Any] = []
     spec: list[Any] = []
     for item, size in zip(items, shape, strict=False):
-        if item.__class__ is int:
+        if type(item) is int:
             if not -size <= item < size:
                 return None
             starts.append(item + size if item < 0 else item)
             spec.append(_ONE)
-        elif item.__class__ is slice and item.step is None:
+        elif type(item) is slice and item.step is None:
             try:
                 start, stop, _ = item.indices(size)
             except TypeError:

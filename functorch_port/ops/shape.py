@@ -92,7 +92,7 @@ def _sizes(size: Sequence[Any]) -> tuple[int, ...]:
     """Sizes given one by one or as one sequence."""
     if len(size) == 1 and isinstance(size[0], list | tuple):
         size = size[0]
-    return tuple(s if s.__class__ is int else operator.index(s) for s in size)
+    return tuple(s if type(s) is int else operator.index(s) for s in size)
 
 
 def _given(name: str, key: str, size: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
