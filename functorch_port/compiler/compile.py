@@ -11,12 +11,13 @@ import jax
 from ..autograd import grad_mode
 from ..core import autocast, config, dtypes, storage
 from ..core.tensor import Tensor
+from ..core.tree import flatten_call, unflatten
 from .names import variables_cells
 from .overlay import Overlay
 from .program import Program, Stale
 from .slots import Slot, find, tensors_of
 from .trace import trace
-from .tree import beside_views, by_identity, cell_of, flatten
+from .tree import beside_views, by_identity, cell_of
 
 __all__ = ["Compiled", "compile"]
 
@@ -91,7 +92,7 @@ class Compiled:
         if not beside_views(leaves).isdisjoint(i for i, _, _ in program.arg_writes):
             # a program has one input for each argument: what it writes to one, the others would not see
             overlay.undo()
-            args, kwargs = jax.tree_util.tree_unflatten(tree, leaves)
+            args, kwargs = unflatten(tree, leaves)
             return self._fn(*args, **kwargs)
         stayed = before & variables_cells(self._fn)
         program.bind(leaves, stayed.union(*(p.states for p in self.programs())))
@@ -161,7 +162,7 @@ def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any]
             if len(args) > 1:
                 _add_sharing(signature, args)
             return list(args), _flat_tree(len(args)), signature
-    leaves, tree = flatten((args, kwargs))
+    leaves, tree = flatten_call(args, kwargs)
     signature = [*map(_signature, leaves)]
     _add_sharing(signature, leaves)
     return leaves, tree, signature
@@ -181,7 +182,7 @@ def _add_sharing(signature: list[Any], leaves: Sequence[Any]) -> None:
 
 @functools.cache
 def _flat_tree(count: int) -> Any:
-    return jax.tree_util.tree_structure(((0,) * count, {}))
+    return flatten_call((0,) * count, {})[1]
 
 
 def _signature(leaf: Any) -> Any:

@@ -18,12 +18,12 @@ from ..core import alive, storage
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber, symbolic_math
 from ..core.tensor import Tensor, wrap
+from ..core.tree import flatten, unflatten
 from .assemble import assemble
 from .overlay import MODULE_TABLES, Overlay, is_concrete, is_number, number_slots
 from .places import Given, Places
 from .program import Output, Program, aval
 from .slots import Slot, find
-from .tree import flatten
 
 if TYPE_CHECKING:
     from ..optim.packed import Pack
@@ -234,7 +234,7 @@ def _trace_once(
             arguments[i] = value
         previous, storage.overlay = storage.overlay, overlay
         try:
-            args, kwargs = jax.tree_util.tree_unflatten(tree, arguments)
+            args, kwargs = unflatten(tree, arguments)
             with symbolic_math():
                 result = fn(*args, **kwargs)
             del args, kwargs, arguments
