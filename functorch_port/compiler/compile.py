@@ -263,13 +263,7 @@ def compile(
     from ..nn.module import Module
 
     if isinstance(model, Module):
-        return _compiled_module(model, rng, keep_grads)
+        from .module import OptimizedModule
+
+        return OptimizedModule(model, rng=rng, keep_grads=keep_grads)
     return Compiled(model, rng, keep_grads)
-
-
-def _compiled_module(module: Any, rng: str, keep_grads: bool) -> Any:
-    """The same module with a compiled ``__call__``; shares everything with the original."""
-    compiled = Compiled(type(module).__call__.__get__(module), rng, keep_grads)
-    from .module import OptimizedModule
-
-    return OptimizedModule(module, compiled)

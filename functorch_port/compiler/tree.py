@@ -10,6 +10,7 @@ from ..core.tensor import Tensor
 
 __all__ = ["beside_views", "by_identity", "cell_of"]
 
+
 def cell_of(leaf: Any) -> Storage | None:
     """The Storage that an argument looks at; None if it is no Tensor, or a sparse one."""
     return getattr(leaf, "_storage", None) if isinstance(leaf, Tensor) else None

@@ -132,7 +132,13 @@ class _Call:
     """
 
     def __init__(
-        self, module: FlaxModule, training: bool, tree: Structure, static: Any, where: list[bool], dynamic: Any
+        self,
+        module: FlaxModule,
+        training: bool,
+        tree: Structure,
+        static: Any,
+        where: list[bool],
+        dynamic: Any,
     ) -> None:
         first, total = module._counts[0], sum(module._counts)
         self.tree = LEAF

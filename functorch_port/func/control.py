@@ -72,7 +72,9 @@ def _check_same(first: str, ours: Sequence[Any], second: str, theirs: Sequence[A
 def _check_keys(where: str, given: Structure, returned: Structure) -> None:
     """Raise if dicts come back with other keys, or in another order: what is carried is matched by position."""
     if keys(given) and keys(returned) and keys(given) != keys(returned):
-        raise RuntimeError(f"{where} must keep the keys of dicts in their order; got {given}, returned {returned}")
+        raise RuntimeError(
+            f"{where} must keep the keys of dicts in their order; got {given}, returned {returned}"
+        )
 
 
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:

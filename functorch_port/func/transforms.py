@@ -437,8 +437,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
         given, tree = flatten(tangents)
         if tree != flatten(primals)[1]:
             raise RuntimeError(
-                f"Expected the tangents {tree} to have the same argspec as the primals "
-                f"{flatten(primals)[1]}"
+                f"Expected the tangents {tree} to have the same argspec as the primals {flatten(primals)[1]}"
             )
         for i, (mine, primal) in enumerate(zip(given, call.tensors)):
             for name in ("shape", "dtype"):
