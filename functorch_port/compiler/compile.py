@@ -14,12 +14,13 @@ import jax
 from ..autograd import grad_mode
 from ..core import autocast, config, dtypes, storage
 from ..core.tensor import Tensor
+from ..core.tree import flatten_call, unflatten
 from .names import variables_cells
 from .overlay import Overlay
 from .program import Program, Stale
 from .slots import Slot, find, tensors_of
 from .trace import trace
-from .tree import beside_views, by_identity, cell_of, flatten
+from .tree import beside_views, by_identity, cell_of
 from .variables import Variable, plain_number
 
 __all__ = ["Compiled", "compile"]
@@ -124,7 +125,7 @@ class Compiled:
         if not beside_views(leaves).isdisjoint(i for i, _, _ in program.arg_writes):
             # a program has one input for each argument: what it writes to one, the others would not see
             overlay.undo()
-            args, kwargs = jax.tree_util.tree_unflatten(tree, leaves)
+            args, kwargs = unflatten(tree, leaves)
             return self._fn(*args, **kwargs)
         stayed = before & variables_cells(self._fn)
         program.bind(leaves, stayed.union(*(p.states for p in self.programs())))
@@ -214,7 +215,7 @@ def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any]
             if len(args) > 1:
                 _add_sharing(signature, args)
             return list(args), _flat_tree(len(args)), signature
-    leaves, tree = flatten((args, kwargs))
+    leaves, tree = flatten_call(args, kwargs)
     signature = [*map(_signature, leaves)]
     _add_sharing(signature, leaves)
     return leaves, tree, signature
@@ -234,7 +235,7 @@ def _add_sharing(signature: list[Any], leaves: Sequence[Any]) -> None:
 
 @functools.cache
 def _flat_tree(count: int) -> Any:
-    return jax.tree_util.tree_structure(((0,) * count, {}))
+    return flatten_call((0,) * count, {})[1]
 
 
 def _signature(leaf: Any) -> Any:
@@ -315,13 +316,7 @@ def compile(
     from ..nn.module import Module
 
     if isinstance(model, Module):
-        return _compiled_module(model, rng, keep_grads)
+        from .module import OptimizedModule
+
+        return OptimizedModule(model, rng=rng, keep_grads=keep_grads)
     return Compiled(model, rng, keep_grads)
-
-
-def _compiled_module(module: Any, rng: str, keep_grads: bool) -> Any:
-    """The same module with a compiled ``__call__``; shares everything with the original."""
-    compiled = Compiled(type(module).__call__.__get__(module), rng, keep_grads)
-    from .module import OptimizedModule
-
-    return OptimizedModule(module, compiled)

@@ -12,10 +12,10 @@ import numpy as np
 from ..core import storage
 from ..core.storage import Storage
 from ..core.tensor import Tensor, wrap
+from ..core.tree import Structure, flatten_call, flatten_up_to, unflatten
 from .names import name_cells
 from .program import Program
 from .trace import trace
-from .tree import flatten
 
 __all__ = ["Functionalized", "functionalize"]
 
@@ -39,13 +39,14 @@ class Functionalized:
             random keys, and
             the optimizers' hyperparameters as numbers.
         """
-        return self._pure(args, kwargs).read()
+        return self._pure(args, kwargs)[0].read()
 
     def __call__(self, state: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """Run on ``state``; nothing outside is read or changed. Outputs are `jax.Array`s where the function
         gives Tensors.
         """
-        return self._pure(args, kwargs)(state, args, kwargs)
+        pure, leaves = self._pure(args, kwargs)
+        return pure(state, leaves)
 
     def load(self, state: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         """Write a state back into the tensors and optimizers it came from.
@@ -55,7 +56,7 @@ class Functionalized:
             args, kwargs: the arguments it was made for, if the function was used with several signatures.
         """
         pure = (
-            self._pure(args, kwargs)
+            self._pure(args, kwargs)[0]
             if args or kwargs or len(self._programs) != 1
             else next(iter(self._programs.values()))
         )
@@ -63,15 +64,21 @@ class Functionalized:
 
     def jaxpr(self, *args: Any, **kwargs: Any) -> Any:
         """The traced program, a closed jaxpr."""
-        return self._pure(args, kwargs).program.jaxpr
+        return self._pure(args, kwargs)[0].program.jaxpr
 
-    def _pure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Pure:
-        leaves, tree = flatten((args, kwargs))
-        key = (tree, *(_signature(leaf) for leaf in leaves))
-        known = self._programs.get(key)
-        if known is None or not known.program.guards.match():
-            known = self._programs[key] = _Pure(self._fn, leaves, tree, self._rng)
-        return known
+    def _pure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Pure, list[Any]]:
+        """What was traced for such arguments, and their leaves in its order."""
+        leaves, tree = flatten_call(args, kwargs)
+        key = (tree, *map(_signature, leaves))
+        pure = self._programs.get(key)
+        if pure is None and any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            for (known, *signature), other in self._programs.items():
+                found = flatten_up_to(known, (args, kwargs))  # JAX has sorted the keys of dicts
+                if found is not None and signature == [*map(_signature, found)]:
+                    return other, found
+        if pure is None or not pure.program.guards.match():
+            pure = self._programs[key] = _Pure(self._fn, leaves, tree, self._rng)
+        return pure, leaves
 
 
 def _signature(leaf: Any) -> Any:
@@ -97,7 +104,7 @@ def _example(leaf: Any) -> Any:
 class _Pure:
     """One traced signature."""
 
-    def __init__(self, fn: Callable[..., Any], leaves: list[Any], tree: Any, rng: str) -> None:
+    def __init__(self, fn: Callable[..., Any], leaves: list[Any], tree: Structure, rng: str) -> None:
         if rng == "torch":
             raise NotImplementedError(
                 'functionalize(rng="torch"): random numbers from the host are not state; use compile(fn, rng="torch")'
@@ -136,7 +143,7 @@ class _Pure:
             state[self.numbers[name]] = table[key] if index is None else table[key][index]
         return state
 
-    def __call__(self, state: dict[str, Any], args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
+    def __call__(self, state: dict[str, Any], leaves: list[Any]) -> tuple[Any, dict[str, Any]]:
         p = self.program
         missing = [n for n in (*self.names, *self.grads.values()) if n not in state]
         if missing:
@@ -144,7 +151,6 @@ class _Pure:
                 f"the state has no {missing[0]!r}; it must be what `state(...)` returned, changed at will "
                 f"in its values only"
             )
-        leaves, _ = flatten((args, kwargs))
         env = {name: state[self.numbers[name]] for name in self.numbers}
         env.update({name: leaves[i] for name, i, _ in p.arg_numbers})
         with storage.x64():
@@ -173,7 +179,7 @@ class _Pure:
             if (id(table), key) in places:
                 new[places[(id(table), key)]] = rule(env)
         results = [self._leaf(o, outs, leaves, env, new, by_cell) for o in p.outputs]
-        return jax.tree_util.tree_unflatten(p.out_tree, results), new
+        return unflatten(p.out_tree, results), new
 
     def _leaf(
         self, out: Any, outs: Any, leaves: Any, env: Any, new: dict[str, Any], by_cell: dict[Storage, str]

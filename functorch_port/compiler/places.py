@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
-import jax
-
 from ..core.storage import HostStorage, Storage
 from ..core.tensor import Tensor
+from ..core.tree import LEAF, unflatten
 from ..core.view import View
 from .names import closures
 from .overlay import Overlay
 from .slots import Slot, references
-from .tree import LEAF, by_identity
+from .tree import by_identity
 
 __all__ = ["Form", "Given", "Places"]
 
@@ -350,7 +349,7 @@ class Places:
             if tree is LEAF:
                 slot.set(found(contents[0]))
             else:
-                slot.set(jax.tree_util.tree_unflatten(tree, map(found, contents)))
+                slot.set(unflatten(tree, map(found, contents)))
         self.tensors = []
         if first:
             self._settle()

@@ -16,11 +16,12 @@ from ..core.donation import own
 from ..core.sparse import SparseTensor
 from ..core.storage import Storage
 from ..core.tensor import Tensor, wrap
+from ..core.tree import LEAF, Structure, builder
 from .guards import Guards
 from .overlay import MODULE_TABLES, same_table
 from .pending import Pending
 from .places import Places
-from .tree import LEAF, by_identity, cell_of
+from .tree import by_identity, cell_of
 
 __all__ = ["Output", "Program", "Stale", "aval", "grads_of"]
 
@@ -61,7 +62,7 @@ class Program:
         self.outputs: list[Output] = []
         #: tensors that existed before (or the position of an argument) and have a new history after the call
         self.changed: list[Output] = []
-        self.out_tree: Any = None
+        self.out_tree: Structure = LEAF
         self.cells: list[Storage] = []
         #: Storages, and `Bundle`s of small ones
         self.donated: list[Any] = []
@@ -109,6 +110,7 @@ class Program:
         #: found by the first call: whether more than Storages and gradients is written, whether the result is one leaf
         self.writes_more = True
         self.returns_one = False
+        self.build_result: Callable[[list[Any]], Any] = list
         #: found by the first call: whether one tensor is computed from Storages and arguments, and nothing else done
         self.is_pass = False
 
@@ -330,7 +332,7 @@ class Program:
         if first or self.writes_more or grad_writes:
             made = self._write_rest(outs, leaves, env, node, first, grad_writes)
         results = [self._leaf(o, outs, leaves, env, node, made) for o in self.outputs]
-        return results[0] if self.returns_one else jax.tree_util.tree_unflatten(self.out_tree, results)
+        return results[0] if self.returns_one else self.build_result(results)
 
     def _write_rest(
         self,
@@ -390,6 +392,7 @@ class Program:
             rest = (self.arg_writes, self.places, self.number_writes, self.flag_writes, self.detached)
             self.writes_more = any([*rest, self.mode_writes, self.changed, self.guards.writes])
             self.returns_one = self.out_tree == LEAF
+            self.build_result = builder(self.out_tree)
             self.is_pass = self._is_pass(leaves)
         return made
 

@@ -14,14 +14,12 @@ from collections.abc import Iterable
 from sys import getrefcount
 from typing import Any
 
-import jax
-
 from ..autograd.node import Node
 from ..core.alive import alive
 from ..core.donation import HELD
 from ..core.storage import Storage
 from ..core.tensor import Tensor
-from .tree import LEAF
+from ..core.tree import LEAF, Structure, flatten, unflatten
 
 __all__ = ["Slot", "find", "references", "tensors_of"]
 
@@ -36,7 +34,7 @@ class Slot:
         #: whether the place is an input even if the function does not replace what is there: the caller does
         self.given = given
         self.old: list[Any] = []
-        self.tree: Any = None
+        self.tree: Structure | None = None
 
     def get(self) -> Any:
         """What is there now; None if nothing is."""
@@ -56,12 +54,12 @@ class Slot:
         else:
             self.container[self.key] = content
 
-    def leaves(self) -> tuple[list[Any], Any]:
+    def leaves(self) -> tuple[list[Any], Structure]:
         """What is there now: the tensors and whatever else a tuple has beside them, and the structure."""
         content = self.get()
         if isinstance(content, Tensor):
             return [content], LEAF
-        return jax.tree_util.tree_flatten(content, is_leaf=lambda x: isinstance(x, Tensor))
+        return flatten(content)
 
     def watch(self) -> None:
         """Remember what is there before the trace."""
@@ -77,7 +75,7 @@ class Slot:
 
     def restore(self) -> None:
         """Undo what the trace put there."""
-        self.set(jax.tree_util.tree_unflatten(self.tree, self.old))
+        self.set(unflatten(self.tree, self.old))
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -18,6 +18,7 @@ from ..core import alive, storage
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber, symbolic_math
 from ..core.tensor import Tensor, wrap
+from ..core.tree import flatten, unflatten
 from .assemble import assemble
 from .guards import Guards
 from .overlay import MODULE_TABLES, Overlay, is_concrete, is_number, number_slots
@@ -25,7 +26,6 @@ from .places import Given, Places
 from .program import Output, Program, aval
 from .reads import Reads
 from .slots import Slot, find
-from .tree import flatten
 from .variables import Variable
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def _trace_once(
         for i, value in zip(arrays, array_values, strict=True):
             arguments[i] = value
         with storage.overlaid(overlay):
-            args, kwargs = jax.tree_util.tree_unflatten(tree, arguments)
+            args, kwargs = unflatten(tree, arguments)
             reads.lift([symbol(name) for name in lifted])
             try:
                 reads.start(fn, leaves)
@@ -254,8 +254,9 @@ def _trace_once(
             why = reads.finish()
             if why:
                 program.reusable, program.why_once = False, why
-            del args, kwargs, arguments
-            return _collect(program, overlay, result, given, start)
+            out_leaves, program.out_tree = flatten(result)
+            del args, kwargs, arguments, result
+            return _collect(program, overlay, out_leaves, given, start)
 
     with storage.x64():
         number_avals = [
@@ -299,10 +300,11 @@ class _Outs:
         return self.of_cell[cell]
 
 
-def _collect(program: Program, overlay: Overlay, result: Any, given: Given, start: int) -> list[Any]:
+def _collect(
+    program: Program, overlay: Overlay, out_leaves: list[Any], given: Given, start: int
+) -> list[Any]:
     """After the function returned: everything the program must compute."""
     outs = _Outs()
-    out_leaves, program.out_tree = flatten(result)
     places = Places(overlay, given.leaves)
     given.add(places)
     places.keep(given, outs.add_cell)
@@ -316,7 +318,7 @@ def _collect(program: Program, overlay: Overlay, result: Any, given: Given, star
     why = places.changes()
     if why:
         program.reusable, program.why_once = False, why
-    kept = _kept_cells(overlay, result, out_leaves, places, given, outs)
+    kept = _kept_cells(overlay, out_leaves, places, given, outs)
     _collect_cells(program, overlay, kept, outs)
     if kept:
         _give_what_is_kept(program, kept, outs)
@@ -426,7 +428,7 @@ def _restore_histories(program: Program, overlay: Overlay, given: Given, start: 
 
 
 def _kept_cells(
-    overlay: Overlay, result: Any, out_leaves: list[Any], places: Places, given: Given, outs: _Outs
+    overlay: Overlay, out_leaves: list[Any], places: Places, given: Given, outs: _Outs
 ) -> set[Storage]:
     """Storages made in the trace whose tensors something outside still holds, other than the result, ``.grad`` and
     places that are state; and those from outside which the function put a tensor over in some other place.
@@ -444,7 +446,7 @@ def _kept_cells(
         kept = {cell for cell in overlay.inside if cell not in held}
         aliases = [t for t in (ref() for ref in overlay.made.values()) if t is not None and not t.is_sparse]
         ours = (
-            *(out_leaves, grads, accounted, aliases, *_containers(result)),
+            *(out_leaves, grads, accounted, aliases),
             *(places.tensors, places.old, places.traced, places.form.tensors, given.leaves, *given.ours),
             *(outs.tensors, *overlay.notes()),
         )
@@ -487,17 +489,6 @@ def _give_what_is_kept(program: Program, kept: set[Storage], outs: _Outs) -> Non
         (target, "keep", shared[what]) if kind == "new" and what in shared else (target, kind, what)
         for target, kind, what in program.grad_writes
     ]
-
-
-def _containers(tree: Any) -> list[Any]:
-    """The lists, tuples and dicts that make up the result."""
-    found, stack = [], [tree]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, list | tuple | dict):
-            found.append(item)
-            stack.extend(item.values() if isinstance(item, dict) else item)
-    return found
 
 
 def _collect_cells(program: Program, overlay: Overlay, kept: set[Storage], outs: _Outs) -> None:

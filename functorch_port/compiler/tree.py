@@ -1,29 +1,14 @@
-"""Arguments and results as trees whose leaves are Tensors."""
+"""What the leaves of arguments share and stand for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-
 from ..core.storage import Storage
-from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
 
-__all__ = ["LEAF", "beside_views", "by_identity", "cell_of", "flatten"]
-
-#: the structure of a result that is one leaf
-LEAF = jax.tree_util.tree_structure(0)
-
-
-def _is_leaf(x: Any) -> bool:
-    return isinstance(x, Tensor | SymNumber)
-
-
-def flatten(tree: Any) -> tuple[list[Any], Any]:
-    """Leaves and structure of arguments or results; Tensors are leaves."""
-    return jax.tree_util.tree_flatten(tree, is_leaf=_is_leaf)
+__all__ = ["beside_views", "by_identity", "cell_of"]
 
 
 def cell_of(leaf: Any) -> Storage | None:

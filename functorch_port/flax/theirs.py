@@ -20,6 +20,8 @@ from ..core import generator as generators
 from ..core.dispatch import Plan, run
 from ..core.dispatch import _used as used_inputs
 from ..core.tensor import Tensor, wrap
+from ..core.tree import LEAF, Structure, flatten, flatten_call, unflatten
+from ..core.tree import map as tree_map
 from ..nn.module import Module
 from ..nn.parameter import Parameter
 from ._load import linen, nnx
@@ -93,7 +95,7 @@ class FlaxModule(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         state = self._tensors()
-        leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=lambda x: isinstance(x, Tensor))
+        leaves, tree = flatten_call(args, kwargs)
         given = [_tensor(leaf) if _is_array(leaf) else None for leaf in leaves]
         dynamic = [*state, *(t for t in given if t is not None)]
         static = tuple(None if t is not None else leaf for leaf, t in zip(leaves, given, strict=True))
@@ -112,7 +114,7 @@ class FlaxModule(Module):
         count = len(outs) - len(call.changed)
         for i, new in zip(call.changed, outs[count:], strict=True):
             state[i]._set_value(new._value)
-        return call.tree.unflatten(outs[:count])
+        return unflatten(call.tree, outs[:count])
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_calls": {}}
@@ -130,24 +132,31 @@ class _Call:
     """
 
     def __init__(
-        self, module: FlaxModule, training: bool, tree: Any, static: Any, where: list[bool], dynamic: Any
+        self,
+        module: FlaxModule,
+        training: bool,
+        tree: Structure,
+        static: Any,
+        where: list[bool],
+        dynamic: Any,
     ) -> None:
         first, total = module._counts[0], sum(module._counts)
+        self.tree = LEAF
 
-        def whole(words: Any, *arrays: Any) -> tuple[Any, list[Any]]:
+        def whole(words: Any, *arrays: Any) -> tuple[list[Any], list[Any]]:
             values = iter(_narrow(arrays[total:], module._x64))
             leaves = [next(values) if dynamic else leaf for dynamic, leaf in zip(where, static, strict=True)]
-            args, kwargs = tree.unflatten(leaves)
+            args, kwargs = unflatten(tree, leaves)
             with jax.enable_x64(module._x64):
                 key = _key(words)
                 out, others = module._apply_flax(module._parts(arrays[:total]), key, training, args, kwargs)
-            return out, module._trees[1].flatten_up_to(others)
+            outs, self.tree = flatten(out)
+            return outs, module._trees[1].flatten_up_to(others)
 
         words = jax.ShapeDtypeStruct((2,), np.uint32)
         avals = [jax.ShapeDtypeStruct(t._value.shape, t._value.dtype) for t in dynamic]
         with storage.x64():
-            jaxpr, shapes = jax.make_jaxpr(whole, return_shape=True)(words, *avals)
-        self.tree = jax.tree.structure(shapes[0])
+            jaxpr = jax.make_jaxpr(whole)(words, *avals)
         outvars, invars = jaxpr.jaxpr.outvars, jaxpr.jaxpr.invars
         count = self.tree.num_leaves
         self.changed = [
@@ -161,8 +170,8 @@ class _Call:
                 words, arrays = arrays[0], arrays[1:]
             else:
                 words = np.zeros(2, np.uint32)
-            out, others = whole(words, *arrays)
-            return (*jax.tree.leaves(out), *(others[i - first] for i in changed))
+            outs, others = whole(words, *arrays)
+            return (*outs, *(others[i - first] for i in changed))
 
         name = type(module).__name__
         self.plan = Plan(pure, name, f"{name}Backward0")
@@ -362,11 +371,7 @@ def from_linen(
                 "from_linen needs an example of the module's arguments to initialise it, or its variables"
             )
         words = _words(generator)
-        args, kwargs = jax.tree.map(
-            lambda x: x._value if isinstance(x, Tensor) else x,
-            (args, kwargs),
-            is_leaf=lambda x: isinstance(x, Tensor),
-        )
+        args, kwargs = tree_map(lambda x: x._value if isinstance(x, Tensor) else x, (args, kwargs))
         kwargs = _with_mode(inspect.signature(type(module).__call__), False, args, kwargs)
         variables = module.init(_key(words), *args, **kwargs)
     return FromLinen(module, variables, generator)

@@ -16,8 +16,9 @@ from jax import lax
 
 from ..core import bind, storage
 from ..core.tensor import Tensor, wrap
+from ..core.tree import Structure, flatten, keys, unflatten
 from ._while import while_loop as differentiable_while_loop
-from .level import differentiated_forward, flatten, in_compile, inside, through, unflatten
+from .level import differentiated_forward, in_compile, inside, through
 
 __all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]
 
@@ -38,7 +39,7 @@ def _known(pred: Any) -> bool | None:
         return None
 
 
-def _tensor_leaves(tree: Any, where: str) -> tuple[list[Tensor], Any]:
+def _tensor_leaves(tree: Any, where: str) -> tuple[list[Tensor], Structure]:
     leaves, structure = flatten(tree)
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
@@ -65,6 +66,14 @@ def _check_same(first: str, ours: Sequence[Any], second: str, theirs: Sequence[A
     if differences:
         raise RuntimeError(
             "\n".join([f"Expected {first} and {second} to have same metadata but found:", *differences])
+        )
+
+
+def _check_keys(where: str, given: Structure, returned: Structure) -> None:
+    """Raise if dicts come back with other keys, or in another order: what is carried is matched by position."""
+    if keys(given) and keys(returned) and keys(given) != keys(returned):
+        raise RuntimeError(
+            f"{where} must keep the keys of dicts in their order; got {given}, returned {returned}"
         )
 
 
@@ -160,7 +169,7 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
         raise RuntimeError("Expect cond_fn and body_fn to be callable.")
     if not isinstance(carried_inputs, tuple | list):
         raise RuntimeError(f"carried_inputs must be a tuple or list but got {type(carried_inputs)}")
-    leaves, tree = jax.tree.flatten(carried_inputs, is_leaf=lambda x: x is None or isinstance(x, Tensor))
+    leaves, tree = flatten(carried_inputs, lambda x: x is None)
     if not all(isinstance(leaf, Tensor | int) for leaf in leaves):
         kinds = tuple(type(leaf) for leaf in leaves)
         raise AssertionError(f"{leaves} can only be of {(Tensor, int)} but got {kinds}")
@@ -178,6 +187,7 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
 
     def body(carried: Sequence[Any]) -> list[Any]:
         outs, structure = flatten(body_fn(*unflatten(tree, carried)))
+        _check_keys("while_loop: body_fn", tree, structure)
         structures.append(structure)
         return outs
 
@@ -254,7 +264,8 @@ def scan(
 
     def combine(now: Sequence[Any], slices: Sequence[Any]) -> tuple[list[Tensor], list[Tensor], Any]:
         new, y = combine_fn(unflatten(carry_tree, now), unflatten(tree, slices))
-        new_leaves, _ = _tensor_leaves(new, "scan")
+        new_leaves, structure = _tensor_leaves(new, "scan")
+        _check_keys("scan: combine_fn", carry_tree, structure)
         _check_same("init", now, "carry", new_leaves)
         return new_leaves, *_tensor_leaves(y, "scan")
 

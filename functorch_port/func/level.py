@@ -27,7 +27,7 @@ from ..core.storage import Storage
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor, wrap
 
-__all__ = ["Level", "conj", "flatten", "inside", "through", "unflatten"]
+__all__ = ["Level", "conj", "inside", "through"]
 
 _grad = grad_mode.state
 Arrays = Sequence[Any]
@@ -290,18 +290,6 @@ def _in_session(session: Session) -> Iterator[None]:
 
 
 # ------------------------------------------------------------------ the border
-
-
-def is_tensor(x: Any) -> bool:
-    return isinstance(x, Tensor)
-
-
-def flatten(tree: Any) -> tuple[list[Any], Any]:
-    """Leaves and structure; Tensors are leaves."""
-    return jax.tree.flatten(tree, is_leaf=is_tensor)
-
-
-unflatten = jax.tree.unflatten
 
 
 def inside(

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..autograd import grad_mode
-from ..core import keyed, storage
+from ..core import keyed, storage, tree
 from ..core.tensor import Tensor, wrap
 from .functional_call import _swapped
-from .level import Level, is_tensor
+from .level import Level
 
 __all__ = ["Pure", "load_pytree", "pure"]
 
@@ -70,10 +70,10 @@ def pure(module: Any) -> Pure:
     ) -> tuple[Any, Tree]:
         with storage.overlaid(_PureLevel(rng)), grad_mode.enable_grad():
             given = {name: wrap(value) for name, value in (*params.items(), *buffers.items())}
-            args, kwargs = jax.tree.map(_as_tensor, (args, kwargs), is_leaf=is_tensor)
+            args, kwargs = tree.map(_as_tensor, (args, kwargs))
             with _swapped(module, given, True, False):
                 out = module(*args, **kwargs)
-            out = jax.tree.map(_as_array, out, is_leaf=is_tensor)
+            out = tree.map(_as_array, out)
             return out, {name: given[name]._value for name in buffers}
 
     params = {name: p._value for name, p in module.named_parameters()}

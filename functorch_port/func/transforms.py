@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 
 from ..core.tensor import Tensor, wrap
-from .level import conj, flatten, inside, through, unflatten
+from ..core.tree import LEAF, Structure, flatten, unflatten
+from .level import conj, inside, through
 from .vmap import check_randomness, vmap_arrays
 
 __all__ = [
@@ -99,8 +100,8 @@ def _places(argnums: ArgNums, count: int) -> list[int]:
 class Outputs:
     """The structure of what the function returned, known after it ran."""
 
-    tree: Any = None
-    aux_tree: Any = None
+    tree: Structure = LEAF
+    aux_tree: Structure = LEAF
     count = 0
 
     def split(self, result: Any, where: str, has_aux: bool) -> tuple[list[Any], list[Any]]:
@@ -308,7 +309,7 @@ def _cotangents(cotangents: Any, made: Outputs, outs: Sequence[Any]) -> list[Ten
     if tree != made.tree:
         raise RuntimeError(
             "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
-            f"function. cotangents: {_spec(tree)}, primal output: {_spec(made.tree)}"
+            f"function. cotangents: {tree}, primal output: {made.tree}"
         )
     for i, (leaf, out) in enumerate(zip(leaves, outs)):
         if not isinstance(leaf, Tensor):
@@ -322,10 +323,6 @@ def _cotangents(cotangents: Any, made: Outputs, outs: Sequence[Any]) -> list[Ten
         leaf if leaf._value.dtype == out.dtype else leaf.to(wrap(out).dtype)
         for leaf, out in zip(leaves, outs)
     ]
-
-
-def _spec(tree: Any) -> str:
-    return str(unflatten(tree, ["*"] * tree.num_leaves)).replace("'*'", "*")
 
 
 def jvp(
@@ -361,7 +358,7 @@ def jvp(
         raise RuntimeError(
             f"{where}: Expected primals and tangents to have the same python structure. For example, if "
             "primals is a tuple of 3 tensors, tangents also must be. Got primals with structure "
-            f"{_spec(tree)} and tangents with structure {_spec(given_tree)}"
+            f"{tree} and tangents with structure {given_tree}"
         )
     if not leaves:
         raise RuntimeError(f"{where}: Expected primals to contain at least one Tensor.")
@@ -440,8 +437,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
         given, tree = flatten(tangents)
         if tree != flatten(primals)[1]:
             raise RuntimeError(
-                f"Expected the tangents {_spec(tree)} to have the same argspec as the primals "
-                f"{_spec(flatten(primals)[1])}"
+                f"Expected the tangents {tree} to have the same argspec as the primals {flatten(primals)[1]}"
             )
         for i, (mine, primal) in enumerate(zip(given, call.tensors)):
             for name in ("shape", "dtype"):

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 
 from ..core.tensor import Tensor
-from .level import flatten, inside, is_tensor, through, unflatten
+from ..core.tree import LEAF, Structure, broadcast, flatten, unflatten
+from .level import inside, through
 
 __all__ = ["check_randomness", "vmap", "vmap_arrays"]
 
@@ -88,7 +89,7 @@ class _Mapping:
         self.dims = _input_dims(name, in_dims, args, self.leaves, self.tree)
         self.size = _batch_size(self.leaves, self.dims)
         self.kw_leaves, self.kw_tree = flatten(kwargs)
-        self.out_tree: Any = None
+        self.out_tree: Structure = LEAF
         self.statics: list[Any] = []
         self.out_axes: list[Any] = []
         self.changed: list[int] = []  # which mapped inputs the function changes in place
@@ -118,7 +119,7 @@ class _Mapping:
                 leaf if dim is None else leaf.narrow(dim, start, length)
                 for leaf, dim in zip(self.leaves, self.dims)
             ]
-            dims = unflatten(self.tree, [_Shared() if d is None else d for d in self.dims])
+            dims = unflatten(self.tree, self.dims)
             kwargs = unflatten(self.kw_tree, self.kw_leaves)
             piece = _Mapping(self.name, self.func, dims, self.out_dims, unflatten(self.tree, part), kwargs)
             results.append((piece, _outputs(piece.run(randomness))[0]))
@@ -187,34 +188,20 @@ class _Mapping:
         return arrays, constants, [tensors[i]._value for i in self.changed]
 
 
-def _outputs(result: Any) -> tuple[list[Any], Any]:
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def _outputs(result: Any) -> tuple[list[Any], Structure]:
     """Leaves and structure of what a function returned; None is a leaf."""
-    return jax.tree.flatten(result, is_leaf=lambda x: x is None or is_tensor(x))
+    return flatten(result, _is_none)
 
 
 _MADE = object()
 
 
-class _Shared:
-    """Stands for None in a tree of dimensions, where JAX takes None for an empty tree."""
-
-
-def _is_dim(x: Any) -> bool:
-    return x is None or isinstance(x, _Shared)
-
-
-def _spread(dims: Any, tree: Any, leaves: Sequence[Any]) -> list[Any] | None:
-    """One dimension per leaf; None if the structures do not fit."""
-    marked = jax.tree.map(lambda d: _Shared() if _is_dim(d) else d, dims, is_leaf=_is_dim)
-    try:
-        spread = jax.tree.broadcast(marked, unflatten(tree, list(range(len(leaves)))))
-    except ValueError:
-        return None
-    return [None if isinstance(d, _Shared) else d for d in jax.tree.leaves(spread)]
-
-
 def _input_dims(
-    name: str, in_dims: Any, args: tuple[Any, ...], leaves: list[Any], tree: Any
+    name: str, in_dims: Any, args: tuple[Any, ...], leaves: list[Any], tree: Structure
 ) -> list[int | None]:
     where = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, int | tuple):
@@ -227,11 +214,11 @@ def _input_dims(
             f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to "
             "vmap over a function with no inputs. The latter is unsupported."
         )
-    dims = _spread(in_dims, tree, leaves)
+    dims = broadcast(in_dims, tree, _is_none)
     if dims is None:
         raise ValueError(
             f"{where}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
-            f"{flatten(in_dims)[1]} but inputs has structure {tree}."
+            f"{_outputs(in_dims)[1]} but inputs has structure {tree}."
         )
     return [_checked_input(where, leaf, dim) for leaf, dim in zip(leaves, dims)]
 
@@ -268,13 +255,13 @@ def _batch_size(leaves: list[Any], dims: list[int | None]) -> int:
     return sizes[0]
 
 
-def _output_dims(name: str, out_dims: Any, result: Any, tree: Any) -> list[int | None]:
+def _output_dims(name: str, out_dims: Any, result: Any, tree: Structure) -> list[int | None]:
     count = tree.num_leaves
     if out_dims is None or isinstance(out_dims, int):
         return [out_dims] * count
     if isinstance(result, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
         return [out_dims[0]]
-    dims = _spread(out_dims, tree, range(count))
+    dims = broadcast(out_dims, tree, _is_none)
     if dims is not None and not all(dim is None or isinstance(dim, int) for dim in dims):
         raise ValueError(
             f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of "
@@ -283,7 +270,7 @@ def _output_dims(name: str, out_dims: Any, result: Any, tree: Any) -> list[int |
     if dims is None:
         raise ValueError(
             f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the "
-            f"structure of `outputs`. out_dims has structure {flatten(out_dims)[1]} but outputs has "
+            f"structure of `outputs`. out_dims has structure {_outputs(out_dims)[1]} but outputs has "
             f"structure {tree}."
         )
     return dims

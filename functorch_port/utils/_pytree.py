@@ -1,7 +1,7 @@
 """``torch.utils._pytree``: nested lists, tuples, dicts and registered classes as leaves and a structure.
 
-Unlike in JAX's trees None is a leaf and dicts keep the order of their keys. A class registered here is registered
-with JAX too, so that `compile` sees the tensors in it.
+None is a leaf, unlike in `core.tree`, which has the table of containers. A class registered here is registered with
+JAX too.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
+
+from ..core.tree import NODES, NodeDef
 
 __all__ = [
     "Context", "GetAttrKey", "KeyPath", "LeafSpec", "MappingKey", "PyTree", "PyTreeSpec", "SequenceKey", "TreeSpec",
@@ -62,52 +64,24 @@ class GetAttrKey:
 KeyPath = tuple[Any, ...]
 
 
-class NodeDef(NamedTuple):
-    """How a type is taken apart and put together."""
-
-    type: Any
-    flatten_fn: Callable[[Any], tuple[list[Any], Any]]
-    unflatten_fn: Callable[[Any, Any], Any]
-    keys_fn: Callable[[Any, int], list[Any]]
+_NAMEDTUPLE = "namedtuple"
+_NAMED = NodeDef(_NAMEDTUPLE, lambda x: (list(x), type(x)), lambda v, c: c(*v))
+SUPPORTED_NODES = NODES
+STANDARD_DICT_TYPES = frozenset((dict, OrderedDict, defaultdict))
+BUILTIN_TYPES = frozenset((tuple, list, deque)) | STANDARD_DICT_TYPES
 
 
-def _indices(context: Any, count: int) -> list[Any]:
+def _keys(kind: Any, context: Any, count: int) -> list[Any]:
+    """The steps from a node to its children."""
+    if kind in STANDARD_DICT_TYPES:
+        return [MappingKey(k) for k in _dict_keys(kind, context)]
+    if kind == _NAMEDTUPLE:
+        return [GetAttrKey(f) for f in context._fields]
     return [SequenceKey(i) for i in range(count)]
 
 
-def _mapping_keys(context: Any, count: int) -> list[Any]:
-    return [MappingKey(k) for k in context]
-
-
-SUPPORTED_NODES: dict[Any, NodeDef] = {}
-_NAMEDTUPLE = "namedtuple"
-
-for _def in (
-    NodeDef(list, lambda x: (list(x), None), lambda v, c: list(v), _indices),
-    NodeDef(tuple, lambda x: (list(x), None), lambda v, c: tuple(v), _indices),
-    NodeDef(dict, lambda x: _dict_flatten(x), lambda v, c: _dict_unflatten(v, c), _mapping_keys),
-    NodeDef(
-        OrderedDict,
-        lambda x: (list(x.values()), list(x)),
-        lambda v, c: OrderedDict(zip(c, v, strict=True)),
-        _mapping_keys,
-    ),
-    NodeDef(
-        defaultdict,
-        lambda x: (list(x.values()), [x.default_factory, list(x)]),
-        lambda v, c: defaultdict(c[0], zip(c[1], v, strict=True)),
-        lambda c, n: _mapping_keys(c[1], n),
-    ),
-    NodeDef(deque, lambda x: (list(x), x.maxlen), lambda v, c: deque(v, maxlen=c), _indices),
-):
-    SUPPORTED_NODES[_def.type] = _def
-_NAMED = NodeDef(
-    _NAMEDTUPLE,
-    lambda x: (list(x), type(x)),
-    lambda v, c: c(*v),
-    lambda c, n: [GetAttrKey(f) for f in c._fields],
-)
-BUILTIN_TYPES = frozenset(SUPPORTED_NODES)
+def _dict_keys(kind: Any, context: Any) -> list[Any]:
+    return context[1] if kind is defaultdict else context
 
 
 def _dict_flatten(d: dict[Any, Any]) -> tuple[list[Any], Context]:
@@ -139,6 +113,8 @@ def is_namedtuple(obj: Any) -> bool:
 
 
 def _node_of(tree: Any) -> NodeDef | None:
+    if tree is None:
+        return None
     found = SUPPORTED_NODES.get(type(tree))
     return _NAMED if found is None and is_namedtuple_instance(tree) else found
 
@@ -181,10 +157,7 @@ def register_pytree_node(
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
 
-    def keys(context: Any, count: int) -> list[Any]:
-        return _indices(context, count)
-
-    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, keys)
+    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn)
     if flatten_with_keys_fn is not None:
         _KEYED[cls] = flatten_with_keys_fn
 
@@ -306,17 +279,20 @@ class TreeSpec:
         if self.is_leaf():
             return [tree]
         node = _node_of(tree)
-        if node is None or node.type != self.type:
+        dicts = self.type in STANDARD_DICT_TYPES and type(tree) in STANDARD_DICT_TYPES
+        if node is None or (node.type != self.type and not dicts):
             raise ValueError(f"Node type mismatch; expected {self.type!r}, but got {type(tree)!r}.")
         children, context = node.flatten_fn(tree)
+        children = list(children)
         if len(children) != self.num_children:
             raise ValueError(f"Node arity mismatch; expected {self.num_children}, but got {len(children)}.")
-        if context != self.context:
-            if not (
-                isinstance(context, list) and sorted(map(repr, context)) == sorted(map(repr, self.context))
-            ):
-                raise ValueError(f"Node context mismatch for node type {self.type!r}.")
-            children = [tree[key] for key in self.context]
+        if dicts:
+            keys = _dict_keys(self.type, self.context)
+            if set(tree) != set(keys):
+                raise ValueError(f"Node keys mismatch; expected {keys}, but got {list(tree)}.")
+            children = [tree[key] for key in keys]
+        elif context != self.context and self.type is not deque:
+            raise ValueError(f"Node context mismatch for node type {self.type!r}.")
         return [
             leaf
             for spec, child in zip(self._children, children, strict=True)
@@ -353,7 +329,7 @@ def _walk(tree: Any, is_leaf: Leafy, path: KeyPath, out: list[tuple[KeyPath, Any
     else:
         children, context = node.flatten_fn(tree)
         children = list(children)
-        keys = node.keys_fn(context, len(children))
+        keys = _keys(node.type, context, len(children))
     specs = [_walk(child, is_leaf, (*path, key), out) for key, child in zip(keys, children, strict=True)]
     return TreeSpec(node.type, context, specs)
 

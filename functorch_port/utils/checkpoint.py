@@ -21,7 +21,7 @@ import jax
 from functorch_port import random
 from functorch_port.autograd import grad_mode
 from functorch_port.autograd.node import AccumulateGrad, Node
-from functorch_port.core import autocast, deferred, storage
+from functorch_port.core import autocast, deferred, storage, tree
 from functorch_port.core.dispatch import OpNode
 from functorch_port.core.tensor import Tensor, wrap
 
@@ -249,14 +249,8 @@ class _Frame:
 
 
 def _mapped(fn: Callable[[Tensor], Tensor], value: Any) -> Any:
-    """``fn`` applied to the tensors in nested tuples, lists and dicts."""
-    if isinstance(value, Tensor):
-        return fn(value)
-    if type(value) in (tuple, list):
-        return type(value)(_mapped(fn, item) for item in value)
-    if type(value) is dict:
-        return {key: _mapped(fn, item) for key, item in value.items()}
-    return value
+    """``fn`` applied to the tensors in nested containers."""
+    return tree.map(lambda leaf: fn(leaf) if isinstance(leaf, Tensor) else leaf, value)
 
 
 def _frozen(tensor: Tensor) -> Tensor:
@@ -284,7 +278,7 @@ def _behind_barrier(call: Any, gradients: Sequence[Any]) -> Any:
 def _recorded(result: Any, since: int) -> list[Node]:
     """The nodes recorded after ``since`` that lead to the tensors in ``result``, in the order of recording."""
     found: dict[Node, None] = {}
-    stack = [leaf.grad_fn for leaf in jax.tree.leaves(result, is_leaf=_is_tensor) if _is_tensor(leaf)]
+    stack = [leaf.grad_fn for leaf in tree.leaves(result) if isinstance(leaf, Tensor)]
     while stack:
         node = stack.pop()
         if node is None or node in found or node.seq < since or isinstance(node, AccumulateGrad):
@@ -292,10 +286,6 @@ def _recorded(result: Any, since: int) -> list[Node]:
         found[node] = None
         stack.extend(edge[0] for edge in node.edges if edge is not None)
     return sorted(found, key=lambda node: node.seq)
-
-
-def _is_tensor(x: Any) -> bool:
-    return isinstance(x, Tensor)
 
 
 def _metadata(node: Node) -> Any:

@@ -14,9 +14,10 @@ from ...autograd.grad_mode import no_grad
 from ...core import keyed, storage
 from ...core.bind import function
 from ...core.tensor import Tensor, wrap
+from ...core.tree import flatten, unflatten
 from ...func import level
 from ...func.functional_call import _slots, functional_call
-from ...func.level import Level, flatten, through, unflatten
+from ...func.level import Level, through
 from .. import hooks
 from ..module import Module, indent
 from ..parameter import Parameter
