@@ -9,7 +9,7 @@ from typing import Any, cast
 import jax
 
 from ..autograd import grad_mode
-from ..core import autocast, config, dtypes, storage
+from ..core import autocast, config, dtypes, inside, storage
 from ..core.tensor import Tensor
 from .names import variables_cells
 from .overlay import Overlay
@@ -45,7 +45,8 @@ class Compiled:
         self.reasons: list[str] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if storage.overlay is not None:  # inside another compiled function: part of that one
+        # inside another compiled function, or a transform of JAX: part of that one
+        if storage.overlay is not None or inside.top_trace(None) is not inside.NO_TRACE:
             return self._fn(*args, **kwargs)
         leaves, tree, signature = _arguments(args, kwargs)
         key = (

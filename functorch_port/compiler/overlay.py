@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..autograd.node import Node
+from ..core import inside
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
@@ -95,6 +96,8 @@ class Overlay:
         several = list({id(t): t for t in (*tensors, *passed)}.values())
         self.holders = set(find(several, (*olds, passed, *arguments), known=tensors))
         self.thread = threading.get_ident()
+        #: what JAX traces while the function runs, unless that calls a transform of JAX itself (see `core.inside`)
+        self.top: Any = None
         self.tracers: dict[Storage, Any] = {}
         self.numbers: dict[Any, tuple[Any, Any]] = {}
         self.env: dict[Storage, Any] = {}
@@ -139,6 +142,8 @@ class Overlay:
         if cell in self.inside or self.thread != threading.get_ident():
             cell._value = value
             return
+        if inside.top_trace(None) is not self.top:
+            inside.may_write(cell, value)
         self.written.setdefault(cell, cell.version - 1)
         self.env[cell] = value
 
@@ -187,6 +192,8 @@ class Overlay:
 
     def set_grad(self, tensor: Tensor, grad: Tensor | None) -> None:
         if self.is_outside(tensor):
+            if inside.top_trace(None) is not self.top:
+                inside.may_rebind(tensor, grad, "gets another gradient")
             self.grads[tensor] = grad
         else:
             tensor._grad = grad

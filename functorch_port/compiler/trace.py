@@ -14,7 +14,7 @@ import numpy as np
 from ..autograd.engine import at_edges
 from ..autograd.node import FREED, AccumulateGrad, Node
 from ..autograd.node import _sequence as node_sequence
-from ..core import alive, storage
+from ..core import alive, inside, storage
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber, symbolic_math
 from ..core.tensor import Tensor, wrap
@@ -232,6 +232,7 @@ def _trace_once(
             )
         for i, value in zip(arrays, array_values, strict=True):
             arguments[i] = value
+        overlay.top = inside.top_trace(None)
         previous, storage.overlay = storage.overlay, overlay
         try:
             args, kwargs = jax.tree_util.tree_unflatten(tree, arguments)

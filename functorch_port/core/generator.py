@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import alive, keyed, mersenne, storage
+from . import alive, inside, keyed, mersenne, storage
 from . import device as devices
 from .dtypes import dtype
 from .storage import Storage
@@ -48,6 +48,8 @@ class Generator:
             raise RuntimeError("META device type not an accelerator.")
         self.stream = mersenne.Stream()
         self._key: Storage | None = None
+        if storage.in_jax():
+            inside.note(self)
         alive.generators.enter(self)
 
     @property
@@ -84,9 +86,15 @@ class Generator:
                 "manual_seed inside a function compiled with the torch random stream; seed before calling it"
             )
         if storage.overlay is None:
+            self.may_move()
             self.stream.reseed(seed)
         if self._key is not None or storage.overlay is not None:
             self.key_storage.value = keyed.key_data(seed)
+
+    def may_move(self) -> None:
+        """Refuse to move the host's stream on where a transform of JAX would do so once for many calls."""
+        if storage.in_jax():
+            inside.may_draw(self)
 
     # the JAX key
 
@@ -146,6 +154,7 @@ class Generator:
             self._load(np.asarray(value).tobytes())
 
     def _load(self, data: bytes) -> None:
+        self.may_move()
         if self.keyed:
             if len(data) not in (16, 24):
                 raise RuntimeError("RNG state is wrong size")
@@ -259,6 +268,7 @@ def draw(generator: Generator | None, kind: str, shape: tuple[int, ...], d: dtyp
     if not generator.keyed:
         host = HostDraw(generator, kind, shape, d, params)
         if overlay is None:
+            generator.may_move()
             with storage.x64():
                 return storage.on_device(host())
         if overlay.rng == "torch":

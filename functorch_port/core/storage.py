@@ -15,6 +15,8 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
+from . import inside
+
 __all__ = ["HostStorage", "Storage", "as_array", "bump_epoch", "epoch", "outside", "x64"]
 
 #: Whether int64 and float64 are real (the default). The lean mode for TPU stores them as int32 and float32.
@@ -56,6 +58,11 @@ class Overlay(Protocol):
 overlay: Any = None
 
 
+def in_jax() -> bool:
+    """Whether a transform of JAX is running that the user wrote (see `core.inside`), and none of ours in it."""
+    return overlay is None and inside.top_trace(None) is not inside.NO_TRACE
+
+
 def may_use_kernels() -> bool:
     """Whether what is traced now becomes a program of ours alone, which JAX does not differentiate or export."""
     return overlay is None or overlay.kernels
@@ -94,6 +101,8 @@ class Storage:
         self.version = self.apart = 0
         if overlay is not None:
             overlay.created(self)
+        elif inside.top_trace(None) is not inside.NO_TRACE:
+            inside.note(self)
 
     @property
     def value(self) -> Any:
@@ -103,6 +112,8 @@ class Storage:
 
     @value.setter
     def value(self, value: Any) -> None:
+        if overlay is None and inside.top_trace(None) is not inside.NO_TRACE:
+            inside.may_write(self, value)
         self.version += 1
         if overlay is not None:
             overlay.write(self, value)
@@ -205,6 +216,8 @@ class HostStorage(Storage):
         self.host = host
         self.form = None
         self.version = self.apart = 0
+        if inside.top_trace(None) is not inside.NO_TRACE:
+            inside.note(self)
 
     @property
     def _value(self) -> Any:  # type: ignore[override]
