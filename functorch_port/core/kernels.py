@@ -196,6 +196,7 @@ def _here(context: Any, *arrays: Any, call: _Call) -> Any:
     )
 
 
+_update_p.def_impl(_elsewhere)  # by itself: under `jax.disable_jit`
 mlir.register_lowering(_update_p, mlir.lower_fun(_elsewhere, multiple_results=True))
 mlir.register_lowering(_update_p, _here, platform="cpu")
 
