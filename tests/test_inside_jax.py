@@ -63,11 +63,13 @@ class World:
         return found
 
 
-def same(a, b):
+def same(a, b, counts=True):
+    """With ``counts`` the counts of writes, too."""
     assert a.keys() == b.keys()
     for key in a:
         np.testing.assert_array_equal(a[key][0], b[key][0], err_msg=key)
-        assert a[key][1:] == b[key][1:], key
+        assert a[key][2] == b[key][2], key
+        assert a[key][1] == b[key][1] or not counts, key
 
 
 # what changes something outside: (name, whether it only shows where JAX stages the function, change, what is named)
@@ -165,7 +167,7 @@ def test_a_change_of_what_is_outside_is_refused_by_name(change, transform):
     assert seen and all(named in text for text in seen), seen
     if "random" not in named:
         assert all("functional_call" in text and "functionalize" in text for text in seen)
-    same(before, world.content())
+    same(before, world.content(), counts=change[0] != "load_state_dict")  # which writes what it can and takes it back
     world.net(tensor(X)), world.optimizer.step()  # and everything goes on
 
 
@@ -476,7 +478,7 @@ def test_functionalize_inside(transform):
     np.testing.assert_allclose(found, losses, rtol=1e-5)
     step(tensor(X)), ft.compile(step)(tensor(X))
     with pytest.raises(RuntimeError, match="was made outside of the JAX transform"):
-        jax.jit(lambda s: pure.load({k: jnp.asarray(v) * 1 for k, v in s.items()}))(pure.state(tensor(X)))
+        jax.jit(lambda s: pure.load({k: v for k, v in s.items()}))(pure.state(tensor(X)))
 
 
 def test_a_transform_of_jax_in_a_compiled_function():

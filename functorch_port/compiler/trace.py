@@ -49,7 +49,8 @@ def trace(
     collects = gc.isenabled()
     gc.disable()  # so that all that the trace makes is of the youngest generation; see `_kept_cells`
     try:
-        return _trace(fn, leaves, tree, rng, watched, keep_grads, join)
+        with jax.transfer_guard_host_to_device("allow"):  # constants of programs come from the host
+            return _trace(fn, leaves, tree, rng, watched, keep_grads, join)
     finally:
         if collects:
             gc.enable()
@@ -107,7 +108,7 @@ def prepare_state(pack: bool) -> tuple[list[Storage], list[Any], list[Pack]]:
     optimizers, gradients that are pending. With ``pack`` the optimizers put state together; which was not together
     before comes last.
     """
-    optimizers = [o for o in alive.optimizers if "param_groups" in o.__dict__]
+    optimizers = [o for o in alive.optimizers if "param_groups" in o.__dict__ and not _is_of_jax(o)]
     tightened: list[Pack] = []
     for optimizer in optimizers:
         optimizer._prepare()  # one that wraps another may not have called Optimizer.__init__
@@ -120,6 +121,12 @@ def prepare_state(pack: bool) -> tuple[list[Storage], list[Any], list[Pack]]:
     promised = [t._storage for pending in alive.pendings for t in pending.promise()]
     concrete = [cell for cell in alive.alive(Storage) if is_concrete(cell._value)]
     return [*concrete, *promised], optimizers, tightened
+
+
+def _is_of_jax(optimizer: Any) -> bool:
+    """Whether it was made inside a transform of JAX, whose tracers its parameters hold."""
+    params = (p for group in optimizer.param_groups for p in group["params"])
+    return any(isinstance(p._storage.aval(), jax.core.Tracer) for p in params)
 
 
 def _premake(optimizer: Any) -> None:
@@ -243,7 +250,8 @@ def _trace_once(
         finally:
             storage.overlay = previous
 
-    with storage.x64():
+    # tracers are in the overlay on purpose
+    with storage.x64(), jax.check_tracer_leaks(False):
         number_avals = [
             jax.ShapeDtypeStruct((), np.result_type(type(plain[n])), weak_type=True) for n in names
         ]

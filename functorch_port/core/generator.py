@@ -19,7 +19,7 @@ import numpy as np
 from . import alive, inside, keyed, mersenne, storage
 from . import device as devices
 from .dtypes import dtype
-from .storage import Storage
+from .storage import HostStorage, Storage
 from .tensor import Tensor, wrap
 
 __all__ = ["Generator", "HostDraw", "default_generator", "draw"]
@@ -103,7 +103,7 @@ class Generator:
         """The Storage of the JAX key's data, made from the seed when first asked for."""
         if self._key is None:
             with storage.outside():  # it belongs to the generator, and is state that a trace finds, not makes
-                self._key = Storage(keyed.key_data(self.stream.seed))
+                self._key = HostStorage(keyed.key_data(self.stream.seed))
         return self._key
 
     def split_key(self) -> jax.Array:

@@ -145,8 +145,8 @@ def _name_of(cell: Any, aval: Any) -> str:
 
 def _text(name: str, how: str) -> str:
     return (
-        f"{name} was made outside of the JAX transform that is running (jax.jit, grad, vmap, scan, ...) and {how} "
-        f"inside it. The change would be lost, or leave a tracer behind. Give what changes to the transformed function "
+        f"{name} was made outside of the JAX transform that is running (jax.jit, grad, vmap, scan, ...) and {how} inside "
+        f"it. The change would be lost, or leave a tracer behind. Give what changes to the transformed function "
         "as an argument and return it: torch.func.functional_call(module, {name: tensor}, args) calls a module with "
         "other parameters and buffers, torch.func.pure(module) makes it a function of them, and torch.functionalize(fn) "
         "makes a function of all the state that fn reads and writes."

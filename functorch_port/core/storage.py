@@ -183,6 +183,11 @@ def _copied(x: Any) -> Any:
     return jax.numpy.copy(x)
 
 
+def is_guarded() -> bool:
+    """Whether JAX refuses what is given to a program from the host, unless that is explicit (`jax.transfer_guard`)."""
+    return jax.config.jax_transfer_guard_host_to_device not in (None, "allow")
+
+
 _asked: dict[Any, int] = {}
 
 
@@ -202,7 +207,7 @@ def on_device(host: Any) -> Any:
     """
     if overlay is not None:
         return jax.numpy.array(host)
-    if often((host.shape, host.dtype)):
+    if often((host.shape, host.dtype)) and not is_guarded():
         return _copied(host)
     return jax.device_put(host.copy(order="C"))
 

@@ -194,7 +194,9 @@ class Tensor:
     def _set_value(self, value: Any) -> None:
         """Write in place, through views; counts up the version; not recorded."""
         if self._view is not None:
-            self._view.put(self._storage, device_value(value.array() if value.__class__ is Deferred else value))
+            self._view.put(
+                self._storage, device_value(value.array() if value.__class__ is Deferred else value)
+            )
         elif value.__class__ is Deferred:
             deferred.put(self._storage, value)
         else:
