@@ -1,4 +1,4 @@
-"""JAX's own settings: an ordinary training loop gives PyTorch's numbers under them, eager and compiled, or a clear error."""
+"""JAX's own settings: an ordinary training loop, eager and compiled, gives PyTorch's numbers under them."""
 
 import contextlib
 import json

@@ -227,6 +227,8 @@ def compile(
     gradients, optimizer state, random state and any other tensor it reads or writes are found by themselves.
     Python code
     runs only while tracing; a change of shapes, modes, flags or structure traces again, a change of ``lr`` does not.
+    Called inside a transform of JAX (`jax.jit`, `jax.vmap`, ...) it is plain Python, a part of that: it may read state
+    there, and not change any.
 
     Args:
         model: the function or `nn.Module`; None to use it as a decorator with arguments.

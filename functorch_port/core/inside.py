@@ -3,7 +3,8 @@
 `jax.jit`, `jax.grad`, `jax.vmap`, `jax.lax.scan` and their like call a Python function to see what it computes. What
 that function changes outside of itself is lost when a compiled one is called again, or is left with a tracer in it.
 So tensors that were made before the transform began may be read in it, and not changed. What is made in it, and
-arguments, are its own.
+arguments, are its own. `jax.grad` and `jax.vmap` by themselves compute at once what does not depend on their arguments,
+in every call: such numbers, a dropout mask among them, are written and drawn as ever (under `vmap` once for all).
 
 JAX keeps the transform in progress as the current *trace*, which `top_trace` tells. What is made during one is noted,
 so that in a plain program, where there is none, a write costs that question and nothing else: a tenth of a microsecond.
@@ -80,10 +81,7 @@ def owns(tensor: Any) -> bool:
 
 
 def _is_staged() -> bool:
-    """Whether JAX only notes operations now, to run them later: what Python does happens once for all these times.
-
-    `jax.grad` and `jax.vmap` by themselves compute at once what does not depend on their arguments.
-    """
+    """Whether JAX only notes operations now, to run them later: what Python does happens once for all these times."""
     return isinstance(jax.lax.iota(np.int32, 1), jax.core.Tracer)
 
 
@@ -145,17 +143,17 @@ def _name_of(cell: Any, aval: Any) -> str:
 
 def _text(name: str, how: str) -> str:
     return (
-        f"{name} was made outside of the JAX transform that is running (jax.jit, grad, vmap, scan, ...) and {how} inside "
-        f"it. The change would be lost, or leave a tracer behind. Give what changes to the transformed function "
+        f"{name} was made outside of the JAX transform that is running (jax.jit, grad, vmap, scan, ...) and {how} "
+        "inside it. The change would be lost, or leave a tracer behind. Give what changes to the transformed function "
         "as an argument and return it: torch.func.functional_call(module, {name: tensor}, args) calls a module with "
-        "other parameters and buffers, torch.func.pure(module) makes it a function of them, and torch.functionalize(fn) "
-        "makes a function of all the state that fn reads and writes."
+        "other parameters and buffers, torch.func.pure(module) makes it a function of them, and "
+        "torch.functionalize(fn) makes a function of all the state that fn reads and writes."
     )
 
 
 _RANDOM = (
-    "random numbers are drawn from a generator outside of the JAX transform that is running (jax.jit, scan, ...): every "
-    "later call would see the same ones. Give the transformed function a key: apply(params, buffers, x, rng=key) of "
-    "torch.func.pure(module), or the state of torch.functionalize(fn), which has the generator's key in it. Or make a "
-    "torch.Generator inside, if the numbers are to be the same each time."
+    "random numbers are drawn from a generator outside of the JAX transform that is running (jax.jit, scan, ...): "
+    "every later call would see the same ones. Give the transformed function a key: apply(params, buffers, x, rng=key) "
+    "of torch.func.pure(module), or the state of torch.functionalize(fn), which has the generator's key in it. Or make "
+    "a torch.Generator inside, if the numbers are to be the same each time."
 )
