@@ -167,7 +167,8 @@ def test_a_change_of_what_is_outside_is_refused_by_name(change, transform):
     assert seen and all(named in text for text in seen), seen
     if "random" not in named:
         assert all("functional_call" in text and "functionalize" in text for text in seen)
-    same(before, world.content(), counts=change[0] != "load_state_dict")  # which writes what it can and takes it back
+    # `load_state_dict` writes what it can and takes it back
+    same(before, world.content(), counts=change[0] != "load_state_dict")
     world.net(tensor(X)), world.optimizer.step()  # and everything goes on
 
 

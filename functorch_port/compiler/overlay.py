@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -122,6 +123,15 @@ class Overlay:
         self.optimizers: dict[Any, OptimizerSnapshot] = {}
         self.edges: dict[tuple[Node, int], Tensor] = {}
         self.draws: list[tuple[Callable[[], Any], Any]] = []
+
+    @contextmanager
+    def within(self, top: Any) -> Iterator[None]:
+        """Take what is written for values of this trace although JAX is in ``top``: a transform of ours writes them."""
+        before, self.top = self.top, top
+        try:
+            yield
+        finally:
+            self.top = before
 
     # ------------------------------------------------------- Storage's hooks
 

@@ -269,7 +269,7 @@ def _draw(draw: Any, around: Any) -> Any:
     with storage.x64():
         if around is None:
             return jnp.asarray(draw())
-        with entered(around):
+        with entered(around), around.within(inside_jax.top_trace(None)):
             if around.rng == "torch":
                 return around.host_draw(draw)
             return keyed.draw(draw.kind, draw.generator.split_key(), draw.shape, draw.dtype, **draw.params)
