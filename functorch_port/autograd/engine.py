@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..core import storage
+from ..core import inside, storage
 from ..core.deferred import Deferred
 from ..core.dispatch import all_on_host
 from ..core.tensor import Tensor, wrap
@@ -232,6 +232,8 @@ def backward(
         for tensor in wanted:
             if isinstance(tensor, Tensor) and not (tensor._requires_grad and tensor.is_leaf):
                 tensor.retain_grad()
+    if storage.in_jax():
+        _refuse_leaves_outside(outputs, places, targets)
     _run(
         places,
         values,
@@ -240,6 +242,16 @@ def backward(
         targets,
         catch=False,
     )
+
+
+def _refuse_leaves_outside(
+    outputs: Sequence[Any], roots: Sequence[Place], targets: Sequence[Place] | None
+) -> None:
+    """Refuse to accumulate into tensors that were made outside of the transform of JAX that is running."""
+    order, leaves = _reach(roots)
+    needed = set(leaves) if targets is None else _leading_to(order, {node for node, _ in targets})
+    variables = [node.variable for node in leaves if node in needed]
+    inside.may_accumulate([t for t in outputs if isinstance(t, Tensor)], variables)
 
 
 def _refuse_in_transform() -> None:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import jax
 
 from ..autograd import grad_mode
-from ..core import autocast, config, dtypes, storage
+from ..core import autocast, config, dtypes, inside, storage
 from ..core.tensor import Tensor
 from ..core.tree import flatten_call, unflatten
 from .names import variables_cells
@@ -56,7 +56,8 @@ class Compiled:
         self.reasons: list[str] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if storage.overlay:  # inside another compiled function: part of that one
+        # inside another compiled function, or a transform of JAX: part of that one
+        if storage.overlay or inside.top_trace(None) is not inside.NO_TRACE:
             return self._fn(*args, **kwargs)
         leaves, tree, signature = _arguments(args, kwargs)
         key = (
@@ -280,6 +281,8 @@ def compile(
     gradients, optimizer state, random state and any other tensor it reads or writes are found by themselves.
     Python code
     runs only while tracing; a change of shapes, modes, flags or structure traces again, a change of ``lr`` does not.
+    Called inside a transform of JAX (`jax.jit`, `jax.vmap`, ...) it is plain Python, a part of that: it may read state
+    there, and not change any.
 
     Args:
         model: the function or `nn.Module`; None to use it as a decorator with arguments.

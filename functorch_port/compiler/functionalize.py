@@ -110,7 +110,8 @@ class _Pure:
                 'functionalize(rng="torch"): random numbers from the host are not state; use compile(fn, rng="torch")'
             )
         examples = [_example(leaf) for leaf in leaves]
-        program, overlay = trace(fn, examples, tree, rng, join=False)
+        with jax.core.eval_context():  # a transform of JAX that is running has no part in it
+            program, overlay = trace(fn, examples, tree, rng, join=False)
         if not overlay.inside.isdisjoint(program.kept):
             overlay.undo()
             raise NotImplementedError(

@@ -6,10 +6,11 @@ import inspect
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+from ..core import alive
 from ..core.storage import Storage
 from ..core.tensor import Tensor
 
-__all__ = ["closures", "name_cells", "variables_cells"]
+__all__ = ["closures", "name_cells", "owner_of", "variables_cells"]
 
 
 def _variables(fn: Callable[..., Any]) -> dict[str, Any]:
@@ -97,6 +98,28 @@ def _generators() -> dict[Storage, str]:
     from ..core.generator import default_generator
 
     return {default_generator.key_storage: "default_generator"}
+
+
+def owner_of(cell: Storage) -> str | None:
+    """Whose Storage it is, of all modules and optimizers there are: ``the buffer 'bn.running_mean' of Net``."""
+    from ..nn.module import Module
+
+    found: list[str] = []
+    for module in alive.alive(Module):
+        for what, named in (("parameter", module.named_parameters), ("buffer", module.named_buffers)):
+            for name, tensor in named():
+                said = f"{what} {name!r} of {type(module).__name__}"
+                if tensor._storage is cell:
+                    found.append(f"the {said}")
+                elif isinstance(tensor._kept_grad, Tensor) and tensor._kept_grad._storage is cell:
+                    found.append(f"the gradient of the {said}")
+    if found:
+        return max(found, key=lambda name: name.count("."))  # of the outermost module
+    for optimizer in alive.optimizers:
+        for name, tensor in _tensors(type(optimizer).__name__, optimizer):
+            if tensor._storage is cell:
+                return name
+    return next(("the key of a generator" for g in alive.generators if g._key is cell), None)
 
 
 def name_cells(

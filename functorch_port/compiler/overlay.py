@@ -11,7 +11,8 @@ so that a failed trace can be undone and a finished one replayed.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -19,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..autograd.node import Node
+from ..core import inside
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
@@ -95,6 +97,8 @@ class Overlay:
         several = list({id(t): t for t in (*tensors, *passed)}.values())
         self.holders = set(find(several, (*olds, passed, *arguments), known=tensors))
         self.reads: Any = None
+        #: what JAX traces while the function runs, unless that calls a transform of JAX itself (see `core.inside`)
+        self.top: Any = None
         self.tracers: dict[Storage, Any] = {}
         self.numbers: dict[Any, tuple[Any, Any]] = {}
         self.env: dict[Storage, Any] = {}
@@ -120,6 +124,15 @@ class Overlay:
         self.edges: dict[tuple[Node, int], Tensor] = {}
         self.draws: list[tuple[Callable[[], Any], Any]] = []
 
+    @contextmanager
+    def within(self, top: Any) -> Iterator[None]:
+        """Take what is written for values of this trace although JAX is in ``top``: a transform of ours writes them."""
+        before, self.top = self.top, top
+        try:
+            yield
+        finally:
+            self.top = before
+
     # ------------------------------------------------------- Storage's hooks
 
     def read(self, cell: Storage) -> Any:
@@ -139,6 +152,8 @@ class Overlay:
         if cell in self.inside:
             cell._value = value
             return
+        if inside.top_trace(None) is not self.top:
+            inside.may_write(cell, value)
         self.written.setdefault(cell, cell.version - 1)
         self.env[cell] = value
 
@@ -186,6 +201,8 @@ class Overlay:
 
     def set_grad(self, tensor: Tensor, grad: Tensor | None) -> None:
         if self.is_outside(tensor):
+            if inside.top_trace(None) is not self.top:
+                inside.may_rebind(tensor, grad, "gets another gradient")
             self.grads[tensor] = grad
         else:
             tensor._grad = grad

@@ -244,7 +244,7 @@ class Program:
         if self.draws:
             with storage.x64():
                 drawn = [draw() for draw in self.draws]  # all of them, in order: each moves the stream on
-                kept += [jnp.asarray(drawn[i]).reshape(drawn[i].shape or (1,)) for i in self.draw_inputs]
+                kept += [jax.device_put(drawn[i].reshape(drawn[i].shape or (1,))) for i in self.draw_inputs]
         return donated, kept
 
     def _numbers(self, env: dict[Any, Any]) -> list[Any]:
@@ -259,9 +259,11 @@ class Program:
         seen, array = self.held_numbers.get(position, (None, None))
         if seen is not value:
             self.held_numbers[position] = value, None
-            return value
+            if not storage.is_guarded():
+                return value
+            array = None
         if array is None:
-            with storage.x64():
+            with storage.x64(), jax.transfer_guard_host_to_device("allow"):
                 array = jnp.asarray(value)
             self.held_numbers[position] = value, array
         return array

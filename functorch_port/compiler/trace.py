@@ -14,7 +14,7 @@ import numpy as np
 from ..autograd.engine import at_edges
 from ..autograd.node import FREED, AccumulateGrad, Node
 from ..autograd.node import _sequence as node_sequence
-from ..core import alive, storage
+from ..core import alive, inside, storage
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber, symbolic_math
 from ..core.tensor import Tensor, wrap
@@ -53,7 +53,8 @@ def trace(
     collects = gc.isenabled()
     gc.disable()  # so that all that the trace makes is of the youngest generation; see `_kept_cells`
     try:
-        return _trace(fn, leaves, tree, rng, watched, keep_grads, join, lifted)
+        with jax.transfer_guard_host_to_device("allow"):  # constants of programs come from the host
+            return _trace(fn, leaves, tree, rng, watched, keep_grads, join, lifted)
     finally:
         if collects:
             gc.enable()
@@ -113,7 +114,7 @@ def prepare_state(pack: bool) -> tuple[list[Storage], list[Any], list[Pack]]:
     optimizers, gradients that are pending. With ``pack`` the optimizers put state together; which was not together
     before comes last.
     """
-    optimizers = [o for o in alive.optimizers if "param_groups" in o.__dict__]
+    optimizers = [o for o in alive.optimizers if "param_groups" in o.__dict__ and not _is_of_jax(o)]
     tightened: list[Pack] = []
     for optimizer in optimizers:
         optimizer._prepare()  # one that wraps another may not have called Optimizer.__init__
@@ -126,6 +127,12 @@ def prepare_state(pack: bool) -> tuple[list[Storage], list[Any], list[Pack]]:
     promised = [t._storage for pending in alive.pendings for t in pending.promise()]
     concrete = [cell for cell in alive.alive(Storage) if is_concrete(cell._value)]
     return [*concrete, *promised], optimizers, tightened
+
+
+def _is_of_jax(optimizer: Any) -> bool:
+    """Whether it was made inside a transform of JAX, whose tracers its parameters hold."""
+    params = (p for group in optimizer.param_groups for p in group["params"])
+    return any(isinstance(p._storage.aval(), jax.core.Tracer) for p in params)
 
 
 def _premake(optimizer: Any) -> None:
@@ -242,6 +249,7 @@ def _trace_once(
             arguments[name[1]] = symbol(name)
         for i, value in zip(arrays, array_values, strict=True):
             arguments[i] = value
+        overlay.top = inside.top_trace(None)
         with storage.overlaid(overlay):
             args, kwargs = unflatten(tree, arguments)
             reads.lift([symbol(name) for name in lifted])
@@ -258,7 +266,8 @@ def _trace_once(
             del args, kwargs, arguments, result
             return _collect(program, overlay, out_leaves, given, start)
 
-    with storage.x64():
+    # tracers are in the overlay on purpose
+    with storage.x64(), jax.check_tracer_leaks(False):
         number_avals = [
             jax.ShapeDtypeStruct((), np.result_type(type(plain[n])), weak_type=True) for n in names
         ]

@@ -1,12 +1,21 @@
-"""Numeric settings of the library: how precisely float32 matrix products are computed."""
+"""Numeric settings: how precisely float32 matrix products are computed, and JAX's own that are not for us."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
+import jax
 from jax import lax
 
-__all__ = ["get_float32_matmul_precision", "key", "matmul_precision", "set_float32_matmul_precision"]
+__all__ = [
+    "by_our_rules",
+    "get_float32_matmul_precision",
+    "key",
+    "matmul_precision",
+    "set_float32_matmul_precision",
+]
 
 _PRECISIONS = {"highest": lax.Precision.HIGHEST, "high": lax.Precision.HIGH, "medium": lax.Precision.DEFAULT}
 
@@ -69,3 +78,20 @@ def set_float32_matmul_precision(precision: str) -> None:
 def matmul_precision() -> lax.Precision:
     """The `lax.Precision` for matrix products and convolutions."""
     return _PRECISIONS[key]
+
+
+def by_our_rules(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A pure function of arrays, for which JAX promotes ranks and dtypes even where the user forbids it.
+
+    The function runs when it is traced, so a program that is there does not ask.
+    """
+
+    @functools.wraps(fn)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        asked = jax.config.jax_numpy_rank_promotion, jax.config.jax_numpy_dtype_promotion
+        if asked == ("allow", "standard"):
+            return fn(*args, **kwargs)
+        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+            return fn(*args, **kwargs)
+
+    return traced

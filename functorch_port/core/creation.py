@@ -321,7 +321,8 @@ def _small_fill(
     shape: tuple[int, ...], value: Any, spelled: str, np_dtype: np.dtype, device: Any
 ) -> jax.Array:
     """``spelled`` tells values apart that are equal: -0.0 and 0.0."""
-    return jax.device_put(_host_fill(shape, value, spelled, np_dtype))
+    with jax.ensure_compile_time_eval():  # kept: it must not belong to a trace
+        return jax.device_put(_host_fill(shape, value, spelled, np_dtype))
 
 
 def _host_fill(shape: tuple[int, ...], value: Any, spelled: str, np_dtype: np.dtype) -> np.ndarray:
@@ -330,7 +331,8 @@ def _host_fill(shape: tuple[int, ...], value: Any, spelled: str, np_dtype: np.dt
 
 @functools.lru_cache(maxsize=256)
 def _element(value: Any, spelled: str, np_dtype: np.dtype) -> Any:
-    return np.asarray(jnp.full((), value, np_dtype))
+    with jax.ensure_compile_time_eval():
+        return np.asarray(jnp.full((), value, np_dtype))
 
 
 _known_fill = functools.lru_cache(maxsize=256)(_host_fill)

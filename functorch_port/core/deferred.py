@@ -19,7 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import host, storage
+from . import host, inside, storage
 from .storage import HostStorage, Storage
 
 __all__ = [
@@ -257,6 +257,8 @@ def put(cell: Storage, value: Deferred) -> None:
     if cell.__class__ not in _PLAIN or storage.overlay:
         cell.value = value.array()
         return
+    if inside.top_trace(None) is not inside.NO_TRACE:
+        inside.may_write(cell, value)
     cell.version += 1
     cell.host = None
     _set_value(cell, value)

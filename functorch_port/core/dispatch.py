@@ -79,7 +79,7 @@ class Plan:
     )
 
     def __init__(self, fn: Callable[..., Any], name: str, node: str, spec: OpSpec | None = None) -> None:
-        self.fn = fn
+        fn = self.fn = config.by_our_rules(fn)
         self.name = name
         self.node = node_class(node)
         self.eager = spec.eager if spec is not None else ""
@@ -228,7 +228,8 @@ class Pullback:
 
     def __call__(self, grads: Sequence[Any]) -> tuple[Any, ...]:
         cotangents = tuple([_cotangent(o, g) for o, g in zip(self.outs, grads, strict=True)])
-        return tuple([_conj(g) for g in self.pull(cotangents if self.many else cotangents[0])])
+        pull = config.by_our_rules(self.pull)
+        return tuple([_conj(g) for g in pull(cotangents if self.many else cotangents[0])])
 
 
 def pullback_of(fn: Callable[..., Any], mask: Sequence[bool], values: Sequence[Any]) -> tuple[Any, Pullback]:

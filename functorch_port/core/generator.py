@@ -16,10 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import alive, keyed, mersenne, storage
+from . import alive, inside, keyed, mersenne, storage
 from . import device as devices
 from .dtypes import dtype
-from .storage import Storage
+from .storage import HostStorage, Storage
 from .tensor import Tensor, wrap
 
 __all__ = ["Generator", "HostDraw", "default_generator", "draw"]
@@ -48,6 +48,8 @@ class Generator:
             raise RuntimeError("META device type not an accelerator.")
         self.stream = mersenne.Stream()
         self._key: Storage | None = None
+        if storage.in_jax():
+            inside.note(self)
         alive.generators.enter(self)
 
     @property
@@ -84,9 +86,15 @@ class Generator:
                 "manual_seed inside a function compiled with the torch random stream; seed before calling it"
             )
         if not storage.overlay:
+            self.may_move()
             self.stream.reseed(seed)
         if self._key is not None or storage.overlay:
             self.key_storage.value = keyed.key_data(seed)
+
+    def may_move(self) -> None:
+        """Refuse to move the host's stream on where a transform of JAX would do so once for many calls."""
+        if storage.in_jax():
+            inside.may_draw(self)
 
     # the JAX key
 
@@ -95,7 +103,7 @@ class Generator:
         """The Storage of the JAX key's data, made from the seed when first asked for."""
         if self._key is None:
             with storage.outside():  # it belongs to the generator, and is state that a trace finds, not makes
-                self._key = Storage(keyed.key_data(self.stream.seed))
+                self._key = HostStorage(keyed.key_data(self.stream.seed))
         return self._key
 
     def split_key(self) -> jax.Array:
@@ -146,6 +154,7 @@ class Generator:
             self._load(np.asarray(value).tobytes())
 
     def _load(self, data: bytes) -> None:
+        self.may_move()
         if self.keyed:
             if len(data) not in (16, 24):
                 raise RuntimeError("RNG state is wrong size")
@@ -259,6 +268,7 @@ def draw(generator: Generator | None, kind: str, shape: tuple[int, ...], d: dtyp
     if not generator.keyed:
         host = HostDraw(generator, kind, shape, d, params)
         if overlay is None:
+            generator.may_move()
             with storage.x64():
                 return storage.on_device(host())
         if overlay.rng == "torch":

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.extend.core import JaxprEqn, Primitive, Var
-from jax.interpreters import mlir
+from jax.interpreters import batching, mlir
 
 from . import ffi, llvm, storage
 
@@ -190,12 +190,19 @@ def _elsewhere(*arrays: Any, call: _Call) -> list[Any]:
     return [*joined, *(x for row in new_rows for x in row if x is not None)]
 
 
+def _batched(arrays: Any, axes: Any, call: _Call) -> Any:
+    made = jax.vmap(partial(_elsewhere, call=call), axes)(*arrays)
+    return made, [0] * len(made)
+
+
 def _here(context: Any, *arrays: Any, call: _Call) -> Any:
     return jax.ffi.ffi_lowering(call.kernel, operand_output_aliases=call.overwrites(len(arrays)))(
         context, *arrays
     )
 
 
+_update_p.def_impl(_elsewhere)  # by itself: under `jax.disable_jit`
+batching.primitive_batchers[_update_p] = _batched
 mlir.register_lowering(_update_p, mlir.lower_fun(_elsewhere, multiple_results=True))
 mlir.register_lowering(_update_p, _here, platform="cpu")
 

@@ -37,6 +37,7 @@ def define(
         made = jax.vmap(partial(by_xla, **how), axes)(*arrays)
         return made, [0] * len(made) if many else 0
 
+    primitive.def_impl(by_xla)  # by itself: under `jax.disable_jit`
     batching.primitive_batchers[primitive] = batched
     mlir.register_lowering(primitive, lower)
     mlir.register_lowering(primitive, lower_on_cpu, platform="cpu", cacheable=not each)

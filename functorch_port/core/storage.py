@@ -16,6 +16,8 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
+from . import inside
+
 __all__ = ["HostStorage", "Storage", "as_array", "bump_epoch", "epoch", "outside", "x64"]
 
 #: Whether int64 and float64 are real (the default). The lean mode for TPU stores them as int32 and float32.
@@ -95,6 +97,11 @@ def _set_overlay(new: Any) -> None:
         overlay = _of_thread if _threads else None
 
 
+def in_jax() -> bool:
+    """Whether a transform of JAX is running that the user wrote (see `core.inside`), and none of ours in it."""
+    return not overlay and inside.top_trace(None) is not inside.NO_TRACE
+
+
 def may_use_kernels() -> bool:
     """Whether what is traced now becomes a program of ours alone, which JAX does not differentiate or export."""
     return not overlay or overlay.kernels
@@ -139,6 +146,8 @@ class Storage:
         self.version = self.apart = 0
         if overlay:
             overlay.created(self)
+        elif inside.top_trace(None) is not inside.NO_TRACE:
+            inside.note(self)
 
     @property
     def value(self) -> Any:
@@ -148,6 +157,8 @@ class Storage:
 
     @value.setter
     def value(self, value: Any) -> None:
+        if not overlay and inside.top_trace(None) is not inside.NO_TRACE:
+            inside.may_write(self, value)
         self.version += 1
         if overlay:
             overlay.write(self, value)
@@ -217,6 +228,11 @@ def _copied(x: Any) -> Any:
     return jax.numpy.copy(x)
 
 
+def is_guarded() -> bool:
+    """Whether JAX refuses what is given to a program from the host, unless that is explicit (`jax.transfer_guard`)."""
+    return jax.config.jax_transfer_guard_host_to_device not in (None, "allow")
+
+
 _asked: dict[Any, int] = {}
 
 
@@ -236,7 +252,7 @@ def on_device(host: Any) -> Any:
     """
     if overlay:
         return jax.numpy.array(host.copy())  # a constant of the trace would look at the memory of another
-    if often((host.shape, host.dtype)):
+    if often((host.shape, host.dtype)) and not is_guarded():
         return _copied(host)
     return jax.device_put(host.copy(order="C"))
 
@@ -250,6 +266,8 @@ class HostStorage(Storage):
         self.host = host
         self.form = None
         self.version = self.apart = 0
+        if inside.top_trace(None) is not inside.NO_TRACE:
+            inside.note(self)
 
     @property
     def _value(self) -> Any:  # type: ignore[override]

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..autograd import grad_mode
 from ..autograd.node import EndedView, Hooks, RemovableHandle
-from . import deferred, dtypes, host, storage
+from . import deferred, dtypes, host, inside, storage
 from . import device as devices
 from .deferred import Deferred, DeferredStorage
 from .size import Size
@@ -98,6 +98,8 @@ def wrap_small(value: Any, form: int | None = None) -> Tensor:
     cell.host = value
     cell.form = form
     cell.version = cell.apart = 0
+    if inside.top_trace(None) is not inside.NO_TRACE:
+        inside.note(cell)
     tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
     tensor._requires_grad = False
     tensor._output_nr = 0
@@ -191,18 +193,17 @@ class Tensor:
 
     def _set_value(self, value: Any) -> None:
         """Write in place, through views; counts up the version; not recorded."""
+        if self._view is not None:
+            self._view.put(
+                self._storage, device_value(value.array() if value.__class__ is Deferred else value)
+            )
+        elif value.__class__ is Deferred:
+            deferred.put(self._storage, value)
+        else:
+            self._storage.value = value
         if self._own_count is not None or (self._base is not None and self._base._own_count is not None):
             self._counter()[0] += 1
             self._storage.apart += 1
-        if value.__class__ is Deferred:
-            if self._view is None:
-                deferred.put(self._storage, value)
-                return
-            value = value.array()
-        if self._view is None:
-            self._storage.value = value
-        else:
-            self._view.put(self._storage, device_value(value))
 
     def _touch(self) -> None:
         """Count an in-place operation that writes no element, as PyTorch counts it."""
@@ -490,6 +491,8 @@ class Tensor:
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         self._inherits = False
         if self._requires_grad != bool(value):
+            if storage.in_jax():
+                inside.may_change(self, "requires_grad")
             if storage.overlay:
                 storage.overlay.note_flag(self, self._requires_grad)
             storage.bump_epoch()
@@ -587,8 +590,10 @@ class Tensor:
     def _set_grad(self, grad: Tensor | None) -> None:
         if storage.overlay:
             storage.overlay.set_grad(self, grad)
-        else:
-            self._grad = grad
+            return
+        if inside.top_trace(None) is not inside.NO_TRACE and grad is not self._kept_grad:
+            inside.may_rebind(self, grad, "gets another gradient")
+        self._grad = grad
 
     def backward(
         self,
@@ -631,12 +636,16 @@ class Tensor:
             tensor._own_count = own
         if storage.overlay:
             storage.overlay.note_made(tensor, self)
+        elif inside.top_trace(None) is not inside.NO_TRACE:
+            inside.note_handle(tensor)
         return tensor
 
     def detach_(self) -> Tensor:
         """Cut this tensor off from its history, in place."""
         if self._base is not None:
             raise RuntimeError(DETACH_VIEW)
+        if storage.in_jax() and self._requires_grad:
+            inside.may_change(self, "requires_grad")
         self._note_history()
         self._grad_fn, self._output_nr, self._requires_grad = None, 0, False
         return self
@@ -659,6 +668,8 @@ class Tensor:
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex dtype"
             )
+        if storage.in_jax():
+            inside.may_rebind(self, other, "gets other data")
         storage.bump_epoch()
         self._storage, self._view, self._base = other._storage, other._view, None
 
@@ -856,6 +867,8 @@ class Tensor:
                 UserWarning,
                 stacklevel=4,
             )
+        if storage.in_jax():
+            inside.may_rebind(self, result, "has its size changed")
         self._storage, self._view, self._base = Storage(result._value), None, None
 
     # ---------------------------------------------------------------- host

@@ -116,7 +116,8 @@ class View:
             return jax.eval_shape(self.plan.fn, inner, *self.extra)
         with storage.x64():
             value = self.plan.jit(inner, *self.extra)
-        self.source, self.cache = base, value
+        if not isinstance(value, jax.core.Tracer):  # one would outlive its trace in a view from outside
+            self.source, self.cache = base, value
         return value
 
     def aval(self, cell: Storage) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from .. import autograd
 from ..autograd.grad_mode import no_grad
 from ..compiler import is_compiling
+from ..core import storage
 from ..core.bind import function
 from ..core.creation import tensor
 from ..core.size import Size
@@ -16,6 +17,15 @@ from ..core.tensor import Tensor
 from . import constraints
 
 __all__ = ["Distribution", "ExponentialFamily"]
+
+
+class kept_property(cached_property):
+    """A property that is computed once, but anew in each transform of JAX that runs, whose tracers it may not keep."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is not None and storage.in_jax():
+            return self.func(instance)
+        return super().__get__(instance, owner)
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:

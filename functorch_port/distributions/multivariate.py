@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from functools import cached_property
 from typing import Any
 
 from ..autograd.grad_mode import no_grad
@@ -15,7 +14,7 @@ from ..core.creation import arange, eye, tensor
 from ..core.size import Size
 from ..core.tensor import Tensor
 from . import constraints
-from .distribution import Distribution, ExponentialFamily, broadcast_all
+from .distribution import Distribution, ExponentialFamily, broadcast_all, kept_property
 from .gamma import Beta, Chi2
 
 __all__ = ["LKJCholesky", "LowRankMultivariateNormal", "MultivariateNormal", "Wishart"]
@@ -67,16 +66,16 @@ class _ByMatrix(Distribution):
         size = self._event_shape[-1]
         return (*self._batch_shape, size, size)
 
-    @cached_property
+    @kept_property
     def scale_tril(self) -> Tensor:
         return self._unbroadcasted_scale_tril.expand(self._matrix_shape)
 
-    @cached_property
+    @kept_property
     def covariance_matrix(self) -> Tensor:
         lower = self._unbroadcasted_scale_tril
         return (lower @ lower.mT).expand(self._matrix_shape)
 
-    @cached_property
+    @kept_property
     def precision_matrix(self) -> Tensor:
         return function("cholesky_inverse")(self._unbroadcasted_scale_tril).expand(self._matrix_shape)
 
@@ -250,23 +249,23 @@ class LowRankMultivariateNormal(Distribution):
 
     mode = mean
 
-    @cached_property
+    @kept_property
     def variance(self) -> Tensor:  # type: ignore[override]
         variance = self._unbroadcasted_cov_factor.pow(2).sum(-1) + self._unbroadcasted_cov_diag
         return variance.expand((*self._batch_shape, *self._event_shape))
 
-    @cached_property
+    @kept_property
     def scale_tril(self) -> Tensor:
         root = self._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
         scaled = self._unbroadcasted_cov_factor / root
         return (root * self._root_of_identity_and(scaled @ scaled.mT)).expand(self._matrix_shape)
 
-    @cached_property
+    @kept_property
     def covariance_matrix(self) -> Tensor:
         factor = self._unbroadcasted_cov_factor
         return (factor @ factor.mT + self._unbroadcasted_cov_diag.diag_embed()).expand(self._matrix_shape)
 
-    @cached_property
+    @kept_property
     def precision_matrix(self) -> Tensor:
         half = solved(self._capacitance_tril, self._weighted())
         inverse = self._unbroadcasted_cov_diag.reciprocal().diag_embed()
@@ -375,7 +374,7 @@ class Wishart(_ByMatrix, ExponentialFamily):
     def _is_derived(self, name: str) -> bool:
         return False
 
-    @cached_property
+    @kept_property
     def precision_matrix(self) -> Tensor:
         lower = self._unbroadcasted_scale_tril
         identity = eye(self._event_shape[-1], dtype=lower.dtype, device=lower.device)

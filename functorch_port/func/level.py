@@ -19,6 +19,7 @@ import numpy as np
 from jax import lax
 
 from ..autograd import grad_mode
+from ..core import inside as inside_jax
 from ..core import keyed, storage
 from ..core.dispatch import Plan, edge_of, node_class, pullback_of, run
 from ..core.dispatch import _conj as conj
@@ -77,6 +78,8 @@ class Session:
         self.draws: list[Any] = []
         self.position = 0
         self.dry = False
+        #: whether a transform of JAX runs the outermost one
+        self.in_jax = False
 
     def again(self, captured: Sequence[Tensor], arrays: Arrays) -> None:
         """Start the second run."""
@@ -238,6 +241,8 @@ class Level:
         if self.session.dry:
             array = jnp.zeros(drawn.shape, drawn.dtype.np)
         else:
+            if self.session.in_jax:
+                inside_jax.may_draw(draw.generator)
             array = self.session.random(lambda: _draw(drawn, level))
         for _, index in sizes:
             array = lax.dynamic_index_in_dim(array, index, 0, keepdims=False)
@@ -264,7 +269,7 @@ def _draw(draw: Any, around: Any) -> Any:
     with storage.x64():
         if around is None:
             return jnp.asarray(draw())
-        with storage.overlaid(around):
+        with storage.overlaid(around), around.within(inside_jax.top_trace(None)):
             if around.rng == "torch":
                 return around.host_draw(draw)
             return keyed.draw(draw.kind, draw.generator.split_key(), draw.shape, draw.dtype, **draw.params)
@@ -312,6 +317,7 @@ def through(name: str, compute: Callable[[list[Any]], list[Any]], tensors: Seque
     if isinstance(storage.current(), Level):
         return [wrap(o) for o in compute([t._value for t in tensors])]
     session = Session()
+    session.in_jax = storage.in_jax()
     with _in_session(session), storage.x64():
         values = [t._value for t in tensors]
         if not storage.overlay:

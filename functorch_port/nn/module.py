@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ..autograd.grad_mode import no_grad
 from ..autograd.grad_mode import state as _grad
-from ..core import storage
+from ..core import inside, storage
 from ..core.deferred import scope as _scope
 from ..core.programs import together
 from ..core.tensor import Tensor
@@ -208,6 +208,7 @@ class Module:
             raise TypeError(
                 f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
+        self._may_replace(self._buffers.get(name), tensor)
         self._buffers[name] = hooks.on_registration(hooks.globals_.buffer_registration, self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -231,8 +232,13 @@ class Module:
                     f"the forward() method."
                 )
             param = hooks.on_registration(hooks.globals_.parameter_registration, self, name, param)
+        self._may_replace(self._parameters.get(name), param)
         self._parameters[name] = param
         storage.bump_epoch()
+
+    def _may_replace(self, old: Tensor | None, new: Tensor | None) -> None:
+        if old is not None and storage.in_jax():
+            inside.may_rebind(old, new, "is replaced in its module")
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Files a child module (or None) under `name`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core import storage
+from ..core import inside, storage
 from ..core.creation import empty
 from ..core.tensor import Tensor, View
 
@@ -41,6 +41,8 @@ class Parameter(Tensor):
         self = super().__new__(cls)
         self._storage, self._view = data._storage, data._view
         self._requires_grad = bool(requires_grad)
+        if storage.in_jax():
+            inside.note_handle(self)
         return self  # type: ignore[return-value]
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:

@@ -11,7 +11,7 @@ from jax import lax
 
 from ..autograd import anomaly, grad_mode
 from ..autograd.node import Edge, Node
-from ..core import creation, dtypes, storage
+from ..core import creation, dtypes, inside, storage
 from ..core import device as devices
 from ..core.dispatch import Op, edge_of
 from ..core.registry import Array, composite, op, ops
@@ -296,6 +296,8 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
         count *= n
     with storage.x64():
         flat = jnp.pad(flat, (0, max(0, count - flat.size)))[:count]
+    if storage.in_jax():
+        inside.may_rebind(self, self, "has its size changed")
     self._storage, self._view, self._base = storage.Storage(flat.reshape(shape)), None, None
     return self
 

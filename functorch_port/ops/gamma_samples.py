@@ -57,6 +57,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
             value = jax.random.binomial(source.split_key(), counts, probs).astype(d.np)
     else:
         host = [np.asarray(x).astype(np.float64) for x in np.broadcast_arrays(counts, probs)]
+        source.may_move()
         drawn = source.stream.binomial(*(x.ravel() for x in host)).reshape(host[0].shape)
         with storage.x64():
             value = jnp.asarray(drawn.astype(d.np))
@@ -96,6 +97,7 @@ def _draw_gamma(name: str, concentration: Any, generator: Generator | None, kept
             keyed = jax.random.gamma(source.split_key(), concentration.astype(_computed(d)))
             return jnp.maximum(keyed, tiny).astype(jax.dtypes.canonicalize_dtype(kind))
         host = np.asarray(concentration).astype(kind)
+        source.may_move()
         drawn = source.stream.gamma(host.ravel()).reshape(host.shape)
         return jnp.asarray(np.maximum(drawn, tiny).astype(kind))
 

@@ -1003,6 +1003,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
         host = np.asarray(rates).astype(np.float64)
         if not np.all(host >= 0):
             raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+        source.may_move()
         drawn = source.stream.poisson(host.ravel()).reshape(host.shape)
         with storage.x64():
             value = jnp.asarray(drawn.astype(d.np))

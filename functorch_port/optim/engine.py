@@ -381,7 +381,8 @@ def as_data(rows: tuple[tuple[Any, ...], ...], double: bool) -> Any:
     held = _held(rows, double)
     held.uses += 1
     if held.uses == 2:  # numbers that stay are worth a transfer: a call takes them faster from then on
-        held.data = jax.device_put(held.data)
+        with jax.ensure_compile_time_eval():  # kept: it must not belong to a trace
+            held.data = jax.device_put(held.data)
     return held.data
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..autograd import grad_mode
 from ..autograd.node import RemovableHandle
-from ..core import alive, dtypes, storage
+from ..core import alive, dtypes, inside, storage
 from ..core.storage import Storage
 from ..core.tensor import Tensor
 from .packed import loosen, pack_state
@@ -90,8 +90,11 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         if storage.overlay:
             storage.overlay.note_optimizer(self)
             self._once_traced = True
-        elif self._packs:
-            loosen(self._packs)
+        else:
+            if storage.in_jax():
+                inside.may_step(self)
+            if self._packs:
+                loosen(self._packs)
         if _step_pre_hooks or self._optimizer_step_pre_hooks:
             for hook in (*_step_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
                 changed = hook(self, args, kwargs)
@@ -519,7 +522,7 @@ def filled_state(param: Tensor, value: Any, shape: tuple[int, ...] | None = None
     value = storage.as_array(value)
     if jnp.iscomplexobj(like):
         value = value + 1j * value
-    if storage.overlay or isinstance(value, jax.Array):
+    if isinstance(like, jax.core.Tracer) or isinstance(value, jax.Array):
         return Tensor._wrap(jnp.full_like(like, value, shape=shape))
     place = like.sharding if like.committed else None  # XLA would compile again if only this were committed
     with storage.x64():

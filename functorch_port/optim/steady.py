@@ -171,7 +171,7 @@ def settle(optimizer: Any, rule: Rule, groups: Sequence[tuple[dict[str, Any], Ki
     An optimizer that was part of a compiled function keeps its state in Storages of their own, as the program
     knows them; and one whose gradients come and go is not worth it.
     """
-    if storage.overlay or grad_mode.state.enabled or optimizer._once_traced:
+    if storage.overlay or grad_mode.state.enabled or optimizer._once_traced or storage.in_jax():
         return False
     taking_part = [id(p) for _, _, entries in groups for p, _, _ in entries]
     last, optimizer._took_part = optimizer._took_part, taking_part

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...autograd.grad_mode import no_grad
-from ...core import storage
+from ...core import inside
 from ...core.tensor import Tensor
 from ..module import Module
 from ..modules.container import ModuleDict, ModuleList
@@ -262,8 +262,7 @@ def _add_property(module: Module, name: str) -> None:
         parametrization = self.parametrizations[name]
         if not _depth:
             return parametrization()
-        trace = storage.current()
-        key = (id(self), name, None if trace is None else weakref.ref(trace))
+        key = (id(self), name, weakref.ref(inside.top_trace(None)))
         if key not in _cache:
             _cache[key] = parametrization()
         return _cache[key]
