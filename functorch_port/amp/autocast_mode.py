@@ -107,7 +107,7 @@ class autocast:
 
 def is_autocast_available(device_type: str) -> bool:
     """Whether `autocast` knows the device type (not whether there is such a device)."""
-    return Device(device_type).type in lists.settings
+    return Device(device_type).type in lists.state.settings
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
@@ -130,18 +130,14 @@ def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
     lists.switch(device_type, lists.setting(device_type)[0], dtype)
 
 
-_cache_enabled = True
-
-
 def is_autocast_cache_enabled() -> bool:
     """Whether PyTorch would cache the casts of weights; it makes no difference here."""
-    return _cache_enabled
+    return lists.state.caches
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
     """Set what `is_autocast_cache_enabled` says."""
-    global _cache_enabled
-    _cache_enabled = enabled
+    lists.state.caches = enabled
 
 
 def clear_autocast_cache() -> None:

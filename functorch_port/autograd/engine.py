@@ -13,6 +13,7 @@ import operator
 import threading
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import jax
@@ -622,9 +623,11 @@ def _arrive(
         captures[node][0] = grads[0]
         return
     grads = _pre_hooks(node, grads)
-    if grads[0] is not None:
-        accumulate(node.variable, grads[0], create_graph)
-    _post_accumulate(node.variable)
+    hooks = node.variable._post_accumulate_hooks
+    with hooks.turn if hooks else nullcontext():  # a hook sees the sum with its own gradient, as in PyTorch
+        if grads[0] is not None:
+            accumulate(node.variable, grads[0], create_graph)
+        _post_accumulate(node.variable)
     if node.post_hooks:
         for hook in list(node.post_hooks.values()):
             hook((), tuple(None if g is None else _tensor(g) for g in grads))
@@ -639,6 +642,11 @@ def _post_accumulate(variable: Tensor) -> None:
 
 def accumulate(variable: Tensor, value: Any, create_graph: bool = False) -> None:
     """Add a gradient to ``variable.grad``, in place unless the backward is recorded."""
+    with storage.turn:
+        _add_to(variable, value, create_graph)
+
+
+def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:
     old = variable._get_grad()
     if old is None:
         new = _tensor(value)

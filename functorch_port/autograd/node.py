@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -71,6 +72,14 @@ class Hooks(OrderedDict):
         handle = RemovableHandle(self)
         self[handle.id] = hook
         return handle
+
+    @property
+    def turn(self) -> Any:
+        """A lock for a thread that calls them, which they may do again."""
+        return self.__dict__.get("_turn") or self.__dict__.setdefault("_turn", threading.RLock())
+
+    def __getstate__(self) -> None:
+        """Without the lock, which cannot be copied."""
 
 
 class Extras:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..core import deferred, storage
-from ..core.deferred import AFTER, Call, Deferred, source_of, waiting
+from ..core.deferred import AFTER, Call, Deferred, source_of, unrun
 from ..core.dispatch import all_on_host
 from ..core.programs import (
     MOST_CALLS,
@@ -56,31 +56,49 @@ def attempt(
     leaves = _leaves(awaited, needed, wanted is None)
     if leaves is None:
         return None
+    if wanted is None and any(leaf.variable._kept_grad is not None for leaf in leaves):
+        with storage.turn:  # what is added to must be there still when the sum is written
+            grads = [leaf.variable._grad for leaf in leaves]
+            return _attempt(order, leaves, roots, gradients, retain, None, grads)
+    return _attempt(order, leaves, roots, gradients, retain, wanted, [None] * len(leaves))
+
+
+def _attempt(
+    order: list[Node],
+    leaves: list[Any],
+    roots: Sequence[tuple[Node, int]],
+    gradients: Sequence[Any],
+    retain: bool,
+    wanted: Sequence[tuple[Node, int]] | None,
+    grads: Sequence[Any],
+) -> list[Any] | None:
     index: dict[Any, int] = {leaf: -1 - k for k, leaf in enumerate(leaves)}
     index.update(zip(order, range(len(order))))
     starts = tuple([(index.get(node), number) for node, number in roots])
     ends = None if wanted is None else tuple([(index.get(node), number) for node, number in wanted])
     if ends is not None and None in (n for n, _ in (*starts, *ends)):
         return None
-    olds = [None] * len(leaves) if wanted is not None else [_old(leaf.variable) for leaf in leaves]
+    olds = [None if grad is None else grad._look() for grad in grads]
     saved = _saved(order)
     if saved is None:
         return None
     calls = _waiting(order, saved)
     if retain and calls:
-        deferred.run(calls)
-        calls = []
-    numbered = Numbered(calls)
+        deferred.run(list(calls))
+        calls = {}
+    numbered = Numbered(list(calls))
     recorded = {node.call for node in order}.__contains__
-    holders = [values for node, (_, values) in zip(order, saved) for values in (node.values, values)]
-    holders += [call.values for call in calls if not call.mask]
-    forward = forward_of(calls, recorded, asked_for(calls, holders), numbered) if calls else ()
+    holders = [
+        held for node, (_, values) in zip(order, saved) for held in (node.values, values) if held is not None
+    ]
+    holders += [values for call, values in calls.items() if not call.mask]
+    forward = forward_of(calls, recorded, asked_for(list(calls), holders), numbered) if calls else ()
     backward = _describe(order, index, saved, numbered)
     missing = tuple([old is None for old in olds])
     key = (starts, ends, missing, forward, backward, numbered.shapes())
     flat = numbered.arguments
     make = lambda: _function(forward, backward, len(flat), starts, ends, missing)
-    program = found(key, make, flat, calls)
+    program = found(key, make, flat, list(calls))
     if program is None:
         return None
     flat += gradients
@@ -94,23 +112,22 @@ def attempt(
     if not retain:
         for node in order:
             node.release()
-    settle(calls, forward, iter(results[len(leaves if wanted is None else wanted) :]))
+    settle(list(calls), forward, iter(results[len(leaves if wanted is None else wanted) :]))
     if wanted is not None:
         return results[: len(wanted)]
-    for leaf, value, old in zip(leaves, results, olds):
-        if value is None:
-            continue
-        if old is None:
-            leaf.variable._grad = wrap(value)
-        else:
-            leaf.variable._grad._set_value(value)
+    with storage.turn:
+        for leaf, value, grad in zip(leaves, results, grads):
+            if value is None:
+                continue
+            if grad is not None:
+                grad._set_value(value)
+            elif leaf.variable._kept_grad is None:
+                leaf.variable._grad = wrap(value)
+            else:  # another thread was faster
+                from .engine import accumulate
+
+                accumulate(leaf.variable, value)
     return []
-
-
-def _old(variable: Any) -> Any:
-    """The gradient to add to."""
-    grad = variable._grad
-    return None if grad is None else grad._look()
 
 
 def _leaves(awaited: dict[Any, int], needed: set[Node] | None, accumulate: bool) -> list[Any] | None:
@@ -144,15 +161,15 @@ def _saved(order: list[Node]) -> list[_Saved] | None:
     return saved
 
 
-def _waiting(order: list[Any], saved: list[_Saved]) -> list[Call]:
+def _waiting(order: list[Any], saved: list[_Saved]) -> dict[Call, Sequence[Any]]:
     """The operations that were put off, of the graph and those whose results it needs, first things first."""
-    calls = {node.call for node in order if node.call is not None}
+    calls = {call for node in order if (call := node.call) is not None}
     for _, values in saved:
         for value in values:
             source = source_of(value)
             if source.__class__ is Deferred:
                 calls.add(source.call)
-    return waiting(calls) if calls else []
+    return unrun(calls) if calls else {}
 
 
 def _describe(

@@ -174,7 +174,7 @@ class BundledStorage(Storage):
 
     @property
     def _value(self) -> Any:  # type: ignore[override]
-        _raw(self).take_apart()
+        self._take_apart()
         return self._value
 
     @_value.setter
@@ -184,8 +184,13 @@ class BundledStorage(Storage):
 
     def look(self) -> Any:
         if not storage.overlay:
-            _raw(self).take_apart()
+            self._take_apart()
         return Storage.look(self)
+
+    def _take_apart(self) -> None:
+        with storage.turn:  # a call may be using the bundle's array up
+            if self.__class__ is BundledStorage:
+                _raw(self).take_apart()
 
 
 def _content(cell: Storage) -> Any:

@@ -66,13 +66,21 @@ class Compiled:
             _grad.inference,
             dtypes._default,
             config.key,
-            autocast.enabled and autocast.key(),
+            autocast.key() if autocast.enabled else None,
             *signature,
         )
         last = self._last
         if key != last[0]:  # to compare takes less than a hash
             last = self._last = key, self._programs.setdefault(key, [])
-        programs = last[1]
+        if storage.alone():
+            return self._run(last[1], leaves, tree)
+        for program in tuple(last[1]):  # a pass writes nothing: it waits for nobody
+            if program.is_ready(leaves):
+                return program.run_pass(leaves)
+        with storage.turn:
+            return self._run(last[1], leaves, tree)
+
+    def _run(self, programs: list[Program], leaves: list[Any], tree: Any) -> Any:
         why = ""
         for program in programs:
             try:

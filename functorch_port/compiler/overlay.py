@@ -329,7 +329,7 @@ def number_slots(optimizer: Any) -> list[tuple[dict[Any, Any], Any, int | None]]
     for table in (*optimizer.param_groups, *optimizer.state.values()):
         if not isinstance(table, dict):
             continue
-        for key, value in table.items():
+        for key, value in list(table.items()):  # other threads may add entries meanwhile
             if is_number(value):
                 slots.append((table, key, None))
             elif type(value) is tuple and value and all(is_number(v) for v in value):

@@ -107,7 +107,12 @@ class Pending:
         return outs
 
     def fill(self) -> None:
-        """Compute the gradients."""
+        """Compute the gradients, unless another thread has."""
+        with storage.turn:
+            if self.given:
+                self._fill()
+
+    def _fill(self) -> None:
         self.program.pending = None  # somebody reads gradients here: return them from now on
         with storage.outside():
             grads = self.compute([self.given[k] for k in self.needed])

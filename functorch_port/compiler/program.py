@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from ..autograd.node import FREED, Node, accumulator
 from ..core import storage
-from ..core.donation import own
+from ..core.donation import lent, own
 from ..core.sparse import SparseTensor
 from ..core.storage import Storage
 from ..core.tensor import Tensor, wrap
@@ -303,6 +303,10 @@ class Program:
 
     def run(self, leaves: Sequence[Any], env: dict[Any, Any], first: bool = False) -> Any:
         """Run the compiled program on the current state and the call's arguments, and write the new state back."""
+        with lent(self.donated):
+            return self._run(leaves, env, first)
+
+    def _run(self, leaves: Sequence[Any], env: dict[Any, Any], first: bool) -> Any:
         if self.places is not None:
             leaves = [*leaves, *self.places.tensors]
         donated, kept = self.inputs(leaves, env)

@@ -48,16 +48,18 @@ def trace(
 
     With ``join`` the program counts an optimizer's steps once where parameters have the same count, and has the state
     of small parameters together (see `optim.packed`).
-    The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was.
+    The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was. Only one thread at
+    a time traces: a trace takes in all state, and puts numbers of its own in place of the optimizers'.
     """
-    collects = gc.isenabled()
-    gc.disable()  # so that all that the trace makes is of the youngest generation; see `_kept_cells`
-    try:
-        with jax.transfer_guard_host_to_device("allow"):  # constants of programs come from the host
-            return _trace(fn, leaves, tree, rng, watched, keep_grads, join, lifted)
-    finally:
-        if collects:
-            gc.enable()
+    with storage.turn:
+        collects = gc.isenabled()
+        gc.disable()  # so that all that the trace makes is of the youngest generation; see `_kept_cells`
+        try:
+            with jax.transfer_guard_host_to_device("allow"):  # constants of programs come from the host
+                return _trace(fn, leaves, tree, rng, watched, keep_grads, join, lifted)
+        finally:
+            if collects:
+                gc.enable()
 
 
 def _trace(
@@ -125,7 +127,7 @@ def prepare_state(pack: bool) -> tuple[list[Storage], list[Any], list[Pack]]:
     for generator in alive.generators:
         _ = generator.key_storage
     promised = [t._storage for pending in alive.pendings for t in pending.promise()]
-    concrete = [cell for cell in alive.alive(Storage) if is_concrete(cell._value)]
+    concrete = [cell for cell in alive.alive(Storage) if is_concrete(getattr(cell, "_value", None))]
     return [*concrete, *promised], optimizers, tightened
 
 

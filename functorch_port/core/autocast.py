@@ -6,21 +6,42 @@ CPU and accelerators: on the CPU softmax and the norms keep the type they are gi
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from . import dtypes
 from .tensor import Tensor
 
-__all__ = ["cast_inputs", "enabled", "key", "settings"]
+__all__ = ["cast_inputs", "enabled", "key", "state"]
 
-#: Whether autocast is on for any device type.
-enabled = False
 
-#: device type -> [on, lower precision type]
-settings: dict[str, list[Any]] = {
-    **{name: [False, dtypes.bfloat16] for name in ("cpu", "tpu", "xla", "hpu")},
-    **{name: [False, dtypes.float16] for name in ("cuda", "mps", "xpu", "mtia", "ipu")},
-}
+class _State(threading.local):
+    """
+    Attributes:
+        on: whether autocast is on for any device type.
+        settings: device type -> [on, lower precision type].
+        caches: what `amp.is_autocast_cache_enabled` says.
+    """
+
+    on = False
+    caches = True
+
+    def __init__(self) -> None:
+        self.settings: dict[str, list[Any]] = {
+            **{name: [False, dtypes.bfloat16] for name in ("cpu", "tpu", "xla", "hpu")},
+            **{name: [False, dtypes.float16] for name in ("cuda", "mps", "xpu", "mtia", "ipu")},
+        }
+
+    def __bool__(self) -> bool:
+        return self.on
+
+
+#: The calling thread's modes.
+state = _State()
+
+#: False until autocast is first turned on in any thread, which makes ``if autocast.enabled:`` cheap for the others;
+#: from then on `state`, which is true in a thread where it is on. Ask for its truth alone.
+enabled: Any = False
 
 
 def _names(text: str) -> frozenset[str]:
@@ -72,7 +93,7 @@ _ACCELERATOR = (_LOWER_ACCELERATOR, _FLOAT32_ACCELERATOR, _WIDEST_ACCELERATOR)
 
 def setting(device_type: str) -> list[Any]:
     """The mutable ``[on, lower precision type]`` of a device type."""
-    found = settings.get(device_type)
+    found = state.settings.get(device_type)
     if found is None:
         raise RuntimeError("unsupported scalarType")
     return found
@@ -85,12 +106,14 @@ def switch(device_type: str, on: bool, dtype: Any = None) -> None:
     mine[0] = on
     if dtype is not None:
         mine[1] = dtype
-    enabled = any(s[0] for s in settings.values())
+    state.on = any(s[0] for s in state.settings.values())
+    if state.on:
+        enabled = state
 
 
 def key() -> tuple[Any, ...] | None:
     """The whole state in hashable form, for guards; None when autocast is off."""
-    return tuple((name, *s) for name, s in settings.items()) if enabled else None
+    return tuple((name, *s) for name, s in state.settings.items()) if enabled else None
 
 
 def cast_inputs(
@@ -99,6 +122,7 @@ def cast_inputs(
     """The arguments of operation ``name`` with their tensors in the type that autocast wants for it."""
     tensors = [t for a in (*args, *kwargs.values()) for t in _items(a) if isinstance(t, Tensor)]
     kind = tensors[0].device.type if tensors else ""
+    settings = state.settings
     if kind not in settings or not settings[kind][0]:
         return args, kwargs
     lower, float32, widest = _POLICY.get(kind, _ACCELERATOR)

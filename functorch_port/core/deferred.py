@@ -19,6 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..autograd.node import FREED
 from . import host, inside, storage
 from .storage import HostStorage, Storage
 
@@ -33,7 +34,7 @@ __all__ = [
     "run",
     "scope",
     "source_of",
-    "waiting",
+    "unrun",
 ]
 
 #: How often operations run one by one before they become a program (see `programs`). 0: always, and nothing is put off.
@@ -79,8 +80,10 @@ class Call:
         return outs if many else outs[0]
 
     def done(self, results: Sequence[Any]) -> None:
-        """Note the results."""
-        self.results, self.values = results, None
+        """Note the results, unless another thread has; in this order, as others look at ``values`` first."""
+        if self.results is None:
+            self.results = results
+        self.values = None
         self._forget()
 
     def _forget(self) -> None:
@@ -139,7 +142,10 @@ class Deferred:
         """The value, computed now if it was not before."""
         if self.call.results is None:
             run([self.call])
-        return self.call.results[self.number]  # type: ignore[index]
+        found = self.call.results[self.number]  # type: ignore[index]
+        if found is None:  # a backward pass of another thread has used it up
+            raise RuntimeError(FREED)
+        return found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self.array(), dtype)
@@ -168,22 +174,27 @@ def source_of(value: Any) -> Any:
     return getattr(value, "base", value)
 
 
-def waiting(calls: Iterable[Call]) -> list[Call]:
-    """Of these calls and those whose results they need the ones that have not run, first things first."""
-    found = {call for call in calls if call.results is None}
-    todo = list(found)
+def unrun(calls: Iterable[Call]) -> dict[Call, Sequence[Any]]:
+    """Of these calls and those whose results they need the ones that have not run, first things first, with their
+    arguments: they are gone from a call once another thread has run it.
+    """
+    found: dict[Call, Sequence[Any]] = {}
+    todo = list(calls)
     for call in todo:  # the list grows while it is read
-        for value in call.values or ():
+        values = call.values
+        if values is None or call in found:
+            continue
+        found[call] = values
+        for value in values:
             source = source_of(value)
-            if source.__class__ is Deferred and source.call.results is None and source.call not in found:
-                found.add(source.call)
+            if source.__class__ is Deferred:
                 todo.append(source.call)
-    return sorted(todo, key=_number)
+    return {call: found[call] for call in sorted(found, key=_number)}
 
 
 def run(calls: Iterable[Call]) -> None:
     """Have calls and what they need computed, one operation after the other."""
-    todo = waiting(calls)[::-1]
+    todo = list(unrun(calls))[::-1]
     while todo:  # a result is gone when the last operation that needs it has run
         todo.pop().run()
 
@@ -223,6 +234,8 @@ def may_wait(values: Sequence[Any]) -> bool:
 
 _get_value = Storage._value.__get__  # type: ignore[attr-defined]
 _set_value = Storage._value.__set__  # type: ignore[attr-defined]
+#: Whoever computes a value must not write it over one that another thread has written meanwhile.
+_writing = threading.RLock()
 
 
 class DeferredStorage(Storage):
@@ -232,20 +245,26 @@ class DeferredStorage(Storage):
 
     @property
     def _value(self) -> Any:  # type: ignore[override]
-        value = _get_value(self).array()
-        _set_value(self, value)
-        self.__class__ = Storage  # type: ignore[assignment]
+        put_off = _get_value(self)
+        if put_off.__class__ is not Deferred:  # another thread was faster
+            return self._value
+        value = put_off.array()
+        with _writing:
+            if _get_value(self) is put_off:
+                _set_value(self, value)
+                self.__class__ = Storage  # type: ignore[assignment]
         return value
 
     @_value.setter
     def _value(self, value: Any) -> None:
-        _set_value(self, value)
-        self.__class__ = Storage  # type: ignore[assignment]
+        with _writing:
+            _set_value(self, value)
+            self.__class__ = Storage  # type: ignore[assignment]
 
     def peek(self) -> Any:
         if not storage.overlay:
             value = _get_value(self)
-            if value.call.results is None:
+            if value.__class__ is Deferred and value.call.results is None:
                 return value
         return self.look()
 
@@ -261,8 +280,9 @@ def put(cell: Storage, value: Deferred) -> None:
         inside.may_write(cell, value)
     cell.version += 1
     cell.host = None
-    _set_value(cell, value)
-    cell.__class__ = DeferredStorage  # type: ignore[assignment]
+    with _writing:
+        _set_value(cell, value)
+        cell.__class__ = DeferredStorage  # type: ignore[assignment]
 
 
 _PLAIN = frozenset({Storage, HostStorage, DeferredStorage})

@@ -80,11 +80,11 @@ class device:
         return device, ((self._type,) if self._index is None else (self._type, self._index))
 
     def __enter__(self) -> device:
-        _stack().append(self)
+        _state.stack.append(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _stack().pop()
+        _state.stack.pop()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
@@ -218,20 +218,22 @@ def from_jax(where: jax.Device) -> device:
     return device(kind) if kind == "cpu" and index == 0 else device(kind, index)
 
 
-_state = threading.local()
-_default: device | None = None
+class _State(threading.local):
+    """The calling thread's ``with`` blocks, the innermost last, and the default that it has set."""
+
+    default: device | None = None
+
+    def __init__(self) -> None:
+        self.stack: list[device] = []
 
 
-def _stack() -> list[device]:
-    if not hasattr(_state, "stack"):
-        _state.stack = []
-    return _state.stack
+_state = _State()
 
 
 def current_device() -> device | None:
     """Where new tensors go: the innermost ``with`` block, the default set, or None (JAX's choice)."""
-    stack = getattr(_state, "stack", None)
-    return stack[-1] if stack else _default
+    stack = _state.stack
+    return stack[-1] if stack else _state.default
 
 
 def get_default_device() -> device:
@@ -263,5 +265,4 @@ def set_default_device(device: Any) -> None:
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.set_default_device.html
     """
-    global _default
-    _default = None if device is None else as_device(device, "set_default_device")
+    _state.default = None if device is None else as_device(device, "set_default_device")

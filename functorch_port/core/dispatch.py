@@ -1067,11 +1067,11 @@ def _note(args: Iterable[Any], kinds: Iterable[str], known: list[Any], values: l
                 or (a._requires_grad and _grad.enabled)
             ):
                 return False
-            value = cell.host
-            if cell.form is None:
-                cell.form = form_of(value)
+            value, form = cell.host, cell.form  # at once: another thread may write
+            if form is None:
+                form = cell.form = form_of(value)
             values.append(value)
-            known.append(cell.form)
+            known.append(form)
         elif cls in _COUNTS:
             known.append(cls)
             values.append(a)

@@ -1,16 +1,20 @@
-"""Which arrays may be donated to a program: those that nobody else can still see."""
+"""Which arrays may be donated to a program: those that nobody else can still see, nor get to see meanwhile."""
 
 from __future__ import annotations
 
 import sys
+from collections import deque
+from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any
 
 import jax
 import numpy as np
 
-from .storage import Storage
+from . import storage
+from .storage import HostStorage, Storage
 
-__all__ = ["HELD", "on_one_cpu", "own"]
+__all__ = ["HELD", "lent", "on_one_cpu", "own"]
 
 getrefcount = sys.getrefcount
 
@@ -26,6 +30,65 @@ def own(values: list[Any]) -> list[Any]:
         if getrefcount(value) > _ALONE and value is not None:
             values[i] = jax.device_put(value, may_alias=False)
     return values
+
+
+class lent:
+    """``with lent(cells):`` their arrays are given to a program, and the new ones written, as one for other threads.
+
+    A thread that asks for a value meanwhile waits for the new one: the reference counts that `own` looks at cannot grow
+    between that look and the call. Costs 0.2 us where there are no other threads.
+    """
+
+    __slots__ = ("cells",)
+
+    def __init__(self, cells: Iterable[Any]) -> None:
+        self.cells: Any = cells
+
+    def __enter__(self) -> None:
+        if storage.alone():
+            self.cells = None
+            return
+        storage.turn.acquire()
+        try:
+            self.cells = [
+                cell for cell in self.cells if isinstance(cell, Storage) and cell.__class__ is not HostStorage
+            ]
+            deque(map(attrgetter("_value"), self.cells), 0)  # what was put off is an array then
+            for cell in self.cells:
+                if cell.__class__ is Storage:
+                    cell.__class__ = LentStorage
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *exc: object) -> None:
+        if self.cells is None:
+            return
+        for cell in self.cells:
+            if cell.__class__ is LentStorage:
+                cell.__class__ = Storage
+        storage.turn.release()
+
+
+class LentStorage(Storage):
+    """A `Storage` while its array is `lent`: to the thread whose turn it is it is as ever, others wait."""
+
+    __slots__ = ()
+
+    @property
+    def _value(self) -> Any:  # type: ignore[override]
+        with storage.turn:
+            return _get_value(self) if self.__class__ is LentStorage else self._value
+
+    @_value.setter
+    def _value(self, value: Any) -> None:
+        with storage.turn:
+            if self.__class__ is LentStorage:
+                self.__class__ = Storage  # type: ignore[assignment]
+            self._value = value
+
+
+_get_value = Storage._value.__get__  # type: ignore[attr-defined]
 
 
 def on_one_cpu(value: Any) -> bool:

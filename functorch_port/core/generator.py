@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 import struct
+import threading
 from typing import Any
 
 import jax
@@ -22,7 +23,7 @@ from .dtypes import dtype
 from .storage import HostStorage, Storage
 from .tensor import Tensor, wrap
 
-__all__ = ["Generator", "HostDraw", "default_generator", "draw"]
+__all__ = ["Generator", "HostDraw", "default_generator", "draw", "drawing"]
 
 _SIZE_TEXT = "Expected a CPUGeneratorImplState of size {} but found the input RNG state size to be {}"
 
@@ -108,8 +109,9 @@ class Generator:
 
     def split_key(self) -> jax.Array:
         """A fresh JAX key; the stored one moves on."""
-        cell = self.key_storage
-        cell.value, key = keyed.split(cell.value)
+        with storage.turn:
+            cell = self.key_storage
+            cell.value, key = keyed.split(cell.value)
         return key
 
     # state
@@ -207,6 +209,10 @@ class Generator:
         return f"<functorch_port.Generator device={self._device} seed={self.stream.seed}>"
 
 
+#: Held while numbers are drawn from a stream: its state is read, and written.
+drawing = threading.RLock()
+
+
 def unsigned_seed(seed: int) -> int:
     """A seed in [0, 2**64); negative ones count from the top.
 
@@ -242,6 +248,10 @@ class HostDraw:
         self.generator, self.kind, self.shape, self.dtype, self.params = generator, kind, shape, d, params
 
     def __call__(self) -> np.ndarray[Any, Any]:
+        with drawing:
+            return self._draw()
+
+    def _draw(self) -> np.ndarray[Any, Any]:
         method = getattr(self.generator.stream, self.kind)
         if self.kind == "permutation":  # one after the other
             rows = [method(self.shape[-1], self.dtype) for _ in range(math.prod(self.shape[:-1]))]

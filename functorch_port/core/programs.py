@@ -10,7 +10,7 @@ longer than one of all: these are compiled at once (the first training step of a
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from sys import getrefcount
 from typing import Any
@@ -19,7 +19,7 @@ import jax
 from jax.extend.core import jaxpr_as_fun
 
 from . import deferred, storage, tuning
-from .deferred import AFTER, Call, Deferred, avals_of, scope, waiting
+from .deferred import AFTER, Call, Deferred, avals_of, scope, unrun
 from .dispatch import Plan, Pullback, pullback_of
 from .donation import on_one_cpu
 from .pads import join_pads
@@ -223,12 +223,15 @@ _OWN = _own_references()
 
 
 def forward_of(
-    calls: Sequence[Call], recorded: Callable[[Call], bool], asked: Sequence[tuple[int, ...]], into: Numbered
+    calls: Mapping[Call, Sequence[Any]],
+    recorded: Callable[[Call], bool],
+    asked: Sequence[tuple[int, ...]],
+    into: Numbered,
 ) -> Forward:
     """What calls are, those of ``recorded`` with a pullback; their arguments are added to ``into``."""
     steps = []
-    for call, numbers in zip(calls, asked, strict=True):
-        looks, flat = flattened(call.values or ())
+    for (call, values), numbers in zip(calls.items(), asked, strict=True):
+        looks, flat = flattened(values)
         mask = call.mask if recorded(call) else None
         steps.append((call.plan, mask, looks, into.places(flat), numbers))
     return tuple(steps)
@@ -282,34 +285,37 @@ def together(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
     finally:
         scope.calls = None
     if calls:
-        calls = _needed(calls)
-        if not _as_one(calls):
+        needed = _needed(calls)
+        if not _as_one(needed):
+            calls = list(needed)
+            needed.clear()  # a result is gone when the last operation that needs it has run
             deferred.run(calls)
     return result
 
 
-def _needed(calls: list[Call]) -> list[Call]:
+def _needed(calls: list[Call]) -> dict[Call, Sequence[Any]]:
     """Those of a scope that have not run and whose results somebody holds, and what these need."""
-    calls = [call for call in calls if call.values is not None]
-    asked = asked_for(calls, [call.values for call in calls])
-    return waiting([call for call, numbers in zip(calls, asked, strict=True) if numbers])
+    found = {call: values for call in calls if (values := call.values) is not None}
+    calls.clear()
+    asked = asked_for(list(found), list(found.values()))
+    return unrun([call for call, numbers in zip(found, asked, strict=True) if numbers])
 
 
-def _as_one(calls: list[Call]) -> bool:
+def _as_one(calls: dict[Call, Sequence[Any]]) -> bool:
     """Have calls computed by a program; False if there is none."""
     if not 1 < len(calls) <= MOST_CALLS or any(call.mask for call in calls):
         return False
-    numbered = Numbered(calls)
-    asked = asked_for(calls, [call.values or () for call in calls])
+    numbered = Numbered(list(calls))
+    asked = asked_for(list(calls), list(calls.values()))
     forward = forward_of(calls, lambda call: False, asked, numbered)
 
     def make() -> Callable[..., list[Any]]:
         return lambda *flat: given(forward, replayed(forward, iter(flat))[0])
 
-    program = found(("forward", forward, numbered.shapes()), make, numbered.arguments, calls)
+    program = found(("forward", forward, numbered.shapes()), make, numbered.arguments, list(calls))
     if program is None:
         return False
     with storage.x64():
         results = program.jit(*numbered.arguments)
-    settle(calls, forward, iter(results))
+    settle(list(calls), forward, iter(results))
     return True

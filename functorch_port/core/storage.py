@@ -6,6 +6,7 @@ there are; `compile` watches both through the `overlay`.
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import weakref
@@ -100,6 +101,16 @@ def _set_overlay(new: Any) -> None:
 def in_jax() -> bool:
     """Whether a transform of JAX is running that the user wrote (see `core.inside`), and none of ours in it."""
     return not overlay and inside.top_trace(None) is not inside.NO_TRACE
+
+
+#: Held by whoever changes what several threads may be changing: a trace, a compiled call, an optimizer's step, a
+#: gradient that is added to another. It may be taken again by the thread that has it.
+turn = threading.RLock()
+
+
+def alone() -> bool:
+    """Whether the calling thread is the only one that Python knows of, so that it need not wait for its turn."""
+    return threading.active_count() == 1
 
 
 def may_use_kernels() -> bool:
@@ -286,11 +297,12 @@ class HostStorage(Storage):
 
 
 _forms: dict[Any, int] = {}
+_numbers = itertools.count(-2, -1)  # not their count: two threads may find the same
 
 
 def form_of(array: Any) -> int:
     """A number below -1 that stands for the shape and dtype: it is compared faster than they are."""
-    return _forms.setdefault((array.shape, array.dtype), -2 - len(_forms))
+    return _forms.setdefault((array.shape, array.dtype), next(_numbers))
 
 
 def _load(array: np.ndarray) -> Storage:

@@ -70,11 +70,16 @@ class SymNumber:
         return (type(self.value), (self.concrete(),))
 
     def __deepcopy__(self, memo: Any) -> Any:
-        return self
+        return self if storage.overlay else self.value
 
 
-def _apply(fn: Callable[..., Any], traced: Callable[..., Any], args: tuple[Any, ...]) -> SymNumber:
-    """``fn`` of numbers, some of them symbolic; ``traced`` is the same function of tracers."""
+def _apply(fn: Callable[..., Any], traced: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """``fn`` of numbers, some of them symbolic; ``traced`` is the same function of tracers.
+
+    A thread that is not traced gets a plain number.
+    """
+    if not storage.overlay:
+        return fn(*(a.value if isinstance(a, SymNumber) else a for a in args))
     symbols = [a for a in args if isinstance(a, SymNumber)]
     rules = [a.rule if isinstance(a, SymNumber) else lambda env, a=a: a for a in args]
     return SymNumber(

@@ -8,6 +8,7 @@ arguments, or a tensor that the function captured, requires grad, it is run once
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -110,7 +111,7 @@ class Level:
         self.outer = storage.current()
         self.mapped = mapped
         self.mode = mode
-        self.session = self.outer.session if isinstance(self.outer, Level) else _session
+        self.session = self.outer.session if isinstance(self.outer, Level) else _state.session
         self.own: weakref.WeakSet[Storage] = weakref.WeakSet()
 
     # ------------------------------------------------------- Storage's hooks
@@ -275,23 +276,28 @@ def _draw(draw: Any, around: Any) -> Any:
             return keyed.draw(draw.kind, draw.generator.split_key(), draw.shape, draw.dtype, **draw.params)
 
 
-#: the session of the outermost transform that is running
-_session = Session()
+class _State(threading.local):
+    """The session of the outermost transform that is running in the calling thread."""
+
+    def __init__(self) -> None:
+        self.session = Session()
+
+
+_state = _State()
 
 
 def current_session() -> Session:
     """What the levels of the transform that is running share."""
-    return _session
+    return _state.session
 
 
 @contextmanager
 def _in_session(session: Session) -> Iterator[None]:
-    global _session
-    previous, _session = _session, session
+    previous, _state.session = _state.session, session
     try:
         yield
     finally:
-        _session = previous
+        _state.session = previous
 
 
 # ------------------------------------------------------------------ the border

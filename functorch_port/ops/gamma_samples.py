@@ -15,7 +15,7 @@ import numpy as np
 
 from functorch_port.core import dtypes, storage
 from functorch_port.core.dispatch import Plan, run
-from functorch_port.core.generator import Generator, default_generator
+from functorch_port.core.generator import Generator, default_generator, drawing
 from functorch_port.core.registry import composite
 from functorch_port.core.tensor import Tensor, wrap
 from functorch_port.ops.random import _is_meta, _require, _unsupported, _with_history
@@ -58,7 +58,8 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     else:
         host = [np.asarray(x).astype(np.float64) for x in np.broadcast_arrays(counts, probs)]
         source.may_move()
-        drawn = source.stream.binomial(*(x.ravel() for x in host)).reshape(host[0].shape)
+        with drawing:
+            drawn = source.stream.binomial(*(x.ravel() for x in host)).reshape(host[0].shape)
         with storage.x64():
             value = jnp.asarray(drawn.astype(d.np))
     return _with_history("BinomialBackward0", [count, prob], value)
@@ -98,7 +99,8 @@ def _draw_gamma(name: str, concentration: Any, generator: Generator | None, kept
             return jnp.maximum(keyed, tiny).astype(jax.dtypes.canonicalize_dtype(kind))
         host = np.asarray(concentration).astype(kind)
         source.may_move()
-        drawn = source.stream.gamma(host.ravel()).reshape(host.shape)
+        with drawing:
+            drawn = source.stream.gamma(host.ravel()).reshape(host.shape)
         return jnp.asarray(np.maximum(drawn, tiny).astype(kind))
 
 

@@ -21,7 +21,7 @@ from functorch_port.core import creation, dtypes, storage
 from functorch_port.core import device as devices
 from functorch_port.core.dispatch import Plan, run
 from functorch_port.core.dtypes import dtype as DType
-from functorch_port.core.generator import Generator, default_generator, draw
+from functorch_port.core.generator import Generator, default_generator, draw, drawing
 from functorch_port.core.mersenne import accepts_normals
 from functorch_port.core.registry import composite
 from functorch_port.core.symbolic import SymNumber
@@ -1004,7 +1004,8 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
         if not np.all(host >= 0):
             raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
         source.may_move()
-        drawn = source.stream.poisson(host.ravel()).reshape(host.shape)
+        with drawing:
+            drawn = source.stream.poisson(host.ravel()).reshape(host.shape)
         with storage.x64():
             value = jnp.asarray(drawn.astype(d.np))
     return _with_history("PoissonBackward0", [input], value)

@@ -22,7 +22,7 @@ from jax.experimental.xla_metadata import set_xla_metadata
 
 from ..autograd import grad_mode
 from ..core import dispatch, kernels, storage
-from ..core.donation import on_one_cpu, own
+from ..core.donation import lent, on_one_cpu, own
 from ..core.tensor import Tensor
 
 __all__ = [
@@ -128,8 +128,16 @@ def update(rule: Rule, batch: Batch, elementwise: bool = False, stays: bool | No
         packed = _packed_parts(batch)
         if packed:
             return _update_with_packs(rule, batch, packed)
-    structure = (tuple(batch.flags), tuple(batch.group_of))
     columns = list(zip(*batch.states, strict=True))  # one per entry of the state
+    with lent([t._storage for column in (batch.params, *columns) for t in column if t is not None]):
+        return _update_all(rule, batch, columns, elementwise, stays)
+
+
+def _update_all(
+    rule: Rule, batch: Batch, columns: Sequence[Sequence[Any]], elementwise: bool, stays: bool
+) -> list[State]:
+    """`update` in one call of a program."""
+    count, structure = len(batch.params), (tuple(batch.flags), tuple(batch.group_of))
     params, grads, states = arrays_of(batch.params), arrays_of(batch.grads), [arrays_of(c) for c in columns]
     if storage.overlay:
         scalars = [tuple(map(storage.as_array, row)) for row in batch.scalars]

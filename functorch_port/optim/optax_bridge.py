@@ -19,7 +19,7 @@ import numpy as np
 
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..core import storage
-from ..core.donation import own
+from ..core.donation import lent, own
 from ..core.tensor import Tensor
 from .engine import arrays_of, write
 from .optimizer import Optimizer, ParamsT, take_premade, to_scalar
@@ -275,6 +275,11 @@ class OptaxOptimizer(Optimizer):
             batch.append(((plan, live), group["params"], grads, where, self._numbers(group)))
         if not batch:
             return
+        cells = [t._storage for _, ps, _, where, _ in batch for t in (*ps, *(d[name] for d, name in where))]
+        with lent(cells):
+            self._apply(batch, extra)
+
+    def _apply(self, batch: list[tuple[Any, ...]], extra: dict[str, Any]) -> None:
         structure, all_params, all_grads, tables, numbers = zip(*batch, strict=True)
         params = [arrays_of(ps) for ps in all_params]
         grads = [arrays_of(gs) for gs in all_grads]

@@ -104,7 +104,11 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                     raise RuntimeError(
                         f"{step} must return None or a tuple of (new_args, new_kwargs), but got {changed}."
                     )
-        out = step(*args, **kwargs)
+        if len(args) > 1 or kwargs:  # a closure may wait for other threads
+            out = step(*args, **kwargs)
+        else:
+            with storage.turn:
+                out = step(*args)
         if _step_post_hooks or self._optimizer_step_post_hooks:
             for hook in (*self._optimizer_step_post_hooks.values(), *_step_post_hooks.values()):
                 hook(self, args, kwargs)
@@ -247,11 +251,12 @@ class Optimizer:
 
         Without ``packed`` only what `steady` did.
         """
-        if self._steady is not None:
-            self._steady.release()
-            self._steady = None
-        if packed:
-            loosen(self._packs)
+        with storage.turn:
+            if self._steady is not None:
+                self._steady.release()
+                self._steady = None
+            if packed:
+                loosen(self._packs)
 
     def _tighten(self) -> list[Any]:
         """Put state together for a trace, where that can be; returns the packs that were apart."""

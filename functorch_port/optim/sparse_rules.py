@@ -21,7 +21,7 @@ import numpy as np
 
 from ..autograd import grad_mode
 from ..core import storage
-from ..core.donation import own
+from ..core.donation import lent, own
 from ..core.sparse import ADD_DENSE, SparseTensor, linear_index
 from ..core.tensor import Tensor
 from .engine import Batch
@@ -105,8 +105,14 @@ def update_one(
         raise NotImplementedError(
             "a recorded step (differentiable=True) takes no sparse gradients: use to_dense()"
         )
-    if not grad._ids.shape[1]:
-        return
+    if grad._ids.shape[1]:
+        with lent([t._storage for t in (param, *state)]):
+            _write_rows(rule, param, grad, state, scalars, flags)
+
+
+def _write_rows(
+    rule: SparseRule, param: Tensor, grad: Any, state: tuple[Any, ...], scalars: tuple[Any, ...], flags: Any
+) -> None:
     tables, gradient = [t._value for t in (param, *state)], (grad._ids._value, grad._vals._value)
     numbers = tuple(storage.as_array(to_scalar(x)) for x in scalars)
     if storage.overlay:

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..autograd import grad_mode
 from ..core import bind, host, storage
-from ..core.donation import on_one_cpu, own
+from ..core.donation import lent, on_one_cpu, own
 from ..core.storage import HostStorage, Storage
 from ..core.tensor import Tensor, View
 from . import engine
@@ -334,6 +334,10 @@ class Piece:
             return own([cell._value for cell in self.cells])
         return [own(arrays_of(column)) for column in self.columns]
 
+    def written(self) -> Iterable[Storage]:
+        """The Storages of the state."""
+        return map(_storage_of, chain(*self.columns))
+
     def release(self) -> None:
         for i, column in enumerate(self.columns if self.cells is not None else ()):
             if not _is_shared(getrefcount(self.cells[i]), self.cells[i], column):
@@ -359,6 +363,10 @@ class Part:
         self.double = any(cell.look().dtype in DOUBLE for cell in self.cells)
 
     def step(self, grads: Sequence[list[Any]], rows: Sequence[tuple[Any, ...]]) -> None:
+        with lent(chain(self.cells, *(piece.written() for piece in self.pieces))):
+            self._step(grads, rows)
+
+    def _step(self, grads: Sequence[list[Any]], rows: Sequence[tuple[Any, ...]]) -> None:
         mine = [grads[piece.run][i] for piece in self.pieces for i in piece.where]
         with storage.x64():
             data = as_data(tuple([rows[piece.run] for piece in self.pieces]), self.double)

@@ -177,7 +177,7 @@ class _Frame:
         self.context = context
         self.check = check
         self.random = _Random() if preserve else None
-        self.autocast = {kind: tuple(setting) for kind, setting in autocast.settings.items()}
+        self.autocast = {kind: tuple(setting) for kind, setting in autocast.state.settings.items()}
         self.nodes: list[Any] = []
         self.metadata: list[Any] = []
 
@@ -302,7 +302,7 @@ def _hand_over(new: Node, old: Node) -> None:
 @contextlib.contextmanager
 def _autocast(settings: dict[str, tuple[bool, Any]]) -> Iterator[None]:
     """Autocast as it was in the first run."""
-    before = {kind: tuple(setting) for kind, setting in autocast.settings.items()}
+    before = {kind: tuple(setting) for kind, setting in autocast.state.settings.items()}
     try:
         for kind, (on, dtype) in settings.items():
             autocast.switch(kind, on, dtype)

@@ -263,9 +263,10 @@ def _add_property(module: Module, name: str) -> None:
         if not _depth:
             return parametrization()
         key = (id(self), name, weakref.ref(inside.top_trace(None)))
-        if key not in _cache:
-            _cache[key] = parametrization()
-        return _cache[key]
+        value = _cache.get(key)
+        if value is None:
+            value = _cache[key] = parametrization()
+        return value
 
     def put(self: Any, value: Tensor) -> None:
         self.parametrizations[name].right_inverse(value)
