@@ -232,12 +232,6 @@ def may_wait(values: Sequence[Any]) -> bool:
     return True
 
 
-_get_value = Storage._value.__get__  # type: ignore[attr-defined]
-_set_value = Storage._value.__set__  # type: ignore[attr-defined]
-#: Whoever computes a value must not write it over one that another thread has written meanwhile.
-_writing = threading.RLock()
-
-
 class DeferredStorage(Storage):
     """A `Storage` whose value was put off: whoever asks for the `jax.Array` has it computed and kept."""
 
@@ -245,25 +239,23 @@ class DeferredStorage(Storage):
 
     @property
     def _value(self) -> Any:  # type: ignore[override]
-        put_off = _get_value(self)
+        put_off = self.raw
         if put_off.__class__ is not Deferred:  # another thread was faster
             return self._value
         value = put_off.array()
-        with _writing:
-            if _get_value(self) is put_off:
-                _set_value(self, value)
-                self.__class__ = Storage  # type: ignore[assignment]
+        if self.raw is put_off:  # else another thread has written (see `Storage.raw`)
+            self.raw = value
+            self.__class__ = Storage  # type: ignore[assignment]
         return value
 
     @_value.setter
     def _value(self, value: Any) -> None:
-        with _writing:
-            _set_value(self, value)
-            self.__class__ = Storage  # type: ignore[assignment]
+        self.raw = value
+        self.__class__ = Storage  # type: ignore[assignment]
 
     def peek(self) -> Any:
         if not storage.overlay:
-            value = _get_value(self)
+            value = self.raw
             if value.__class__ is Deferred and value.call.results is None:
                 return value
         return self.look()
@@ -280,9 +272,8 @@ def put(cell: Storage, value: Deferred) -> None:
         inside.may_write(cell, value)
     cell.version += 1
     cell.host = None
-    with _writing:
-        _set_value(cell, value)
-        cell.__class__ = DeferredStorage  # type: ignore[assignment]
+    cell.raw = value
+    cell.__class__ = DeferredStorage  # type: ignore[assignment]
 
 
 _PLAIN = frozenset({Storage, HostStorage, DeferredStorage})

@@ -78,7 +78,7 @@ class LentStorage(Storage):
     @property
     def _value(self) -> Any:  # type: ignore[override]
         with storage.turn:
-            return _get_value(self) if self.__class__ is LentStorage else self._value
+            return self.raw if self.__class__ is LentStorage else self._value
 
     @_value.setter
     def _value(self, value: Any) -> None:
@@ -86,9 +86,6 @@ class LentStorage(Storage):
             if self.__class__ is LentStorage:
                 self.__class__ = Storage  # type: ignore[assignment]
             self._value = value
-
-
-_get_value = Storage._value.__get__  # type: ignore[attr-defined]
 
 
 def on_one_cpu(value: Any) -> bool:

@@ -146,9 +146,13 @@ class Storage:
             the value. Nobody writes to it.
         twin: a weak reference to the `jax.Array` that was made of it.
         form: of a value on the host, a number for its shape and dtype, or None if nobody asked (see `form_of`).
+        raw: what is in ``_value``, for the subclasses that give something else there. CPython switches threads at calls
+            and where a loop starts again: what is tested of a Storage and written to it without a call between is
+            tested and written at once.
     """
 
     __slots__ = ("__weakref__", "_value", "apart", "form", "host", "twin", "version")
+    raw: Any
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -231,7 +235,7 @@ class Storage:
 
 #: the classes of values on the host
 HOST = frozenset({np.ndarray, *(np.dtype(k).type for k in "?BbhilqfdFD")})
-_set_value = Storage._value.__set__  # type: ignore[attr-defined]
+Storage.raw = Storage._value
 
 
 @jax.jit
@@ -282,17 +286,24 @@ class HostStorage(Storage):
 
     @property
     def _value(self) -> Any:  # type: ignore[override]
+        host = self.host
+        if self.__class__ is not HostStorage:  # another thread was faster
+            return self._value
         with jax.ensure_compile_time_eval(), x64():
-            value = on_device(self.host)
-        self.twin = weakref.ref(value)
-        _set_value(self, value)
-        self.__class__ = Storage  # type: ignore[assignment]
+            value = on_device(host)
+        twin = weakref.ref(value)
+        if (
+            self.__class__ is HostStorage and self.host is host
+        ):  # else another thread has written (see `Storage.raw`)
+            self.twin = twin
+            self.raw = value
+            self.__class__ = Storage  # type: ignore[assignment]
         return value
 
     @_value.setter
     def _value(self, value: Any) -> None:
         self.host = None
-        _set_value(self, value)
+        self.raw = value
         self.__class__ = Storage  # type: ignore[assignment]
 
 

@@ -174,11 +174,12 @@ class View:
             cell.value = fn(*args)
             return
         with storage.x64():
-            cell.value = jitted(*args)
+            new = jitted(*args)
+        cell.value = new
         if (
             not self.may_overlap
         ):  # where the last value written to a place is not the one that all of it has now
-            self.source, self.cache = cell._value, value
+            self.source, self.cache = new, value
 
     def layout(self, cell: Storage) -> tuple[tuple[int, ...], int]:
         """Element strides and offset, as PyTorch's layout of the same views."""

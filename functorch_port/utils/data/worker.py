@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +37,13 @@ class WorkerInfo:
     worker_method: str | None = "in-process"
 
 
-_current: WorkerInfo | None = None
+class _State(threading.local):
+    """The worker whose work the calling thread is doing."""
+
+    current: WorkerInfo | None = None
+
+
+_state = _State()
 
 
 def get_worker_info() -> WorkerInfo | None:
@@ -44,7 +51,7 @@ def get_worker_info() -> WorkerInfo | None:
 
     Reference: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.get_worker_info
     """
-    return _current
+    return _state.current
 
 
 class RandomState:
@@ -90,15 +97,14 @@ class Worker:
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Do what follows as this worker."""
-        global _current
-        outside, outer = RandomState(), _current
+        outside, outer = RandomState(), _state.current
         self._state.restore()
-        _current = self.info
+        _state.current = self.info
         try:
             yield
         finally:
             self._state = RandomState()
-            _current = outer
+            _state.current = outer
             outside.restore()
 
 
