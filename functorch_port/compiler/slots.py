@@ -32,7 +32,7 @@ class Slot:
     def __init__(self, container: Any, key: Any) -> None:
         self.container, self.key = container, key
         self.old: list[Any] = []
-        self.tree: Structure | None = None
+        self.tree: Structure = LEAF
 
     def get(self) -> Any:
         """What is there now; None if nothing is."""
@@ -65,7 +65,7 @@ class Slot:
 
     def forget(self) -> None:
         """The trace is over, and what was there may go."""
-        self.old, self.tree = [], None
+        self.old, self.tree = [], LEAF
 
     def tensors(self) -> list[Tensor]:
         """The tensors that are there now, in order."""
