@@ -15,8 +15,8 @@ class OptimizedModule(Module):
     """A module whose call is compiled, and which in everything else is the module itself, ``_orig_mod``.
 
     Attributes are read, set and deleted there: parameters, buffers, ``training``, whatever the class has. Hooks that
-    are registered here are this wrapper's: they run around the compiled call, those of the module inside it. Copied
-    or pickled, it compiles anew.
+    are registered here are this wrapper's: they run around the compiled call, those of the module inside it. A copy
+    compiles anew.
 
     Args:
         module: the module.

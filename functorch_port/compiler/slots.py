@@ -34,7 +34,7 @@ class Slot:
         #: whether the place is an input even if the function does not replace what is there: the caller does
         self.given = given
         self.old: list[Any] = []
-        self.tree: Structure | None = None
+        self.tree: Structure = LEAF
 
     def get(self) -> Any:
         """What is there now; None if nothing is."""
@@ -67,7 +67,7 @@ class Slot:
 
     def forget(self) -> None:
         """The trace is over, and what was there may go."""
-        self.old, self.tree = [], None
+        self.old, self.tree = [], LEAF
 
     def tensors(self) -> list[Tensor]:
         """The tensors that are there now, in order."""

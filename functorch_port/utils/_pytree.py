@@ -327,8 +327,8 @@ def _walk(tree: Any, is_leaf: Leafy, path: KeyPath, out: list[tuple[KeyPath, Any
         pairs, context = _KEYED[node.type](tree)
         keys, children = [k for k, _ in pairs], [c for _, c in pairs]
     else:
-        children, context = node.flatten_fn(tree)
-        children = list(children)
+        parts, context = node.flatten_fn(tree)
+        children = list(parts)
         keys = _keys(node.type, context, len(children))
     specs = [_walk(child, is_leaf, (*path, key), out) for key, child in zip(keys, children, strict=True)]
     return TreeSpec(node.type, context, specs)

@@ -495,3 +495,17 @@ def test_a_trace_that_fails_leaves_the_places_alone() -> None:
     fail = False
     step(ft.ones(2))
     assert s["h"].tolist() == [4, 4] and step.traces == 2
+
+
+def test_a_result_whose_container_is_kept_outside():
+    kept = {}
+
+    def step(x):
+        kept["out"] = {"h": x * 2, "parts": (x + 1,)}
+        return kept["out"]
+
+    compiled = ft.compile(step)
+    for value in (1.0, 2.0, 3.0):
+        out = compiled(ft.tensor(value))
+        assert out["h"] is kept["out"]["h"] and kept["out"]["h"].item() == value * 2
+        assert kept["out"]["parts"][0].item() == value + 1
