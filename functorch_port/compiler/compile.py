@@ -72,7 +72,7 @@ class Compiled:
         last = self._last
         if key != last[0]:  # to compare takes less than a hash
             last = self._last = key, self._programs.setdefault(key, [])
-        if storage.alone():
+        if not storage.others():
             return self._run(last[1], leaves, tree)
         for program in tuple(last[1]):  # a pass writes nothing: it waits for nobody
             if program.is_ready(leaves):

@@ -303,6 +303,8 @@ class Program:
 
     def run(self, leaves: Sequence[Any], env: dict[Any, Any], first: bool = False) -> Any:
         """Run the compiled program on the current state and the call's arguments, and write the new state back."""
+        if not storage.others():
+            return self._run(leaves, env, first)
         with lent(self.donated):
             return self._run(leaves, env, first)
 
