@@ -56,7 +56,7 @@ def attempt(
     leaves = _leaves(awaited, needed, wanted is None)
     if leaves is None:
         return None
-    if wanted is None and any(leaf.variable._kept_grad is not None for leaf in leaves):
+    if wanted is None and [leaf for leaf in leaves if leaf.variable._kept_grad is not None]:
         with storage.turn:  # what is added to must be there still when the sum is written
             grads = [leaf.variable._grad for leaf in leaves]
             return _attempt(order, leaves, roots, gradients, retain, None, grads)

@@ -14,6 +14,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import jax
@@ -174,6 +175,9 @@ def source_of(value: Any) -> Any:
     return getattr(value, "base", value)
 
 
+_number = attrgetter("number")
+
+
 def unrun(calls: Iterable[Call]) -> dict[Call, Sequence[Any]]:
     """Of these calls and those whose results they need the ones that have not run, first things first, with their
     arguments: they are gone from a call once another thread has run it.
@@ -187,9 +191,9 @@ def unrun(calls: Iterable[Call]) -> dict[Call, Sequence[Any]]:
         found[call] = values
         for value in values:
             source = source_of(value)
-            if source.__class__ is Deferred:
+            if source.__class__ is Deferred and source.call not in found:
                 todo.append(source.call)
-    return {call: found[call] for call in sorted(found, key=_number)}
+    return {call: found[call] for call in sorted(found, key=_number)} if len(found) > 1 else found
 
 
 def run(calls: Iterable[Call]) -> None:
@@ -197,10 +201,6 @@ def run(calls: Iterable[Call]) -> None:
     todo = list(unrun(calls))[::-1]
     while todo:  # a result is gone when the last operation that needs it has run
         todo.pop().run()
-
-
-def _number(call: Call) -> int:
-    return call.number
 
 
 def computed(values: Sequence[Any]) -> Sequence[Any]:

@@ -363,8 +363,10 @@ class Part:
         self.double = any(cell.look().dtype in DOUBLE for cell in self.cells)
 
     def step(self, grads: Sequence[list[Any]], rows: Sequence[tuple[Any, ...]]) -> None:
+        if not storage.others():
+            return self._step(grads, rows)
         with lent(chain(self.cells, *(piece.written() for piece in self.pieces))):
-            self._step(grads, rows)
+            return self._step(grads, rows)
 
     def _step(self, grads: Sequence[list[Any]], rows: Sequence[tuple[Any, ...]]) -> None:
         mine = [grads[piece.run][i] for piece in self.pieces for i in piece.where]
