@@ -21,6 +21,12 @@ def tensor(x):
     return ft.as_tensor(x)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def met():
+    """Not the first trace of the process, in which what is derived on the host before all else is not known."""
+    jax.jit(lambda x: tensor(x).jax())(X)
+
+
 class Net(ft.nn.Module):
     def __init__(self):
         super().__init__()

@@ -8,6 +8,8 @@ in every call: such numbers, a dropout mask among them, are written and drawn as
 
 JAX keeps the transform in progress as the current *trace*, which `top_trace` tells. What is made during one is noted,
 so that in a plain program, where there is none, a write costs that question and nothing else: a tenth of a microsecond.
+Small operations on the host, for which that is much, ask only when a trace was `met` before. So in the first one of a
+process a tensor that they compute before anything else counts as made outside, and a write of a tracer is refused.
 Transforms of ours have an overlay (see `core.storage`), and rules of their own.
 """
 
@@ -20,7 +22,8 @@ import jax
 import numpy as np
 
 __all__ = [
-    "may_accumulate", "may_change", "may_draw", "may_rebind", "may_step", "may_write", "note", "note_handle", "owns",
+    "may_accumulate", "may_change", "may_draw", "may_forget", "may_rebind", "may_step", "may_write", "note",
+    "note_handle", "owns",
 ]  # fmt: skip
 
 
@@ -39,7 +42,8 @@ def _first_top_trace(_: Any) -> Any:
 top_trace: Any = _first_top_trace
 NO_TRACE: Any = None
 
-
+#: whether there was a trace in this process
+met = False
 #: the numbers of the traces that still go on, by weak references to them
 _traces: dict[weakref.ref[Any], int] = {}
 _last = 0
@@ -49,7 +53,8 @@ _made: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
 def _number() -> int:
     """The number of the current trace: an outer one has a lower number than those inside it."""
-    global _last
+    global _last, met
+    met = True
     trace = weakref.ref(top_trace(None), _forget)
     if trace not in _traces:
         _last += 1
@@ -101,6 +106,13 @@ def may_rebind(tensor: Any, other: Any, how: str) -> None:
     """Refuse to put ``other`` (or None) in the place of a tensor from outside, or of its value or gradient."""
     if not owns(tensor) and ((other is not None and _is_tracer(other)) or _is_staged()):
         raise RuntimeError(_text(_name_of(tensor._storage, tensor._aval()), how))
+
+
+def may_forget(tensors: Any) -> None:
+    """Refuse to take the gradients away from tensors from outside."""
+    for tensor in tensors:
+        if tensor._kept_grad is not None:
+            may_rebind(tensor, None, "gets another gradient")
 
 
 def may_accumulate(outputs: Any, leaves: Any) -> None:

@@ -98,7 +98,7 @@ def wrap_small(value: Any, form: int | None = None) -> Tensor:
     cell.host = value
     cell.form = form
     cell.version = cell.apart = 0
-    if inside.top_trace(None) is not inside.NO_TRACE:
+    if inside.met and inside.top_trace(None) is not inside.NO_TRACE:
         inside.note(cell)
     tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
     tensor._requires_grad = False
@@ -563,11 +563,13 @@ class Tensor:
                     "dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging the dtypes of "
                     "a tensor and its gradient may break downstream systems that assume they match."
                 )
+        if grad is not self._kept_grad and storage.in_jax():
+            inside.may_rebind(self, grad, "gets another gradient")
         self._set_grad(grad)
 
     @grad.deleter
     def grad(self) -> None:
-        self._set_grad(None)
+        self.grad = None
 
     @property
     def _grad(self) -> Tensor | None:
@@ -590,10 +592,8 @@ class Tensor:
     def _set_grad(self, grad: Tensor | None) -> None:
         if storage.overlay:
             storage.overlay.set_grad(self, grad)
-            return
-        if inside.top_trace(None) is not inside.NO_TRACE and grad is not self._kept_grad:
-            inside.may_rebind(self, grad, "gets another gradient")
-        self._grad = grad
+        else:
+            self._grad = grad
 
     def backward(
         self,
@@ -636,7 +636,7 @@ class Tensor:
             tensor._own_count = own
         if storage.overlay:
             storage.overlay.note_made(tensor, self)
-        elif inside.top_trace(None) is not inside.NO_TRACE:
+        elif inside.met and inside.top_trace(None) is not inside.NO_TRACE:
             inside.note_handle(tensor)
         return tensor
 

@@ -403,11 +403,13 @@ class Optimizer:
         """
         if storage.overlay:
             storage.overlay.note_optimizer(self)
+        if storage.in_jax():
+            inside.may_forget(p for group in self.param_groups for p in group["params"])
         for group in self.param_groups:
             for p in group["params"]:
                 # Not read first: a compiled step then need not take the old gradient in.
                 if set_to_none:
-                    p.grad = None
+                    p._set_grad(None)
                 elif p.grad is not None:
                     if p.grad.grad_fn is not None:
                         p.grad.detach_()
