@@ -15,6 +15,7 @@ import numpy as np
 from .core import dtypes
 from .core.creation import from_numpy
 from .core.device import device as Device
+from .core.memory import OutOfMemoryError
 from .core.storage import Storage
 from .core.tensor import Tensor, wrap
 
@@ -29,10 +30,6 @@ __all__ = [
 
 e, pi, inf, nan, newaxis = math.e, math.pi, math.inf, math.nan, None
 UntypedStorage = TypedStorage = Storage
-
-
-class OutOfMemoryError(RuntimeError):
-    """PyTorch's error for a full device. JAX raises its own, so this is only a name for ``except`` clauses."""
 
 
 class AcceleratorError(RuntimeError):

@@ -13,6 +13,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from ..core import tuning
+from ..core.donation import Donating
 from ..core.jaxprs import operations
 from ..core.pads import join_pads
 from ..core.storage import Storage
@@ -310,6 +311,7 @@ def _make_functions(
     )
     program.compiler_options = tuning.options(closed.jaxpr)
     program.jit = jax.jit(ours, donate_argnums=0, compiler_options=program.compiler_options)
+    program.call = Donating(program.jit)
     program.jaxpr = closed
     program.is_narrow = not program.boundary and _is_narrow([closed.jaxpr]) and not any(map(_is_wide, avals))
 

@@ -108,8 +108,7 @@ class Bundle:
         for member, piece in zip(self.members, pieces, strict=True):
             if type(member) is BundledStorage and _raw(member) is self:
                 if self.cuts <= _FEW:
-                    member.host = piece
-                    member.__class__ = HostStorage  # type: ignore[assignment]
+                    member.host, member.__class__ = piece, HostStorage  # type: ignore[assignment]
                 else:
                     member._value = piece
         self.pieces = list(map(weakref.ref, pieces))
@@ -179,8 +178,7 @@ class BundledStorage(Storage):
 
     @_value.setter
     def _value(self, value: Any) -> None:
-        _set_raw(self, value)
-        self.__class__ = Storage  # type: ignore[assignment]
+        self.__class__, self._value = Storage, value  # type: ignore[assignment]  # at once: see `HostStorage`
 
     def look(self) -> Any:
         if not storage.overlay:

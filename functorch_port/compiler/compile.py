@@ -118,33 +118,26 @@ class Compiled:
                 self._given[slot] = slot
 
     def _trace(self, programs: list[Program], leaves: list[Any], tree: Any, why: str) -> Any:
-        before = variables_cells(self._fn)
-        watched = [*dict.fromkeys([*self._given, *self._watched])]
-        options = (self._rng, watched, self._keep_grads)
+        begun: list[Overlay] = []
+        program = None
         try:
-            program, overlay = trace(self._fn, leaves, tree, *options, lifted=[*self._lifted.values()])
-        except Exception:
-            if not self._lifted:
-                raise
-            self._lifted, self._may_lift = (
-                {},
-                False,
-            )  # Python code that a symbolic number does not get through
-            program, overlay = trace(self._fn, leaves, tree, *options)
-        if not beside_views(leaves).isdisjoint(i for i, _, _ in program.arg_writes):
-            # a program has one input for each argument: what it writes to one, the others would not see
-            overlay.undo()
-            args, kwargs = unflatten(tree, leaves)
-            return self._fn(*args, **kwargs)
-        stayed = before & variables_cells(self._fn)
-        program.bind(leaves, stayed.union(*(p.states for p in self.programs())))
-        self.traces += 1
-        self.reasons.append(why)
-        self._warn_of(why.partition(" changed")[0] if " changed" in why else "")
-        try:
+            before = variables_cells(self._fn)
+            program, overlay = self._traced(leaves, tree, begun)
+            if not beside_views(leaves).isdisjoint(i for i, _, _ in program.arg_writes):
+                # a program has one input for each argument: what it writes to one, the others would not see
+                overlay.undo()
+                begun.clear()
+                args, kwargs = unflatten(tree, leaves)
+                return self._fn(*args, **kwargs)
+            stayed = before & variables_cells(self._fn)
+            program.bind(leaves, stayed.union(*(p.states for p in self.programs())))
+            self.traces += 1
+            self.reasons.append(why)
+            self._warn_of(why.partition(" changed")[0] if " changed" in why else "")
             result = program.run(leaves, cast(Any, program.numbers(leaves)), first=True)
         except BaseException:
-            overlay.undo()
+            if program is None or not program.calls:
+                _take_back(begun)
             raise
         if program.reusable:
             programs.insert(0, program)
@@ -156,6 +149,20 @@ class Compiled:
         for slot in overlay.watched:
             slot.forget()
         return result
+
+    def _traced(self, leaves: list[Any], tree: Any, begun: list[Overlay]) -> tuple[Program, Overlay]:
+        """A new program; without symbolic numbers if the function's Python does not get through with them."""
+        watched = [*dict.fromkeys([*self._given, *self._watched])]
+        options = (self._rng, watched, self._keep_grads)
+        try:
+            return trace(self._fn, leaves, tree, *options, lifted=[*self._lifted.values()], begun=begun)
+        except Exception:
+            if not self._lifted:
+                raise
+            _take_back(begun)
+            begun.clear()
+            self._lifted, self._may_lift = {}, False
+            return trace(self._fn, leaves, tree, *options, begun=begun)
 
     def _warn_of(self, what: str) -> None:
         """Warn once when the same thing causes trace after trace."""
@@ -195,6 +202,17 @@ _MANY = 8
 def _is_data(value: Any) -> bool:
     """Whether this is a tensor that may be given to a program as an argument would be."""
     return type(value) is Tensor and not value._requires_grad and not value.is_sparse
+
+
+def _take_back(begun: Sequence[Overlay]) -> None:
+    """Undo traces whose program did not run, whatever comes between."""
+    try:
+        for overlay in reversed(begun):
+            overlay.undo()
+    except BaseException:
+        for overlay in reversed(begun):
+            overlay.undo()
+        raise
 
 
 def _places_to_watch(program: Program, overlay: Overlay, leaves: list[Any]) -> list[Slot]:

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from ..core import alive, storage
-from ..core.donation import on_one_cpu, own
+from ..core.donation import Donating, on_one_cpu, own
 from ..core.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Pending:
     """
 
     __slots__ = (
-        "__weakref__", "compute", "donated", "given", "jit", "lean", "needed", "others", "program", "promised",
+        "__weakref__", "call", "compute", "donated", "given", "lean", "needed", "others", "program", "promised",
         "safe", "targets",
     )  # fmt: skip
 
@@ -77,8 +77,9 @@ class Pending:
         self.donated = len(program.donated)
         self.safe = min([self.donated, *needed])
         self.lean = lean
-        self.jit = jax.jit(
-            lean, donate_argnums=(0, 1), keep_unused=True, compiler_options=program.compiler_options
+        options = program.compiler_options
+        self.call = Donating(
+            jax.jit(lean, donate_argnums=(0, 1), keep_unused=True, compiler_options=options), (0, 1)
         )
         self.compute = jax.jit(gradients)
         self.given: list[Any] = []
@@ -97,14 +98,16 @@ class Pending:
         avals, safe = self.program.input_avals, self.safe
         return jitted.trace(avals[:safe], avals[safe : self.donated], avals[safe:])
 
-    def run(self, donated: list[Any], kept: list[Any]) -> list[Any]:
-        """Run the program without the gradients; from now on this call's are pending."""
+    def run(self, results: list[Any], donated: list[Any], kept: list[Any]) -> None:
+        """Run the program without the gradients, as `Donating.into`."""
         old = own(self.given[self.safe : self.donated] or kept[: self.donated - self.safe])
-        outs = self.jit(donated, old, kept)
+        self.call.into(results, donated, old, kept)
+
+    def note(self, donated: list[Any], kept: list[Any]) -> None:
+        """From now on the gradients of the call that was given these are pending."""
         self.given, self.promised = [*donated, *kept], []
         for tensor in self.targets:
             tensor._kept_grad = self  # type: ignore[assignment]
-        return outs
 
     def fill(self) -> None:
         """Compute the gradients, unless another thread has."""

@@ -351,8 +351,6 @@ class Places:
             else:
                 slot.set(unflatten(tree, map(found, contents)))
         self.tensors = []
-        if first:
-            self._settle()
         return made
 
     def _cells(self, outs: Sequence[Any], leaves: Sequence[Any]) -> list[Storage]:
@@ -369,7 +367,7 @@ class Places:
             cells.append(cell)
         return cells
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Let go of what only the trace and the first call needed."""
         self.form.forget()
         self.old, self.traced, self.made, self.at, self.free = [], [], {}, {}, set()

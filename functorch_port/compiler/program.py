@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from ..autograd.node import FREED, Node, accumulator
 from ..core import storage
-from ..core.donation import lent, own
+from ..core.donation import Before, lent, own
 from ..core.sparse import SparseTensor
 from ..core.storage import Storage
 from ..core.tensor import Tensor, wrap
@@ -33,7 +33,7 @@ class Stale(Exception):
     """An input has another shape or dtype than the program was traced for."""
 
 
-_value = attrgetter("_value")
+_value, _version = attrgetter("_value"), attrgetter("version")
 
 
 def grads_of(tensors: Sequence[Any]) -> list[Any]:
@@ -107,10 +107,14 @@ class Program:
         self.residuals: list[int] = []
         self.epoch = -1
         self.calls = 0
+        #: found by the first call: the Storages of `cell_writes` and `bundle_writes`, whose versions count up
+        self.counted: list[Storage] | None = None
         #: found by the first call: whether more than Storages and gradients is written, whether the result is one leaf
         self.writes_more = True
         self.returns_one = False
         self.build_result: Callable[[list[Any]], Any] = list
+        #: whether a call writes into arguments or gradients that were there
+        self.writes_over = True
         #: found by the first call: whether one tensor is computed from Storages and arguments, and nothing else done
         self.is_pass = False
 
@@ -302,7 +306,10 @@ class Program:
         return wrap(self.jit([], kept)[self.outputs[0].index])
 
     def run(self, leaves: Sequence[Any], env: dict[Any, Any], first: bool = False) -> Any:
-        """Run the compiled program on the current state and the call's arguments, and write the new state back."""
+        """Run the compiled program on the current state and the call's arguments, and write the new state back.
+
+        If an exception comes between, the state is that before the call, or that after it if the program has run.
+        """
         if not storage.others():
             return self._run(leaves, env, first)
         with lent(self.donated):
@@ -311,36 +318,112 @@ class Program:
     def _run(self, leaves: Sequence[Any], env: dict[Any, Any], first: bool) -> Any:
         if self.places is not None:
             leaves = [*leaves, *self.places.tensors]
-        donated, kept = self.inputs(leaves, env)
-        if self.is_narrow and self.pending is None:
-            outs = self.jit(donated, kept)
-            self.calls += 1
-            return self._write_back(outs, leaves, env, None, first)
-        with storage.x64():
-            if self.boundary:
-                outs, node = self._run_recorded(donated, kept, leaves)
-            elif self.pending is None:
-                outs, node = self.jit(donated, kept), None
+        results: list[Any] = []
+        given: list[Any] = []
+        before = self._before(leaves)
+        try:
+            if self.is_narrow and self.pending is None:
+                given += self.inputs(leaves, env)
+                self.call.into(results, *given)
             else:
-                outs, node = self.pending.run(donated, kept), None
+                self._run_wide(results, given, leaves, env)
+            node, made = self._write(results[0], given, leaves, env, first)
+        except BaseException:
+            if not results:
+                self._undo(before, leaves)
+                raise
+            self.calls += 1
+            try:
+                self._write_again(before, results[0], given, leaves, env, first)
+            except BaseException:
+                self._write_again(before, results[0], given, leaves, env, first)
+            raise
         self.calls += 1
-        return self._write_back(outs, leaves, env, node, first)
+        if first and self.places is not None:
+            self.places.settle()
+        outs = results[0]
+        found = [self._leaf(o, outs, leaves, env, node, made) for o in self.outputs]
+        return found[0] if self.returns_one else self.build_result(found)
 
-    def _write_back(
-        self, outs: Sequence[Any], leaves: Sequence[Any], env: dict[Any, Any], node: Any, first: bool
-    ) -> Any:
+    def _run_wide(
+        self, results: list[Any], given: list[Any], leaves: Sequence[Any], env: dict[Any, Any]
+    ) -> None:
+        """Run a program that computes in 64 bits, or leaves gradients pending."""
+        for tensor, flag in self.flag_writes if self.boundary else ():
+            if flag:  # `requires_grad_()` comes before what is recorded of it, False after what was
+                (leaves[tensor] if type(tensor) is int else tensor)._requires_grad = True
+        given += self.inputs(leaves, env)
+        with storage.x64():
+            if self.pending is None:
+                self.call.into(results, *given)
+            else:
+                self.pending.run(results, *given)
+
+    # what an exception in the middle needs
+
+    def _before(self, leaves: Sequence[Any]) -> Any:
+        """What `_undo` puts back: versions first, as everything else is rare."""
+        if self.counted is None:
+            members = [m for bundle, _, _ in self.bundle_writes for m in bundle.members]
+            self.counted = [*(cell for cell, _, _ in self.cell_writes), *members]
+        versions = list(map(_version, self.counted))
+        if not (self.draws or self.flag_writes or self.writes_over):
+            return versions, None
+        tensors = [leaves[i] for i, _, _ in self.arg_writes]
+        grads = [leaves[t] if type(t) is int else t for t, kind, _ in self.grad_writes if kind == "slot"]
+        written = Before([*tensors, *(t._grad for t in grads if t._grad is not None)])
+        flagged = [leaves[t] if type(t) is int else t for t, _ in self.flag_writes]
+        generators = {id(draw.generator): draw.generator for draw in self.draws}.values()
+        streams = [(g.stream, g.stream.get()) for g in generators]
+        return versions, (written, [(t, t._requires_grad) for t in flagged], streams)
+
+    def _undo(self, before: Any, leaves: Sequence[Any]) -> None:
+        """The program has not run: what came before that is taken back."""
+        versions, rest = before
+        for cell, version in zip(self.counted or (), versions, strict=True):
+            cell.version = version
+        if rest is not None:
+            written, flags, streams = rest
+            written.undo()
+            for tensor, flag in flags:
+                tensor._requires_grad = flag
+            for stream, state in streams:
+                stream.set(state)
+
+    def _write_again(self, before: Any, outs: Sequence[Any], *call: Any) -> None:
+        """The program has run: what was written of its results is written once more, and all the rest."""
+        for cell, version in zip(self.counted or (), before[0], strict=True):
+            cell.version = version
+        if before[1] is not None:
+            before[1][0].undo()
+        self._write(outs, *call)
+
+    def _write(
+        self,
+        outs: Sequence[Any],
+        given: Sequence[Any],
+        leaves: Sequence[Any],
+        env: dict[Any, Any],
+        first: bool,
+    ) -> tuple[Any, Sequence[Tensor]]:
+        """Write the results back; returns the node of the call on the tape, and the tensors left in places.
+
+        To write twice is to write once, but for the versions.
+        """
+        if self.pending is not None:
+            self.pending.note(*given)
         for cell, index, steps in self.cell_writes:
             cell._value = outs[index]
             if not first:
                 cell.version += steps
         for bundle, index, steps in self.bundle_writes:
             bundle.put(outs[index], 0 if first else steps)
+        node = self._node(outs, given, leaves) if self.boundary else None
         grad_writes = self.grad_writes if self.pending is None else self.pending.others
         made: Sequence[Tensor] = []
         if first or self.writes_more or grad_writes:
             made = self._write_rest(outs, leaves, env, node, first, grad_writes)
-        results = [self._leaf(o, outs, leaves, env, node, made) for o in self.outputs]
-        return results[0] if self.returns_one else self.build_result(results)
+        return node, made
 
     def _write_rest(
         self,
@@ -401,12 +484,19 @@ class Program:
             self.writes_more = any([*rest, self.mode_writes, self.changed, self.guards.writes])
             self.returns_one = self.out_tree == LEAF
             self.build_result = builder(self.out_tree)
+            self.writes_over = bool(self.arg_writes) or any(kind == "slot" for _, kind, _ in self.grad_writes)
             self.is_pass = self._is_pass(leaves)
         return made
 
     def _is_pass(self, leaves: Sequence[Any]) -> bool:
         out = self.outputs[0] if self.returns_one else None
-        if out is None or out.kind != "tensor" or out.value is not None or not self.is_narrow:
+        if (
+            out is None
+            or out.kind != "tensor"
+            or out.value is not None
+            or not self.is_narrow
+            or self.call.needs
+        ):
             return False
         if not all(isinstance(leaves[i], Tensor) for i in self.arg_inputs):
             return False
@@ -443,22 +533,16 @@ class Program:
 
     # ----------------------------------------------- gradients across the edge
 
-    def _run_recorded(
-        self, donated: list[Any], kept: list[Any], leaves: Sequence[Any]
-    ) -> tuple[Sequence[Any], Node | None]:
+    def _node(self, outs: Sequence[Any], given: Sequence[Any], leaves: Sequence[Any]) -> Node | None:
         """The program as one operation on the tape: its outputs have gradients to tensors outside."""
-        for tensor, flag in self.flag_writes:
-            if flag:  # `requires_grad_()` comes before what is recorded of it, False after what was
-                (leaves[tensor] if type(tensor) is int else tensor)._requires_grad = True
         tensors = [leaves[what] if kind == "arg" else what for kind, what in self.boundary]
         if not any(t.requires_grad for t in tensors):
-            return self.jit(donated, kept), None
-        values = [*donated, *kept]
-        outs = self.jit(donated, kept)
+            return None
         edges = tuple(
             (accumulator(t), 0) if t.grad_fn is None else (t._grad_fn, t._output_nr) for t in tensors
         )
-        return outs, ProgramNode(self, edges, outs, values)
+        donated, kept = given
+        return ProgramNode(self, edges, outs, [*donated, *kept])
 
     def _flat(self, values: Sequence[Any]) -> Any:
         return self.pure(list(values[: len(self.donated)]), list(values[len(self.donated) :]))

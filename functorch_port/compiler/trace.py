@@ -43,20 +43,23 @@ def trace(
     keep_grads: bool = True,
     join: bool = True,
     lifted: Sequence[Variable] = (),
+    begun: list[Overlay] | None = None,
 ) -> tuple[Program, Overlay]:
     """Run ``fn`` once with tracers in place of all state, and turn what happened into a `Program`.
 
     With ``join`` the program counts an optimizer's steps once where parameters have the same count, and has the state
     of small parameters together (see `optim.packed`).
-    The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was. Only one thread at
-    a time traces: a trace takes in all state, and puts numbers of its own in place of the optimizers'.
+    The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was. ``begun`` gets what
+    can put it back later. Only one thread at a time traces: a trace takes in all state, and puts numbers of its own in
+    place of the optimizers'.
     """
+    begun = [] if begun is None else begun
     with storage.turn:
         collects = gc.isenabled()
         gc.disable()  # so that all that the trace makes is of the youngest generation; see `_kept_cells`
         try:
             with jax.transfer_guard_host_to_device("allow"):  # constants of programs come from the host
-                return _trace(fn, leaves, tree, rng, watched, keep_grads, join, lifted)
+                return _trace(fn, leaves, tree, rng, watched, keep_grads, join, lifted, begun)
         finally:
             if collects:
                 gc.enable()
@@ -71,6 +74,7 @@ def _trace(
     keep_grads: bool,
     join: bool,
     lifted: Sequence[Variable],
+    begun: list[Overlay],
 ) -> tuple[Program, Overlay]:
     cells, optimizers, tightened = prepare_state(join)
     twins = _join_counts(optimizers) if join else {}
@@ -80,6 +84,7 @@ def _trace(
     while True:
         overlay = Overlay(rng, watched, (leaves, call_leaves), kernels=join)
         overlay.reads = Reads(overlay, [(id(s.container), s.key) for s in overlay.watched], lifted)
+        begun.append(overlay)
         overlay.twins = twins
         overlay.packs = {cell: pack for o in optimizers for pack in o._packs for cell in pack.cells}
         try:

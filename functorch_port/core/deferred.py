@@ -93,7 +93,7 @@ class Call:
         self.size = 0
 
     def __del__(self) -> None:
-        if self.size:
+        if getattr(self, "size", 0):  # an exception in `__init__` leaves none
             self._forget()
 
     def run(self) -> None:
@@ -244,14 +244,12 @@ class DeferredStorage(Storage):
             return self._value
         value = put_off.array()
         if self.raw is put_off:  # else another thread has written (see `Storage.raw`)
-            self.raw = value
-            self.__class__ = Storage  # type: ignore[assignment]
+            self.raw, self.__class__ = value, Storage  # type: ignore[assignment]
         return value
 
     @_value.setter
     def _value(self, value: Any) -> None:
-        self.raw = value
-        self.__class__ = Storage  # type: ignore[assignment]
+        self.raw, self.__class__ = value, Storage  # type: ignore[assignment]  # at once: see `HostStorage`
 
     def peek(self) -> Any:
         if not storage.overlay:
@@ -272,8 +270,7 @@ def put(cell: Storage, value: Deferred) -> None:
         inside.may_write(cell, value)
     cell.version += 1
     cell.host = None
-    cell.raw = value
-    cell.__class__ = DeferredStorage  # type: ignore[assignment]
+    cell.raw, cell.__class__ = value, DeferredStorage  # type: ignore[assignment]
 
 
 _PLAIN = frozenset({Storage, HostStorage, DeferredStorage})

@@ -1,22 +1,206 @@
-"""Which arrays may be donated to a program: those that nobody else can still see, nor get to see meanwhile."""
+"""Programs that are given arrays for good, so that none is lost, nor seen by another thread meanwhile.
+
+A jitted function that donates its inputs leaves the only copy of a model in its result. Between the execution and the
+moment when the result is in the Storages an exception loses it: Ctrl-C, a signal handler that raises, an asynchronous
+exception. CPython looks for those after every call of a function, before the result is kept. So
+
+- a program that has run before is called and its result put into a list by one C function (`list.extend` of a `map`),
+  with no moment between (`Donating.into`); the list outlives the exception;
+- whoever donates does so in a piece of work that can be done again: what was written is put back, the work is
+  repeated, and programs that have run give the results they gave (`whole`). If none has run, putting back is all;
+- the first time JAX runs Python of its own after the execution, and what a program needs is seen to be there or not:
+  then copies are donated, and awaited (`Donating._first`).
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
-from . import storage
+from . import memory, storage
 from .storage import HostStorage, Storage
 
-__all__ = ["HELD", "lent", "on_one_cpu", "own"]
+__all__ = ["HELD", "Before", "Donating", "call", "is_whole", "lent", "on_one_cpu", "own", "whole"]
 
+T = TypeVar("T")
 getrefcount = sys.getrefcount
+
+
+class _Thread(threading.local):
+    """
+    Attributes:
+        results: what the programs gave that the work in progress has run; None outside of `whole`.
+        at: how many of them it has asked for.
+    """
+
+    results: list[Any] | None = None
+    at = 0
+
+
+_thread = _Thread()
+
+
+class Donating:
+    """A jitted function for arguments of certain shapes and dtypes, which is given the arrays of some for good.
+
+    Args:
+        jit: what `jax.jit` made.
+        given: the numbers of those arguments: its ``donate_argnums``.
+
+    Attributes:
+        warm: whether it has run.
+        needs: bytes that a call takes beside its arguments, if they are many (see `memory`).
+    """
+
+    __slots__ = ("given", "jit", "needs", "warm")
+
+    def __init__(self, jit: Any, given: Sequence[int] = (0,)) -> None:
+        self.jit, self.given = jit, given
+        self.warm, self.needs = False, 0
+
+    def into(self, results: list[Any], *args: Any) -> None:
+        """Call it, and add what it gives to ``results``. No exception comes between the two."""
+        try:
+            if not self.warm:
+                results.append(self._first(args))
+                return
+            if self.needs:
+                memory.require(self.needs, args)
+            results.extend(map(self.jit, *zip(args)))  # in C, one call of each
+        except Exception as error:
+            memory.explain(error, args)
+            raise
+
+    def _first(self, args: Sequence[Any]) -> Any:
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(args)):
+            return self.jit(*args)  # part of the user's own trace
+        needs, takes = memory.of(self.jit.lower(*args).compile())
+        memory.require(takes, args)
+        args = [self._spared(arg, takes) if i in self.given else arg for i, arg in enumerate(args)]
+        out = jax.block_until_ready(self.jit(*args))
+        self.needs, self.warm = needs, True
+        return out
+
+    def _spared(self, given: Any, takes: int) -> Any:
+        """Copies of the arrays, if there is room for them beside what the program takes."""
+        arrays = [leaf for leaf in jax.tree.leaves(given) if isinstance(leaf, jax.Array)]
+        size = sum([a.nbytes for a in arrays])
+        if not all(a.is_fully_addressable for a in arrays) or not memory.fits(takes + size, given):
+            return given
+        return jax.tree.map(_copy, given)
+
+
+def _copy(leaf: Any) -> Any:
+    return jax.device_put(leaf, may_alias=False) if isinstance(leaf, jax.Array) else leaf
+
+
+# ---------------------------------------------------------------------- work that is done whole
+
+
+def call(program: Donating, give: Callable[[], tuple[Any, ...]]) -> Any:
+    """What a program returns for the arguments that ``give`` makes, in `whole`: when that is repeated, what it
+    returned.
+    """
+    results, at = _thread.results, _thread.at
+    if results is None:
+        raise RuntimeError("a program that takes arrays for good is called in `whole` only")
+    if at == len(results):
+        program.into(results, *give())
+    _thread.at = at + 1
+    return results[at]
+
+
+def is_whole() -> bool:
+    """Whether work that is done whole is in progress in this thread."""
+    return _thread.results is not None
+
+
+def whole(work: Callable[[], T], undo: Callable[[], None]) -> T:
+    """Do ``work``, all or nothing.
+
+    If an exception comes while it is done, what it has written is undone. If it has run no program by `call`, that is
+    the end. If it has, the arrays that these were given are gone: the work is done again, with their results, and
+    then the exception goes on.
+
+    Args:
+        work: that does the same when it is done again. In work that is being done whole it is part of that.
+        undo: puts back what the work writes, but results of programs. Done twice it is as done once.
+    """
+    if _thread.results is not None:
+        return work()
+    results: list[Any] = []
+    try:
+        return _done(work, results)
+    except BaseException:
+        try:
+            _repeated(work, undo, results)
+        except BaseException:
+            _repeated(work, undo, results)
+        raise
+
+
+def _done(work: Callable[[], T], results: list[Any]) -> T:
+    try:
+        _thread.results, _thread.at = results, 0
+        return work()
+    finally:
+        _thread.results = None
+
+
+def _repeated(work: Callable[[], Any], undo: Callable[[], None], results: list[Any]) -> None:
+    undo()
+    if results:
+        _done(work, results)
+
+
+class Before:
+    """What tensors were before a piece of work, for its ``undo``: how often they were written, and some of the values.
+
+    Values are not kept of those that may be given to a program: who holds an array has it copied (see `own`).
+
+    Args:
+        tensors: all that the work writes.
+        kept: those among them whose values are put back.
+    """
+
+    __slots__ = ("kept", "tensors", "values", "versions")
+
+    def __init__(self, tensors: Sequence[Any], kept: Sequence[Any] = ()) -> None:
+        self.tensors, self.kept = tensors, kept
+        self.versions = [t._storage.version for t in tensors]
+        cells = [t._storage for t in kept]
+        self.values = [(c.__class__, c.host, c.form, _content(c)) for c in cells]
+
+    def undo(self) -> None:
+        for tensor, (cls, host, form, content) in zip(self.kept, self.values, strict=True):
+            cell = tensor._storage
+            if content is not None:
+                _set_content(cell, content)
+            cell.__class__, cell.host, cell.form = cls, host, form
+        for tensor, version in zip(self.tensors, self.versions, strict=True):
+            tensor._storage.version = version
+
+
+_get_content = Storage._value.__get__  # type: ignore[attr-defined]
+_set_content = Storage._value.__set__  # type: ignore[attr-defined]
+
+
+def _content(cell: Storage) -> Any:
+    """What is in a Storage of whichever class; None if there never was anything."""
+    try:
+        return _get_content(cell)
+    except AttributeError:
+        return None
+
+
+# ---------------------------------------------------------------------- which arrays may be given
 
 
 def own(values: list[Any]) -> list[Any]:

@@ -48,6 +48,15 @@ class Stream:
         self._cached_normal: float | None = None
         self._untouched = True
 
+    def get(self) -> tuple[Any, ...]:
+        """All of its state, for `set`."""
+        return self.seed, self._source.get_state(legacy=False), self._cached_normal, self._untouched
+
+    def set(self, state: tuple[Any, ...]) -> None:
+        """Go back to where it was at `get`."""
+        self.seed, words, self._cached_normal, self._untouched = state
+        self._source.set_state(words)
+
     # words
 
     def words(self, n: int) -> NDArray:

@@ -179,9 +179,7 @@ class Storage:
         if overlay:
             overlay.write(self, value)
         elif value.__class__ in HOST:
-            self.host = value
-            self.form = None
-            self.__class__ = HostStorage
+            self.host, self.form, self.__class__ = value, None, HostStorage
         else:
             self._value = value
 
@@ -296,16 +294,13 @@ class HostStorage(Storage):
         if (
             self.__class__ is HostStorage and self.host is host
         ):  # else another thread has written (see `Storage.raw`)
-            self.twin = twin
-            self.raw = value
-            self.__class__ = Storage  # type: ignore[assignment]
+            self.twin, self.raw, self.__class__ = twin, value, Storage  # type: ignore[assignment]
         return value
 
     @_value.setter
     def _value(self, value: Any) -> None:
-        self.host = None
-        self.raw = value
-        self.__class__ = Storage  # type: ignore[assignment]
+        # at once, with no call between: an exception must not leave a Storage of one class with what another has
+        self.host, self.raw, self.__class__ = None, value, Storage  # type: ignore[assignment]
 
 
 _forms: dict[Any, int] = {}

@@ -22,7 +22,7 @@ from jax import lax
 from ..autograd import grad_mode
 from ..core.tensor import Tensor
 from .engine import Batch, update
-from .optimizer import Optimizer, ParamsT, take_premade, to_scalar, zero_state
+from .optimizer import Optimizer, ParamsT, take_premade, to_scalar, whole_step, zero_state
 from .ruled import Method, check_should_be
 from .rules import axpy, lerp, scaled
 
@@ -223,13 +223,16 @@ class Muon(Optimizer):
             if closure is not None:
                 with grad_mode.enable_grad():
                     loss = closure()
-            batch = Batch()
-            for group in self.param_groups:
-                params = [p for p in group["params"] if p.grad is not None]
-                bufs = [self._buffer(p, group) for p in params]
-                _collect(batch, group, params, [p.grad for p in params], bufs)
-            update(muon_rule, batch)
+            whole_step(self, self._take)
         return loss
+
+    def _take(self) -> None:
+        batch = Batch()
+        for group in self.param_groups:
+            params = [p for p in group["params"] if p.grad is not None]
+            bufs = [self._buffer(p, group) for p in params]
+            _collect(batch, group, params, [p.grad for p in params], bufs)
+        update(muon_rule, batch)
 
     def _buffer(self, param: Tensor, group: dict[str, Any]) -> Tensor:
         if param.is_complex():

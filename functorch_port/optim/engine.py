@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Any, TypeAlias
 
 import jax
@@ -22,7 +23,7 @@ from jax.experimental.xla_metadata import set_xla_metadata
 
 from ..autograd import grad_mode
 from ..core import dispatch, kernels, storage
-from ..core.donation import lent, on_one_cpu, own
+from ..core.donation import Before, Donating, call, is_whole, lent, on_one_cpu, own, whole
 from ..core.tensor import Tensor
 
 __all__ = [
@@ -112,18 +113,27 @@ def update(rule: Rule, batch: Batch, elementwise: bool = False, stays: bool | No
     Returns:
         the new state of every parameter: the given tensors, written to, and new ones where there were none.
     """
-    count = len(batch.params)
-    if not count:
+    if not batch.params:
         return []
+    recorded = grad_mode.state.enabled and _wants_recording(batch)
+    if recorded or storage.overlay or is_whole():
+        return _update(rule, batch, elementwise, stays)
+    tensors = [*batch.params, *chain.from_iterable(batch.states)]
+    before = Before([t for t in tensors if t is not None])
+    return whole(lambda: _update(rule, batch, elementwise, stays), before.undo)
+
+
+def _update(rule: Rule, batch: Batch, elementwise: bool, stays: bool | None = None) -> list[State]:
+    count = len(batch.params)
     if grad_mode.state.enabled and _wants_recording(batch):
         return [_update_recorded(rule, batch, i) for i in range(count)]
     if len(set(map(id, batch.params))) < count:  # one that occurs twice takes two steps, one after the other
-        return [update(rule, batch.part([i]), elementwise)[0] for i in range(count)]
+        return [_update(rule, batch.part([i]), elementwise)[0] for i in range(count)]
     if stays is None:
         stays = not storage.overlay and are_many_on_host(batch.params)
     if count > MOST and not storage.overlay:
         parts = [batch.part(slice(i, i + MOST)) for i in range(0, count, MOST)]
-        return [state for part in parts for state in update(rule, part, elementwise, stays)]
+        return [state for part in parts for state in _update(rule, part, elementwise, stays)]
     if storage.overlay and storage.overlay.packs and elementwise:
         packed = _packed_parts(batch)
         if packed:
@@ -145,10 +155,12 @@ def _update_all(
     else:
         try:
             with storage.x64():
-                written = [own(params), *map(own, states)]
-                out = _compiled(rule, structure, elementwise)(
-                    written, grads, as_data(tuple(batch.scalars), any(p.dtype in DOUBLE for p in params))
+                data = as_data(tuple(batch.scalars), any(p.dtype in DOUBLE for p in params))
+                types = tuple(
+                    [None if a is None else (a.shape, a.dtype) for a in chain(params, grads, *states)]
                 )
+                program = _program(rule, structure, elementwise, types)
+                out = list(call(program, lambda: ([own(params), *map(own, states)], grads, data)))
         except ValueError as error:
             if _INCOMPATIBLE not in str(error):
                 raise
@@ -343,6 +355,12 @@ def _is_narrow(param: Any, others: Sequence[Any]) -> bool:
     )
 
 
+@lru_cache(maxsize=1024)
+def _program(rule: Rule, structure: Structure, elementwise: bool, types: Any) -> Donating:
+    """The program for parameters, gradients and state of these shapes and dtypes."""
+    return Donating(_compiled(rule, structure, elementwise))
+
+
 @cache
 def _compiled(rule: Rule, structure: Structure, elementwise: bool) -> Callable[..., Any]:
     def step(written: Any, grads: Any, scalars: Any) -> Any:
@@ -419,7 +437,7 @@ def _update_by_device(rule: Rule, batch: Batch, elementwise: bool) -> list[State
         raise RuntimeError(_DEVICES)
     written: dict[int, State] = {}
     for indices in places.values():
-        written.update(zip(indices, update(rule, batch.part(indices), elementwise), strict=True))
+        written.update(zip(indices, _update(rule, batch.part(indices), elementwise), strict=True))
     return [written[i] for i in range(len(batch.params))]
 
 

@@ -19,10 +19,10 @@ import numpy as np
 
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..core import storage
-from ..core.donation import lent, own
+from ..core.donation import Donating, call, lent, own
 from ..core.tensor import Tensor
 from .engine import arrays_of, write
-from .optimizer import Optimizer, ParamsT, take_premade, to_scalar
+from .optimizer import Optimizer, ParamsT, take_premade, to_scalar, whole_step
 from .rules import axpy
 
 __all__ = ["OptaxOptimizer", "as_optax", "from_optax"]
@@ -152,12 +152,28 @@ def _apply(structure: Any, params: Any, grads: Any, leaves: Any, numbers: Any, e
     return [plan.apply(live, p, g, s, n, extra) for (plan, live), p, g, s, n in groups]
 
 
+def _owned(structure: Any, params: Any, grads: Any, leaves: Any, numbers: Any, extra: Any) -> tuple[Any, ...]:
+    """The arguments of a program, with what is given for good."""
+    given = list(map(own, params)) if _all_live(structure) else params
+    return given, grads, list(map(own, leaves)), numbers, extra
+
+
+@lru_cache(maxsize=256)
+def _program(structure: Any, types: Any) -> Donating:
+    """The program for parameters and state of these shapes and dtypes."""
+    return Donating(_compiled(structure), _given(structure))
+
+
+def _given(structure: Any) -> tuple[int, ...]:
+    return (0, 2) if _all_live(structure) else (2,)
+
+
 @cache
 def _compiled(structure: Any) -> Callable[..., Any]:
     def optax_step(params: Any, grads: Any, leaves: Any, numbers: Any, extra: Any) -> Any:
         return _apply(structure, params, grads, leaves, numbers, extra)
 
-    return jax.jit(optax_step, donate_argnums=(0, 2) if _all_live(structure) else (2,))
+    return jax.jit(optax_step, donate_argnums=_given(structure))
 
 
 def _all_live(structure: Any) -> bool:
@@ -260,7 +276,7 @@ class OptaxOptimizer(Optimizer):
             value = loss.detach()._value if isinstance(loss, Tensor) else loss
             extra = {} if value is None else {"value": value}
         with no_grad():
-            self._update(extra)
+            whole_step(self, lambda: self._update(extra))
         return loss
 
     def _update(self, extra: dict[str, Any]) -> None:
@@ -272,7 +288,7 @@ class OptaxOptimizer(Optimizer):
                 continue
             plan = self._layout(group)
             where = self._tables(group, plan)
-            batch.append(((plan, live), group["params"], grads, where, self._numbers(group)))
+            batch.append(((plan, live), group["params"], grads, where, self._group_numbers(group)))
         if not batch:
             return
         cells = [t._storage for _, ps, _, where, _ in batch for t in (*ps, *(d[name] for d, name in where))]
@@ -288,13 +304,16 @@ class OptaxOptimizer(Optimizer):
             out = _apply(structure, params, grads, leaves, numbers, extra)
         else:
             with storage.x64():
-                params = list(map(own, params)) if _all_live(structure) else params
-                out = _compiled(structure)(params, grads, list(map(own, leaves)), numbers, extra)
+                types = tuple([(a.shape, a.dtype) for a in jax.tree.leaves((params, leaves))])
+                out = call(
+                    _program(structure, types),
+                    lambda: _owned(structure, params, grads, leaves, numbers, extra),
+                )
         for (_, live), ps, where, (new, kept) in zip(structure, all_params, tables, out, strict=True):
             write(ps, [value if on else None for value, on in zip(new, live, strict=True)])
             write([table[name] for table, name in where], kept)
 
-    def _numbers(self, group: dict[str, Any]) -> dict[str, Any]:
+    def _group_numbers(self, group: dict[str, Any]) -> dict[str, Any]:
         values = {name: to_scalar(group[name]) for name in self.defaults if name != "differentiable"}
         if storage.overlay:
             return {k: storage.as_array(v) for k, v in values.items()}

@@ -17,6 +17,7 @@ import numpy as np
 from ..autograd import grad_mode
 from ..autograd.node import RemovableHandle
 from ..core import alive, dtypes, inside, storage
+from ..core.donation import Before, whole
 from ..core.storage import Storage
 from ..core.tensor import Tensor
 from .packed import loosen, pack_state
@@ -124,8 +125,8 @@ def switch_grad(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def switched(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         before = grad_mode.state.flag
-        grad_mode.switch(bool(self.defaults.get("differentiable")))
         try:
+            grad_mode.switch(bool(self.defaults.get("differentiable")))
             return step(self, *args, **kwargs)
         finally:
             grad_mode.switch(before)
@@ -197,6 +198,8 @@ class Optimizer:
     _took_part: list[int] | None = None
     _once_traced = False
     _refusals = 0
+    # Names of 0-dim state entries that a step computes on the host.
+    _numbers: Sequence[str] = ()
     # State that programs of `compile` have together (see `packed`).
     _packs: Sequence[Any] = ()
 
@@ -505,6 +508,72 @@ def _fit(param: Tensor, value: Any, key: Any, hosted: bool) -> Any:
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
         return type(value)(_fit(param, v, None, hosted) for v in value)  # type: ignore[call-arg]
     return value
+
+
+class _Before(Before):
+    """An optimizer's state and parameters before a step, to be put back; values are those of `Optimizer._numbers`."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        tables = [
+            (key, table, dict(table)) for key, table in optimizer.state.items() if isinstance(table, dict)
+        ]
+        self.keys, self.tables = list(optimizer.state), tables
+        params = (p for group in optimizer.param_groups for p in group["params"])
+        values = chain(params, *(items.values() for _, _, items in tables))
+        numbers = [items.get(name) for _, _, items in tables for name in optimizer._numbers]
+        super().__init__(list(filter(_is_dense, values)), list(filter(_is_dense, numbers)))
+
+    def undo(self) -> None:
+        state = self.optimizer.state
+        for key in set(state).difference(self.keys):
+            del state[key]
+        for key, table, items in self.tables:
+            table.clear()
+            table.update(items)
+            state[key] = table
+        super().undo()
+
+
+def _is_dense(value: Any) -> bool:
+    return isinstance(value, Tensor) and not value.is_sparse
+
+
+def whole_step(optimizer: Optimizer, work: Callable[[], Any]) -> None:
+    """Do the work of a step all or nothing, whatever interrupts it (see `core.donation`).
+
+    In a trace that is the trace's business; a recorded step (``differentiable=True``) is as PyTorch's.
+    """
+    if storage.overlay or grad_mode.state.enabled:
+        work()
+    else:
+        whole(work, _Before(optimizer).undo)
+
+
+def settled_step(
+    optimizer: Any, find: Callable[[], Any], settles: Callable[[Any], bool], rest: Callable[[Any], Any]
+) -> None:
+    """A step, all or nothing, of an optimizer that may become `steady` by it.
+
+    Args:
+        find: gives what takes part in the step, with its first state made.
+        settles: of that: whether the step was taken as `steady` takes it.
+        rest: takes the step otherwise.
+    """
+    if storage.overlay or grad_mode.state.enabled:
+        rest(find())
+        return
+    before = _Before(optimizer)
+    try:
+        found = [find()]
+        if settles(found[0]):
+            return
+    except BaseException:
+        if optimizer._steady is None or not optimizer._steady.stepped:
+            optimizer._loosen()
+            before.undo()
+        raise
+    whole(lambda: rest(found.pop() if found else find()), before.undo)
 
 
 def take_premade(optimizer: Optimizer, param: Tensor) -> dict[str, Any]:

@@ -13,10 +13,19 @@ import jax.numpy as jnp
 
 from ..autograd import grad_mode
 from ..core import storage
+from ..core.donation import Before, whole
 from ..core.storage import Storage
 from ..core.tensor import Tensor
 from .engine import Batch, Rule, arrays_of, update, write
-from .optimizer import Optimizer, check_fused, filled_state, switch_grad, take_premade, to_scalar
+from .optimizer import (
+    Optimizer,
+    check_fused,
+    filled_state,
+    settled_step,
+    switch_grad,
+    take_premade,
+    to_scalar,
+)
 from .scalars import host_number, number_tensor, replaced
 from .sparse_rules import SparseRule, update_rows
 from .steady import Kind, settle, step_again
@@ -84,6 +93,10 @@ class RuledOptimizer(Optimizer):
         "foreach": None, "maximize": False, "differentiable": False, "capturable": False,
     }  # fmt: skip
 
+    @property
+    def _numbers(self) -> Sequence[str]:  # type: ignore[override]
+        return ("step", *self.method.numbers)
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
@@ -127,6 +140,11 @@ class RuledOptimizer(Optimizer):
                 loss = closure()
         if step_again(self, self._kind_of, self._factors):
             return loss
+        settled_step(self, self._found, self._settles, self._take)
+        return loss
+
+    def _found(self) -> list[Any]:
+        """For every group the dense and the sparse gradients, with their parameters and state."""
         found: list[Any] = []
         for group in self.param_groups:
             entries: list[Any] = []
@@ -144,15 +162,15 @@ class RuledOptimizer(Optimizer):
                 self._check_state(state, group)
                 (sparse if grad.is_sparse else entries).append((p, grad, state))
             found.append((group, entries, sparse))
-        if self._settles(found):
-            return loss
+        return found
+
+    def _take(self, found: Sequence[Any]) -> None:
         batch, by_rows = Batch(), Batch()
         for group, entries, sparse in found:
             collect(batch, self.method, self._resolved(group, entries), entries)
             collect(by_rows, self.method, group, sparse)
         update(self.method.rule, batch, self.method.elementwise)
         update_rows(self.method.rows, by_rows)
-        return loss
 
     def _settles(self, found: Sequence[Any]) -> bool:
         """Whether the step could be taken in the way of which the next ones are repetitions."""
@@ -207,11 +225,21 @@ def step_lists(
     for i, (p, grad) in enumerate(zip(params, grads, strict=True)):
         state = {k: values[i] for k, values in lists.items() if len(values)}
         (sparse if grad.is_sparse else entries).append((p, grad, {"step": state_steps[i], **state}))
-    batch, by_rows = Batch(), Batch()
-    collect(batch, method, group, entries)
-    collect(by_rows, method, group, sparse)
-    update(method.rule, batch, method.elementwise)
-    update_rows(method.rows, by_rows)
+
+    def work() -> None:
+        batch, by_rows = Batch(), Batch()
+        collect(batch, method, group, entries)
+        collect(by_rows, method, group, sparse)
+        update(method.rule, batch, method.elementwise)
+        update_rows(method.rows, by_rows)
+
+    if storage.overlay or grad_mode.state.enabled:
+        work()
+        return
+    columns = (params, state_steps, *lists.values())
+    numbers = [t for name in method.numbers for t in lists[name]]
+    tensors = [t for column in columns for t in column if isinstance(t, Tensor)]
+    whole(work, Before(tensors, [*state_steps, *numbers]).undo)  # type: ignore[list-item]
 
 
 def collect(

@@ -26,6 +26,7 @@ from .optimizer import (
     Optimizer,
     ParamsT,
     check_fused,
+    settled_step,
     switch_grad,
     take_premade,
     to_scalar,
@@ -199,6 +200,11 @@ class SGD(Optimizer):
                 loss = closure()
         if step_again(self, self._kind_of, _factors):
             return loss
+        settled_step(self, self._found, self._settles, self._take)
+        return loss
+
+    def _found(self) -> tuple[list[Any], list[Any]]:
+        """For every group the dense gradients with their parameters and state, and the sparse ones of all."""
         found, sparse = [], []
         for group in self.param_groups:
             scalars, flags = _settings_of(group)
@@ -216,9 +222,16 @@ class SGD(Optimizer):
                 else:
                     entries.append((p, grad, state))
             found.append((group, entries))
-        if not sparse and settle(self, sgd_rule, [(g, self._kind_of(g), entries) for g, entries in found]):
-            step_again(self, self._kind_of, _factors)
-            return loss
+        return found, sparse
+
+    def _settles(self, all_found: tuple[list[Any], list[Any]]) -> bool:
+        found, sparse = all_found
+        if sparse or not settle(self, sgd_rule, [(g, self._kind_of(g), entries) for g, entries in found]):
+            return False
+        return step_again(self, self._kind_of, _factors)
+
+    def _take(self, all_found: tuple[list[Any], list[Any]]) -> None:
+        found, sparse = all_found
         batch, states = Batch(), []
         for group, entries in found:
             batch.add_group(*_settings_of(group))
@@ -233,7 +246,6 @@ class SGD(Optimizer):
             buf = sgd_step(p, grad, state.get("momentum_buffer"), scalars, flags)
             if buf is not None:
                 state["momentum_buffer"] = buf
-        return loss
 
 
 def _refuse_fused(fused: bool | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from ..autograd import grad_mode
 from ..core.tensor import Tensor
 from .engine import Batch
-from .optimizer import Optimizer, ParamsT, take_premade, to_scalar, zero_state
+from .optimizer import Optimizer, ParamsT, take_premade, to_scalar, whole_step, zero_state
 from .ruled import check_betas
 from .sparse_rules import adam_rows, update_rows
 
@@ -81,23 +81,26 @@ class SparseAdam(Optimizer):
             if closure is not None:
                 with grad_mode.enable_grad():
                     loss = closure()
-            for group in self.param_groups:
-                params = [p for p in group["params"] if p.grad is not None]
-                states = [self._next_state(p) for p in params]
-                beta1, beta2 = group["betas"]
-                sparse_adam(
-                    params,
-                    [p.grad for p in params],
-                    [s["exp_avg"] for s in states],
-                    [s["exp_avg_sq"] for s in states],
-                    [s["step"] for s in states],
-                    eps=group["eps"],
-                    beta1=beta1,
-                    beta2=beta2,
-                    lr=group["lr"],
-                    maximize=group.get("maximize", False),
-                )
+            whole_step(self, self._take)
         return loss
+
+    def _take(self) -> None:
+        for group in self.param_groups:
+            params = [p for p in group["params"] if p.grad is not None]
+            states = [self._next_state(p) for p in params]
+            beta1, beta2 = group["betas"]
+            sparse_adam(
+                params,
+                [p.grad for p in params],
+                [s["exp_avg"] for s in states],
+                [s["exp_avg_sq"] for s in states],
+                [s["step"] for s in states],
+                eps=group["eps"],
+                beta1=beta1,
+                beta2=beta2,
+                lr=group["lr"],
+                maximize=group.get("maximize", False),
+            )
 
     def _next_state(self, param: Tensor) -> dict[str, Any]:
         if not param.grad.is_sparse:  # type: ignore[union-attr]

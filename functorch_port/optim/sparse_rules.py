@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeAlias
 
 import jax
@@ -21,7 +21,7 @@ import numpy as np
 
 from ..autograd import grad_mode
 from ..core import storage
-from ..core.donation import lent, own
+from ..core.donation import Before, Donating, call, is_whole, lent, own, whole
 from ..core.sparse import ADD_DENSE, SparseTensor, linear_index
 from ..core.tensor import Tensor
 from .engine import Batch
@@ -105,9 +105,14 @@ def update_one(
         raise NotImplementedError(
             "a recorded step (differentiable=True) takes no sparse gradients: use to_dense()"
         )
-    if grad._ids.shape[1]:
-        with lent([t._storage for t in (param, *state)]):
-            _write_rows(rule, param, grad, state, scalars, flags)
+    if not grad._ids.shape[1]:
+        return
+    if not storage.overlay and not is_whole():
+        before = Before([param, *state])
+        whole(lambda: update_one(rule, param, grad, state, scalars, flags), before.undo)
+        return
+    with lent([t._storage for t in (param, *state)]):
+        _write_rows(rule, param, grad, state, scalars, flags)
 
 
 def _write_rows(
@@ -120,7 +125,8 @@ def _write_rows(
     else:
         numbers = tuple(x if hasattr(x, "dtype") else np.float64(x) for x in numbers)
         with storage.x64():
-            new = _compiled(rule, flags)(own(tables), *gradient, numbers)
+            types = tuple([(a.shape, a.dtype) for a in (*tables, *gradient)])
+            new = call(_program(rule, flags, types), lambda: (own(tables), *gradient, numbers))
     for tensor, value in zip((param, *state), new, strict=True):
         tensor._set_value(value)
 
@@ -133,6 +139,12 @@ def _applied(
     flat = [t.reshape(math.prod(shape[:k]), *shape[k:]) for t in tables]
     new, state = rule(flat[0], linear_index(indices, shape), values, tuple(flat[1:]), scalars, flags)
     return [t.reshape(shape) for t in (new, *state)]
+
+
+@lru_cache(maxsize=1024)
+def _program(rule: SparseRule, flags: Any, types: Any) -> Donating:
+    """The program for tables and gradients of these shapes and dtypes."""
+    return Donating(_compiled(rule, flags))
 
 
 @cache

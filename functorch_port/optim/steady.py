@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from math import prod
 from operator import attrgetter
@@ -23,7 +23,7 @@ import numpy as np
 
 from ..autograd import grad_mode
 from ..core import bind, host, storage
-from ..core.donation import lent, on_one_cpu, own
+from ..core.donation import Donating, call, lent, on_one_cpu, own, whole
 from ..core.storage import HostStorage, Storage
 from ..core.tensor import Tensor, View
 from . import engine
@@ -93,6 +93,8 @@ class Steady:
         ]
         self.parts = [Part(rule, self.runs, pieces) for pieces in _pieces(self.runs) if pieces]
         self.parts += [Joined(rule, self.runs, i) for i, run in enumerate(self.runs) if run.joined]
+        #: whether it has taken a step
+        self.stepped = False
 
     @classmethod
     def of(cls, rule: Rule, groups: Sequence[tuple[dict[str, Any], Kind, list[Entry]]]) -> Steady | None:
@@ -136,14 +138,25 @@ class Steady:
             grads.append(found)
             rows.append(row)
             after.append(values)
+        cells = self._written()
+        versions = list(map(_version_of, cells))
         try:
-            for part in self.parts:
-                part.step(grads, rows)
+            whole(partial(self._take, grads, rows, after), partial(_count_from, cells, versions))
         except ValueError as error:
             raise on_one_device(error) from error
+        return True
+
+    def _written(self) -> list[Storage]:
+        """The Storages that a step writes."""
+        pieces = [piece for part in self.parts for piece in part.pieces]
+        return [*(c for part in self.parts for c in part.cells), *(c for p in pieces for c in p.storages())]
+
+    def _take(self, grads: list[list[Any]], rows: list[tuple[Any, ...]], after: list[Sequence[Any]]) -> None:
+        for part in self.parts:
+            part.step(grads, rows)
         for run, values in zip(self.runs, after, strict=True):
             run.settle(values)
-        return True
+        self.stepped = True
 
     def release(self) -> None:
         """Give every tensor of the state a Storage of its own again."""
@@ -153,6 +166,11 @@ class Steady:
         for run in self.runs:
             for number in run.numbers:
                 number.release()
+
+
+def _count_from(cells: Sequence[Storage], versions: Sequence[int]) -> None:
+    for cell, version in zip(cells, versions, strict=True):
+        cell.version = version
 
 
 def step_again(optimizer: Any, kind_of: KindOf, factors: Factors) -> bool:
@@ -278,7 +296,7 @@ class Run:
 
     def settle(self, values: Sequence[Any]) -> None:
         """After a step, which wrote to all once: the numbers' new values."""
-        self.versions += len(self.cells)
+        self.versions = self._versions()
         for number, value in zip(self.numbers, values, strict=True):
             number.set(value)
 
@@ -328,6 +346,10 @@ class Piece:
         present = tuple([k is not None for k in source.kind.slots])
         self.structure = (source.kind.flags, len(where), present, packed)
 
+    def storages(self) -> list[Storage]:
+        """Of the state."""
+        return self.cells if self.cells is not None else [t._storage for c in self.columns for t in c]
+
     def state(self) -> list[Any]:
         """The arrays of the state, to give away."""
         if self.cells is not None:
@@ -359,7 +381,7 @@ class Part:
     ) -> None:
         self.pieces = [Piece(runs, *piece) for piece in pieces]
         self.cells = [cell for piece in self.pieces for cell in piece.params]
-        self.program = _program(rule, tuple([piece.structure for piece in self.pieces]))
+        self.program = Donating(_program(rule, tuple([piece.structure for piece in self.pieces])))
         self.double = any(cell.look().dtype in DOUBLE for cell in self.cells)
 
     def step(self, grads: Sequence[list[Any]], rows: Sequence[tuple[Any, ...]]) -> None:
@@ -369,14 +391,16 @@ class Part:
             return self._step(grads, rows)
 
     def _step(self, grads: Sequence[list[Any]], rows: Sequence[tuple[Any, ...]]) -> None:
-        mine = [grads[piece.run][i] for piece in self.pieces for i in piece.where]
         with storage.x64():
-            data = as_data(tuple([rows[piece.run] for piece in self.pieces]), self.double)
-            params, mine = self.given(mine)
-            new, states = self.program((params, [piece.state() for piece in self.pieces]), mine, data)
+            new, states = call(self.program, lambda: self._arguments(grads, rows))
         self.take(new)
         for piece, state in zip(self.pieces, states, strict=True):
             piece.write(state)
+
+    def _arguments(self, grads: Sequence[list[Any]], rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+        data = as_data(tuple([rows[piece.run] for piece in self.pieces]), self.double)
+        params, mine = self.given([grads[piece.run][i] for piece in self.pieces for i in piece.where])
+        return (params, [piece.state() for piece in self.pieces]), mine, data
 
     def given(self, grads: list[Any]) -> tuple[list[Any], list[Any]]:
         """The arrays of the parameters, to give away, and of the gradients."""
@@ -399,7 +423,7 @@ class Joined(Part):
         shapes = [shape for shape, *_ in runs[run].types]
         super().__init__(rule, runs, [(run, range(len(shapes)), True)])
         flags, _, present, packed = self.pieces[0].structure
-        self.program = _program(rule, ((flags, 1, present, packed),))
+        self.program = Donating(_program(rule, ((flags, 1, present, packed),)))
         ends = np.cumsum(list(map(prod, shapes))).tolist()
         self.cuts = list(zip([0, *ends[:-1]], ends, shapes, strict=True))
         self.alike = (len(shapes), *shapes[0]) if len(set(shapes)) == 1 and shapes[0] else None
