@@ -250,7 +250,7 @@ class lent:
             return
         for cell in self.cells:
             if cell.__class__ is LentStorage:
-                cell.__class__ = Storage
+                cell.__class__ = Storage  # type: ignore[assignment]
         storage.turn.release()
 
 
