@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import doctest
 import importlib
+import itertools
 import pickle
 import sys
 
@@ -51,10 +52,10 @@ def our_net(rate=0.0):
 def our_losses(model, compiled, steps=4):
     """A PyTorch loop."""
     optimizer = ft.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    traces = []
+    traces = itertools.count()
 
     def step(x, y):
-        traces.append(1)
+        next(traces)
         optimizer.zero_grad()
         loss = ((model(x) - y) ** 2).mean()
         loss.backward()
@@ -63,7 +64,7 @@ def our_losses(model, compiled, steps=4):
 
     run = ft.compile(step) if compiled else step
     losses = [run(ft.tensor(X), ft.tensor(Y)).item() for _ in range(steps)]
-    assert len(traces) == (1 if compiled else steps)
+    assert next(traces) == (1 if compiled else steps)
     return losses
 
 
