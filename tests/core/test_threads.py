@@ -463,6 +463,25 @@ def test_gradients_beside_a_trace_of_another_model() -> None:
     assert w.grad.tolist() == [30.0, 30.0]
 
 
+def test_hooks_after_accumulation_beside_a_trace() -> None:
+    w, seen, tracing = ours.ones(2, requires_grad=True), [], threading.Event()
+    w.register_post_accumulate_grad_hook(lambda p: seen.append(p))
+
+    @ours.compile
+    def run(x: Any) -> None:
+        tracing.set()
+        threading.Event().wait(0.1)  # the other thread gets as far as it can
+        (w * x).sum().backward()
+
+    def beside() -> None:
+        assert tracing.wait(60)
+        (w * 3).sum().backward()
+
+    together(lambda: run(ours.ones(2)), beside)
+    assert w.grad.tolist() == [4.0, 4.0]
+    assert len(seen) == 2
+
+
 # ------------------------------------------------------------------ the mechanism
 
 
