@@ -11,6 +11,7 @@ import jax
 from ..autograd import grad_mode
 from ..core import autocast, config, dtypes, storage
 from ..core.tensor import Tensor
+from .checking import are_on
 from .names import variables_cells
 from .overlay import Overlay
 from .program import Program, Stale
@@ -32,11 +33,18 @@ class Compiled:
         reasons: why each trace was made.
     """
 
-    def __init__(self, fn: Callable[..., Any], rng: str = "jax", keep_grads: bool = True) -> None:
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        rng: str = "jax",
+        keep_grads: bool = True,
+        checks: bool | None = None,
+    ) -> None:
         functools.update_wrapper(self, fn, updated=())
         self._fn = fn
         self._rng = rng
         self._keep_grads = keep_grads
+        self._checks = checks
         self._programs: dict[Any, list[Program]] = {}
         #: the last call's key, and the programs under it
         self._last: tuple[Any, list[Program]] = (None, [])
@@ -87,7 +95,15 @@ class Compiled:
 
     def _trace(self, programs: list[Program], leaves: list[Any], tree: Any, why: str) -> Any:
         before = variables_cells(self._fn)
-        program, overlay = trace(self._fn, leaves, tree, self._rng, self._watched, self._keep_grads)
+        program, overlay = trace(
+            self._fn,
+            leaves,
+            tree,
+            self._rng,
+            self._watched,
+            self._keep_grads,
+            checks=are_on(self._checks),
+        )
         if not beside_views(leaves).isdisjoint(i for i, _, _ in program.arg_writes):
             # a program has one input for each argument: what it writes to one, the others would not see
             overlay.undo()
@@ -219,6 +235,7 @@ def compile(
     disable: bool = False,
     rng: str = "jax",
     keep_grads: bool = True,
+    checks: bool | None = None,
 ) -> Any:
     """Compile a function (or module) with everything it mutates into one XLA program.
 
@@ -234,6 +251,10 @@ def compile(
         keep_grads: whether ``.grad`` can be read after a call that made gradients and stepped their parameters, as in
             PyTorch. That takes memory of the parameters' size. False saves it: ``.grad`` of these parameters is None
             after the call, as if the function ended with ``zero_grad()``.
+        checks: whether a call raises what eager mode raises for values: indices and targets that are out of range,
+            matrices that are singular, integers divided by zero, and so on. State is then as before the call. None:
+            on a CPU; ``FUNCTORCH_PORT_CHECKS=0`` or ``1`` in the environment says it for all. Elsewhere a call has to
+            wait for the program to know. Without checks such values give NaN, or a number.
         disable: return the function as it is.
         fullgraph, dynamic, backend, mode, options: accepted for PyTorch's sake.
 
@@ -256,19 +277,19 @@ def compile(
     if rng not in ("jax", "torch"):
         raise ValueError(f'rng must be "jax" or "torch", got {rng!r}')
     if model is None:
-        return lambda fn: compile(fn, disable=disable, rng=rng, keep_grads=keep_grads)
+        return lambda fn: compile(fn, disable=disable, rng=rng, keep_grads=keep_grads, checks=checks)
     if disable or isinstance(model, Compiled):
         return model
     from ..nn.module import Module
 
     if isinstance(model, Module):
-        return _compiled_module(model, rng, keep_grads)
-    return Compiled(model, rng, keep_grads)
+        return _compiled_module(model, rng, keep_grads, checks)
+    return Compiled(model, rng, keep_grads, checks)
 
 
-def _compiled_module(module: Any, rng: str, keep_grads: bool) -> Any:
+def _compiled_module(module: Any, rng: str, keep_grads: bool, checks: bool | None) -> Any:
     """The same module with a compiled ``__call__``; shares everything with the original."""
-    compiled = Compiled(type(module).__call__.__get__(module), rng, keep_grads)
+    compiled = Compiled(type(module).__call__.__get__(module), rng, keep_grads, checks)
     from .module import OptimizedModule
 
     return OptimizedModule(module, compiled)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from itertools import repeat
 from operator import attrgetter, is_, is_not
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,9 @@ from .overlay import MODULE_TABLES, same_table
 from .pending import Pending
 from .places import Places
 from .tree import LEAF, by_identity, cell_of
+
+if TYPE_CHECKING:
+    from .checking import Before, Within
 
 __all__ = ["Output", "Program", "Stale", "aval", "grads_of"]
 
@@ -95,6 +98,10 @@ class Program:
         #: positions of arguments, with the Storage of one that is also a variable of the function
         self.bound: list[tuple[int, Storage | None]] = []
         self.pending: Pending | None = None
+        #: the checks of values that are made before a call, and those that the program makes (see `checking`)
+        self.before: Before | None = None
+        self.within: Within | None = None
+        self.backward_errors: list[Callable[[], Exception]] = []
         self.packs: list[Any] = []
         self.kept: list[Storage] = []
         self.reusable = True
@@ -284,6 +291,8 @@ class Program:
 
     def run_pass(self, leaves: Sequence[Any]) -> Tensor:
         """As `run`, where `is_ready`: a call then costs 3 us beside its program instead of 5."""
+        if self.before is not None:
+            self.before(leaves)
         kept = [cell._value for cell in self.cells]
         for i in self.arg_inputs:
             kept.append(leaves[i]._value)
@@ -294,6 +303,10 @@ class Program:
         """Run the compiled program on the current state and the call's arguments, and write the new state back."""
         if self.places is not None:
             leaves = [*leaves, *self.places.tensors]
+        if self.before is not None:
+            self.before(leaves)
+        if self.within is not None:
+            return self._run_checked(leaves, env, first)
         donated, kept = self.inputs(leaves, env)
         if self.is_narrow and self.pending is None:
             outs = self.jit(donated, kept)
@@ -308,6 +321,25 @@ class Program:
                 outs, node = self.pending.run(donated, kept), None
         self.calls += 1
         return self._write_back(outs, leaves, env, node, first)
+
+    def _run_checked(self, leaves: Sequence[Any], env: dict[Any, Any], first: bool) -> Any:
+        """As `run`, for a program that makes checks: if one fails, everything is as it was."""
+        streams = [(draw.generator.stream, draw.generator.stream.save()) for draw in self.draws]  # type: ignore[attr-defined]
+        donated, kept = self.inputs(leaves, env)
+        with storage.x64():
+            outs, node = self._run_recorded(donated, kept, leaves) if self.boundary else (self.jit(donated, kept), None)
+        self.calls += 1
+        failed = self.within.failed(outs)  # type: ignore[union-attr]
+        if failed is None:
+            return self._write_back(outs, leaves, env, node, first)
+        for cell, index, _ in self.cell_writes:
+            if cell in self.donated:
+                cell._value = outs[index]
+        for bundle, index, _ in self.bundle_writes:
+            bundle.put(outs[index], 0)
+        for stream, saved in streams:
+            stream.restore(saved)
+        raise self.within.error(failed, [*outs[: len(donated)], *kept])  # type: ignore[union-attr]
 
     def _write_back(
         self, outs: Sequence[Any], leaves: Sequence[Any], env: dict[Any, Any], node: Any, first: bool
@@ -394,7 +426,7 @@ class Program:
         guards = (self.number_guards, self.arg_numbers, self.predicates, self.grad_guards, self.flag_guards)
         inputs = (self.donated, self.grad_inputs, self.joined_grads, self.number_inputs, self.draws)
         writes = (self.cell_writes, self.bundle_writes, self.grad_writes, self.writes_more, self.kept)
-        others = (self.slot_guards[0], self.packs, self.twins, self.pending)
+        others = (self.slot_guards[0], self.packs, self.twins, self.pending, self.within)
         return not any([*guards, *inputs, *writes, *others])
 
     def _leaf(
@@ -471,7 +503,13 @@ class ProgramNode(Node):
         wanted = [grads[out.index] for out in self.program.differentiated()]
         given = tuple(g is not None for g in wanted)
         with storage.x64():
-            return self.program.backward(self.residuals, [g for g in wanted if g is not None], given)
+            found, flags = self.program.backward(
+                self.residuals, [g for g in wanted if g is not None], given
+            )
+        for flag, error in zip(flags, self.program.backward_errors, strict=True):
+            if bool(flag):
+                raise error()
+        return found
 
     def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
         from ..core.dispatch import Plan, _with_history, run

@@ -15,9 +15,11 @@ from ..autograd.engine import at_edges
 from ..autograd.node import FREED, AccumulateGrad, Node
 from ..autograd.node import _sequence as node_sequence
 from ..core import alive, storage
+from ..core.refusal import unknown
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber, symbolic_math
 from ..core.tensor import Tensor, wrap
+from . import checking
 from .assemble import assemble
 from .overlay import MODULE_TABLES, Overlay, is_concrete, is_number, number_slots
 from .places import Given, Places
@@ -39,17 +41,19 @@ def trace(
     watched: Sequence[Slot] = (),
     keep_grads: bool = True,
     join: bool = True,
+    checks: bool = False,
 ) -> tuple[Program, Overlay]:
     """Run ``fn`` once with tracers in place of all state, and turn what happened into a `Program`.
 
     With ``join`` the program counts an optimizer's steps once where parameters have the same count, and has the state
-    of small parameters together (see `optim.packed`).
+    of small parameters together (see `optim.packed`). With ``checks`` it makes the checks of values that eager mode
+    makes (see `checking`).
     The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was.
     """
     collects = gc.isenabled()
     gc.disable()  # so that all that the trace makes is of the youngest generation; see `_kept_cells`
     try:
-        return _trace(fn, leaves, tree, rng, watched, keep_grads, join)
+        return _trace(fn, leaves, tree, rng, watched, keep_grads, join, checks)
     finally:
         if collects:
             gc.enable()
@@ -63,6 +67,7 @@ def _trace(
     watched: Sequence[Slot],
     keep_grads: bool,
     join: bool,
+    checks: bool,
 ) -> tuple[Program, Overlay]:
     cells, optimizers, tightened = prepare_state(join)
     twins = _join_counts(optimizers) if join else {}
@@ -70,7 +75,7 @@ def _trace(
     cells += [new._storage for new, old in zip(call_leaves, leaves, strict=True) if new is not old]
     extra: list[Storage] = []
     while True:
-        overlay = Overlay(rng, watched, (leaves, call_leaves), kernels=join)
+        overlay = Overlay(rng, watched, (leaves, call_leaves), kernels=join, checks=checks)
         overlay.twins = twins
         overlay.packs = {cell: pack for o in optimizers for pack in o._packs for cell in pack.cells}
         try:
@@ -238,7 +243,7 @@ def _trace_once(
             with symbolic_math():
                 result = fn(*args, **kwargs)
             del args, kwargs, arguments
-            return _collect(program, overlay, result, given, start)
+            return [*_collect(program, overlay, result, given, start), *checking.outputs(overlay)]
         finally:
             storage.overlay = previous
 
@@ -250,6 +255,7 @@ def _trace_once(
             [aval(c._value) for c in cells], number_avals, [aval(leaves[i]) for i in arrays]
         )
     _settle(program, overlay, slots, given)
+    closed = checking.sort_out(program, overlay, closed, cells, arrays, given)
     assemble(program, overlay, closed, cells, names, arrays, given, keep_grads)
     given.clear()  # JAX may keep `run`, and with it what it refers to
     program.arg_numbers = [(n, n[1], plain[n]) for n in arg_numbers]
@@ -549,11 +555,13 @@ def _collect_backward(
     live = program.differentiated()
     inside = set(overlay.inside)
     reached: list[bool] = []
+    forward_checks, overlay.checks = overlay.checks, None if overlay.checks is None else []
 
     def backward(grads: list[Any]) -> list[Any]:
         found = at_edges(roots, grads, list(boundary))
         reached[:] = [g is not None for g in found]
-        return [g.to_dense()._value if isinstance(g, Tensor) else g for g in found if g is not None]
+        arrays = [g.to_dense()._value if isinstance(g, Tensor) else g for g in found if g is not None]
+        return [*arrays, *(check.flag() for check in overlay.checks or ())]
 
     try:
         closed = jax.make_jaxpr(backward)([aval(outs.arrays[out.index]) for out in live])
@@ -568,11 +576,14 @@ def _collect_backward(
         if taken_in and len(taken_in) < len(live):
             _collect_backward(program, overlay, roots[: -len(taken_in)], boundary, outs)
         return
+    finally:
+        backward_checks, overlay.checks = overlay.checks, forward_checks
     for cell in set(overlay.inside) - inside:  # what hooks made belongs to that other program
         overlay.inside.discard(cell)
     program.boundary = list(boundary.values())
     program.reached = reached
     program.backward_jaxpr = closed.jaxpr
+    program.backward_errors = [unknown(check.error, check.values) for check in backward_checks or ()]
     program.residuals = [outs.add(value) for value in closed.consts]
 
 

@@ -48,6 +48,16 @@ class Stream:
         self._cached_normal: float | None = None
         self._untouched = True
 
+    def save(self) -> dict[str, Any]:
+        """Where the stream is, for `restore`."""
+        return {**vars(self), "_source": self._source.get_state()}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go back to where the stream was."""
+        source = self._source
+        source.set_state(saved["_source"])
+        vars(self).update(saved, _source=source)
+
     # words
 
     def words(self, n: int) -> NDArray:
