@@ -25,7 +25,7 @@ from .places import Given
 from .program import Program, Stale
 from .wholes import update_wholes
 
-__all__ = ["assemble", "live"]
+__all__ = ["assemble"]
 
 
 def assemble(
@@ -361,16 +361,16 @@ def _differentiable(program: Program) -> None:
 def _inputs_of(jaxpr: Any, outputs: list[int]) -> list[bool]:
     """Which inputs some of the outputs depend on."""
     part = jaxpr.replace(outvars=[jaxpr.outvars[i] for i in outputs])
-    return live(part)[1]
+    return _live(part)[1]
 
 
 def _prune(closed: Any) -> tuple[Any, list[bool]]:
     """The jaxpr without operations that no output depends on, and which inputs are left in use."""
-    kept, live = live(closed.jaxpr)
+    kept, live = _live(closed.jaxpr)
     return closed.replace(jaxpr=closed.jaxpr.replace(eqns=kept)), live
 
 
-def live(jaxpr: Any) -> tuple[list[Any], list[bool]]:
+def _live(jaxpr: Any) -> tuple[list[Any], list[bool]]:
     """The operations that the outputs depend on, and which inputs."""
     live = {id(v) for v in jaxpr.outvars if not isinstance(v, Literal)}
     kept = []

@@ -1,8 +1,8 @@
 """The checks of values that a compiled function makes at every call: those that eager mode makes (`core.refusal`).
 
 What is given to a call (targets, token ids, slices of them) is checked before the program runs, by numpy on the host,
-where on a CPU it can be read in place. What the program computes is checked in it: it returns one array of flags, and
-if one is set, what it was given to overwrite comes back as it was. Either way a check that fails leaves the state alone.
+where on a CPU it can be read in place. What the program computes is checked in it: it returns an array of flags, and
+if one is set, what it was given to overwrite comes back as it was. Either way a check that fails leaves all state alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..core.donation import on_one_cpu
 from ..core.refusal import Check, unknown
 from ..core.storage import Storage
 from ..core.tensor import Tensor
-from .assemble import live
+from .assemble import _live
 from .overlay import Overlay
 from .places import Given
 from .program import Program, aval
@@ -76,7 +76,7 @@ class Before:
 
 
 def _same(good: Sequence[Any], values: Sequence[Any]) -> bool:
-    return len(good) == len(values) and all([ref() is value for ref, value in zip(good, values, strict=True)])
+    return len(good) == len(values) and all(ref() is value for ref, value in zip(good, values, strict=True))
 
 
 def _on_host(cell: Any, value: Any) -> Any:
@@ -188,7 +188,7 @@ def _check_before(
     if any(size > most for size, most in sizes):
         return False
     jaxpr = _part(closed.jaxpr, values)
-    used = [k for k, there in enumerate(live(jaxpr)[1]) if there]
+    used = [k for k, there in enumerate(_live(jaxpr)[1]) if there]
     if not used or not places.keys() >= set(used):
         return False
     inputs = [jaxpr.invars[k] for k in used]
@@ -209,4 +209,4 @@ def _check_before(
 def _part(jaxpr: Any, values: Sequence[Any]) -> Any:
     """What of the jaxpr computes these values."""
     part = jaxpr.replace(outvars=list(values))
-    return part.replace(eqns=live(part)[0])
+    return part.replace(eqns=_live(part)[0])
