@@ -8,9 +8,9 @@ if one is set, what it was given to overwrite comes back as it was. Either way a
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
 import jax
 import numpy as np
@@ -43,46 +43,63 @@ def are_on(wanted: bool | None) -> bool:
 
 
 class Before:
-    """The checks of what is given to a call."""
+    """A check of what is given to a call.
 
-    def __init__(self) -> None:
-        #: a Storage, or the number of an argument
-        self.sources: list[Storage | int] = []
-        #: the check, the numbers of its sources, and from their numpy arrays to its values (None: they are its values)
-        self.checks: list[tuple[Check, list[int], Callable[..., Any] | None]] = []
-        #: the arrays that were found to be good last
-        self.good: list[Any] = []
+    Args:
+        check: what to check.
+        sources: Storages, and numbers of arguments.
+        compute: from their numpy arrays to the check's values; None if they are its values.
+    """
 
-    def add(self, check: Check, sources: Sequence[Storage | int], compute: Callable[..., Any] | None) -> None:
-        self.sources += [s for s in sources if s not in self.sources]
-        self.checks.append((check, [self.sources.index(s) for s in sources], compute))
+    __slots__ = ("bad", "compute", "error", "first", "good", "sources")
+
+    def __init__(
+        self, check: Check, sources: Sequence[Storage | int], compute: Callable[..., Any] | None
+    ) -> None:
+        self.bad, self.error, self.compute, self.sources = check.bad, check.error, compute, sources
+        self.first = sources[0] if len(sources) == 1 else None
+        #: a weak reference to the array, if it is one, that was found to be good last
+        self.good: Callable[[], Any] = _nothing
 
     def __call__(self, leaves: Sequence[Any]) -> None:
-        """Raise for what eager mode would refuse."""
-        cells = [leaves[s] if s.__class__ is int else s for s in self.sources]
-        cells = [c._storage if isinstance(c, Tensor) and c._view is None else c for c in cells]
-        values = [c if isinstance(c, jax.Array) else c._value for c in cells]
-        if _same(self.good, values):
+        """Raise what eager mode would raise."""
+        if self.first is None:
+            self._refuse([_host_and_array(s, leaves)[0] for s in self.sources])
             return
-        hosts = [_on_host(cell, value) for cell, value in zip(cells, values, strict=True)]
-        for check, numbers, compute in self.checks:
-            given = [hosts[n] for n in numbers]
-            if compute is not None:
-                given = host.quiet.run(compute, *given)
-            found = check.bad(*given)
-            if found is not False and np.any(found):
-                raise check.error(*given)
-        self.good = [weakref.ref(value) for value in values]
+        cell: Any = self.first
+        if cell.__class__ is int:
+            cell = leaves[cell]
+            if cell.__class__ is Tensor and cell._view is None:
+                cell = cell._storage
+        if cell.__class__ is Storage and cell._value is self.good():
+            return
+        known, array = _host_and_array(cell, leaves)
+        self._refuse((known,))
+        self.good = ref(array)
+
+    def _refuse(self, given: Sequence[Any]) -> None:
+        if self.compute is not None:
+            given = host.quiet.run(self.compute, *given)
+        found = self.bad(*given)
+        if found is not False and np.any(found):
+            raise self.error(*given)
 
 
-def _same(good: Sequence[Any], values: Sequence[Any]) -> bool:
-    return len(good) == len(values) and all(ref() is value for ref, value in zip(good, values, strict=True))
+def _nothing() -> None:
+    """A weak reference to nothing."""
 
 
-def _on_host(cell: Any, value: Any) -> Any:
-    """The value as a numpy array."""
-    known = cell.on_host() if isinstance(cell, Storage) else None
-    return np.asarray(value) if known is None else known
+def _host_and_array(source: Any, leaves: Sequence[Any]) -> tuple[Any, Any]:
+    """What a Storage, or an argument, or that of a number, holds: as a numpy array and as that of JAX."""
+    if source.__class__ is int:
+        source = leaves[source]
+    if isinstance(source, Tensor) and source._view is None:
+        source = source._storage
+    if not isinstance(source, Storage):
+        array = source._value if isinstance(source, Tensor) else source
+        return np.asarray(array), array
+    array, known = source._value, source.on_host()
+    return np.asarray(array) if known is None else known, array
 
 
 class Within:
@@ -142,15 +159,14 @@ def sort_out(
         return closed
     outs = closed.jaxpr.outvars
     start = end = len(outs) - sum(1 + len(check.values) for check in checks)
-    before, within, flags = Before(), Within(start), []
+    within, flags = Within(start), []
     places = _readable(program, overlay, cells, arrays, given, len(closed.jaxpr.invars))
     for check in checks:
         flag, values = outs[end], outs[end + 1 : end + 1 + len(check.values)]
         end += 1 + len(values)
-        if not _check_before(before, check, closed, values, places):
+        if not _check_before(program, check, closed, values, places):
             within.checks.append((check, closed.replace(jaxpr=_part(closed.jaxpr, values))))
             flags.append(flag)
-    program.before = before if before.checks else None
     program.within = within if flags else None
     overlay.checks = None
     return closed.replace(jaxpr=closed.jaxpr.replace(outvars=[*outs[:start], *flags]))
@@ -181,7 +197,7 @@ def _readable(
 
 
 def _check_before(
-    before: Before, check: Check, closed: Any, values: Sequence[Any], places: dict[int, Storage | int]
+    program: Program, check: Check, closed: Any, values: Sequence[Any], places: dict[int, Storage | int]
 ) -> bool:
     """Have a check made before a call, if that can be done, and pays."""
     sizes = [(v.size, _MOST_INTEGERS if v.dtype.kind in "iu" else _MOST_OTHERS) for v in check.values]
@@ -202,7 +218,7 @@ def _check_before(
         compute = host.function(function, examples, _MOST_INTEGERS, _MOST_TIME)
         if compute is None:
             return False
-    before.add(check, [places[k] for k in used], compute)
+    program.before.append(Before(check, [places[k] for k in used], compute))
     return True
 
 

@@ -99,7 +99,7 @@ class Program:
         self.bound: list[tuple[int, Storage | None]] = []
         self.pending: Pending | None = None
         #: the checks of values that are made before a call, and those that the program makes (see `checking`)
-        self.before: Before | None = None
+        self.before: list[Before] = []
         self.within: Within | None = None
         self.backward_errors: list[Callable[[], Exception]] = []
         self.packs: list[Any] = []
@@ -291,8 +291,8 @@ class Program:
 
     def run_pass(self, leaves: Sequence[Any]) -> Tensor:
         """As `run`, where `is_ready`: a call then costs 3 us beside its program instead of 5."""
-        if self.before is not None:
-            self.before(leaves)
+        for check in self.before:
+            check(leaves)
         kept = [cell._value for cell in self.cells]
         for i in self.arg_inputs:
             kept.append(leaves[i]._value)
@@ -303,8 +303,8 @@ class Program:
         """Run the compiled program on the current state and the call's arguments, and write the new state back."""
         if self.places is not None:
             leaves = [*leaves, *self.places.tensors]
-        if self.before is not None:
-            self.before(leaves)
+        for check in self.before:
+            check(leaves)
         if self.within is not None:
             return self._run_checked(leaves, env, first)
         donated, kept = self.inputs(leaves, env)

@@ -81,9 +81,8 @@ def outside(index: Any, low: int, high: int) -> Any:
     if not index.size:
         return False
     if index.__class__ is np.ndarray:
-        flat = index if index.ndim == 1 else index.reshape(-1)
         # a third of what `min` and `max` take
-        if low <= flat[flat.argmin()] and flat[flat.argmax()] < high:
+        if low <= index.item(index.argmin()) and index.item(index.argmax()) < high:
             return False
     wide = index.astype(np.int64) if index.dtype.itemsize < 4 else index
     return (wide < low) | (wide >= high)
@@ -102,7 +101,7 @@ def first_of(error: Callable[..., Exception]) -> Callable[..., Exception]:
 
     def of_first(flags: Any, *values: Any) -> Exception:
         at = int(np.argmax(flags))
-        return error(*(v[at] for v in values))
+        return error(*(np.asarray(v[at]) for v in values))
 
     return of_first
 
