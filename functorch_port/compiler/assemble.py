@@ -345,7 +345,9 @@ def _differentiable(program: Program) -> None:
     jaxpr = join_pads(program.backward_jaxpr)
     avals = [v.aval for v in jaxpr.invars]
 
-    def backward(residuals: list[Any], grads: list[Any], given: tuple[bool, ...]) -> tuple[list[Any], list[Any]]:
+    def backward(
+        residuals: list[Any], grads: list[Any], given: tuple[bool, ...]
+    ) -> tuple[list[Any], list[Any]]:
         values = iter(grads)
         full = [
             next(values) if there else jnp.zeros(a.shape, a.dtype)

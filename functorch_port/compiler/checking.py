@@ -137,8 +137,10 @@ class Within:
             with storage.x64():
                 values = jax.jit(compute)(list(given))
             return check.error(*map(np.asarray, values))
-        except Exception:  # computed apart from the rest, rounding differs: nothing may be wrong with these values
-            return unknown(check.error, check.values)()
+        except (
+            Exception
+        ):  # computed apart from the rest, rounding differs: nothing may be wrong with these values
+            return unknown(check)()
 
 
 def outputs(overlay: Overlay) -> list[Any]:
@@ -164,7 +166,8 @@ def sort_out(
     for check in checks:
         flag, values = outs[end], outs[end + 1 : end + 1 + len(check.values)]
         end += 1 + len(values)
-        if not _check_before(program, check, closed, values, places):
+        # the first that fails is to be reported: what comes after a check of the program's own is the program's
+        if within.checks or not _check_before(program, check, closed, values, places):
             within.checks.append((check, closed.replace(jaxpr=_part(closed.jaxpr, values))))
             flags.append(flag)
     program.within = within if flags else None

@@ -327,7 +327,11 @@ class Program:
         streams = [(draw.generator.stream, draw.generator.stream.save()) for draw in self.draws]  # type: ignore[attr-defined]
         donated, kept = self.inputs(leaves, env)
         with storage.x64():
-            outs, node = self._run_recorded(donated, kept, leaves) if self.boundary else (self.jit(donated, kept), None)
+            outs, node = (
+                self._run_recorded(donated, kept, leaves)
+                if self.boundary
+                else (self.jit(donated, kept), None)
+            )
         self.calls += 1
         failed = self.within.failed(outs)  # type: ignore[union-attr]
         if failed is None:
@@ -503,9 +507,7 @@ class ProgramNode(Node):
         wanted = [grads[out.index] for out in self.program.differentiated()]
         given = tuple(g is not None for g in wanted)
         with storage.x64():
-            found, flags = self.program.backward(
-                self.residuals, [g for g in wanted if g is not None], given
-            )
+            found, flags = self.program.backward(self.residuals, [g for g in wanted if g is not None], given)
         for flag, error in zip(flags, self.program.backward_errors, strict=True):
             if bool(flag):
                 raise error()

@@ -583,7 +583,7 @@ def _collect_backward(
     program.boundary = list(boundary.values())
     program.reached = reached
     program.backward_jaxpr = closed.jaxpr
-    program.backward_errors = [unknown(check.error, check.values) for check in backward_checks or ()]
+    program.backward_errors = [unknown(check) for check in backward_checks or ()]
     program.residuals = [outs.add(value) for value in closed.consts]
 
 

@@ -106,15 +106,17 @@ def first_of(error: Callable[..., Exception]) -> Callable[..., Exception]:
     return of_first
 
 
-def unknown(error: Callable[..., Exception], avals: Sequence[Any]) -> Callable[..., Exception]:
+def unknown(check: Check) -> Callable[..., Exception]:
     """`Check.error` where the values are not known any more: the same with question marks for numbers."""
-    values = [np.zeros(v.shape, v.dtype) for v in avals]
+    bad, error, forms = check.bad, check.error, [(v.shape, v.dtype) for v in check.values]
 
     def masked(*_: Any) -> Exception:
-        try:
-            made = error(*values)
-        except (IndexError, ValueError, TypeError):
-            return RuntimeError("a check of values failed in a compiled function")
-        return type(made)(re.sub(r"(?<![\w.])-?\d+(\.\d+)?\b", "?", str(made)))
+        for number in (0, -1, 1 << 40, np.nan):  # some value is refused, and says which error it is
+            with np.errstate(all="ignore"):
+                values = [np.full(shape, number, np.float64).astype(dtype) for shape, dtype in forms]
+            if np.any(bad(*values)):
+                made = error(*values)
+                return type(made)(re.sub(r"(?<![\w.])-?\d+(\.\d+)?\b", "?", str(made)))
+        return RuntimeError("a check of values failed in a compiled function")
 
     return masked

@@ -6,7 +6,6 @@ become the structured operations of `jax.lax`.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 from jax import lax
 
 from ..core import bind, storage
-from ..core.refusal import Check, refuse, some, unknown
+from ..core.refusal import Check, refuse, unknown
 from ..core.tensor import Tensor, wrap
 from ._while import while_loop as differentiable_while_loop
 from .level import (
@@ -49,9 +48,24 @@ def _known(pred: Any) -> bool | None:
         return None
 
 
-def _failed(checks: Sequence[Check]) -> Any:
-    """Whether one of the checks failed."""
-    return functools.reduce(jnp.logical_or, [check.flag() for check in checks], jnp.zeros((), bool))
+class _Failures:
+    """Checks of several branches, or of the rounds of a loop, as one number: 0, or which one failed, from 1 on."""
+
+    def __init__(self) -> None:
+        self.errors: list[Callable[..., Exception]] = []
+
+    def number(self, checks: Sequence[Check]) -> Any:
+        """The number of the first of these checks that fails."""
+        start, found = len(self.errors), jnp.zeros((), np.int32)
+        self.errors += [unknown(check) for check in checks]
+        for k, check in reversed(list(enumerate(checks, start + 1))):
+            found = jnp.where(check.flag(), np.int32(k), found)
+        return found
+
+    def refuse(self, number: Any) -> None:
+        errors = self.errors
+        if errors:
+            refuse(lambda number: number > 0, lambda number: errors[int(number) - 1](), number)
 
 
 def _tensor_leaves(tree: Any, where: str) -> tuple[list[Tensor], Any]:
@@ -121,7 +135,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     if known is not None:
         return (true_fn if known else false_fn)(*operands)
     structures: list[Any] = []
-    errors: list[Any] = []
+    failures = _Failures()
 
     def branch(fn: Callable[..., Any]) -> Callable[..., list[Any]]:
         def run(values: list[Any]) -> list[Any]:
@@ -132,8 +146,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
 
             checks: list[Check] = []
             outs = inside(call, values, checks=checks)
-            errors.extend(unknown(check.error, check.values) for check in checks[:1])
-            return [_failed(checks), *outs]
+            return [failures.number(checks), *outs]
 
         return run
 
@@ -142,8 +155,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         failed, *outs = lax.cond(chosen, branch(true_fn), branch(false_fn), values[1:])
         if structures[-1] != structures[-2]:
             raise TypeError(f"They return {structures[-2]} and {structures[-1]}.")
-        if errors:
-            refuse(some, errors[-1], failed)
+        failures.refuse(failed)
         return list(outs)
 
     try:
@@ -218,10 +230,11 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
 
     def compute(values: list[Any]) -> list[Any]:
         checks: list[Check] = []
+        failures = _Failures()
 
         def one_more(state: list[Any]) -> Any:
             more = inside(lambda ts: as_tensors([going(ts)])[0]._value, state[1:], checks=[])
-            return more & ~state[0]
+            return more & (state[0] == 0)
 
         def step(state: list[Any]) -> list[Any]:
             def call(tensors: list[Tensor]) -> list[Any]:
@@ -230,13 +243,12 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
                 return [o._value for o in outs]
 
             outs = inside(call, state[1:], checks=checks)
-            return [_failed(checks), *outs]
+            return [failures.number(checks), *outs]
 
-        start = [jnp.zeros((), bool), *values]
+        start = [jnp.zeros((), np.int32), *values]
         loop = lax.while_loop if differentiated_forward() else differentiable_while_loop
         failed, *outs = loop(one_more, step, start)
-        if checks:
-            refuse(some, unknown(checks[0].error, checks[0].values), failed)
+        failures.refuse(failed)
         return outs
 
     with storage.x64():

@@ -143,7 +143,9 @@ def _check_range(range: Any, edges: Sequence[Tensor]) -> None:
     for d, e in enumerate(edges):
 
         def error(e: Any, d: int = d) -> Exception:
-            return RuntimeError(f"torch.histogramdd: dimension {d}'s range [{e[0]:g}, {e[-1]:g}] is not finite")
+            return RuntimeError(
+                f"torch.histogramdd: dimension {d}'s range [{e[0]:g}, {e[-1]:g}] is not finite"
+            )
 
         refuse(lambda e: ~(xp_of(e).isfinite(e[0]) & xp_of(e).isfinite(e[-1])), error, e._value)
 

@@ -74,7 +74,9 @@ def _check_targets(input: Any, target: Any, weight: Any = None, ignore_index: in
 
 def _refuse_targets(classes: int, target: Any, ignore_index: int) -> None:
     if target.dtype.kind in "iu":
-        refuse(partial(_no_class, classes, ignore_index), partial(_target_error, classes, ignore_index), target)
+        refuse(
+            partial(_no_class, classes, ignore_index), partial(_target_error, classes, ignore_index), target
+        )
 
 
 def _no_class(classes: int, ignore_index: int, target: Any) -> Any:
@@ -151,7 +153,11 @@ def _pick_jvp(primals: Any, tangents: Any) -> Any:
 
 def _narrow(target: Any, ignore_index: int) -> Any:
     """Targets as int32, which accelerators compute with."""
-    return target.astype(np.int32) if -(2**31) <= ignore_index < 2**31 else target
+    if not -(2**31) <= ignore_index < 2**31:
+        return target
+    if storage.overlay is not None:  # what is no class stays none
+        target = jnp.clip(target, -(2**31), 2**31 - 1) if target.dtype == np.int64 else target
+    return target.astype(np.int32)
 
 
 def _one_target_each(input: Any, target: Any) -> Any:

