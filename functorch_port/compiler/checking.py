@@ -2,7 +2,7 @@
 
 What is given to a call (targets, token ids, slices of them) is checked before the program runs, by numpy on the host,
 where on a CPU it can be read in place. What the program computes is checked in it: it returns an array of flags, and
-if one is set, what it was given to overwrite comes back as it was. Either way a check that fails leaves all state alone.
+if one is set, what it was given to overwrite comes back as it was. Either way a check that fails leaves state alone.
 """
 
 from __future__ import annotations

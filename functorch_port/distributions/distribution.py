@@ -48,7 +48,7 @@ class Distribution:
         batch_shape: the shape of the batch.
         event_shape: the shape of one value.
         validate_args: whether to check parameters and values; as `set_default_validate_args` says when left out.
-            In a trace nothing is checked, as values are not known there.
+            In a compiled function they are checked at every call, if it makes checks (see `compile`).
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html
     """

@@ -217,11 +217,11 @@ class _Inverse:
         window = window.astype(complex if window.dtype.kind == "c" else float)
         first = (self.n_fft - self.size) // 2
         places = first + np.arange(self.frames)[:, None] * self.hop + np.arange(self.size)
-        if xp_of(window) is np:
-            envelope = np.zeros(self.total, window.dtype)
+        envelope: Any = xp_of(window).zeros(self.total, window.dtype)
+        if isinstance(envelope, np.ndarray):
             np.add.at(envelope, places, window**2)
         else:
-            envelope = jnp.zeros(self.total, window.dtype).at[places].add(window**2)
+            envelope = envelope.at[places].add(window**2)
         kept = abs(envelope[self.start : self.end])
         if not kept.size:
             raise RuntimeError(

@@ -75,7 +75,9 @@ CASES = {
     "gather_of_computed": _case(
         lambda t, x: t.tensor(TABLE).gather(1, (x * 2).long()), [[0.0, 1.0]], [[0.0, 2.0]]
     ),
-    "take_along_dim": _case(lambda t, i: t.take_along_dim(t.tensor(TABLE), i, 1), [[0, 2]], [[0, 3]], raised=RuntimeError),
+    "take_along_dim": _case(
+        lambda t, i: t.take_along_dim(t.tensor(TABLE), i, 1), [[0, 2]], [[0, 3]], raised=RuntimeError
+    ),
     "index_select": _case(lambda t, i: t.tensor(TABLE).index_select(0, i), [0, 2], [0, 3]),
     "take": _case(lambda t, i: t.take(t.tensor(TABLE), i), [0, -9], [0, 9]),
     "put": _case(lambda t, i: t.tensor(TABLE).put(i, t.ones(2)), [0, 8], [0, 9]),
@@ -560,6 +562,7 @@ def test_a_program_without_checks_has_no_more_outputs():
         (program,) = fn.programs()
         counts.append(len(program.jaxpr.jaxpr.outvars))
     assert counts == [1, 2]
+    assert "checks of values in the program: 1" in checked.explain(analyse=False)
 
 
 def test_views_numpy_arrays_and_the_same_batch_again():
