@@ -52,8 +52,8 @@ def assemble(
     drawn = [k for k, c in enumerate(closed.consts) if id(c) in place]
     program.draws = [draw for draw, _ in overlay.draws]
     program.draw_inputs = [place[id(closed.consts[k])] for k in drawn]
-    unread = [] if program.within is not None else _unread_gradients(program)
-    if keep_grads and unread and not pays([tensor for tensor, _ in unread]):
+    unread = _unread_gradients(program)
+    if keep_grads and unread and (program.within is not None or not pays([tensor for tensor, _ in unread])):
         unread = []
     indices = [index for _, index in unread]
     needed = _inputs_of(closed.jaxpr, indices if keep_grads else [])

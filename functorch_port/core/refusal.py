@@ -106,17 +106,24 @@ def first_of(error: Callable[..., Exception]) -> Callable[..., Exception]:
     return of_first
 
 
+#: values to try for those that are not known; some are refused
+_TRIED = (0, -1, -2, 2**31 - 1, 2**31 - 2, np.nan, np.inf)
+
+
 def unknown(check: Check) -> Callable[..., Exception]:
-    """`Check.error` where the values are not known any more: the same with question marks for numbers."""
+    """`Check.error` where the values are not known any more: with question marks for the numbers that come from them."""
     bad, error, forms = check.bad, check.error, [(v.shape, v.dtype) for v in check.values]
 
     def masked(*_: Any) -> Exception:
-        for number in (0, -1, 1 << 40, np.nan):  # some value is refused, and says which error it is
+        made = []
+        for number in _TRIED:
             with np.errstate(all="ignore"):
                 values = [np.full(shape, number, np.float64).astype(dtype) for shape, dtype in forms]
             if np.any(bad(*values)):
-                made = error(*values)
-                return type(made)(re.sub(r"(?<![\w.])-?\d+(\.\d+)?\b", "?", str(made)))
-        return RuntimeError("a check of values failed in a compiled function")
+                made.append(error(*values))
+        parts = [re.split(r"(-?\d+)", str(e)) for e in made if type(e) is type(made[0])]
+        if not parts or any(len(p) != len(parts[0]) for p in parts):
+            return RuntimeError("a check of values failed in a compiled function")
+        return type(made[0])("".join(each[0] if len(set(each)) == 1 else "?" for each in zip(*parts)))
 
     return masked
