@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -16,6 +17,7 @@ from .core import dtypes
 from .core.creation import from_numpy
 from .core.device import device as Device
 from .core.memory import OutOfMemoryError
+from .core.refusal import refuse
 from .core.storage import Storage
 from .core.tensor import Tensor, wrap
 
@@ -85,20 +87,28 @@ def _check_tensor_all(cond: Any, message: Any = None) -> None:
     """Raises RuntimeError unless all elements are true."""
     if not isinstance(cond, Tensor):
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")
-    _check(bool(cond.all()), message)
+    if isinstance(cond._value, jax.core.Tracer):
+        text = _FALSE if message is None else str(message())
+        refuse(lambda cond: ~cond, lambda cond: RuntimeError(text), cond._value)
+    else:
+        _check(bool(cond.all()), message)
 
 
 def _assert(condition: Any, message: Any) -> None:
     """An ``assert`` that is a function."""
-    assert condition, message
+    if isinstance(condition, Tensor) and condition.numel() == 1:
+        refuse(lambda x: x == 0, lambda x: AssertionError(message), condition._value)
+    else:
+        assert condition, message
 
 
 def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:
-    """Raises RuntimeError for a tensor that is zero. In a trace the value is not known, and nothing is checked."""
-    from .compiler import is_compiling
-
-    if not is_compiling() and not bool(input):
-        raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")
+    """Raises RuntimeError for a tensor that is zero."""
+    text = assert_msg or "Expected Tensor with single nonzero value, but got zero"
+    if input.numel() == 1:
+        refuse(lambda x: x == 0, lambda x: RuntimeError(text), input._value)
+    elif not bool(input):
+        raise RuntimeError(text)
 
 
 # ---------------------------------------------------------------- symbolic sizes: sizes are always known

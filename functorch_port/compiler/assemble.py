@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -54,7 +54,7 @@ def assemble(
     program.draws = [draw for draw, _ in overlay.draws]
     program.draw_inputs = [place[id(closed.consts[k])] for k in drawn]
     unread = _unread_gradients(program)
-    if keep_grads and unread and not pays([tensor for tensor, _ in unread]):
+    if keep_grads and unread and (program.within is not None or not pays([tensor for tensor, _ in unread])):
         unread = []
     indices = [index for _, index in unread]
     needed = _inputs_of(closed.jaxpr, indices if keep_grads else [])
@@ -64,7 +64,8 @@ def assemble(
     if overlay.kernels and not program.boundary:
         _bundle(program, overlay, positions, needed)
     order = [position for kind in positions.values() for position in kind]
-    out_order = _sort_outputs(program, len(closed.jaxpr.outvars), indices)
+    more_flags = 0 if program.within is None else program.within.count - 1  # become one output with the first
+    out_order = _sort_outputs(program, len(closed.jaxpr.outvars) - more_flags, indices)
     returned = len(out_order) - len(unread)
     _make_functions(program, closed, order, drawn, out_order if keep_grads else out_order[:returned])
     if unread and keep_grads:
@@ -248,6 +249,8 @@ def _sort_outputs(program: Program, count: int, unread: list[int]) -> list[Any]:
     program.arg_writes = [(k, new[i], steps) for k, i, steps in program.arg_writes]
     program.fill = [(cell, new[i]) for cell, i in program.fill]
     program.residuals = [new[i] for i in program.residuals]
+    if program.within is not None:
+        program.within.index = new[program.within.index]
     if program.places is not None:
         program.places.move(new)
     program.grad_writes = [
@@ -275,16 +278,34 @@ def _make_functions(
         closed.jaxpr, {k: (order[k], out_order[k]) for k in written}, {k: order[k] for k in read}
     )
     total = len(closed.jaxpr.invars)
+    within, flag = program.within, -1 if program.within is None else out_order[program.within.index]
     avals = [joints[k].aval if k in joints else closed.jaxpr.invars[p].aval for k, p in enumerate(order)]
-    consts = list(closed.consts)
+    consts, count = list(closed.consts), len(program.donated)
 
     def pure(donated: list[Any], kept: list[Any], as_fun: Any = jaxpr_as_fun) -> list[Any]:
         given = [*donated, *kept]
+        values, held = place(given, wholes.unread)
+        run = as_fun(closed.replace(jaxpr=wholes.jaxpr, consts=held))
+        outs = run(*values, *(given[k] for k in (*wholes.written, *wholes.read)))
+        whole = dict(zip(wholes.written, outs[len(outs) - len(wholes.written) :], strict=True))
+        if within is not None:
+            outs[flag] = jnp.stack(outs[flag : flag + within.count])
+        found = [
+            whole[k] if k in whole else join([outs[i] for i in index]) if k in written else outs[index]
+            for k, index in enumerate(out_order)
+        ]
+        if within is not None:  # what is donated stays as it was, if a check fails
+            failed = outs[flag].any()
+            found[:count] = [jnp.where(failed, old, new) for old, new in zip(given, found[:count])]
+        return found
+
+    def place(given: Sequence[Any], unread: Collection[int] = ()) -> tuple[list[Any], list[Any]]:
+        """The inputs and constants of the jaxpr, from those of the program."""
         values: list[Any] = [0.0] * total
         for k, (position, value, aval) in enumerate(zip(order, given, avals, strict=False)):
             if np.shape(value) != aval.shape or (hasattr(value, "dtype") and value.dtype != aval.dtype):
                 raise Stale
-            if k in wholes.unread:
+            if k in unread:
                 continue
             whose = cut(value, joints[k].shapes) if k in joints else [value]
             for p, mine in zip(_each(position), whose, strict=True):
@@ -292,14 +313,10 @@ def _make_functions(
         held = list(consts)
         for k, value in zip(drawn, given[len(order) :], strict=True):
             held[k] = value
-        run = as_fun(closed.replace(jaxpr=wholes.jaxpr, consts=held))
-        outs = run(*values, *(given[k] for k in (*wholes.written, *wholes.read)))
-        whole = dict(zip(wholes.written, outs[len(outs) - len(wholes.written) :], strict=True))
-        return [
-            whole[k] if k in whole else join([outs[i] for i in index]) if k in written else outs[index]
-            for k, index in enumerate(out_order)
-        ]
+        return values, held
 
+    if within is not None:
+        within.place = place
     program.pure = pure
     program.input_avals = [
         jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
@@ -330,14 +347,17 @@ def _differentiable(program: Program) -> None:
     jaxpr = join_pads(program.backward_jaxpr)
     avals = [v.aval for v in jaxpr.invars]
 
-    def backward(residuals: list[Any], grads: list[Any], given: tuple[bool, ...]) -> list[Any]:
+    def backward(
+        residuals: list[Any], grads: list[Any], given: tuple[bool, ...]
+    ) -> tuple[list[Any], list[Any]]:
         values = iter(grads)
         full = [
             next(values) if there else jnp.zeros(a.shape, a.dtype)
             for there, a in zip(given, avals, strict=True)
         ]
         found = iter(jaxpr_as_fun(ClosedJaxpr(jaxpr, residuals))(*full))
-        return [next(found) if there else None for there in program.reached]
+        gradients = [next(found) if there else None for there in program.reached]
+        return gradients, list(found)
 
     program.backward = jax.jit(backward, static_argnums=2)
 

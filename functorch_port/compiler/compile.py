@@ -15,6 +15,7 @@ from ..autograd import grad_mode
 from ..core import autocast, config, dtypes, inside, storage
 from ..core.tensor import Tensor
 from ..core.tree import flatten_call, unflatten
+from .checking import are_on
 from .names import variables_cells
 from .overlay import Overlay
 from .program import Program, Stale
@@ -37,11 +38,18 @@ class Compiled:
         reasons: why each trace was made.
     """
 
-    def __init__(self, fn: Callable[..., Any], rng: str = "jax", keep_grads: bool = True) -> None:
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        rng: str = "jax",
+        keep_grads: bool = True,
+        checks: bool | None = None,
+    ) -> None:
         functools.update_wrapper(self, fn, updated=())
         self._fn = fn
         self._rng = rng
         self._keep_grads = keep_grads
+        self._checks = checks
         self._programs: dict[Any, list[Program]] = {}
         #: the last call's key, and the programs under it
         self._last: tuple[Any, list[Program]] = (None, [])
@@ -154,15 +162,18 @@ class Compiled:
         """A new program; without symbolic numbers if the function's Python does not get through with them."""
         watched = [*dict.fromkeys([*self._given, *self._watched])]
         options = (self._rng, watched, self._keep_grads)
+        checks = are_on(self._checks)
         try:
-            return trace(self._fn, leaves, tree, *options, lifted=[*self._lifted.values()], begun=begun)
+            return trace(
+                self._fn, leaves, tree, *options, lifted=[*self._lifted.values()], begun=begun, checks=checks
+            )
         except Exception:
             if not self._lifted:
                 raise
             _take_back(begun)
             begun.clear()
             self._lifted, self._may_lift = {}, False
-            return trace(self._fn, leaves, tree, *options, begun=begun)
+            return trace(self._fn, leaves, tree, *options, begun=begun, checks=checks)
 
     def _warn_of(self, what: str) -> None:
         """Warn once when the same thing causes trace after trace."""
@@ -300,6 +311,7 @@ def compile(
     disable: bool = False,
     rng: str = "jax",
     keep_grads: bool = True,
+    checks: bool | None = None,
 ) -> Any:
     """Compile a function (or module) with everything it mutates into one XLA program.
 
@@ -317,6 +329,10 @@ def compile(
         keep_grads: whether ``.grad`` can be read after a call that made gradients and stepped their parameters, as in
             PyTorch. That takes memory of the parameters' size. False saves it: ``.grad`` of these parameters is None
             after the call, as if the function ended with ``zero_grad()``.
+        checks: whether a call raises what eager mode raises for values: indices and targets that are out of range,
+            matrices that are singular, integers divided by zero, and so on. State is then as before the call. None:
+            on a CPU; ``FUNCTORCH_PORT_CHECKS=0`` or ``1`` in the environment says it for all. Elsewhere a call has to
+            wait for the program to know. Without checks such values give NaN, or a number.
         disable: return the function as it is.
         fullgraph, dynamic, backend, mode, options: accepted for PyTorch's sake.
 
@@ -339,7 +355,7 @@ def compile(
     if rng not in ("jax", "torch"):
         raise ValueError(f'rng must be "jax" or "torch", got {rng!r}')
     if model is None:
-        return lambda fn: compile(fn, disable=disable, rng=rng, keep_grads=keep_grads)
+        return lambda fn: compile(fn, disable=disable, rng=rng, keep_grads=keep_grads, checks=checks)
     if disable or isinstance(model, Compiled):
         return model
     from ..nn.module import Module
@@ -347,5 +363,5 @@ def compile(
     if isinstance(model, Module):
         from .module import OptimizedModule
 
-        return OptimizedModule(model, rng=rng, keep_grads=keep_grads)
-    return Compiled(model, rng, keep_grads)
+        return OptimizedModule(model, rng=rng, keep_grads=keep_grads, checks=checks)
+    return Compiled(model, rng, keep_grads, checks)

@@ -60,6 +60,8 @@ def _program(compiled: Any, program: Program, n: int, analyse: bool) -> list[str
             ],
         ),
         ("random draws made on the host", [len(program.draws)] if program.draws else []),
+        ("checks of values before a call", [len(program.before)] if program.before else []),
+        ("checks of values in the program", [] if program.within is None else [program.within.count]),
         ("differentiated outside, towards", [kind for kind, _ in program.boundary]),
     ):
         if items:

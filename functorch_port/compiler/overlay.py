@@ -21,6 +21,7 @@ import numpy as np
 
 from ..autograd.node import Node
 from ..core import inside
+from ..core.refusal import Check
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
@@ -75,6 +76,7 @@ class Overlay:
         packs: Storages with the state of several parameters -> the pack they belong to (see `optim.packed`).
         reads: what the function reads besides tensors.
         kernels: whether the program stays in this process, so that it may call machine code of ours (`core.kernels`).
+        checks: what the program is to check of values; None if it checks nothing.
     """
 
     transforms = False
@@ -85,9 +87,11 @@ class Overlay:
         watched: Sequence[Slot] = (),
         arguments: Sequence[Any] = (),
         kernels: bool = False,
+        checks: bool = False,
     ) -> None:
         self.rng = rng
         self.kernels = kernels
+        self.checks: list[Check] | None = [] if checks else None
         self.watched = [slot for slot in watched if slot.get() is not None]
         for slot in self.watched:
             slot.watch()
@@ -265,6 +269,11 @@ class Overlay:
     def note_optimizer(self, optimizer: Any) -> None:
         if optimizer not in self.optimizers:
             self.optimizers[optimizer] = OptimizerSnapshot(optimizer, self)
+
+    def note_check(self, check: Check) -> None:
+        """A check of values that only a call knows."""
+        if self.checks is not None:
+            self.checks.append(check)
 
     def guard_numbers(self, sources: frozenset[Any]) -> None:
         self.fixed |= sources

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from itertools import repeat
 from operator import attrgetter, is_, is_not
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,9 @@ from .overlay import MODULE_TABLES, same_table
 from .pending import Pending
 from .places import Places
 from .tree import by_identity, cell_of
+
+if TYPE_CHECKING:
+    from . import checking
 
 __all__ = ["Output", "Program", "Stale", "aval", "grads_of"]
 
@@ -99,6 +102,10 @@ class Program:
         #: positions of arguments, with the Storage of one that is also a variable of the function
         self.bound: list[tuple[int, Storage | None]] = []
         self.pending: Pending | None = None
+        #: the checks of values that are made before a call, and those that the program makes (see `checking`)
+        self.before: list[checking.Before] = []
+        self.within: checking.Within | None = None
+        self.backward_errors: list[Callable[[], Exception]] = []
         self.packs: list[Any] = []
         self.kept: list[Storage] = []
         self.reusable = True
@@ -299,6 +306,8 @@ class Program:
 
     def run_pass(self, leaves: Sequence[Any]) -> Tensor:
         """As `run`, where `is_ready`: a call then costs 3 us beside its program instead of 5."""
+        for check in self.before:
+            check(leaves)
         kept = [cell._value for cell in self.cells]
         for i in self.arg_inputs:
             kept.append(leaves[i]._value)
@@ -318,18 +327,22 @@ class Program:
     def _run(self, leaves: Sequence[Any], env: dict[Any, Any], first: bool) -> Any:
         if self.places is not None:
             leaves = [*leaves, *self.places.tensors]
+        for check in self.before:
+            check(leaves)
         results: list[Any] = []
         given: list[Any] = []
-        before = self._before(leaves)
+        before, refusal = self._before(leaves), None
         try:
             if self.is_narrow and self.pending is None:
                 given += self.inputs(leaves, env)
                 self.call.into(results, *given)
             else:
                 self._run_wide(results, given, leaves, env)
-            node, made = self._write(results[0], given, leaves, env, first)
+            refusal = self._refusal(results[0], given)
+            if refusal is None:
+                node, made = self._write(results[0], given, leaves, env, first)
         except BaseException:
-            if not results:
+            if not results or self._refusal(results[0], given) is not None:
                 self._undo(before, leaves)
                 raise
             self.calls += 1
@@ -338,6 +351,9 @@ class Program:
             except BaseException:
                 self._write_again(before, results[0], given, leaves, env, first)
             raise
+        if refusal is not None:
+            self._undo(before, leaves)
+            raise refusal
         self.calls += 1
         if first and self.places is not None:
             self.places.settle()
@@ -358,6 +374,18 @@ class Program:
                 self.call.into(results, *given)
             else:
                 self.pending.run(results, *given)
+
+    def _refusal(self, outs: Sequence[Any], given: Sequence[Any]) -> Exception | None:
+        """The error of a check that failed. The program then gave back what it was given for good, as it was."""
+        failed = None if self.within is None else self.within.failed(outs)
+        if failed is None:
+            return None
+        for cell, index, _ in self.cell_writes:
+            if cell in self.donated:
+                cell._value = outs[index]
+        for bundle, index, _ in self.bundle_writes:
+            bundle.put(outs[index], 0)
+        return self.within.error(failed, [*outs[: len(self.donated)], *given[1]])  # type: ignore[union-attr]
 
     # what an exception in the middle needs
 
@@ -503,7 +531,7 @@ class Program:
         guards = (self.number_guards, self.arg_numbers, self.predicates, self.grad_guards, self.flag_guards)
         inputs = (self.donated, self.grad_inputs, self.joined_grads, self.number_inputs, self.draws)
         writes = (self.cell_writes, self.bundle_writes, self.grad_writes, self.writes_more, self.kept)
-        others = (self.slot_guards[0], self.packs, self.twins, self.pending)
+        others = (self.slot_guards[0], self.packs, self.twins, self.pending, self.within)
         return not any([*guards, *inputs, *writes, *others])
 
     def _leaf(
@@ -574,7 +602,11 @@ class ProgramNode(Node):
         wanted = [grads[out.index] for out in self.program.differentiated()]
         given = tuple(g is not None for g in wanted)
         with storage.x64():
-            return self.program.backward(self.residuals, [g for g in wanted if g is not None], given)
+            found, flags = self.program.backward(self.residuals, [g for g in wanted if g is not None], given)
+        for flag, error in zip(flags, self.program.backward_errors, strict=True):
+            if bool(flag):
+                raise error()
+        return found
 
     def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
         from ..core.dispatch import Plan, _with_history, run

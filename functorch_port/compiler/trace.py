@@ -15,10 +15,12 @@ from ..autograd.engine import at_edges
 from ..autograd.node import FREED, AccumulateGrad, Node
 from ..autograd.node import _sequence as node_sequence
 from ..core import alive, inside, storage
+from ..core.refusal import unknown
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber, symbolic_math
 from ..core.tensor import Tensor, wrap
 from ..core.tree import flatten, unflatten
+from . import checking
 from .assemble import assemble
 from .guards import Guards
 from .overlay import MODULE_TABLES, Overlay, is_concrete, is_number, number_slots
@@ -44,11 +46,13 @@ def trace(
     join: bool = True,
     lifted: Sequence[Variable] = (),
     begun: list[Overlay] | None = None,
+    checks: bool = False,
 ) -> tuple[Program, Overlay]:
     """Run ``fn`` once with tracers in place of all state, and turn what happened into a `Program`.
 
     With ``join`` the program counts an optimizer's steps once where parameters have the same count, and has the state
-    of small parameters together (see `optim.packed`).
+    of small parameters together (see `optim.packed`). With ``checks`` it makes the checks of values that eager mode
+    makes (see `checking`).
     The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was. ``begun`` gets what
     can put it back later. Only one thread at a time traces: a trace takes in all state, and puts numbers of its own in
     place of the optimizers'.
@@ -59,7 +63,7 @@ def trace(
         gc.disable()  # so that all that the trace makes is of the youngest generation; see `_kept_cells`
         try:
             with jax.transfer_guard_host_to_device("allow"):  # constants of programs come from the host
-                return _trace(fn, leaves, tree, rng, watched, keep_grads, join, lifted, begun)
+                return _trace(fn, leaves, tree, rng, watched, keep_grads, join, lifted, begun, checks)
         finally:
             if collects:
                 gc.enable()
@@ -75,6 +79,7 @@ def _trace(
     join: bool,
     lifted: Sequence[Variable],
     begun: list[Overlay],
+    checks: bool,
 ) -> tuple[Program, Overlay]:
     cells, optimizers, tightened = prepare_state(join)
     twins = _join_counts(optimizers) if join else {}
@@ -82,7 +87,7 @@ def _trace(
     cells += [new._storage for new, old in zip(call_leaves, leaves, strict=True) if new is not old]
     extra: list[Storage] = []
     while True:
-        overlay = Overlay(rng, watched, (leaves, call_leaves), kernels=join)
+        overlay = Overlay(rng, watched, (leaves, call_leaves), kernels=join, checks=checks)
         overlay.reads = Reads(overlay, [(id(s.container), s.key) for s in overlay.watched], lifted)
         begun.append(overlay)
         overlay.twins = twins
@@ -271,7 +276,7 @@ def _trace_once(
                 program.reusable, program.why_once = False, why
             out_leaves, program.out_tree = flatten(result)
             del args, kwargs, arguments, result
-            return _collect(program, overlay, out_leaves, given, start)
+            return [*_collect(program, overlay, out_leaves, given, start), *checking.outputs(overlay)]
 
     # tracers are in the overlay on purpose
     with storage.x64(), jax.check_tracer_leaks(False):
@@ -282,6 +287,7 @@ def _trace_once(
             [aval(c._value) for c in cells], number_avals, [aval(leaves[i]) for i in arrays]
         )
     _settle(program, overlay, slots, given)
+    closed = checking.sort_out(program, overlay, closed, cells, arrays, given)
     assemble(program, overlay, closed, cells, names, arrays, given, keep_grads)
     given.clear()  # JAX may keep `run`, and with it what it refers to
     program.arg_numbers = [(n, n[1], plain[n]) for n in arg_numbers]
@@ -571,11 +577,13 @@ def _collect_backward(
     live = program.differentiated()
     inside = set(overlay.inside)
     reached: list[bool] = []
+    forward_checks, overlay.checks = overlay.checks, None if overlay.checks is None else []
 
     def backward(grads: list[Any]) -> list[Any]:
         found = at_edges(roots, grads, list(boundary))
         reached[:] = [g is not None for g in found]
-        return [g.to_dense()._value if isinstance(g, Tensor) else g for g in found if g is not None]
+        arrays = [g.to_dense()._value if isinstance(g, Tensor) else g for g in found if g is not None]
+        return [*arrays, *(check.flag() for check in overlay.checks or ())]
 
     try:
         closed = jax.make_jaxpr(backward)([aval(outs.arrays[out.index]) for out in live])
@@ -590,11 +598,14 @@ def _collect_backward(
         if taken_in and len(taken_in) < len(live):
             _collect_backward(program, overlay, roots[: -len(taken_in)], boundary, outs)
         return
+    finally:
+        backward_checks, overlay.checks = overlay.checks, forward_checks
     for cell in set(overlay.inside) - inside:  # what hooks made belongs to that other program
         overlay.inside.discard(cell)
     program.boundary = list(boundary.values())
     program.reached = reached
     program.backward_jaxpr = closed.jaxpr
+    program.backward_errors = [unknown(check) for check in backward_checks or ()]
     program.residuals = [outs.add(value) for value in closed.consts]
 
 

@@ -757,6 +757,8 @@ def _run_traced(plan: Plan, dyn: Sequence[Any]) -> Any:
         else:
             values.append(a.array if isinstance(a, SymNumber) else a)
     storage.overlay.note_inputs(dyn)
+    if plan.check is not None:
+        plan.check(*values)
     if not (recorded and _grad.enabled and plan.differentiable):
         out = plan.fn(*values)
         if type(out) is tuple or type(out) is list:

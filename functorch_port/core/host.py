@@ -117,15 +117,20 @@ class Unsupported(Exception):
     """The program must be compiled."""
 
 
-def function(fn: Callable[..., Any], args: Sequence[Any]) -> Callable[..., Any] | None:
-    """``fn`` for numpy arrays of these shapes and dtypes (and numbers), or None if it must be compiled."""
+def function(
+    fn: Callable[..., Any], args: Sequence[Any], most: int = MOST, time: float = _MOST_TIME
+) -> Callable[..., Any] | None:
+    """``fn`` for numpy arrays of these shapes and dtypes (and numbers), or None if it must be compiled.
+
+    That is so with arrays of more than ``most`` elements, and if it would take more than ``time`` microseconds.
+    """
     try:
         avals = [jax.ShapeDtypeStruct(a.shape, a.dtype) if hasattr(a, "dtype") else a for a in args]
         with storage.x64():
             closed, shapes = jax.make_jaxpr(fn, return_shape=True)(*avals)
         if len(shapes if isinstance(shapes, tuple | list) else (shapes,)) != len(closed.out_avals):
             return None  # some of the results are None
-        program = _Writer(closed, type(shapes)).function()
+        program = _Writer(closed, type(shapes), most).function(time)
         outs = run(program, args)
         for out, aval in zip(outs if isinstance(outs, tuple) else (outs,), closed.out_avals, strict=True):
             if out.shape != aval.shape or out.dtype != aval.dtype:
@@ -192,7 +197,8 @@ class _Value:
 class _Writer:
     """Writes a jaxpr as the source of a Python function, one line per primitive."""
 
-    def __init__(self, closed: Any, kind: type) -> None:
+    def __init__(self, closed: Any, kind: type, most: int = MOST) -> None:
+        self.most = most
         self.names: dict[str, Any] = dict(_HELPERS)
         self.lines: list[tuple[str, str, set[int]]] = []
         self.cost: list[float] = []
@@ -212,7 +218,7 @@ class _Writer:
         self.outs = [self._whole(out) for out in outs]
         self.kind = kind
 
-    def function(self) -> Callable[..., Any]:
+    def function(self, time: float = _MOST_TIME) -> Callable[..., Any]:
         """The function: positional arguments to an array or a tuple of them."""
         live: set[int] = set()
         for out in self.outs:
@@ -221,7 +227,7 @@ class _Writer:
         for number in range(len(self.lines) - 1, -1, -1):
             if number in live:
                 live |= self.lines[number][2]
-        if sum(self.cost[n] for n in live) > _MOST_TIME:
+        if sum(self.cost[n] for n in live) > time:
             raise Unsupported("too long")
         body = [f"    {name} = {text}" for n, (name, text, _) in enumerate(self.lines) if n in live]
         results = ", ".join(self._array(out) for out in self.outs)
@@ -234,7 +240,7 @@ class _Writer:
     # ------------------------------------------------------------- building
 
     def _checked(self, aval: Any) -> Any:
-        if aval.dtype not in _DTYPES or math.prod(aval.shape) > MOST:
+        if aval.dtype not in _DTYPES or math.prod(aval.shape) > self.most:
             raise Unsupported(str(aval))
         return aval
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+
 from ..core import dtypes
 from ..core.bind import function
 from ..core.creation import ones_like
@@ -201,10 +203,16 @@ class _Square(Constraint):
 
 class _Symmetric(_Square):
     def check(self, value: Tensor) -> Any:
-        square = super().check(value)
-        if not bool(square.all()):
-            return square
+        if value.shape[-2] != value.shape[-1]:
+            return super().check(value)
         return function("isclose")(value, value.mT, atol=1e-6).all(-2).all(-1)
+
+
+def _and(symmetric: Tensor, value: Tensor, more: Callable[[], Tensor]) -> Tensor:
+    """What holds of matrices, if all are symmetric; which are symmetric, if not."""
+    if not isinstance(symmetric._value, jax.core.Tracer):
+        return more() if bool(symmetric.all()) else symmetric
+    return symmetric & more() if value.shape[-2] == value.shape[-1] else symmetric
 
 
 class _PositiveDefinite(_Symmetric):
@@ -212,7 +220,7 @@ class _PositiveDefinite(_Symmetric):
         from ..linalg import cholesky_ex
 
         symmetric = super().check(value)
-        return cholesky_ex(value).info.eq(0) if bool(symmetric.all()) else symmetric
+        return _and(symmetric, value, lambda: cholesky_ex(value).info.eq(0))
 
 
 class _LowerTriangular(Constraint):
@@ -239,7 +247,7 @@ class _PositiveSemidefinite(_Symmetric):
         from ..linalg import eigvalsh
 
         symmetric = super().check(value)
-        return eigvalsh(value).ge(0).all(-1) if bool(symmetric.all()) else symmetric
+        return _and(symmetric, value, lambda: eigvalsh(value).ge(0).all(-1))
 
 
 class _Parts(Constraint):

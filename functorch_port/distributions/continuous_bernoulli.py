@@ -7,6 +7,7 @@ from typing import Any
 
 from ..autograd.grad_mode import no_grad
 from ..core.bind import function
+from ..core.refusal import refuse
 from ..core.size import Size
 from ..core.tensor import Tensor
 from ..nn import functional as F
@@ -44,8 +45,9 @@ class ContinuousBernoulli(ByProbability, ExponentialFamily):
         value = probs if logits is None else logits
         (given,) = broadcast_all(value)
         if logits is None:
-            if validate_args is not None and not bool(constraints.unit_interval.check(given).all()):
-                raise ValueError("The parameter probs has invalid values")
+            if validate_args is not None:
+                ok = constraints.unit_interval.check(given)._value
+                refuse(lambda ok: ~ok, lambda ok: ValueError("The parameter probs has invalid values"), ok)
             given = inside(given)
         self.__dict__[self._is_given], self._lims = given, lims
         Distribution.__init__(self, batch_of(given, value), validate_args=validate_args)

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from ..autograd.grad_mode import no_grad
-from ..compiler import is_compiling
 from ..core import dtypes
 from ..core.bind import function
 from ..core.creation import arange, ones_like, zeros_like
@@ -37,13 +36,15 @@ class Geometric(ByProbability):
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         super().__init__(probs, logits, validate_args)
-        if self._validate_args and probs is not None and not is_compiling():
-            valid = self.probs > 0
-            if not bool(valid.all()):
-                raise ValueError(
-                    f"Expected parameter probs ({type(self.probs).__name__} of shape {tuple(self.probs.shape)}) of "
-                    f"distribution {self!r} to be positive but found invalid values:\n{self.probs.detach()[~valid]}"
-                )
+        if self._validate_args and probs is not None:
+            before = (
+                f"Expected parameter probs ({type(self.probs).__name__} of shape {tuple(self.probs.shape)}) of "
+                "distribution "
+            )
+            after = " to be positive but found invalid values:\n"
+            self._refuse_unless(
+                self.probs > 0, before, after, self.probs, lambda probs: str(probs.detach()[~(probs > 0)])
+            )
 
     @property
     def mean(self) -> Tensor:

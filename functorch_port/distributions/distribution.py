@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+import jax
+
 from .. import autograd
 from ..autograd.grad_mode import no_grad
-from ..compiler import is_compiling
 from ..core import storage
 from ..core.bind import function
 from ..core.creation import tensor
+from ..core.refusal import refuse
 from ..core.size import Size
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, wrap
 from . import constraints
 
 __all__ = ["Distribution", "ExponentialFamily"]
@@ -55,7 +58,7 @@ class Distribution:
         batch_shape: the shape of the batch.
         event_shape: the shape of one value.
         validate_args: whether to check parameters and values; as `set_default_validate_args` says when left out.
-            In a trace nothing is checked, as values are not known there.
+            In a compiled function they are checked at every call, if it makes checks (see `compile`).
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html
     """
@@ -77,7 +80,7 @@ class Distribution:
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
-        if self._validate_args and not is_compiling():
+        if self._validate_args:
             self._check_parameters()
 
     def _check_parameters(self) -> None:
@@ -96,11 +99,29 @@ class Distribution:
             if constraints.is_dependent(constraint) or computed:
                 continue
             value = getattr(self, name)
-            if not bool(constraint.check(value).all()):
-                raise ValueError(
-                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
-                    f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{_shown(value)}"
-                )
+            what = f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
+            why = f" to satisfy the constraint {constraint!r}, but found invalid values:\n"
+            self._refuse_unless(constraint.check(value), what, why, value)
+
+    def _refuse_unless(
+        self, ok: Tensor, before: str, after: str, value: Tensor, shown: Callable[[Tensor], str] | None = None
+    ) -> None:
+        """Raise ValueError with both texts, this distribution between them, and the value as ``shown``."""
+        shown = shown or _shown
+        if not isinstance(ok._value, jax.core.Tracer):
+            if not bool(ok.all()):
+                raise ValueError(f"{before}{self!r}{after}{shown(value)}")
+            return
+        name = type(self).__name__
+        fixed = None if type(self).__repr__ is Distribution.__repr__ else repr(self)
+        given = {k: self.__dict__[k] for k in self.arg_constraints if k in self.__dict__}
+        names = list(given)
+
+        def error(ok: Any, value: Any, *arrays: Any) -> Exception:
+            tensors = dict(zip(names, map(wrap, arrays), strict=True))
+            return ValueError(f"{before}{fixed or _described(name, tensors)}{after}{shown(wrap(value))}")
+
+        refuse(lambda ok, *_: ~ok, error, ok._value, value._value, *(t._value for t in given.values()))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
         """The same distributions in a batch of another shape, to which this one's broadcasts."""
@@ -213,21 +234,17 @@ class Distribution:
                     f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {whole}."
                 )
         support = self.support
-        if support is None or is_compiling():
+        if support is None:
             return
-        if not bool(support.check(value).all()):
-            raise ValueError(
-                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
-                f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{_shown(value)}"
-            )
+        what = (
+            f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
+            f"support ({support!r}) of the distribution "
+        )
+        self._refuse_unless(support.check(value), what, ", but found invalid values:\n", value)
 
     def __repr__(self) -> str:
-        names = [k for k in self.arg_constraints if k in self.__dict__]
-        values = ((k, self.__dict__[k]) for k in names)
-        args = ", ".join(
-            f"{k}: {v if v.numel() == 1 and not is_compiling() else v.size()}" for k, v in values
-        )
-        return f"{self.__class__.__name__}({args})"
+        given = {k: self.__dict__[k] for k in self.arg_constraints if k in self.__dict__}
+        return _described(self.__class__.__name__, given)
 
 
 class ExponentialFamily(Distribution):
@@ -260,6 +277,15 @@ class ExponentialFamily(Distribution):
         for param, slope in zip(params, slopes, strict=True):
             result = result - (param * slope).reshape((*self._batch_shape, -1)).sum(-1)
         return result
+
+
+def _described(name: str, parameters: dict[str, Any]) -> str:
+    """A distribution's name and parameters; of those that are not one number, or not known, the size."""
+    args = [
+        f"{k}: {v if v.numel() == 1 and not isinstance(v._look(), jax.core.Tracer) else v.size()}"
+        for k, v in parameters.items()
+    ]
+    return f"{name}({', '.join(args)})"
 
 
 def _shown(value: Tensor) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from .. import autograd
 from ..core.bind import function
 from ..core.creation import full_like
+from ..core.refusal import refuse
 from ..core.tensor import Tensor
 from ..nn import functional as F
 from .by_transform import Gumbel, HalfNormal, Pareto
@@ -103,10 +104,9 @@ def _bernoulli(p: Any, q: Any) -> Tensor:
 
 @register_kl(Binomial, Binomial)
 def _binomial(p: Any, q: Any) -> Tensor:
-    if bool((p.total_count < q.total_count).any()):
-        raise NotImplementedError(
-            "KL between Binomials where q.total_count > p.total_count is not implemented"
-        )
+    text = "KL between Binomials where q.total_count > p.total_count is not implemented"
+    fewer = (p.total_count < q.total_count)._value
+    refuse(lambda fewer: fewer, lambda fewer: NotImplementedError(text), fewer)
     one = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()
     return (p.total_count * one).masked_fill(p.total_count > q.total_count, inf)
 

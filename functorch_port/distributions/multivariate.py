@@ -11,8 +11,9 @@ from ..compiler import is_compiling
 from ..core import dtypes
 from ..core.bind import function
 from ..core.creation import arange, eye, tensor
+from ..core.refusal import refuse
 from ..core.size import Size
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, wrap
 from . import constraints
 from .distribution import Distribution, ExponentialFamily, broadcast_all, kept_property
 from .gamma import Beta, Chi2
@@ -353,14 +354,18 @@ class Wishart(_ByMatrix, ExponentialFamily):
         else:
             self.df = tensor(df, dtype=matrix.dtype, device=matrix.device)
         size = matrix.shape[-1]
-        if not is_compiling():
-            if bool(self.df.le(size - 1).any()):
-                raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {size - 1}.")
-            if bool(self.df.lt(size).any()):
-                warnings.warn(
-                    "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.",
-                    stacklevel=2,
-                )
+        given, number = (df._value, None) if isinstance(df, Tensor) else (self.df._value, df)
+
+        def error(values: Any) -> Exception:
+            shown = wrap(values) if number is None else number
+            return ValueError(f"Value of df={shown} expected to be greater than ndim - 1 = {size - 1}.")
+
+        refuse(lambda values: values <= size - 1, error, given)
+        if not is_compiling() and bool(self.df.lt(size).any()):
+            warnings.warn(
+                "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.",
+                stacklevel=2,
+            )
         self.__dict__[name] = matrix.expand((*batch, -1, -1))
         super().__init__(batch, matrix.shape[-2:], validate_args=validate_args)
         self._unbroadcasted_scale_tril = _lower_of(**matrices)

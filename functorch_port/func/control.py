@@ -15,10 +15,11 @@ import numpy as np
 from jax import lax
 
 from ..core import bind, storage
+from ..core.refusal import Check, refuse, unknown
 from ..core.tensor import Tensor, wrap
 from ..core.tree import Structure, flatten, keys, unflatten
 from ._while import while_loop as differentiable_while_loop
-from .level import differentiated_forward, in_compile, inside, through
+from .level import arrays_of, differentiated_forward, in_compile, inside, refuse_collected, through
 
 __all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]
 
@@ -37,6 +38,28 @@ def _known(pred: Any) -> bool | None:
         return bool(np.asarray(lax.stop_gradient(pred._value)))
     except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
         return None
+
+
+class _Failures:
+    """Checks of several branches, or of the rounds of a loop, as one number: 0, or which one failed, from 1 on."""
+
+    def __init__(self) -> None:
+        self.errors: list[Callable[..., Exception]] = []
+
+    def number(self, checks: Sequence[Check]) -> Any:
+        """The number of the first of these checks that fails."""
+        start, found = len(self.errors), jnp.zeros((), np.int32)
+        self.errors += [unknown(check) for check in checks]
+        for k, check in reversed(list(enumerate(checks, start + 1))):
+            found = jnp.where(check.flag(), np.int32(k), found)
+        return found
+
+    def refuse(self, number: Any) -> None:
+        errors = self.errors
+        if errors:
+            # by way of a float: an integer that a function with a derivative of its own returns counts as varying
+            number = lax.stop_gradient(number.astype(np.float32)).astype(np.int32)
+            refuse(lambda number: number > 0, lambda number: errors[int(number) - 1](), number)
 
 
 def _tensor_leaves(tree: Any, where: str) -> tuple[list[Tensor], Structure]:
@@ -114,6 +137,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     if known is not None:
         return (true_fn if known else false_fn)(*operands)
     structures: list[Any] = []
+    failures = _Failures()
 
     def branch(fn: Callable[..., Any]) -> Callable[..., list[Any]]:
         def run(values: list[Any]) -> list[Any]:
@@ -122,15 +146,18 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
                 structures.append(structure)
                 return [o._value for o in outs]
 
-            return inside(call, values)
+            checks: list[Check] = []
+            outs = inside(call, values, checks=checks)
+            return [failures.number(checks), *outs]
 
         return run
 
     def compute(values: list[Any]) -> list[Any]:
         chosen = values[0].reshape(()).astype(bool)
-        outs = lax.cond(chosen, branch(true_fn), branch(false_fn), values[1:])
+        failed, *outs = lax.cond(chosen, branch(true_fn), branch(false_fn), values[1:])
         if structures[-1] != structures[-2]:
             raise TypeError(f"They return {structures[-2]} and {structures[-1]}.")
+        failures.refuse(failed)
         return list(outs)
 
     try:
@@ -205,8 +232,12 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
         return [x if isinstance(x, Tensor) else wrap(jnp.asarray(x)) for x in carried]
 
     def compute(values: list[Any]) -> list[Any]:
+        checks: list[Check] = []
+        failures = _Failures()
+
         def one_more(state: list[Any]) -> Any:
-            return inside(lambda ts: as_tensors([going(ts)])[0]._value, state)
+            more = inside(lambda ts: as_tensors([going(ts)])[0]._value, state[1:], checks=[])
+            return more & (state[0] == 0)
 
         def step(state: list[Any]) -> list[Any]:
             def call(tensors: list[Tensor]) -> list[Any]:
@@ -214,11 +245,14 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
                 _check_same("body_fn_output", outs, "carried_inputs", tensors)
                 return [o._value for o in outs]
 
-            return inside(call, state)
+            outs = inside(call, state[1:], checks=checks)
+            return [failures.number(checks), *outs]
 
-        if differentiated_forward():
-            return lax.while_loop(one_more, step, values)
-        return differentiable_while_loop(one_more, step, values)
+        start = [jnp.zeros((), np.int32), *values]
+        loop = lax.while_loop if differentiated_forward() else differentiable_while_loop
+        failed, *outs = loop(one_more, step, start)
+        failures.refuse(failed)
+        return outs
 
     with storage.x64():
         carried = as_tensors(leaves)
@@ -325,16 +359,20 @@ def _scan(
         return carry, unflatten(structure, [stack(list(part), along(part[0].ndim + 1)) for part in parts])
 
     def compute(values: list[Any]) -> list[Any]:
-        def step(now: list[Any], slices: list[Any]) -> tuple[list[Any], list[Any]]:
+        checks: list[Check] = []
+
+        def step(now: list[Any], slices: list[Any]) -> tuple[list[Any], Any]:
             def call(tensors: list[Tensor]) -> tuple[list[Any], list[Any]]:
                 new, outs, structure = combine(tensors[:count], tensors[count:])
                 structures.append(structure)
                 return [t._value for t in new], [t._value for t in outs]
 
-            return inside(call, [*now, *slices])
+            new, outs = inside(call, [*now, *slices], checks=checks)
+            return new, (outs, arrays_of(checks))
 
         rows = [jnp.moveaxis(v, axis, 0)[:length] for v in values[count:]]
-        last, ys = lax.scan(step, values[:count], rows, reverse=reverse)
+        last, (ys, stacked) = lax.scan(step, values[:count], rows, reverse=reverse)
+        refuse_collected(checks, stacked)
         return [*last, *(jnp.moveaxis(y, 0, along(y.ndim)) for y in ys)]
 
     outs = through("scan", compute, [*carry, *leaves])
@@ -400,9 +438,10 @@ def associative_scan(
     leaves, tree = flatten(xs)
     axis = _checked_scan(combine_fn, leaves, dim, reverse, combine_mode)
     count = len(leaves)
+    checks: list[Check] = []
 
-    def combine(size: int) -> Callable[..., list[Any]]:
-        def one(index: Any, left: list[Any], right: list[Any]) -> list[Any]:
+    def combine(size: int) -> Callable[..., Any]:
+        def one(index: Any, left: list[Any], right: list[Any]) -> Any:
             def call(tensors: list[Tensor]) -> list[Any]:
                 out = combine_fn(unflatten(tree, tensors[:count]), unflatten(tree, tensors[count:]))
                 outs, structure = _tensor_leaves(out, "associative_scan")
@@ -414,7 +453,8 @@ def associative_scan(
                     )
                 return [o._value for o in outs]
 
-            return inside(call, [*left, *right], (size, index, "error"))
+            outs = inside(call, [*left, *right], (size, index, "error"), checks=checks)
+            return outs, arrays_of(checks)
 
         return one
 
@@ -422,7 +462,9 @@ def associative_scan(
         size = left[0].shape[0]
         if size == 0:
             return left
-        return jax.vmap(combine(size))(jnp.arange(size, dtype=jnp.int32), left, right)
+        outs, stacked = jax.vmap(combine(size))(jnp.arange(size, dtype=jnp.int32), left, right)
+        refuse_collected(checks, stacked)
+        return outs
 
     def compute(values: list[Any]) -> list[Any]:
         rows = [jnp.moveaxis(v, axis, 0) for v in values]

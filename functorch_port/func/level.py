@@ -25,11 +25,12 @@ from ..core import keyed, storage
 from ..core.dispatch import Plan, edge_of, node_class, pullback_of, run
 from ..core.dispatch import _conj as conj
 from ..core.dispatch import _outputs as outputs_of
+from ..core.refusal import Check, first_of, refuse, some
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor, wrap
 
-__all__ = ["Level", "conj", "inside", "through"]
+__all__ = ["Level", "arrays_of", "conj", "inside", "refuse_collected", "through"]
 
 _grad = grad_mode.state
 Arrays = Sequence[Any]
@@ -101,14 +102,21 @@ class Level:
         outer: the overlay around this one: another level, a trace of `compile`, or None.
         mapped: for `vmap` (number of examples, index of the example, randomness).
         mode: for a derivative ``"forward"`` or ``"reverse"``.
+        checks: what is to be checked, where its values do not outlive the level; None where they do.
     """
 
     rng = "torch"  # random arrays are asked for through `host_draw`
     transforms = True
     kernels = False
 
-    def __init__(self, mapped: tuple[int, Any, str] | None = None, mode: str | None = None) -> None:
+    def __init__(
+        self,
+        mapped: tuple[int, Any, str] | None = None,
+        mode: str | None = None,
+        checks: list[Check] | None = None,
+    ) -> None:
         self.outer = storage.current()
+        self.checks = checks
         self.mapped = mapped
         self.mode = mode
         self.session = self.outer.session if isinstance(self.outer, Level) else _state.session
@@ -181,6 +189,20 @@ class Level:
         except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
             raise RuntimeError(BRANCH if what == "bool(tensor)" else ITEM) from None
 
+    def note_check(self, check: Check) -> None:
+        """A check of values that are not known here: a derivative knows those it is taken at."""
+        if self.session.dry:
+            return
+        values = [lax.stop_gradient(v) if isinstance(v, jax.core.Tracer) else v for v in check.values]
+        if self.checks is None and self.mapped is not None and isinstance(self.mapped[1], jax.core.Tracer):
+            return  # columns with random numbers of their own: the values do not come out
+        if self.checks is not None:
+            self.checks.append(Check(check.bad, check.error, values))
+        elif self.outer is not None:
+            self.outer.note_check(Check(check.bad, check.error, values))
+        elif not any(isinstance(v, jax.core.Tracer) for v in values):
+            refuse(check.bad, check.error, *values)
+
     # ------------------------------------------------------------- operations
 
     def run_op(self, plan: Plan, dyn: Sequence[Any]) -> Any:
@@ -196,7 +218,7 @@ class Level:
                 raise RuntimeError(self.data_dependent(plan.name, plan.eager)) from None
             traced = False
         self.note_inputs(dyn)
-        if plan.check is not None and not traced:
+        if plan.check is not None:
             plan.check(*values)
         with storage.x64():
             out = (plan.fn if self._in_compile() else plan.jit)(*values)
@@ -308,14 +330,31 @@ def inside(
     arrays: Arrays,
     mapped: tuple[int, Any, str] | None = None,
     mode: str | None = None,
+    checks: list[Check] | None = None,
 ) -> Any:
-    """``call`` with Tensors around ``arrays``, one level deeper; a derivative (see `Level.mode`) is recorded."""
-    with storage.overlaid(Level(mapped, mode)):
+    """``call`` with Tensors around ``arrays``, one level deeper; a derivative (see `Level.mode`) is recorded.
+
+    What is to be checked of values inside is put into ``checks``.
+    """
+    if checks is not None:
+        checks.clear()  # of an earlier run of the same
+    with storage.overlaid(Level(mapped, mode, checks)):
         tensors = [wrap(a) for a in arrays]
         if mode is None:
             return call(tensors)
         with grad_mode.enable_grad():
             return call(tensors)
+
+
+def arrays_of(checks: Sequence[Check]) -> list[list[Any]]:
+    """For a function that is mapped or repeated to return: whether the checks failed, and their values."""
+    return [[check.flag(), *check.values] for check in checks]
+
+
+def refuse_collected(checks: Sequence[Check], stacked: Sequence[Arrays]) -> None:
+    """Make the checks, given what `arrays_of` returned for every example or round, stacked along dimension 0."""
+    for check, arrays in zip(checks, stacked):
+        refuse(some, first_of(check.error), *arrays)
 
 
 def through(name: str, compute: Callable[[list[Any]], list[Any]], tensors: Sequence[Tensor]) -> list[Tensor]:

@@ -9,9 +9,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..core.refusal import Check
 from ..core.tensor import Tensor
 from ..core.tree import LEAF, Structure, broadcast, flatten, unflatten
-from .level import inside, through
+from .level import arrays_of, inside, refuse_collected, through
 
 __all__ = ["check_randomness", "vmap", "vmap_arrays"]
 
@@ -131,19 +132,23 @@ class _Mapping:
         return unflatten(last.out_tree, joined)
 
     def _map(self, mapped: list[Any], dims: list[int], shared: list[Any], randomness: str) -> list[Any]:
-        def example(index: Any, *values: Any) -> tuple[list[Any], list[Any], list[Any]]:
-            given = [*values, *shared]
-            return inside(lambda ts: self._call(ts, len(values)), given, (self.size, index, randomness))
+        checks: list[Check] = []
+
+        def example(index: Any, *values: Any) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
+            given, mapped = [*values, *shared], (self.size, index, randomness)
+            made = inside(lambda ts: self._call(ts, len(values)), given, mapped, checks=checks)
+            return *made, arrays_of(checks)
 
         try:
-            mapping = jax.vmap(example, in_axes=(0, *dims), out_axes=(0, None, 0), axis_size=self.size)
-            outs, same, changed = mapping(jnp.arange(self.size, dtype=jnp.int32), *mapped)
+            mapping = jax.vmap(example, in_axes=(0, *dims), out_axes=(0, None, 0, 0), axis_size=self.size)
+            outs, same, changed, stacked = mapping(jnp.arange(self.size, dtype=jnp.int32), *mapped)
         except ValueError as error:
             if "out_axes" not in str(error) and "unbatched" not in str(error):
                 raise
             raise ValueError(
                 f"vmap({self.name}, ...): `{self.name}` can not return a BatchedTensor when out_dim is None"
             ) from None
+        refuse_collected(checks, stacked)
         batched, constant = iter(outs), iter(same)
         placed = [
             next(constant) if axis is None else _moved(next(batched), axis)

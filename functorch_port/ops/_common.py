@@ -14,6 +14,7 @@ from jax import lax
 
 from ..core import dtypes
 from ..core.promotion import cast, result_dtype, scalar_type
+from ..core.refusal import outside, refuse
 
 Dims = int | tuple[int, ...] | None
 
@@ -179,13 +180,13 @@ def int32_if_small(index: jax.Array, size: int) -> jax.Array:
 def check_index_range(
     index: Any, size: int, message: Callable[[int], Exception], lowest: int | None = None
 ) -> None:
-    """Eager check: raise ``message(bad index)`` for an index outside of ``[-size, size)``, or below ``lowest``."""
-    if isinstance(index, jax.ShapeDtypeStruct | jax.core.Tracer):
-        return
-    values = np.asarray(index)
-    bad = values[(values < (-size if lowest is None else lowest)) | (values >= size)]
-    if bad.size:
-        raise message(int(bad.flat[0]))
+    """Refuse an index outside of ``[-size, size)``, or below ``lowest``, with ``message(bad index)``."""
+    low = -size if lowest is None else lowest
+
+    def error(index: Any) -> Exception:
+        return message(int(index[outside(index, low, size)][0]))
+
+    refuse(lambda index: outside(index, low, size), error, index)
 
 
 @jax.custom_jvp

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..core.out import write_out
+from ..core.refusal import refuse, xp_of
 from ..core.tensor import Tensor
 from ._common import is_inexact, type_name
 
@@ -72,28 +73,23 @@ def check_same_type(name: str, A: jax.Array, B: jax.Array, first: str = "A", sec
 
 
 def check_finite(message: str, error: type[Exception]) -> Callable[..., None]:
-    """An eager check of an op: its matrices have no infinities or nans."""
+    """A check of an op: its matrices have no infinities or nans."""
 
     def check(A: Any, *rest: Any, **options: Any) -> None:
-        if (
-            isinstance(A, jax.Array)
-            and not isinstance(A, jax.core.Tracer)
-            and not bool(jnp.isfinite(A).all())
-        ):
-            raise error(message)
+        if A.dtype.kind in "fc":
+            refuse(lambda A: ~xp_of(A).isfinite(A), lambda A: error(message), A)
 
     return check
 
 
 def raise_if_failed(info: Tensor, error: Callable[[str, int], Exception]) -> None:
-    """Raise ``error(batch, info)`` for the first matrix whose ``info`` is not 0, where values are known."""
-    value = info._value
-    if isinstance(value, jax.core.Tracer | jax.ShapeDtypeStruct):
-        return
-    array = np.asarray(value)
-    if array.any():
-        at = int(np.flatnonzero(array)[0])
-        raise error(f"(Batch element {at}): " if array.ndim else "", int(array.flat[at]))
+    """Refuse with ``error(batch, info)`` the first matrix whose ``info`` is not 0."""
+
+    def first(info: Any) -> Exception:
+        at = int(np.flatnonzero(info)[0])
+        return error(f"(Batch element {at}): " if info.ndim else "", int(info.flat[at]))
+
+    refuse(lambda info: info != 0, first, info._value)
 
 
 def with_out(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from ..core import dtypes
+from ..core.refusal import refuse
 from ..core.registry import Array, TensorOnly, op
 from ._common import is_inexact, type_name
 from .reduction import sqrt_flat_at_zero
@@ -33,8 +33,12 @@ def _check_weights(input: jax.Array, name: str, weights: jax.Array, kind: str, k
 
 def _check_signs(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> None:
     for name, weights in (("fweights", fweights), ("aweights", aweights)):
-        if isinstance(weights, jax.Array | np.ndarray) and bool((weights < 0).any()):
-            raise RuntimeError(f"cov(): {name} cannot be negative")
+        if weights is not None:
+            refuse(
+                lambda w: w < 0,
+                lambda w, name=name: RuntimeError(f"cov(): {name} cannot be negative"),
+                weights,
+            )
 
 
 @op(node="SqueezeBackward0", check=_check_signs)

@@ -7,6 +7,7 @@ being in every state from one frame to the next, and another one from the last f
 from __future__ import annotations
 
 import functools
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from functorch_port.core.refusal import refuse
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import not_implemented
 
@@ -23,29 +25,38 @@ _WHERE = "(while checking arguments for ctc_loss_allocate_outputs)"
 def _check_lengths(
     log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, *_: Any, **__: Any
 ) -> None:
-    """Eager: the lengths fit the frames and the labels."""
-    frames, labels = (np.asarray(v).reshape(-1) for v in (input_lengths, target_lengths))
-    time = log_probs.shape[0]
+    """The lengths fit the frames and the labels."""
+    shapes = log_probs.shape[0], tuple(targets.shape)
+    refuse(partial(_bad_lengths, *shapes), partial(_lengths_error, *shapes), input_lengths, target_lengths)
+
+
+def _bad_lengths(time: int, shape: tuple[int, ...], frames: Any, labels: Any) -> Any:
+    bad = (labels < 0).any() | ((frames < 0) | (frames > time)).any()
+    if len(shape) == 1:
+        bad = bad | (labels.sum() != shape[0])
+    return bad | (labels > shape[1]).any() if len(shape) == 2 else bad
+
+
+def _lengths_error(time: int, shape: tuple[int, ...], frames: Any, labels: Any) -> Exception:
     for what, values in (("target_lengths", labels), ("input_lengths", frames)):
         if values.size and values.min() < 0:
-            raise RuntimeError(
+            return RuntimeError(
                 f"Expected {what} to have value at least 0, but got value {values.min()} {_WHERE}"
             )
     total, longest = int(labels.sum()), int(labels.max(initial=0))
-    if targets.ndim == 1 and targets.shape[0] != total:
-        raise RuntimeError(
-            f"Expected tensor to have size {total} at dimension 0, but got size {targets.shape[0]} for argument #2 "
+    if len(shape) == 1 and shape[0] != total:
+        return RuntimeError(
+            f"Expected tensor to have size {total} at dimension 0, but got size {shape[0]} for argument #2 "
             f"'targets' {_WHERE}"
         )
-    if targets.ndim == 2 and targets.shape[1] < longest:
-        raise RuntimeError(
-            f"Expected tensor to have size at least {longest} at dimension 1, but got size {targets.shape[1]} for "
+    if len(shape) == 2 and shape[1] < longest:
+        return RuntimeError(
+            f"Expected tensor to have size at least {longest} at dimension 1, but got size {shape[1]} for "
             f"argument #2 'targets' {_WHERE}"
         )
-    if frames.size and frames.max() > time:
-        raise RuntimeError(
-            f"Expected input_lengths to have value at most {time}, but got value {frames.max()} {_WHERE}"
-        )
+    return RuntimeError(
+        f"Expected input_lengths to have value at most {time}, but got value {frames.max()} {_WHERE}"
+    )
 
 
 def _check(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from functorch_port.core.refusal import outside, refuse
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import INT64, int32_if_small
 
@@ -25,10 +27,13 @@ _TYPE_NAMES = {
 
 
 def _check_rows(input: Any, weight: Any, *_: Any, **__: Any) -> None:
-    """Eager: every index must name a row; PyTorch allows no negative ones here."""
-    values = np.asarray(input)
-    if weight.ndim == 2 and values.size and (values.min() < 0 or values.max() >= weight.shape[0]):
-        raise IndexError("index out of range in self")
+    """Every index must name a row; PyTorch allows no negative ones here."""
+    if weight.ndim == 2 and input.dtype.kind in "iu":
+        refuse(
+            partial(outside, low=0, high=weight.shape[0]),
+            lambda index: IndexError("index out of range in self"),
+            input,
+        )
 
 
 def _rows(table: jax.Array, index: jax.Array) -> jax.Array:
@@ -86,11 +91,11 @@ def embedding_renorm(weight: Array, input: Array, max_norm: float, norm_type: fl
 
 
 def _check_classes(input: Any, num_classes: int) -> None:
-    values = np.asarray(input)
-    if values.size and values.min() < 0:
-        raise RuntimeError("Class values must be non-negative.")
-    if values.size and values.max() >= num_classes:
-        raise RuntimeError("Class values must be smaller than num_classes.")
+    def error(values: Any) -> Exception:
+        which = "non-negative" if values.min() < 0 else "smaller than num_classes"
+        return RuntimeError(f"Class values must be {which}.")
+
+    refuse(partial(outside, low=0, high=num_classes), error, input)
 
 
 @op("one_hot", where="", differentiable=False, check=_check_classes)

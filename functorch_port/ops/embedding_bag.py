@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -9,38 +10,49 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from functorch_port.core.refusal import outside, refuse
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import type_name, wide
 from functorch_port.ops.embedding import _TYPE_NAMES, _rows, by_frequency
 
 
 def _check_bags(weight: Any, input: Any, offsets: Any, *_: Any, **__: Any) -> None:
-    """Eager: the indices name rows, and the offsets rise from 0."""
-    values, rows = np.asarray(input).reshape(-1), weight.shape[0]
+    """The indices name rows, and the offsets rise from 0."""
     if offsets is not None and offsets.shape[0]:
-        begin = np.asarray(offsets)
-        if begin[0] != 0:
-            raise RuntimeError(
-                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
-                f"However, got {begin[0]}"
+        refuse(partial(_bad_offsets, input.size), partial(_offsets_error, input.size), offsets)
+    rows, double = weight.shape[0], weight.dtype == np.float64
+
+    def error(values: Any) -> Exception:
+        values = values.reshape(-1)
+        bad = np.flatnonzero(outside(values, 0, rows))[0]
+        if double:
+            return RuntimeError(
+                f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {values[bad]}"
             )
-        falling = np.flatnonzero(begin[1:] < begin[:-1])
-        if falling.size:  # there PyTorch reads what lies beside the indices
-            i = falling[0] + 1
-            raise RuntimeError(f"offsets must not fall, but offsets[{i}] is {begin[i]} after {begin[i - 1]}")
-        if begin[-1] > values.size:
-            raise RuntimeError(
-                f"offsets[-1] can not be greater than input's length {values.size} but got offsets[-1] of {begin[-1]}"
-            )
-    bad = np.flatnonzero((values < 0) | (values >= rows))
-    if bad.size and weight.dtype == np.float64:
-        raise RuntimeError(
-            f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {values[bad[0]]}"
+        return RuntimeError(
+            f"Index {bad} of input takes value {values[bad]} which is not in the valid range [0, {rows})"
         )
-    if bad.size:
-        raise RuntimeError(
-            f"Index {bad[0]} of input takes value {values[bad[0]]} which is not in the valid range [0, {rows})"
+
+    refuse(partial(outside, low=0, high=rows), error, input)
+
+
+def _bad_offsets(length: int, begin: Any) -> Any:
+    return (begin[0] != 0) | (begin[1:] < begin[:-1]).any() | (begin[-1] > length)
+
+
+def _offsets_error(length: int, begin: Any) -> Exception:
+    if begin[0] != 0:
+        return RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
+            f"However, got {begin[0]}"
         )
+    falling = np.flatnonzero(begin[1:] < begin[:-1])
+    if falling.size:  # there PyTorch reads what lies beside the indices
+        i = falling[0] + 1
+        return RuntimeError(f"offsets must not fall, but offsets[{i}] is {begin[i]} after {begin[i - 1]}")
+    return RuntimeError(
+        f"offsets[-1] can not be greater than input's length {length} but got offsets[-1] of {begin[-1]}"
+    )
 
 
 def _check_types(weight: Any, input: Any, offsets: Any, per_sample_weights: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -20,6 +21,7 @@ from ..autograd import grad_mode
 from ..core import bind, dtypes, storage
 from ..core.creation import tensor
 from ..core.dispatch import Op
+from ..core.refusal import outside, refuse
 from ..core.registry import Array, Arrays, composite, op, ops
 from ..core.symbolic import SymNumber
 from ..core.tensor import VIEW_OF_LEAF_INPLACE, Tensor, wrap
@@ -154,21 +156,17 @@ def _wrapped(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def _check_range(input: Any, indices: Any, **_: Any) -> None:
-    at = 0
-    for dim, index in enumerate(indices):
-        if index is None:
-            continue
-        if not isinstance(index, jax.ShapeDtypeStruct) and index.size:
-            size = input.shape[dim]
-            if not size:
-                raise IndexError("index is out of bounds for dimension with size 0")
-            host = np.asarray(index)
-            low, high = int(host.min()), int(host.max())
-            if low < -size or high >= size:  # PyTorch counts the dimensions that are indexed
-                raise IndexError(
-                    f"index {high if high >= size else low} is out of bounds for dimension {at} with size {size}"
-                )
-        at += 1
+    given = [(index, input.shape[dim]) for dim, index in enumerate(indices) if index is not None]
+    for at, (index, size) in enumerate(given):  # PyTorch counts the dimensions that are indexed
+        if index.size and not size and not isinstance(index, jax.ShapeDtypeStruct):
+            raise IndexError("index is out of bounds for dimension with size 0")
+        refuse(partial(outside, low=-size, high=size), partial(_out_of_bounds, at, size), index)
+
+
+def _out_of_bounds(dim: int, size: int, index: Any) -> Exception:
+    low, high = int(index.min()), int(index.max())
+    worst = high if high >= size else low
+    return IndexError(f"index {worst} is out of bounds for dimension {dim} with size {size}")
 
 
 def _broadcast_check(indices: Any) -> None:
@@ -312,6 +310,7 @@ def _position(at: Any, dim: int, size: int) -> Any:
     """A checked, non-negative int; a traced 0-dim tensor stays what it is."""
     if isinstance(at, Tensor):
         if isinstance(at._look(), jax.core.Tracer):
+            refuse(partial(outside, low=-size, high=size), partial(_out_of_bounds, dim, size), at._look())
             return at
         at = at.item()
     at = operator.index(at)

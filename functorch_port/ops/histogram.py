@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..core import bind
+from ..core.refusal import refuse, xp_of
 from ..core.registry import Array, Arrays, TensorOnly, composite, op, return_type_of
 from ..core.tensor import Tensor
 from ._common import c_name, is_inexact, not_implemented, type_name
@@ -140,13 +141,13 @@ def _check_range(range: Any, edges: Sequence[Tensor]) -> None:
                 f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {d}"
             )
     for d, e in enumerate(edges):
-        if isinstance(e._value, jax.core.Tracer | jax.ShapeDtypeStruct):
-            continue
-        ends = np.asarray(e._value)[[0, -1]]
-        if not np.isfinite(ends).all():
-            raise RuntimeError(
-                f"torch.histogramdd: dimension {d}'s range [{ends[0]:g}, {ends[1]:g}] is not finite"
+
+        def error(e: Any, d: int = d) -> Exception:
+            return RuntimeError(
+                f"torch.histogramdd: dimension {d}'s range [{e[0]:g}, {e[-1]:g}] is not finite"
             )
+
+        refuse(lambda e: ~(xp_of(e).isfinite(e[0]) & xp_of(e).isfinite(e[-1])), error, e._value)
 
 
 def _histogram(

@@ -13,6 +13,7 @@ from jax import lax
 from ..core import bind
 from ..core.out import write_out
 from ..core.promotion import cast, promote, result_dtype
+from ..core.refusal import refuse
 from ..core.registry import Array, Scalar, TensorOnly, composite, op
 from ..core.tensor import Tensor
 from ._common import (
@@ -509,10 +510,14 @@ def masked_fill(input: TensorOnly, mask: TensorOnly, value: Array):
 
 
 def _check_enough(input: Any, mask: Any, source: Any) -> None:
-    if input.dtype != source.dtype or mask.dtype != BOOL or isinstance(mask, jax.ShapeDtypeStruct):
-        return  # an error of its own, or no values to look at
-    if np.broadcast_to(np.asarray(mask), broadcast_shapes(input.shape, mask.shape)).sum() > source.size:
-        raise RuntimeError("Number of elements of source < number of ones in mask")
+    if input.dtype != source.dtype or mask.dtype != BOOL:
+        return  # an error of its own
+    size, times = source.size, numel(broadcast_shapes(input.shape, mask.shape)) // max(mask.size, 1)
+    refuse(
+        lambda mask: mask.sum() * times > size,
+        lambda mask: RuntimeError("Number of elements of source < number of ones in mask"),
+        mask,
+    )
 
 
 @op(inplace=True, check=_check_enough)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,8 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from functorch_port.core import storage
 from functorch_port.core.config import matmul_precision
 from functorch_port.core.promotion import promote
+from functorch_port.core.refusal import outside, refuse
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import (
     broadcast_shapes,
@@ -64,16 +67,26 @@ def _class_dim(input: Any) -> int:
 
 
 def _check_targets(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, **_: Any) -> None:
-    """Eager: every target must name a class."""
-    if target.dtype.kind not in "iu" or not input.ndim:
-        return
-    values = np.asarray(target)
-    classes = input.shape[_class_dim(input)]
-    unsigned = values.astype(np.uint64)  # a negative number becomes a huge one
-    if unsigned.size and unsigned.max() >= classes:
-        bad = (unsigned >= classes) & (values != ignore_index)
-        if bad.any():
-            raise IndexError(f"Target {values[bad].flat[0]} is out of bounds.")
+    """Every target must name a class."""
+    if input.ndim:
+        _refuse_targets(input.shape[_class_dim(input)], target, ignore_index)
+
+
+def _refuse_targets(classes: int, target: Any, ignore_index: int) -> None:
+    if target.dtype.kind in "iu":
+        refuse(
+            partial(_no_class, classes, ignore_index), partial(_target_error, classes, ignore_index), target
+        )
+
+
+def _no_class(classes: int, ignore_index: int, target: Any) -> Any:
+    bad = outside(target, 0, classes)
+    return bad is not False and bad & (target != ignore_index)
+
+
+def _target_error(classes: int, ignore_index: int, target: Any) -> Exception:
+    bad = target[_no_class(classes, ignore_index, target)][0]
+    return IndexError(f"Target {bad} is out of bounds.")
 
 
 def _check_nll_types(input: Any, target: Any, weight: Any) -> None:
@@ -140,7 +153,11 @@ def _pick_jvp(primals: Any, tangents: Any) -> Any:
 
 def _narrow(target: Any, ignore_index: int) -> Any:
     """Targets as int32, which accelerators compute with."""
-    return target.astype(np.int32) if -(2**31) <= ignore_index < 2**31 else target
+    if not -(2**31) <= ignore_index < 2**31:
+        return target
+    if storage.overlay:  # what is no class stays none
+        target = jnp.clip(target, -(2**31), 2**31 - 1) if target.dtype == np.int64 else target
+    return target.astype(np.int32)
 
 
 def _one_target_each(input: Any, target: Any) -> Any:
@@ -158,6 +175,16 @@ def _class_weights(input: Any, target: Any, weight: Any, ignore_index: int) -> t
     return safe, jnp.where(counted, rows, 0)
 
 
+def _losses(scores: Any, target: Any, weights: Any) -> jax.Array:
+    """Minus the score of every target, times its weight. In a program, which may make no checks, that of a target
+    which is no class is NaN.
+    """
+    losses = jnp.where(weights != 0, -_pick(scores, target) * weights, 0)
+    if not storage.overlay:
+        return losses
+    return jnp.where(outside(target, 0, scores.shape[_class_dim(scores)]), jnp.nan, losses)
+
+
 def _nll(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> jax.Array:
     _check_nll_shapes(input, target)
     _check_nll_types(input, target, weight)
@@ -165,7 +192,7 @@ def _nll(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str
     dtype = input.dtype
     x = input.astype(wide(dtype))
     safe, weights = _class_weights(x, target, weight, ignore_index)
-    losses = jnp.where(weights != 0, -_pick(x, safe) * weights, 0)
+    losses = _losses(x, safe, weights)
     if reduction == "mean":
         return (jnp.sum(losses) / jnp.sum(weights)).astype(dtype)
     return _reduce(losses, reduction).astype(dtype)
@@ -223,7 +250,11 @@ def nll_loss_nd(
     return _nll(input, target, weight, ignore_index, reduction)
 
 
-@op("_linear_cross_entropy", where="", node="NllLossBackward0", edges=("input",))
+def _check_linear_targets(linear_weight: Any, target: Any, ignore_index: int, **_: Any) -> None:
+    _refuse_targets(linear_weight.shape[0], target, ignore_index)
+
+
+@op("_linear_cross_entropy", where="", node="NllLossBackward0", edges=("input",), check=_check_linear_targets)
 def linear_cross_entropy(
     input: Array,
     linear_weight: Array,
@@ -256,8 +287,7 @@ def linear_cross_entropy(
         )
         scores = scores if linear_bias is None else scores + linear_bias.astype(scores.dtype)
         safe, weights = _class_weights(scores, t, weight, ignore_index)
-        picked = _pick(log_softmax(scores, 1, None), safe)
-        return jnp.where(weights != 0, -picked * weights, 0), weights
+        return _losses(log_softmax(scores, 1, None), safe, weights), weights
 
     each, weights = (v.reshape(-1)[:count] for v in lax.map(losses, (x, t)))
     if reduction == "mean":
@@ -380,8 +410,7 @@ def poisson_nll_loss(input: Array, target: Array, log_input: bool, full: bool, e
 
 
 def _check_variance(input: Any, target: Any, var: Any, full: bool, eps: float, reduction: str) -> None:
-    if (np.asarray(var) < 0).any():
-        raise ValueError("var has negative entry/entries")
+    refuse(lambda var: var < 0, lambda var: ValueError("var has negative entry/entries"), var)
 
 
 @op("_gaussian_nll_loss", where="", node="MeanBackward0", check=_check_variance)
@@ -415,9 +444,12 @@ def _binary_entropy_jvp(primals: Any, tangents: Any) -> Any:
 
 def _check_probabilities(input: Any, target: Any, **_: Any) -> None:
     for what, value in (("input", input), ("target", target)):
-        values = np.asarray(value)
-        if values.dtype.kind == "f" and not ((values >= 0) & (values <= 1)).all():
-            raise RuntimeError(f"all elements of {what} should be between 0 and 1")
+        if hasattr(value, "dtype") and value.dtype.kind == "f":
+            refuse(
+                lambda values: ~((values >= 0) & (values <= 1)),
+                lambda values, what=what: RuntimeError(f"all elements of {what} should be between 0 and 1"),
+                value,
+            )
 
 
 @op("_binary_cross_entropy", where="", node="BinaryCrossEntropyBackward0", check=_check_probabilities)
@@ -555,11 +587,12 @@ def triplet_margin_loss(
 
 
 def _check_multi_margin(input: Any, target: Any, *_: Any, **__: Any) -> None:
-    values = np.asarray(target)
     classes = input.shape[-1] if input.ndim else 1
-    fits = input.ndim < 3 and classes and values.size == (input.shape[0] if input.ndim > 1 else 1)
-    if fits and values.size and values.dtype == np.int64 and (values.min() < 0 or values.max() >= classes):
-        raise RuntimeError("target out of range")
+    fits = input.ndim < 3 and classes and target.size == (input.shape[0] if input.ndim > 1 else 1)
+    if fits and target.dtype == np.int64:
+        refuse(
+            partial(outside, low=0, high=classes), lambda target: RuntimeError("target out of range"), target
+        )
 
 
 def _check_classes(input: Any) -> None:

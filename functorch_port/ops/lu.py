@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from ..core import bind, dtypes
+from ..core.refusal import outside, refuse
 from ..core.registry import TensorOnly, composite, op, return_type_of
 from ..core.tensor import Tensor
 from ._common import broadcast_shapes
@@ -162,15 +163,12 @@ def _check_pivots(LU_data: Tensor, LU_pivots: Tensor) -> None:
             "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\n"
             "Note: this function is intended to be used with the output produced by torch.linalg.lu_factor"
         )
-    value, rows = LU_pivots._value, LU_data.shape[-2]
-    if isinstance(value, jax.core.Tracer | jax.ShapeDtypeStruct):
-        return
-    array = np.asarray(value)
-    if array.size and not (array.min() >= 1 and array.max() <= rows):
-        raise RuntimeError(
-            "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you properly pass the result "
-            "of lu_factor?"
-        )
+    text = (
+        "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you properly pass the result "
+        "of lu_factor?"
+    )
+    within = functools.partial(outside, low=1, high=LU_data.shape[-2] + 1)
+    refuse(within, lambda pivots: RuntimeError(text), LU_pivots._value)
 
 
 def _lu_solve(LU: jax.Array, pivots: jax.Array, B: jax.Array, left: bool, adjoined: bool) -> jax.Array:

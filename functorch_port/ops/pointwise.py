@@ -15,6 +15,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from ..core import bind, dtypes
 from ..core.promotion import cast, promote, result_dtype, scalar_type
+from ..core.refusal import refuse
 from ..core.registry import Array, Arrays, Scalar, TensorOnly, composite, op
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
@@ -124,10 +125,8 @@ def _trunc_quotient(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def _check_zero_divisor(input: Any, other: Any, **_: Any) -> None:
     """Integer division by zero is an error; a float divisor or dividend makes it inf or nan."""
-    if _category(input) in "fc" or _category(other) in "fc" or isinstance(other, jax.ShapeDtypeStruct):
-        return
-    if not np.all(np.asarray(other)):
-        raise RuntimeError("ZeroDivisionError")
+    if _category(input) not in "fc" and _category(other) not in "fc":
+        refuse(lambda other: other == 0, lambda other: RuntimeError("ZeroDivisionError"), other)
 
 
 def _check_div(input: Any, other: Any, *, rounding_mode: str | None = None) -> None:

@@ -23,6 +23,7 @@ from functorch_port.core.dispatch import Plan, run
 from functorch_port.core.dtypes import dtype as DType
 from functorch_port.core.generator import Generator, default_generator, draw, drawing
 from functorch_port.core.mersenne import accepts_normals
+from functorch_port.core.refusal import refuse
 from functorch_port.core.registry import composite
 from functorch_port.core.symbolic import SymNumber
 from functorch_port.core.tensor import Tensor, wrap
@@ -680,10 +681,7 @@ def _bernoulli_of(p: Tensor, shape: Sequence[int], d: DType, generator: Generato
         raise _unsupported("bernoulli_tensor_cpu_p_", kind)
     if _is_meta(chances):
         return jax.ShapeDtypeStruct(tuple(shape), d.np)
-    if not isinstance(chances, jax.core.Tracer) and not np.all((host := np.asarray(chances)) >= 0) & np.all(
-        host <= 1
-    ):
-        raise RuntimeError(_BAD_PROBABILITY)
+    refuse(lambda p: ~((p >= 0) & (p <= 1)), lambda p: RuntimeError(_BAD_PROBABILITY), chances)
     u = draw(generator, "uniform", tuple(shape), kind if kind is dtypes.float64 else dtypes.float32)
     with storage.x64():
         return (u < jnp.asarray(chances, u.dtype)).astype(d.np)
@@ -859,8 +857,7 @@ def _normal_of(mean: Any, std: Any, generator: Generator | None) -> Tensor:
 def _check_deviations(std: Any) -> None:
     if std.dtype.kind == "c":
         raise RuntimeError("normal expects standard deviation to be non-complex")
-    if not isinstance(std, jax.core.Tracer) and not _is_meta(std) and np.any(np.asarray(std) < 0):
-        raise RuntimeError("normal expects all elements of std >= 0.0")
+    refuse(lambda std: std < 0, lambda std: RuntimeError("normal expects all elements of std >= 0.0"), std)
 
 
 @composite("multinomial")
@@ -926,21 +923,21 @@ def _check_multinomial(weights: Any, count: int, replacement: bool) -> None:
 
 
 def _check_weights(weights: Any, fast: bool) -> None:
-    if isinstance(weights, jax.core.Tracer):
-        return
-    host = np.asarray(weights).astype(np.float64)
-    if fast:
-        if not (np.all(host < np.inf) and np.all(host >= 0)):
-            raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    else:
-        if not np.all(host >= 0):
-            raise RuntimeError("invalid multinomial distribution (encountering probability entry < 0)")
-        if not np.all(np.isfinite(host)):
-            raise RuntimeError(
-                "invalid multinomial distribution (encountering probability entry = infinity or NaN)"
-            )
-    if not np.all(host.sum(-1) > 0):
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    text = "invalid multinomial distribution ({})"
+
+    def error(weights: Any) -> Exception:
+        if fast and not np.all((weights >= 0) & (weights < np.inf)):
+            return RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+        if not np.all(weights >= 0):
+            return RuntimeError(text.format("encountering probability entry < 0"))
+        if not np.all(weights < np.inf):
+            return RuntimeError(text.format("encountering probability entry = infinity or NaN"))
+        return RuntimeError(text.format("sum of probabilities <= 0"))
+
+    def bad(weights: Any) -> Any:
+        return ~((weights >= 0) & (weights < np.inf)).all(-1) | ~(weights > 0).any(-1)
+
+    refuse(bad, error, weights)
 
 
 def _without_replacement(weights: Any, count: int, generator: Generator | None) -> Any:
@@ -995,14 +992,14 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
         raise _unsupported("poisson_cpu", d)
     if _is_meta(rates):
         return wrap(rates)
+    text = "invalid Poisson rate, expected rate to be non-negative"
+    refuse(lambda rates: ~(rates >= 0), lambda rates: RuntimeError(text), rates)
     source = default_generator if generator is None else generator
     if storage.overlay or source.keyed:
         with storage.x64():
             value = jax.random.poisson(source.split_key(), rates.astype(np.float32)).astype(d.np)
     else:
         host = np.asarray(rates).astype(np.float64)
-        if not np.all(host >= 0):
-            raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
         source.may_move()
         with drawing:
             drawn = source.stream.poisson(host.ravel()).reshape(host.shape)

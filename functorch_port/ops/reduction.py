@@ -14,6 +14,7 @@ from jax import lax
 
 from ..core import bind, dtypes
 from ..core.promotion import promote_types
+from ..core.refusal import refuse
 from ..core.registry import Array, Arrays, Scalar, TensorOnly, composite, op
 from ..core.tensor import Tensor
 from ._common import (
@@ -570,11 +571,11 @@ def _at_rank(ordered: jax.Array, rank: jax.Array, interpolation: str) -> jax.Arr
 
 
 def _check_q(input: Any, q: Any, **_: Any) -> None:
-    if isinstance(q, jax.ShapeDtypeStruct):
-        return
-    values = np.asarray(q)
-    if not ((values >= 0) & (values <= 1)).all():
-        raise RuntimeError("quantile() q values must be in the range [0, 1]")
+    refuse(
+        lambda q: ~((q >= 0) & (q <= 1)),
+        lambda q: RuntimeError("quantile() q values must be in the range [0, 1]"),
+        q,
+    )
 
 
 @op(check=lambda input, q, *_, **__: _check_q(input, q))

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from functorch_port.core.refusal import refuse
 from functorch_port.core.registry import Scalar, TensorOnly, op
 from functorch_port.ops._common import type_name, wrap_dim
 
@@ -52,14 +53,14 @@ def _product_jvp(primals: Any, tangents: Any) -> Any:
 def _check_segments(data: Any, reduce: str, lengths: Any = None, offsets: Any = None, **rest: Any) -> None:
     if lengths is None or offsets is not None or lengths.ndim > data.ndim:
         return
-    values = np.asarray(lengths)
-    if (values < 0).any():
-        raise RuntimeError("lengths contains negative value!")
-    if not rest.get("unsafe") and (values.sum(-1) != data.shape[values.ndim - 1]).any():
-        raise RuntimeError(
+    refuse(lambda n: n < 0, lambda n: RuntimeError("lengths contains negative value!"), lengths)
+    if not rest.get("unsafe"):
+        total = data.shape[lengths.ndim - 1]
+        text = (
             "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when "
             "!unsafe."
         )
+        refuse(lambda n: n.sum(-1) != total, lambda n: RuntimeError(text), lengths)
 
 
 @op("segment_reduce", where="torch", check=_check_segments)

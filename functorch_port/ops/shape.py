@@ -18,6 +18,7 @@ from jax import lax
 from ..autograd import grad_mode
 from ..core import bind, dtypes, storage
 from ..core.promotion import cast, promote
+from ..core.refusal import outside, refuse
 from ..core.registry import Scalar, TensorOnly, TensorsOnly, composite, op
 from ..core.tensor import Tensor
 from ..core.view import PLAIN, reinterpret
@@ -433,24 +434,32 @@ def _slice(input: jax.Array, axis: int, start: Any, length: int) -> jax.Array:
 def _check_narrow(input: Any, dim: int, start: Any, length: int) -> None:
     if input.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    size = input.shape[wrap_dim(dim, input.ndim)]
+    wrap_dim(dim, input.ndim)
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     if hasattr(start, "dtype") and (start.ndim or start.dtype.kind not in "iu"):
         raise RuntimeError("start must be an 0-dim integral Tensor.")
-    if isinstance(start, jax.core.Tracer):
-        return
-    start = int(start)
-    if not -size <= start <= size:
-        raise IndexError(
-            f"start out of range (expected to be in range of [{-size}, {size}], but got {start})"
-        )
-    start = start + size if start < 0 else start
-    if start + length > size:
-        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
 
 
-@op(view=True, node="SliceBackward0", check=_check_narrow)
+def _check_start(input: Any, dim: int, start: Any, length: int) -> None:
+    _check_narrow(input, dim, start, length)
+    size = input.shape[wrap_dim(dim, input.ndim)]
+
+    def bad(start: Any) -> Any:
+        return (start < -size) | (start > size) | ((start < 0) * size + start + length > size)
+
+    def error(given: Any) -> Exception:
+        start = int(given)
+        if not -size <= start <= size:
+            text = f"start out of range (expected to be in range of [{-size}, {size}], but got {start})"
+            return IndexError(text)
+        start = start + size if start < 0 else start
+        return RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+
+    refuse(bad, error, start)
+
+
+@op(view=True, node="SliceBackward0", check=_check_start)
 def narrow(input: TensorOnly, dim: int, start: Scalar, length: int):
     """``length`` elements along ``dim`` from ``start`` on."""
     _check_narrow(input, dim, start, length)
@@ -472,18 +481,21 @@ def _split_sizes_part(input: TensorOnly, dim: int, start: Scalar, length: int):
 def _check_select(input: Any, dim: int, index: Any) -> None:
     if input.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    axis = wrap_dim(dim, input.ndim)
-    size = input.shape[axis]
-    if not isinstance(index, jax.core.Tracer) and not -size <= int(index) < size:
-        raise IndexError(
-            f"select(): index {int(index)} out of range for tensor of size {list(input.shape)} at dimension {axis}"
+    axis, shape = wrap_dim(dim, input.ndim), list(input.shape)
+
+    def error(index: Any) -> Exception:
+        return IndexError(
+            f"select(): index {int(index)} out of range for tensor of size {shape} at dimension {axis}"
         )
+
+    refuse(functools.partial(outside, low=-shape[axis], high=shape[axis]), error, index)
 
 
 @op(view=True, check=_check_select)
 def select(input: TensorOnly, dim: int, index: Scalar):
     """One slice along ``dim``, without that dimension."""
-    _check_select(input, dim, index)
+    if input.ndim == 0:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
     axis = wrap_dim(dim, input.ndim)
     return lax.squeeze(_slice(input, axis, index, 1), [axis])
 

@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from ..core.promotion import promote
+from ..core.refusal import refuse, xp_of
 from ..core.registry import Array, TensorOnly, op
 from ._common import is_inexact, type_name
 from .fft import floating
@@ -210,29 +211,34 @@ class _Inverse:
         if return_complex and half:
             raise RuntimeError("Cannot have onesided output if window or input is complex")
 
-    def check_overlap(self) -> None:
-        """Every sample that is kept must be in some frame where the window is not zero."""
-        window = np.ones(self.size) if self.window is None else np.asarray(self.window)
+    def overlaps_too_little(self, window: Any = None) -> Any:
+        """Whether a sample that is kept is in no frame where the window is not zero."""
+        window = np.ones(self.size) if window is None else window
         window = window.astype(complex if window.dtype.kind == "c" else float)
         first = (self.n_fft - self.size) // 2
-        envelope = np.zeros(self.total, window.dtype)
-        for frame in range(self.frames):
-            at = first + frame * self.hop
-            envelope[at : at + self.size] += window**2
-        kept = np.abs(envelope[self.start : self.end])
+        places = first + np.arange(self.frames)[:, None] * self.hop + np.arange(self.size)
+        envelope: Any = xp_of(window).zeros(self.total, window.dtype)
+        if isinstance(envelope, np.ndarray):
+            np.add.at(envelope, places, window**2)
+        else:
+            envelope = envelope.at[places].add(window**2)
+        kept = abs(envelope[self.start : self.end])
         if not kept.size:
             raise RuntimeError(
                 "min(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
                 "with the 'dim' argument."
             )
-        if kept.min() < 1e-11:
-            raise RuntimeError(f"{self.text}window overlap add min: 1\n[ CPUBoolType{{}} ]")
+        return kept.min() < 1e-11
 
 
 def _check_overlap(input: Any, *args: Any, **kwargs: Any) -> None:
     found = _Inverse(input, *args, **kwargs)
-    if not isinstance(found.window, jax.ShapeDtypeStruct | jax.core.Tracer):
-        found.check_overlap()
+    window, found.window, text = found.window, None, found.text
+    refuse(
+        found.overlaps_too_little,
+        lambda *window: RuntimeError(f"{text}window overlap add min: 1\n[ CPUBoolType{{}} ]"),
+        *(() if window is None else (window,)),
+    )
 
 
 @op(node="DivBackward0", check=_check_overlap)

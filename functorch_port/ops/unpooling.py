@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from functorch_port.core.registry import Array, op
-from functorch_port.ops._common import INT64, not_implemented, type_name, wide
+from functorch_port.ops._common import INT64, check_index_range, not_implemented, type_name, wide
 from functorch_port.ops.pooling import _avg_pool, _beats, _windows
 
 # power average: the p-norm over windows
@@ -139,13 +139,13 @@ for _n in (2, 3):
 
 
 def _check_positions(input: Any, indices: Any, output_size: tuple[int, ...]) -> None:
-    values, count = np.asarray(indices), math.prod(output_size)
-    bad = values[(values < 0) | (values >= count)]
-    if bad.size:
-        raise RuntimeError(
-            f"Found an invalid max index: {bad.flat[0]} (output volumes are of size "
-            f"{'x'.join(map(str, output_size))})"
-        )
+    volume = "x".join(map(str, output_size))
+
+    def message(bad: int) -> Exception:
+        return RuntimeError(f"Found an invalid max index: {bad} (output volumes are of size {volume})")
+
+    if indices.dtype == INT64:
+        check_index_range(indices, math.prod(output_size), message, lowest=0)
 
 
 def _unpool_op(n: int) -> Any:

@@ -13,11 +13,12 @@ from jax import lax
 from ...autograd.grad_mode import no_grad
 from ...core import keyed, storage
 from ...core.bind import function
+from ...core.refusal import Check
 from ...core.tensor import Tensor, wrap
 from ...core.tree import flatten, unflatten
 from ...func import level
 from ...func.functional_call import _slots, functional_call
-from ...func.level import Level, through
+from ...func.level import Level, arrays_of, refuse_collected, through
 from .. import hooks
 from ..module import Module, indent
 from ..parameter import Parameter
@@ -208,8 +209,8 @@ class _Keys:
 class _Layer(Level):
     """The level in which one layer runs."""
 
-    def __init__(self, keys: _Keys, index: Any) -> None:
-        super().__init__()
+    def __init__(self, keys: _Keys, index: Any, checks: list[Check]) -> None:
+        super().__init__(checks=checks)
         self.keys, self.index, self.draws = keys, index, 0
 
     def host_draw(self, draw: Any) -> Any:
@@ -248,9 +249,11 @@ def _scan(stack: ScanStack, x: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     names, stacked = list(slots), [table[key] for table, key in slots.values()]
     keys, around = _Keys(), storage.current()
 
-    def call(values: list[Any], own: list[Any], shared: list[Any], index: Any) -> list[Any]:
+    def call(
+        values: list[Any], own: list[Any], shared: list[Any], index: Any, checks: list[Check]
+    ) -> list[Any]:
         """One layer."""
-        with storage.overlaid(_Layer(keys, index)):
+        with storage.overlaid(_Layer(keys, index, checks)):
             it = iter([wrap(a) for a in (*values, *own, *shared)])
             here = unflatten(carry_tree, [next(it) for _ in values])
             state = {name: next(it) for name in names}
@@ -268,12 +271,18 @@ def _scan(stack: ScanStack, x: Any, args: tuple[Any, ...], kwargs: dict[str, Any
         if not level.current_session().dry:
             keys.take(level.current_session(), around)
 
-        def body(now: list[Any], xs: Any) -> tuple[list[Any], None]:
+        checks: list[Check] = []
+
+        def body(now: list[Any], xs: Any) -> tuple[list[Any], Any]:
             index, own = xs
-            return call(now, own, values[n:m], index), None
+            checks.clear()
+            outs = call(now, own, values[n:m], index, checks)
+            return outs, arrays_of(checks)
 
         places = jnp.arange(stack.count, dtype=jnp.int32)
-        return lax.scan(_checkpointed(body, stack.remat), values[:n], (places, values[m:]))[0]
+        outs, stacked = lax.scan(_checkpointed(body, stack.remat), values[:n], (places, values[m:]))
+        refuse_collected(checks, stacked)
+        return outs
 
     return unflatten(carry_tree, through("scan_stack", compute, [*carry, *given, *stacked]))
 

@@ -11,6 +11,7 @@ from typing import Any
 from ...autograd.grad_mode import no_grad
 from ...core.bind import function
 from ...core.creation import tensor
+from ...core.refusal import refuse
 from ...core.tensor import Tensor
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
@@ -49,13 +50,14 @@ def get_total_norm(
     if not tensors:
         return tensor(0.0)
     norm = _total_norm(tuple(tensors), float(norm_type))
-    if error_if_nonfinite and not bool(norm.isfinite()):
-        raise RuntimeError(
+    if error_if_nonfinite:
+        text = (
             f"The total norm of order {float(norm_type)} for gradients from `parameters` is "
             "non-finite, so it cannot be "
             "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
             "`error_if_nonfinite=False`"
         )
+        refuse(lambda ok: ~ok, lambda ok: RuntimeError(text), norm.isfinite()._value)
     return norm
 
 
