@@ -128,8 +128,9 @@ def switch_grad(step: Callable[..., Any]) -> Callable[..., Any]:
         try:
             grad_mode.switch(bool(self.defaults.get("differentiable")))
             return step(self, *args, **kwargs)
-        finally:
-            grad_mode.switch(before)
+        finally:  # without a call, at which an exception could come between
+            mode = grad_mode.state
+            mode.flag, mode.enabled = before, before and not mode.inference
 
     return switched
 

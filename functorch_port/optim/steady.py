@@ -147,9 +147,13 @@ class Steady:
         return True
 
     def _written(self) -> list[Storage]:
-        """The Storages that a step writes."""
-        pieces = [piece for part in self.parts for piece in part.pieces]
-        return [*(c for part in self.parts for c in part.cells), *(c for p in pieces for c in p.storages())]
+        """What a step writes to."""
+        found = [cell for run in self.runs for cell in run.cells]
+        found += [number.cell for run in self.runs for number in run.numbers]
+        for part in self.parts:
+            for piece in part.pieces:
+                found += piece.storages()
+        return found
 
     def _take(self, grads: list[list[Any]], rows: list[tuple[Any, ...]], after: list[Sequence[Any]]) -> None:
         for part in self.parts:
