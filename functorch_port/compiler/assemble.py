@@ -73,7 +73,8 @@ def assemble(
     program.fill = [(cell, i) for cell, i in program.fill if i < returned]
     if program.boundary:
         _find_boundary(program)
-        _differentiable(program)
+        for stage in program.stages:
+            stage.compile()
 
 
 def _read_twins(overlay: Overlay) -> dict[Storage, list[Storage]]:
@@ -132,7 +133,8 @@ def _find_boundary(program: Program) -> None:
     at = {cell: k for k, cell in enumerate([*program.donated, *program.cells])}
     args = {i: len(at) + k for k, i in enumerate(program.arg_inputs)}
     program.boundary_inputs = [
-        args.get(what) if kind == "arg" else at.get(what._storage) for kind, what in program.boundary
+        None if kind == "made" else args.get(what) if kind == "arg" else at.get(what._storage)
+        for kind, what in program.boundary
     ]
 
 
@@ -192,11 +194,11 @@ def _bundle(program: Program, overlay: Overlay, positions: dict[str, list[Any]],
 
 def _uses(program: Program) -> Iterable[int]:
     """The outputs that something is made from after a call, each once for every use."""
-    yield from (out.index for out in (*program.outputs, *program.changed))
+    yield from (out.index for out in (*program.outputs, *program.changed, *program.histories))
     yield from (i for _, i, _ in (*program.cell_writes, *program.arg_writes))
-    yield from program.residuals
-    if program.places is not None:
-        yield from program.places.outputs()
+    for stage in program.stages:
+        yield from stage.residuals
+    yield from program.made.outputs()
     for _, kind, what in program.grad_writes:
         if kind in ("new", "slot"):
             yield what
@@ -240,15 +242,15 @@ def _sort_outputs(program: Program, count: int, unread: list[int]) -> list[Any]:
     taken = {i for index in first for i in _each(index)}
     order = first + sorted({*range(count)} - {*taken, *last}) + last
     new = {old: i for i, old in enumerate(order)}
-    for out in (*program.outputs, *program.changed):
+    for out in (*program.outputs, *program.changed, *program.histories):
         out.index = new.get(out.index, out.index)
     program.cell_writes = [(cell, new[i], steps) for cell, i, steps in program.cell_writes]
     program.bundle_writes = [(bundle, new[i], steps) for bundle, i, steps in program.bundle_writes]
     program.arg_writes = [(k, new[i], steps) for k, i, steps in program.arg_writes]
     program.fill = [(cell, new[i]) for cell, i in program.fill]
-    program.residuals = [new[i] for i in program.residuals]
-    if program.places is not None:
-        program.places.move(new)
+    for stage in program.stages:
+        stage.residuals = [new[i] for i in stage.residuals]
+    program.made.move(new)
     program.grad_writes = [
         (target, kind, _moved(kind, what, new)) for target, kind, what in program.grad_writes
     ]
@@ -321,23 +323,6 @@ def _is_wide(aval: Any) -> bool:
 def _is_narrow(params: Iterable[Any]) -> bool:
     """Whether the jaxprs among these parameters of operations compute nothing of 64 bits."""
     return not any(_is_wide(x.aval) for eqn in operations(params) for x in (*eqn.invars, *eqn.outvars))
-
-
-def _differentiable(program: Program) -> None:
-    """The jitted walk from gradients of the outputs (those in ``given``; the others are zero) to the boundary."""
-    jaxpr = join_pads(program.backward_jaxpr)
-    avals = [v.aval for v in jaxpr.invars]
-
-    def backward(residuals: list[Any], grads: list[Any], given: tuple[bool, ...]) -> list[Any]:
-        values = iter(grads)
-        full = [
-            next(values) if there else jnp.zeros(a.shape, a.dtype)
-            for there, a in zip(given, avals, strict=True)
-        ]
-        found = iter(jaxpr_as_fun(ClosedJaxpr(jaxpr, residuals))(*full))
-        return [next(found) if there else None for there in program.reached]
-
-    program.backward = jax.jit(backward, static_argnums=2)
 
 
 def _inputs_of(jaxpr: Any, outputs: list[int]) -> list[bool]:

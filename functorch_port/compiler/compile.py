@@ -14,7 +14,7 @@ from ..core.tensor import Tensor
 from .names import variables_cells
 from .overlay import Overlay
 from .program import Program, Stale
-from .slots import Slot, find, tensors_of
+from .slots import DataSlot, Slot, find, tensors_of
 from .trace import trace
 from .tree import beside_views, by_identity, cell_of, flatten
 
@@ -138,7 +138,8 @@ def _places_to_watch(program: Program, overlay: Overlay, leaves: list[Any]) -> l
     """Where a trace replaced tensors or left arguments and those it made, but not where others held the old ones all
     along.
     """
-    replaced = [] if program.places is None else program.places.slots
+    slots = [] if program.places is None else program.places.slots
+    replaced = [slot for slot in slots if not isinstance(slot, DataSlot)]
     ours = (leaves, *overlay.notes(), *program.slot_guards, program.grad_writes)
     found = [
         slot

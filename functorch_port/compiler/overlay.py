@@ -73,6 +73,9 @@ class Overlay:
         sources: pre-existing tensors that were looked at through ``detach()``.
         packs: Storages with the state of several parameters -> the pack they belong to (see `optim.packed`).
         kernels: whether the program stays in this process, so that it may call machine code of ours (`core.kernels`).
+        rebinds: whether tensors may get another Storage, which a program of values alone cannot say.
+        data: pre-existing tensors that got one -> the Storage, the view and the base from before.
+        tensor_hooks: hooks registered on pre-existing tensors: the tensor, how, the hook, its handle.
     """
 
     transforms = False
@@ -85,7 +88,7 @@ class Overlay:
         kernels: bool = False,
     ) -> None:
         self.rng = rng
-        self.kernels = kernels
+        self.kernels = self.rebinds = kernels
         self.watched = [slot for slot in watched if slot.get() is not None]
         for slot in self.watched:
             slot.watch()
@@ -119,6 +122,8 @@ class Overlay:
         self.optimizers: dict[Any, OptimizerSnapshot] = {}
         self.edges: dict[tuple[Node, int], Tensor] = {}
         self.draws: list[tuple[Callable[[], Any], Any]] = []
+        self.data: dict[Tensor, tuple[Storage, Any, Any]] = {}
+        self.tensor_hooks: list[tuple[Tensor, str, Any, Any]] = []
 
     # ------------------------------------------------------- Storage's hooks
 
@@ -155,11 +160,14 @@ class Overlay:
     def notes(self) -> list[Any]:
         """The containers in which tensors are only because of the trace."""
         before = [items for snapshot in self.optimizers.values() for _, _, items in snapshot.state]
-        tables = [self.tensors, self.sources, self.flags, self.histories, self.grads, self.grad_reads]
+        tables = [self.tensors, self.sources, self.flags, self.histories, self.grads, self.grad_reads, self.data]
+        tables += [*self.data.values(), *self.tensor_hooks]
         return [*tables, *before, *(slot.old for slot in self.watched)]
 
     def is_outside(self, tensor: Tensor) -> bool:
         """Whether the tensor itself existed before the trace."""
+        if tensor in self.data:
+            return True
         if tensor._storage in self.inside:
             return False
         made = self.made.get(id(tensor))
@@ -196,6 +204,16 @@ class Overlay:
         if self.is_outside(tensor):
             self.flags.setdefault(tensor, old)
             self.tensors.setdefault(tensor, old)
+
+    def note_data(self, tensor: Tensor) -> None:
+        """A tensor is about to get another Storage."""
+        if self.is_outside(tensor):
+            self.data.setdefault(tensor, (tensor._storage, tensor._view, tensor._base))
+
+    def note_hook(self, tensor: Tensor, how: str, hook: Any, handle: Any) -> None:
+        """``tensor.<how>(hook)`` was called, and gave the handle."""
+        if self.is_outside(tensor):
+            self.tensor_hooks.append((tensor, how, hook, handle))
 
     def note_history(self, tensor: Tensor) -> None:
         """The autograd metadata of a tensor is about to change."""
@@ -278,6 +296,10 @@ class Overlay:
         """
         for slot in self.watched:
             slot.restore()
+        for tensor, (cell, view, base) in self.data.items():
+            tensor._storage, tensor._view, tensor._base = cell, view, base
+        for _, _, _, handle in self.tensor_hooks:
+            handle.remove()
         for cell, version in self.written.items():
             cell.version = version
         for tensor, history in self.histories.items():

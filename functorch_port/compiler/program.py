@@ -10,18 +10,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..autograd.node import FREED, Node, accumulator
+from ..autograd.node import accumulator
 from ..core import storage
 from ..core.donation import own
 from ..core.sparse import SparseTensor
 from ..core.storage import Storage
 from ..core.tensor import Tensor, wrap
+from .handles import Made, Output
 from .overlay import MODULE_TABLES, same_table
 from .pending import Pending
 from .places import Places
+from .stages import ProgramNode, Stage, hooks_of
 from .tree import LEAF, by_identity, cell_of
 
-__all__ = ["Output", "Program", "Stale", "aval", "grads_of"]
+__all__ = ["Program", "Stale", "aval", "grads_of"]
 
 
 _MISSING = object()
@@ -44,15 +46,6 @@ def aval(value: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(value.shape, value.dtype)
 
 
-class Output:
-    """How one leaf of the result is made after a call."""
-
-    __slots__ = ("index", "kind", "requires_grad", "value")
-
-    def __init__(self, kind: str, index: int = -1, value: Any = None, requires_grad: bool = False) -> None:
-        self.kind, self.index, self.value, self.requires_grad = kind, index, value, requires_grad
-
-
 class Program:
     """A traced function: ``jaxpr`` from inputs to outputs, where both come from and go to, and its guards."""
 
@@ -60,6 +53,8 @@ class Program:
         self.outputs: list[Output] = []
         #: tensors that existed before (or the position of an argument) and have a new history after the call
         self.changed: list[Output] = []
+        #: the tensors of `made` that have a history
+        self.histories: list[Output] = []
         self.out_tree: Any = None
         self.cells: list[Storage] = []
         #: Storages, and `Bundle`s of small ones
@@ -91,6 +86,13 @@ class Program:
         #: whether nothing has 64 bits: then the call does without the context for that, a tenth of a small one's time
         self.is_narrow = False
         self.places: Places | None = None
+        self.made: Made = None  # type: ignore[assignment]
+        #: tensors (or positions of arguments) whose gradients from before come out
+        self.old_grads: list[Any] = []
+        #: hooks to register after a call on tensors (or arguments), and how
+        self.hook_writes: list[tuple[Any, str, Any]] = []
+        #: the hooks that ran in the function's own backward passes, of tensors (or arguments)
+        self.grad_hooks: list[tuple[Any, tuple[Any, ...]]] = []
         self.states: set[Storage] = set()
         #: positions of arguments, with the Storage of one that is also a variable of the function
         self.bound: list[tuple[int, Storage | None]] = []
@@ -99,8 +101,10 @@ class Program:
         self.kept: list[Storage] = []
         self.reusable = True
         self.why_once = ""
+        #: where gradients of the results lead to
         self.boundary: list[tuple[str, Any]] = []
-        self.residuals: list[int] = []
+        #: the parts of the walk there, the oldest first
+        self.stages: list[Stage] = []
         self.epoch = -1
         self.calls = 0
         #: found by the first call: whether more than Storages and gradients is written, whether the result is one leaf
@@ -108,10 +112,6 @@ class Program:
         self.returns_one = False
         #: found by the first call: whether one tensor is computed from Storages and arguments, and nothing else done
         self.is_pass = False
-
-    def differentiated(self) -> list[Output]:
-        """The outputs that have a gradient."""
-        return [out for out in (*self.outputs, *self.changed) if out.requires_grad]
 
     # ---------------------------------------------------------------- guards
 
@@ -163,6 +163,10 @@ class Program:
         for tensor, missing in self.grad_guards:
             if (tensor._kept_grad is None) is not missing:
                 return f"a gradient {'appeared' if missing else 'is gone'}"
+        for what, hooks in self.grad_hooks:
+            now = hooks_of(leaves[what] if type(what) is int else what)
+            if len(now) != len(hooks) or any(map(is_not, now, hooks)):
+                return "the hooks of a tensor changed"
         for table, key, expected in self.flag_guards:
             value = table.get(key, _MISSING)
             if value is not expected and not (type(value) is type(expected) and value == expected):
@@ -199,9 +203,9 @@ class Program:
         if not all(same_table(*pair) for pair in self.hook_guards):
             return "a hook of all modules was added or removed"
         for tensor, flag, cell in self.tensor_guards:
-            if tensor._requires_grad is not flag:
+            if flag is not None and tensor._requires_grad is not flag:
                 return f"requires_grad of a tensor of shape {tuple(tensor.shape)} changed to {tensor._requires_grad}"
-            if tensor._storage is not cell:
+            if cell is not None and tensor._storage is not cell:
                 return f"the data of a tensor of shape {tuple(tensor.shape)} was replaced"
         if not all(pack.is_intact() for pack in self.packs):
             return "the data of an optimizer's state was replaced"
@@ -294,23 +298,27 @@ class Program:
         """Run the compiled program on the current state and the call's arguments, and write the new state back."""
         if self.places is not None:
             leaves = [*leaves, *self.places.tensors]
+        if self.old_grads:
+            leaves = [*leaves, *grads_of([leaves[t] if type(t) is int else t for t in self.old_grads])]
         donated, kept = self.inputs(leaves, env)
         if self.is_narrow and self.pending is None:
             outs = self.jit(donated, kept)
             self.calls += 1
-            return self._write_back(outs, leaves, env, None, first)
+            return self._write_back(outs, leaves, env, first, None)
+        recorded = None
         with storage.x64():
             if self.boundary:
-                outs, node = self._run_recorded(donated, kept, leaves)
+                recorded = self._edges(leaves), [*donated, *kept]
+                outs = self.jit(donated, kept)
             elif self.pending is None:
-                outs, node = self.jit(donated, kept), None
+                outs = self.jit(donated, kept)
             else:
-                outs, node = self.pending.run(donated, kept), None
+                outs = self.pending.run(donated, kept)
         self.calls += 1
-        return self._write_back(outs, leaves, env, node, first)
+        return self._write_back(outs, leaves, env, first, recorded)
 
     def _write_back(
-        self, outs: Sequence[Any], leaves: Sequence[Any], env: dict[Any, Any], node: Any, first: bool
+        self, outs: Sequence[Any], leaves: Sequence[Any], env: dict[Any, Any], first: bool, recorded: Any
     ) -> Any:
         for cell, index, steps in self.cell_writes:
             cell._value = outs[index]
@@ -321,8 +329,12 @@ class Program:
         grad_writes = self.grad_writes if self.pending is None else self.pending.others
         made: Sequence[Tensor] = []
         if first or self.writes_more or grad_writes:
-            made = self._write_rest(outs, leaves, env, node, first, grad_writes)
-        results = [self._leaf(o, outs, leaves, env, node, made) for o in self.outputs]
+            made = self._write_rest(outs, leaves, env, first, grad_writes)
+        nodes = None if recorded is None else self._record(outs, leaves, made, *recorded)
+        results = [self._leaf(o, outs, leaves, env, nodes, made) for o in self.outputs]
+        if self.hook_writes and not first:
+            for target, how, hook in self.hook_writes:
+                getattr(leaves[target] if type(target) is int else target, how)(hook)
         return results[0] if self.returns_one else jax.tree_util.tree_unflatten(self.out_tree, results)
 
     def _write_rest(
@@ -330,11 +342,10 @@ class Program:
         outs: Sequence[Any],
         leaves: Sequence[Any],
         env: dict[Any, Any],
-        node: Any,
         first: bool,
         grad_writes: Sequence[tuple[Any, str, Any]],
     ) -> Sequence[Tensor]:
-        """What most programs do not write; returns the tensors that were left in places."""
+        """What most programs do not write; returns the tensors that were made otherwise than as a value."""
         for i, index, steps in self.arg_writes:
             tensor = leaves[i]
             if tensor._view is None:
@@ -347,7 +358,9 @@ class Program:
             for cell, index in self.fill:
                 cell._value = outs[index]
             self.fill = []
-        made = [] if self.places is None else self.places.leave(outs, leaves, first)
+        made = self.made.make(outs, leaves, first) if self.made.handles else []
+        if self.places is not None:
+            self.places.leave(leaves, made, first)
         for target, kind, what in grad_writes:
             tensor = leaves[target] if type(target) is int else target
             if kind == "none":
@@ -374,13 +387,9 @@ class Program:
             target._grad_fn, target._output_nr, target._requires_grad = None, 0, False
         for module, mode in self.mode_writes:
             module.__dict__["training"] = mode
-        for out in self.changed:
-            if out.requires_grad and node is not None:
-                target = leaves[out.value] if type(out.value) is int else out.value
-                target._continue_from(_output(outs, out, node))
         if first:
             rest = (self.arg_writes, self.places, self.number_writes, self.flag_writes, self.detached)
-            self.writes_more = any([*rest, self.mode_writes, self.changed])
+            self.writes_more = any([*rest, self.mode_writes, self.made.handles])
             self.returns_one = self.out_tree == LEAF
             self.is_pass = self._is_pass(leaves)
         return made
@@ -393,7 +402,7 @@ class Program:
             return False
         guards = (self.number_guards, self.arg_numbers, self.predicates, self.grad_guards, self.flag_guards)
         inputs = (self.donated, self.grad_inputs, self.joined_grads, self.number_inputs, self.draws)
-        writes = (self.cell_writes, self.bundle_writes, self.grad_writes, self.writes_more, self.kept)
+        writes = (self.cell_writes, self.bundle_writes, self.grad_writes, self.writes_more, self.kept, self.hook_writes)
         others = (self.slot_guards[0], self.packs, self.twins, self.pending)
         return not any([*guards, *inputs, *writes, *others])
 
@@ -403,11 +412,11 @@ class Program:
         outs: Sequence[Any],
         leaves: Sequence[Any],
         env: dict[Any, Any],
-        node: Any,
+        nodes: Any,
         made: Sequence[Tensor],
     ) -> Any:
         if out.kind == "tensor":
-            tensor = _output(outs, out, node)
+            tensor = _output(outs, out, nodes)
             if out.value is not None:
                 shared = made[out.value] if type(out.value) is int else out.value
                 tensor._storage = shared._storage
@@ -424,73 +433,94 @@ class Program:
 
     # ----------------------------------------------- gradients across the edge
 
-    def _run_recorded(
-        self, donated: list[Any], kept: list[Any], leaves: Sequence[Any]
-    ) -> tuple[Sequence[Any], Node | None]:
-        """The program as one operation on the tape: its outputs have gradients to tensors outside."""
+    def _edges(self, leaves: Sequence[Any]) -> list[Any] | None:
+        """Where gradients go from here; None if nothing wants any. A tensor that the call makes has its edge later."""
         for tensor, flag in self.flag_writes:
             if flag:  # `requires_grad_()` comes before what is recorded of it, False after what was
                 (leaves[tensor] if type(tensor) is int else tensor)._requires_grad = True
-        tensors = [leaves[what] if kind == "arg" else what for kind, what in self.boundary]
-        if not any(t.requires_grad for t in tensors):
-            return self.jit(donated, kept), None
-        values = [*donated, *kept]
-        outs = self.jit(donated, kept)
-        edges = tuple(
-            (accumulator(t), 0) if t.grad_fn is None else (t._grad_fn, t._output_nr) for t in tensors
-        )
-        return outs, ProgramNode(self, edges, outs, values)
+        tensors = [
+            None if kind == "made" else leaves[what] if kind == "arg" else what for kind, what in self.boundary
+        ]
+        if not any(t is None or t.requires_grad for t in tensors):
+            return None
+        return [None if t is None else _edge(t) for t in tensors]
 
-    def _flat(self, values: Sequence[Any]) -> Any:
-        return self.pure(list(values[: len(self.donated)]), list(values[len(self.donated) :]))
+    def _record(
+        self,
+        outs: Sequence[Any],
+        leaves: Sequence[Any],
+        made: Sequence[Tensor],
+        boundary: list[Any] | None,
+        values: list[Any],
+    ) -> list[ProgramNode] | None:
+        """The call as an operation on the tape: its outputs have gradients to tensors outside."""
+        if boundary is None:
+            return None
+        for i, (kind, what) in enumerate(self.boundary):
+            if kind == "made":
+                boundary[i] = _edge(made[what])
+        nodes: list[ProgramNode] = []
+        for stage in self.stages:
+            edges = [
+                None if e is None else boundary[e[1]] if e[0] is None else (nodes[e[0]], e[1]) for e in stage.edges
+            ]
+            nodes.append(ProgramNode(self, stage, edges, outs, values))
+        for out in self.histories:
+            if out.requires_grad:
+                _give_history(made[out.value], out, nodes)
+        for number in self.made.retaining:
+            made[number].retain_grad()
+        for out in self.changed:
+            if out.requires_grad:
+                target = leaves[out.value] if type(out.value) is int else out.value
+                target._continue_from(_output(outs, out, nodes))
+        return nodes
 
-
-def _output(outs: Sequence[Any], out: Output, node: Any) -> Tensor:
-    """One of the program's arrays as a Tensor, with its history."""
-    tensor = wrap(outs[out.index])
-    if out.requires_grad and node is not None:
-        tensor._requires_grad, tensor._grad_fn, tensor._output_nr = True, node, out.index
-    return tensor
-
-
-class ProgramNode(Node):
-    """The node of a compiled function whose outputs are differentiated outside."""
-
-    __slots__ = ("program", "residuals", "values")
-
-    def __init__(
-        self, program: Program, edges: tuple[Any, ...], outs: Sequence[Any], values: Sequence[Any]
-    ) -> None:
-        super().__init__(edges, len(outs))
-        self.program, self.values = program, values
-        self.residuals: Any = [outs[i] for i in program.residuals]
-
-    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        if self.residuals is None:
-            raise RuntimeError(FREED)
-        wanted = [grads[out.index] for out in self.program.differentiated()]
-        given = tuple(g is not None for g in wanted)
-        with storage.x64():
-            return self.program.backward(self.residuals, [g for g in wanted if g is not None], given)
-
-    def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
+    def differentiate(self, node: ProgramNode, grads: Sequence[Any]) -> Sequence[Any]:
+        """The gradients that ``node`` gives, recorded themselves."""
         from ..core.dispatch import Plan, _with_history, run
 
-        program, count = self.program, len(self.values)
-        where = program.boundary_inputs
+        if len(self.stages) > 1 or any(kind == "made" for kind, _ in self.boundary):
+            raise NotImplementedError(
+                "create_graph=True through a compiled function that leaves a hook or retain_grad() at what it computes, or "
+                "makes a leaf that requires grad: call backward without it, or do not compile the function"
+            )
+        live = [out for out in (*self.outputs, *self.changed, *self.histories) if out.requires_grad]
+        live.sort(key=lambda out: out.number)
+        count, edges = len(node.values), node.edges
+        where = [self.boundary_inputs[e[1]] for e in node.stage.edges if e is not None]
         mask = tuple(i in where for i in range(count))
-        plan = Plan(
-            lambda *values: tuple(program._flat(values)), "compiled_function", "CompiledFunctionBackward0"
-        )
-        by_input = {i: edge for i, edge in zip(where, self.edges, strict=True) if i is not None}
+
+        def forward(*values: Any) -> tuple[Any, ...]:
+            outs = self.pure(list(values[: len(self.donated)]), list(values[len(self.donated) :]))
+            return tuple([outs[o.index] if o.view is None else _through(o.view, outs[o.index]) for o in live])
+
+        plan = Plan(forward, "compiled_function", "CompiledFunctionBackward0")
+        by_input = {i: edge for i, edge in zip(where, edges, strict=True) if i is not None}
         holes = tuple(g is None for g in grads)
-        inputs = [_with_history(v, by_input[i]) if i in by_input else v for i, v in enumerate(self.values)]
+        inputs = [_with_history(v, by_input[i]) if i in by_input else v for i, v in enumerate(node.values)]
         found = run(plan.backward(mask, holes), [*inputs, *(g for g in grads if g is not None)])
         ordered = dict(zip([i for i, m in enumerate(mask) if m], found, strict=True))
         return [None if i is None else ordered[i] for i in where]
 
-    def release(self) -> None:
-        self.residuals = self.values = None  # type: ignore[assignment]
+
+def _through(view: Any, value: Any) -> Any:
+    for link in view.chain():
+        value = link.plan.fn(value, *link.extra)
+    return value
 
 
-ProgramNode.__name__ = ProgramNode.__qualname__ = "CompiledFunctionBackward"  # as PyTorch prints it
+def _edge(tensor: Tensor) -> Any:
+    return (accumulator(tensor), 0) if tensor.grad_fn is None else (tensor._grad_fn, tensor._output_nr)
+
+
+def _output(outs: Sequence[Any], out: Output, nodes: Any) -> Tensor:
+    """One of the program's arrays as a Tensor, with its history."""
+    tensor = wrap(outs[out.index])
+    if out.requires_grad and nodes is not None:
+        _give_history(tensor, out, nodes)
+    return tensor
+
+
+def _give_history(tensor: Tensor, out: Output, nodes: Sequence[Any]) -> None:
+    tensor._requires_grad, tensor._grad_fn, tensor._output_nr = True, nodes[out.stage], out.number

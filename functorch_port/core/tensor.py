@@ -654,15 +654,24 @@ class Tensor:
     def data(self, other: Tensor) -> None:
         if not isinstance(other, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
-        if storage.overlay is not None and other.shape == self.shape and other.dtype == self.dtype:
-            self._set_value(other._value)  # in a trace the write is what counts; the handle stays where it is
+        overlay = storage.overlay
+        if overlay is not None and not overlay.rebinds and (other.shape, other.dtype) == (self.shape, self.dtype):
+            self._set_value(other._value)  # what has no handles beside values: there the write is what counts
             return
         if self._requires_grad and not (other.is_floating_point() or other.is_complex()):
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex dtype"
             )
+        if overlay is not None and overlay.rebinds:
+            overlay.note_inputs((other,))
         storage.bump_epoch()
-        self._storage, self._view, self._base = other._storage, other._view, None
+        self._look_at(other._storage, other._view)
+
+    def _look_at(self, cell: Storage, view: View | None) -> None:
+        """Become a handle on another Storage."""
+        if storage.overlay is not None and storage.overlay.rebinds:
+            storage.overlay.note_data(self)
+        self._storage, self._view, self._base = cell, view, None
 
     def retain_grad(self) -> None:
         """Have ``.grad`` filled by backward although this tensor is not a leaf."""
@@ -690,7 +699,14 @@ class Tensor:
         if self._hooks is None:
             node = self.grad_fn
             self._hooks = Hooks() if node is None else node.hooks_of(self._output_nr)
-        return self._hooks.add(hook)
+        return self._hooked(self._hooks, hook, "register_hook")
+
+    def _hooked(self, table: Hooks, hook: Any, how: str) -> RemovableHandle:
+        handle = table.add(hook)
+        storage.bump_epoch()
+        if storage.overlay is not None and not storage.overlay.transforms:
+            storage.overlay.note_hook(self, how, hook, handle)
+        return handle
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call ``hook(tensor)`` after a gradient was added to this leaf's ``.grad``."""
@@ -700,7 +716,7 @@ class Tensor:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         if self._post_accumulate_hooks is None:
             self._post_accumulate_hooks = Hooks()
-        return self._post_accumulate_hooks.add(hook)
+        return self._hooked(self._post_accumulate_hooks, hook, "register_post_accumulate_grad_hook")
 
     # ------------------------------------------------------------- in place
 
@@ -858,7 +874,7 @@ class Tensor:
                 UserWarning,
                 stacklevel=4,
             )
-        self._storage, self._view, self._base = Storage(result._value), None, None
+        self._look_at(Storage(result._value), None)
 
     # ---------------------------------------------------------------- host
 

@@ -82,17 +82,22 @@ class View:
             view = view.parent
         return links[::-1]
 
-    def fresh(self) -> View:
-        """The same view without the arrays it has seen, to look with at another Storage of the same kind."""
+    def fresh(self, onto: View | None = None) -> View:
+        """The same view without the arrays it has seen, to look with at another Storage of the same kind: at all of
+        it, or at what ``onto`` sees of it.
+        """
         new: View = object.__new__(View)
-        new.parent = None if self.parent is None else self.parent.fresh()
+        new.parent = onto if self.parent is None else self.parent.fresh(onto)
         new.plan, new.extra, new.may_overlap, new.origin = (
             self.plan,
             self.extra,
             self.may_overlap,
             self.origin,
         )
-        new.source, new.cache = _kind(self.source), _kind(self.cache)
+        new.source, new.cache = _kind(self.source if onto is None else onto.source), _kind(self.cache)
+        if onto is not None:
+            new.may_overlap = self.may_overlap or onto.may_overlap
+            new.origin = self.origin or onto.origin
         new.used = True
         return new
 

@@ -101,6 +101,7 @@ class Level:
 
     rng = "torch"  # random arrays are asked for through `host_draw`
     transforms = True
+    rebinds = False
     kernels = False
 
     def __init__(self, mapped: tuple[int, Any, str] | None = None, mode: str | None = None) -> None:

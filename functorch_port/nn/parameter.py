@@ -41,6 +41,8 @@ class Parameter(Tensor):
         self = super().__new__(cls)
         self._storage, self._view = data._storage, data._view
         self._requires_grad = bool(requires_grad)
+        if storage.overlay is not None and not storage.overlay.transforms:
+            storage.overlay.note_made(self)
         return self  # type: ignore[return-value]
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:

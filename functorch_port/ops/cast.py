@@ -296,7 +296,7 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
         count *= n
     with storage.x64():
         flat = jnp.pad(flat, (0, max(0, count - flat.size)))[:count]
-    self._storage, self._view, self._base = storage.Storage(flat.reshape(shape)), None, None
+    self._look_at(storage.Storage(flat.reshape(shape)), None)
     return self
 
 
