@@ -194,7 +194,7 @@ def _bundle(program: Program, overlay: Overlay, positions: dict[str, list[Any]],
 
 def _uses(program: Program) -> Iterable[int]:
     """The outputs that something is made from after a call, each once for every use."""
-    yield from (out.index for out in (*program.outputs, *program.changed, *program.histories))
+    yield from (out.index for out in (*program.outputs, *program.changed))
     yield from (i for _, i, _ in (*program.cell_writes, *program.arg_writes))
     for stage in program.stages:
         yield from stage.residuals
@@ -242,7 +242,7 @@ def _sort_outputs(program: Program, count: int, unread: list[int]) -> list[Any]:
     taken = {i for index in first for i in _each(index)}
     order = first + sorted({*range(count)} - {*taken, *last}) + last
     new = {old: i for i, old in enumerate(order)}
-    for out in (*program.outputs, *program.changed, *program.histories):
+    for out in (*program.outputs, *program.changed):
         out.index = new.get(out.index, out.index)
     program.cell_writes = [(cell, new[i], steps) for cell, i, steps in program.cell_writes]
     program.bundle_writes = [(bundle, new[i], steps) for bundle, i, steps in program.bundle_writes]

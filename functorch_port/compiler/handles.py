@@ -33,16 +33,14 @@ class Output:
     Attributes:
         kind: of what ``value`` is.
         index: of the program's output with the value.
-        view: of the value, that is to be looked through.
         requires_grad: whether it has a history; then gradients arrive at output ``number`` of the node ``stage``.
     """
 
-    __slots__ = ("index", "kind", "number", "requires_grad", "stage", "value", "view")
+    __slots__ = ("index", "kind", "number", "requires_grad", "stage", "value")
 
     def __init__(self, kind: str, index: int = -1, value: Any = None, requires_grad: bool = False) -> None:
         self.kind, self.index, self.value, self.requires_grad = kind, index, value, requires_grad
         self.stage = self.number = 0
-        self.view: View | None = None
 
 
 class _Handle:
@@ -137,6 +135,8 @@ class Made:
         self.counts: list[list[int]] = []
         self.histories: list[tuple[Output, Tensor]] = []
         self.retaining: list[int] = []
+        #: how many of them, the first ones, are left in places
+        self.left = 0
         self.traced: list[Tensor] = []
         self.made: dict[int, int] = {}
         self.at: dict[Storage, int] = {}
@@ -163,19 +163,10 @@ class Made:
             number = self.made[id(item)] = len(self.traced)
             self.traced.append(item)
             if history and self.is_live(item):
-                self.histories.append((self._history(number, item), item))
+                self.histories.append((Output("history", value=number, requires_grad=True), item))
                 if item._retains_grad:
                     self.retaining.append(number)
         return ("made", self.made[id(item)])
-
-    def _history(self, number: int, tensor: Tensor) -> Output:
-        kind, what, _, _ = self.sources[self.handles[number].cell]
-        out = Output("history", what, number, requires_grad=True)
-        if kind == "output" and not self.handles[number].positions:
-            out.view = self.handles[number].view
-        else:
-            out.index = self.outs.add(tensor._value)
-        return out
 
     def _source(self, cell: Storage) -> int:
         if cell not in self.at:

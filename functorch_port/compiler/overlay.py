@@ -62,7 +62,7 @@ class Overlay:
         numbers: key of a Python number -> (value, tracer).
         twins: Storages that hold one array together with others -> the first of them. They are one input.
         env: Storage -> its current value, for those that were read or written.
-        written: the pre-existing Storages that were assigned.
+        written: the pre-existing Storages that were assigned, with `version` and `apart` from before.
         grads: pre-existing Tensor -> what its ``.grad`` is now, for those whose ``.grad`` was assigned.
         grad_reads: pre-existing Tensor -> its ``.grad`` before the trace, for those whose ``.grad`` was read first.
         fixed: keys of numbers whose plain value was asked for.
@@ -101,7 +101,7 @@ class Overlay:
         self.tracers: dict[Storage, Any] = {}
         self.numbers: dict[Any, tuple[Any, Any]] = {}
         self.env: dict[Storage, Any] = {}
-        self.written: dict[Storage, int] = {}
+        self.written: dict[Storage, tuple[int, int]] = {}
         self.inside: weakref.WeakSet[Storage] = weakref.WeakSet()
         self.made: dict[int, weakref.ref[Tensor]] = {}
         self.sources: dict[Tensor, None] = {}
@@ -144,7 +144,7 @@ class Overlay:
         if cell in self.inside or self.thread != threading.get_ident():
             cell._value = value
             return
-        self.written.setdefault(cell, cell.version - 1)
+        self.written.setdefault(cell, (cell.version - 1, cell.apart))
         self.env[cell] = value
 
     def created(self, cell: Storage) -> None:
@@ -210,7 +210,7 @@ class Overlay:
         if self.is_outside(tensor):
             self.data.setdefault(tensor, (tensor._storage, tensor._view, tensor._base))
 
-    def note_hook(self, tensor: Tensor, how: str, hook: Any, handle: Any) -> None:
+    def note_hook(self, tensor: Tensor, how: str, hook: Any = None, handle: Any = None) -> None:
         """``tensor.<how>(hook)`` was called, and gave the handle."""
         if self.is_outside(tensor):
             self.tensor_hooks.append((tensor, how, hook, handle))
@@ -290,18 +290,25 @@ class Overlay:
 
     # ---------------------------------------------------------------- undo
 
+    def restore_data(self) -> None:
+        """Have the tensors look at the Storages from before."""
+        for tensor, (cell, view, base) in self.data.items():
+            tensor._storage, tensor._view, tensor._base = cell, view, base
+
     def undo(self, structure: bool = True) -> None:
         """Put everything back as it was before the trace (without ``structure``: but for state that was made
         up front).
         """
         for slot in self.watched:
             slot.restore()
-        for tensor, (cell, view, base) in self.data.items():
-            tensor._storage, tensor._view, tensor._base = cell, view, base
-        for _, _, _, handle in self.tensor_hooks:
-            handle.remove()
-        for cell, version in self.written.items():
-            cell.version = version
+        self.restore_data()
+        for tensor, _, _, handle in self.tensor_hooks:
+            if handle is not None:
+                handle.remove()
+            else:
+                tensor._retains_grad = False
+        for cell, (version, apart) in self.written.items():
+            cell.version, cell.apart = version, apart
         for tensor, history in self.histories.items():
             tensor._requires_grad, tensor._grad_fn, tensor._output_nr = history[:3]
             if tensor._version_seen != history[3]:

@@ -198,6 +198,7 @@ class Places:
         for i, tensor in enumerate(given.leaves[: given.count]):
             if isinstance(tensor, Tensor) and tensor in self.overlay.data and not by_identity(tensor):
                 self.arg_data.append((i, made.content(looked_at(tensor, self.overlay))))
+        made.left = len(made.handles)
 
     def changes(self) -> str:
         """Why no later call can find what this one found; empty if one may."""

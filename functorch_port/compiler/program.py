@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from ..autograd.node import accumulator
 from ..core import storage
+from ..core.dispatch import _with_history
 from ..core.donation import own
 from ..core.sparse import SparseTensor
 from ..core.storage import Storage
@@ -20,7 +21,7 @@ from .handles import Made, Output
 from .overlay import MODULE_TABLES, same_table
 from .pending import Pending
 from .places import Places
-from .stages import ProgramNode, Stage, hooks_of
+from .stages import ProgramNode, Stage, hooks_of, run_recorded
 from .tree import LEAF, by_identity, cell_of
 
 __all__ = ["Program", "Stale", "aval", "grads_of"]
@@ -334,7 +335,7 @@ class Program:
         results = [self._leaf(o, outs, leaves, env, nodes, made) for o in self.outputs]
         if self.hook_writes and not first:
             for target, how, hook in self.hook_writes:
-                getattr(leaves[target] if type(target) is int else target, how)(hook)
+                getattr(leaves[target] if type(target) is int else target, how)(*([] if hook is None else [hook]))
         return results[0] if self.returns_one else jax.tree_util.tree_unflatten(self.out_tree, results)
 
     def _write_rest(
@@ -433,29 +434,24 @@ class Program:
 
     # ----------------------------------------------- gradients across the edge
 
-    def _edges(self, leaves: Sequence[Any]) -> list[Any] | None:
-        """Where gradients go from here; None if nothing wants any. A tensor that the call makes has its edge later."""
+    def _edges(self, leaves: Sequence[Any]) -> list[Any]:
+        """Where gradients go from here. A tensor that the call makes has its edge later."""
         for tensor, flag in self.flag_writes:
             if flag:  # `requires_grad_()` comes before what is recorded of it, False after what was
                 (leaves[tensor] if type(tensor) is int else tensor)._requires_grad = True
-        tensors = [
-            None if kind == "made" else leaves[what] if kind == "arg" else what for kind, what in self.boundary
+        return [
+            None if kind == "made" else _edge(leaves[what] if kind == "arg" else what) for kind, what in self.boundary
         ]
-        if not any(t is None or t.requires_grad for t in tensors):
-            return None
-        return [None if t is None else _edge(t) for t in tensors]
 
     def _record(
         self,
         outs: Sequence[Any],
         leaves: Sequence[Any],
         made: Sequence[Tensor],
-        boundary: list[Any] | None,
+        boundary: list[Any],
         values: list[Any],
-    ) -> list[ProgramNode] | None:
+    ) -> list[ProgramNode]:
         """The call as an operation on the tape: its outputs have gradients to tensors outside."""
-        if boundary is None:
-            return None
         for i, (kind, what) in enumerate(self.boundary):
             if kind == "made":
                 boundary[i] = _edge(made[what])
@@ -464,7 +460,7 @@ class Program:
             edges = [
                 None if e is None else boundary[e[1]] if e[0] is None else (nodes[e[0]], e[1]) for e in stage.edges
             ]
-            nodes.append(ProgramNode(self, stage, edges, outs, values))
+            nodes.append(ProgramNode(self, stage, edges, outs, values, boundary))
         for out in self.histories:
             if out.requires_grad:
                 _give_history(made[out.value], out, nodes)
@@ -476,38 +472,22 @@ class Program:
                 target._continue_from(_output(outs, out, nodes))
         return nodes
 
-    def differentiate(self, node: ProgramNode, grads: Sequence[Any]) -> Sequence[Any]:
-        """The gradients that ``node`` gives, recorded themselves."""
-        from ..core.dispatch import Plan, _with_history, run
-
-        if len(self.stages) > 1 or any(kind == "made" for kind, _ in self.boundary):
+    def residuals_of(self, node: ProgramNode) -> Sequence[Tensor]:
+        """What the walk of ``node`` takes from the forward pass, with its history, for a second derivative."""
+        if any(kind == "made" for kind, _ in self.boundary):
             raise NotImplementedError(
-                "create_graph=True through a compiled function that leaves a hook or retain_grad() at what it computes, or "
-                "makes a leaf that requires grad: call backward without it, or do not compile the function"
+                "create_graph=True through a compiled function that returns a leaf made inside it, which requires grad: "
+                "make the leaf outside, or do not compile the function"
             )
-        live = [out for out in (*self.outputs, *self.changed, *self.histories) if out.requires_grad]
-        live.sort(key=lambda out: out.number)
-        count, edges = len(node.values), node.edges
-        where = [self.boundary_inputs[e[1]] for e in node.stage.edges if e is not None]
-        mask = tuple(i in where for i in range(count))
+        which = node.stage.residuals
 
-        def forward(*values: Any) -> tuple[Any, ...]:
+        def residuals(*values: Any) -> tuple[Any, ...]:
             outs = self.pure(list(values[: len(self.donated)]), list(values[len(self.donated) :]))
-            return tuple([outs[o.index] if o.view is None else _through(o.view, outs[o.index]) for o in live])
+            return tuple([outs[i] for i in which])
 
-        plan = Plan(forward, "compiled_function", "CompiledFunctionBackward0")
-        by_input = {i: edge for i, edge in zip(where, edges, strict=True) if i is not None}
-        holes = tuple(g is None for g in grads)
-        inputs = [_with_history(v, by_input[i]) if i in by_input else v for i, v in enumerate(node.values)]
-        found = run(plan.backward(mask, holes), [*inputs, *(g for g in grads if g is not None)])
-        ordered = dict(zip([i for i, m in enumerate(mask) if m], found, strict=True))
-        return [None if i is None else ordered[i] for i in where]
-
-
-def _through(view: Any, value: Any) -> Any:
-    for link in view.chain():
-        value = link.plan.fn(value, *link.extra)
-    return value
+        edges = dict(zip(self.boundary_inputs, node.boundary, strict=True))
+        inputs = [_with_history(v, edges[i]) if i in edges else v for i, v in enumerate(node.values)]
+        return run_recorded(residuals, inputs, len(which))
 
 
 def _edge(tensor: Tensor) -> Any:

@@ -20,7 +20,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from ..autograd.engine import at_edges
 from ..autograd.node import FREED, AccumulateGrad, Extras, Hooks, Node
 from ..core import storage
-from ..core.dispatch import OpNode
+from ..core.dispatch import OpNode, Plan, run
 from ..core.pads import join_pads
 from ..core.tensor import Tensor
 
@@ -85,14 +85,14 @@ class Stage:
         self.backward = jax.jit(backward, static_argnums=2)
 
     def hooks(self) -> Extras | None:
-        """The hooks for the node of a call."""
-        if self.extras is None:
-            return None
-        copy = Extras()
-        copy.pre_hooks, copy.post_hooks = _copy(self.extras.pre_hooks), _copy(self.extras.post_hooks)
-        if self.extras.tensor_hooks:
-            copy.tensor_hooks = {k: Hooks(hooks) for k, hooks in self.extras.tensor_hooks.items()}
-        return copy
+        """The hooks for the node of a call; the first one's are those that the trace registered."""
+        given = self.extras
+        if given is not None:
+            self.extras = Extras()
+            self.extras.pre_hooks, self.extras.post_hooks = _copy(given.pre_hooks), _copy(given.post_hooks)
+            self.extras.tensor_hooks = {k: Hooks(hooks) for k, hooks in (given.tensor_hooks or {}).items()}
+            given.retained = None  # tensors of the call will say that again
+        return given
 
 
 def _copy(hooks: Hooks | None) -> Hooks | None:
@@ -102,14 +102,22 @@ def _copy(hooks: Hooks | None) -> Hooks | None:
 class ProgramNode(Node):
     """The node of a compiled function whose outputs are differentiated outside, or of one of the places watched in it."""
 
-    __slots__ = ("plan", "program", "residuals", "stage", "values")
+    __slots__ = ("boundary", "plan", "program", "residuals", "stage", "values")
 
     def __init__(
-        self, program: Program, stage: Stage, edges: Sequence[Any], outs: Sequence[Any], values: Sequence[Any]
+        self,
+        program: Program,
+        stage: Stage,
+        edges: Sequence[Any],
+        outs: Sequence[Any],
+        values: Sequence[Any],
+        boundary: Sequence[Any],
     ) -> None:
         super().__init__(edges, stage.outputs)
-        self.program, self.stage, self.values, self.plan = program, stage, values, stage.plan
+        self.program, self.stage, self.values, self.boundary = program, stage, values, boundary
+        self.plan = stage.plan
         self.residuals: Any = [outs[i] for i in stage.residuals]
+        self.extras = stage.hooks()
 
     def name(self) -> str:
         return self.stage.name
@@ -122,9 +130,19 @@ class ProgramNode(Node):
             return self.stage.backward(self.residuals, [g for g in grads if g is not None], given)
 
     def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
+        """Recorded: the walk as an operation on what it takes from the forward pass, and that as one on the inputs."""
         if self.residuals is None:
             raise RuntimeError(FREED)
-        return self.program.differentiate(self, grads)
+        program, stage, count = self.program, self.stage, len(self.stage.residuals)
+        given = tuple([g is not None for g in grads])
+        history = program.residuals_of(self)
+
+        def walk(*values: Any) -> tuple[Any, ...]:
+            found = stage.backward(list(values[:count]), list(values[count:]), given)
+            return tuple([g for g in found if g is not None])
+
+        found = iter(run_recorded(walk, [*history, *(g for g in grads if g is not None)], sum(stage.reached)))
+        return [next(found) if there else None for there in stage.reached]
 
     def to_hook(self, results: Sequence[Any]) -> Sequence[Any]:
         return results if self.plan is None else OpNode.to_hook(self, results)  # type: ignore[arg-type]
@@ -134,6 +152,14 @@ class ProgramNode(Node):
 
     def release(self) -> None:
         self.residuals = self.values = None  # type: ignore[assignment]
+
+
+def run_recorded(fn: Callable[..., tuple[Any, ...]], values: Sequence[Any], outputs: int) -> Sequence[Tensor]:
+    """A function of arrays as an operation on the tape."""
+    if not outputs:
+        return ()
+    found = run(Plan(fn, "compiled_function", "CompiledFunctionBackward0"), values)
+    return found if isinstance(found, tuple | list) else (found,)
 
 
 ProgramNode.__name__ = ProgramNode.__qualname__ = "CompiledFunctionBackward"  # as PyTorch prints it
@@ -204,10 +230,12 @@ class _Watch:
         self.hidden = self.once = False
         stack = [root.place[0] for root in roots]
         seen = set(stack)
+        places = {root.place for root in roots}
         while stack:
             node = stack.pop()
             if node.extras is not None and node.extras.watched():
                 self._look(node, node.extras, is_ours)
+            self.nodes.update(dict.fromkeys(e[0] for e in node.edges if e in places))  # one result came from another
             for edge in node.edges:
                 if edge is not None and edge not in boundary and edge[0] not in seen:
                     seen.add(edge[0])

@@ -314,6 +314,7 @@ def _collect(program: Program, overlay: Overlay, result: Any, given: Given, star
     outs.tensors.clear()
     places.finish()
     made.finish()
+    overlay.restore_data()
     return outs.arrays
 
 
@@ -361,7 +362,7 @@ def _tensor_output(
     """How a tensor of the result is made: most hold a Storage of their own; see `handles` for the others."""
     if leaf.is_sparse or not overlay.rebinds:
         return _value_output(leaf, overlay, given, outs, live)
-    if live and id(leaf) in made.made:  # what is kept in places has no history
+    if live and made.made.get(id(leaf), made.left) < made.left:  # what is kept in places has no history
         return Output("tensor", outs.add_tensor(leaf), made.number(leaf.detach()), requires_grad=True)
     special = leaf._view is not None or leaf._own_count is not None or leaf._kept_grad is not None
     special |= type(leaf) is not Tensor or (leaf._requires_grad and not live) or leaf._retains_grad
@@ -472,6 +473,7 @@ def _kept_cells(
             *(out_leaves, grads, accounted, aliases, *_containers(result)),
             *(places.tensors, places.old, made.traced, places.form.tensors, given.leaves, *given.ours),
             *made.histories,
+            *(slot.old for slot in places.slots),
             *(outs.tensors, *overlay.notes()),
         )
         views = [t for t in (*accounted, *aliases) if t._base is not None]
@@ -482,7 +484,7 @@ def _kept_cells(
         candidates = [
             t
             for t in {id(t): t for t in (*accounted, *aliases, *places.tensors, *arguments)}.values()
-            if t._storage in looked_at and id(t) not in left
+            if t._storage in looked_at and id(t) not in left and (id(t) in given.ids or not overlay.is_outside(t))
         ]
         for slot in find(candidates, (*ours, views, candidates, arguments, given.passed)):
             if slot not in slots:
@@ -550,7 +552,7 @@ def _collect_cells(program: Program, overlay: Overlay, kept: set[Storage], outs:
                 )
             else:
                 index = outs.add(value)
-            program.cell_writes.append((cell, index, cell.version - overlay.written[cell]))
+            program.cell_writes.append((cell, index, cell.version - overlay.written[cell][0]))
 
 
 def _boundary(
@@ -688,8 +690,8 @@ def _settle_hooks(program: Program, overlay: Overlay, given: Given) -> None:
         return isinstance(item, Tensor) and (id(item) in passed or item._storage in overlay.inside)
 
     for tensor, how, hook, handle in overlay.tensor_hooks:
-        table = handle._hooks()
-        if table is None or handle.id not in table:
+        table = handle and handle._hooks()
+        if handle is not None and (table is None or handle.id not in table):
             continue
         program.hook_writes.append((given.own.get(id(tensor), tensor), how, hook))
         if takes(hook, is_ours):

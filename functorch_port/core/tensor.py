@@ -191,18 +191,17 @@ class Tensor:
 
     def _set_value(self, value: Any) -> None:
         """Write in place, through views; counts up the version; not recorded."""
+        if value.__class__ is Deferred and self._view is None:
+            deferred.put(self._storage, value)
+        elif self._view is None:
+            self._storage.value = value
+        else:
+            self._view.put(
+                self._storage, value.array() if value.__class__ is Deferred else device_value(value)
+            )
         if self._own_count is not None or (self._base is not None and self._base._own_count is not None):
             self._counter()[0] += 1
             self._storage.apart += 1
-        if value.__class__ is Deferred:
-            if self._view is None:
-                deferred.put(self._storage, value)
-                return
-            value = value.array()
-        if self._view is None:
-            self._storage.value = value
-        else:
-            self._view.put(self._storage, device_value(value))
 
     def _touch(self) -> None:
         """Count an in-place operation that writes no element, as PyTorch counts it."""
@@ -680,6 +679,8 @@ class Tensor:
         if self._grad_fn is None:
             return
         self._retains_grad = True
+        if storage.overlay is not None and not storage.overlay.transforms:
+            storage.overlay.note_hook(self, "retain_grad")
         node = self._grad_fn
         if node.retained is None:
             node.retained = {}
