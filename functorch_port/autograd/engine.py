@@ -627,6 +627,8 @@ def _post_accumulate(variable: Tensor) -> None:
 
 def accumulate(variable: Tensor, value: Any, create_graph: bool = False) -> None:
     """Add a gradient to ``variable.grad``, in place unless the backward is recorded."""
+    if not variable._requires_grad:  # not any more
+        return
     old = variable._get_grad()
     if old is None:
         new = _tensor(value)

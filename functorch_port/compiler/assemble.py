@@ -23,6 +23,7 @@ from .overlay import Overlay
 from .pending import Pending, pays
 from .places import Given
 from .program import Program, Stale
+from .stages import Stage
 from .wholes import update_wholes
 
 __all__ = ["assemble"]
@@ -74,7 +75,7 @@ def assemble(
     if program.boundary:
         _find_boundary(program)
         for stage in program.stages:
-            stage.compile()
+            _differentiable(stage)
 
 
 def _read_twins(overlay: Overlay) -> dict[Storage, list[Storage]]:
@@ -323,6 +324,23 @@ def _is_wide(aval: Any) -> bool:
 def _is_narrow(params: Iterable[Any]) -> bool:
     """Whether the jaxprs among these parameters of operations compute nothing of 64 bits."""
     return not any(_is_wide(x.aval) for eqn in operations(params) for x in (*eqn.invars, *eqn.outvars))
+
+
+def _differentiable(stage: Stage) -> None:
+    """The jitted walk from gradients (those ``given``; the others are zero)."""
+    jaxpr, avals, reached = join_pads(stage.jaxpr), stage.avals, stage.reached
+
+    def backward(residuals: list[Any], grads: list[Any], given: tuple[bool, ...]) -> list[Any]:
+        values = iter(grads)
+        full = [
+            next(values) if there else jnp.zeros(a.shape, a.dtype)
+            for there, a in zip(given, avals, strict=True)
+            if a is not None
+        ]
+        found = iter(jaxpr_as_fun(ClosedJaxpr(jaxpr, residuals))(*full))
+        return [next(found) if there else None for there in reached]
+
+    stage.backward = jax.jit(backward, static_argnums=2)
 
 
 def _inputs_of(jaxpr: Any, outputs: list[int]) -> list[bool]:

@@ -191,6 +191,8 @@ def _signature(leaf: Any) -> Any:
         value = leaf._value
         if by_identity(leaf):
             return (id(leaf), value.shape, value.dtype, leaf.requires_grad)
+        if leaf._view is not None and not leaf.is_contiguous():
+            return (value.shape, value.dtype, leaf.requires_grad, leaf._strides())
         return (value.shape, value.dtype, leaf.requires_grad)
     if isinstance(leaf, jax.Array):
         return (leaf.shape, leaf.dtype, None)

@@ -204,6 +204,8 @@ class Places:
         """Why no later call can find what this one found; empty if one may."""
         if any(isinstance(t, Tensor) and self.overlay.grad_reads.get(t) is not None for t in self.old):
             return "the function reads the gradient of a tensor that it replaces"
+        if any(g in self.overlay.data for g in self.overlay.grad_reads.values() if g is not None):
+            return "a gradient from before the call gets other data"
         return ""
 
     def finish(self) -> None:

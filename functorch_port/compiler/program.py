@@ -76,6 +76,8 @@ class Program:
         self.cell_writes: list[tuple[Storage, int, int]] = []
         self.bundle_writes: list[tuple[Any, Any, int]] = []
         self.arg_writes: list[tuple[int, int, int]] = []
+        #: how many writes to a Storage (or to an argument's) are not counted by it
+        self.apart_writes: list[tuple[Any, int]] = []
         self.grad_writes: list[tuple[Any, str, Any]] = []
         self.number_writes: list[tuple[dict[Any, Any], Any, Callable[[dict[Any, Any]], Any]]] = []
         self.fill: list[tuple[Storage, int]] = []
@@ -164,10 +166,6 @@ class Program:
         for tensor, missing in self.grad_guards:
             if (tensor._kept_grad is None) is not missing:
                 return f"a gradient {'appeared' if missing else 'is gone'}"
-        for what, hooks in self.grad_hooks:
-            now = hooks_of(leaves[what] if type(what) is int else what)
-            if len(now) != len(hooks) or any(map(is_not, now, hooks)):
-                return "the hooks of a tensor changed"
         for table, key, expected in self.flag_guards:
             value = table.get(key, _MISSING)
             if value is not expected and not (type(value) is type(expected) and value == expected):
@@ -186,6 +184,12 @@ class Program:
             why = self.places.matches(leaves, self.states)
             if why:
                 return why
+        if self.grad_hooks:
+            given = leaves if self.places is None else [*leaves, *self.places.tensors]
+            for what, hooks in self.grad_hooks:
+                now = hooks_of(given[what] if type(what) is int else what)
+                if len(now) != len(hooks) or any(map(is_not, now, hooks)):
+                    return "the hooks of a tensor changed"
         if self.epoch != storage.epoch:
             why = self._verify()
             if why:
@@ -355,6 +359,8 @@ class Program:
                     tensor._storage.version += steps
             else:
                 tensor._set_value(outs[index])
+        for target, steps in self.apart_writes if not first else ():
+            (leaves[target]._storage if type(target) is int else target).apart += steps
         if first:
             for cell, index in self.fill:
                 cell._value = outs[index]
@@ -389,7 +395,7 @@ class Program:
         for module, mode in self.mode_writes:
             module.__dict__["training"] = mode
         if first:
-            rest = (self.arg_writes, self.places, self.number_writes, self.flag_writes, self.detached)
+            rest = (self.arg_writes, self.apart_writes, self.places, self.number_writes, self.flag_writes, self.detached)
             self.writes_more = any([*rest, self.mode_writes, self.made.handles])
             self.returns_one = self.out_tree == LEAF
             self.is_pass = self._is_pass(leaves)

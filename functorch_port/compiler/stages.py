@@ -14,14 +14,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from ..autograd.engine import at_edges
 from ..autograd.node import FREED, AccumulateGrad, Extras, Hooks, Node
 from ..core import storage
 from ..core.dispatch import OpNode, Plan, run
-from ..core.pads import join_pads
 from ..core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -53,6 +50,8 @@ class Stage:
             None.
         reached: which of the edges get one.
         residuals: the program's outputs that it takes from the forward pass.
+        jaxpr, avals: the walk, and the kinds of gradients it takes; None for those that cannot come.
+        backward: the jitted walk.
         extras: the hooks of the node it stands for.
     """
 
@@ -67,22 +66,6 @@ class Stage:
         self.name = "CompiledFunctionBackward" if node is None else node.name()
         self.plan: Any = getattr(node, "plan", None)
         self.backward: Any = None
-
-    def compile(self) -> None:
-        """Make the jitted walk from gradients (those ``given``; the others are zero)."""
-        jaxpr, avals, reached = join_pads(self.jaxpr), self.avals, self.reached
-
-        def backward(residuals: list[Any], grads: list[Any], given: tuple[bool, ...]) -> list[Any]:
-            values = iter(grads)
-            full = [
-                next(values) if there else jnp.zeros(a.shape, a.dtype)
-                for there, a in zip(given, avals, strict=True)
-                if a is not None
-            ]
-            found = iter(jaxpr_as_fun(ClosedJaxpr(jaxpr, residuals))(*full))
-            return [next(found) if there else None for there in reached]
-
-        self.backward = jax.jit(backward, static_argnums=2)
 
     def hooks(self) -> Extras | None:
         """The hooks for the node of a call; the first one's are those that the trace registered."""

@@ -19,6 +19,7 @@ from ..core import alive, storage
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber, symbolic_math
 from ..core.tensor import Tensor, wrap
+from ..core.view import View, laid_out
 from .assemble import assemble
 from .handles import Made, Output, can_be_made
 from .overlay import MODULE_TABLES, Overlay, is_concrete, is_number, number_slots
@@ -184,13 +185,16 @@ def _share_arrays(cells: Sequence[Storage]) -> None:
 
 
 def _prepare(leaves: list[Any]) -> list[Any]:
-    """Arguments as the traced function sees them: a view becomes a tensor of its own, as its position must
-    not be burned in.
+    """Arguments as the traced function sees them: a view becomes a tensor of its own with the same strides, as its
+    position must not be burned in.
     """
     out = []
     for leaf in leaves:
         if isinstance(leaf, Tensor) and leaf._view is not None:
             proxy = wrap(leaf._value)
+            if not leaf.is_contiguous():
+                value, strides = leaf._value, leaf._strides()
+                proxy._view = View(None, laid_out(strides), (), value, value)
             proxy._requires_grad, proxy._grad_fn, proxy._output_nr = (
                 leaf.requires_grad,
                 leaf.grad_fn,
@@ -308,7 +312,7 @@ def _collect(program: Program, overlay: Overlay, result: Any, given: Given, star
     if why:
         program.reusable, program.why_once = False, why
     kept = _kept_cells(overlay, result, out_leaves, places, made, given, outs)
-    _collect_cells(program, overlay, kept, outs)
+    _collect_cells(program, overlay, kept, given, outs)
     if kept:
         _give_what_is_kept(program, kept, outs)
     outs.tensors.clear()
@@ -528,7 +532,9 @@ def _containers(tree: Any) -> list[Any]:
     return found
 
 
-def _collect_cells(program: Program, overlay: Overlay, kept: set[Storage], outs: _Outs) -> None:
+def _collect_cells(
+    program: Program, overlay: Overlay, kept: set[Storage], given: Given, outs: _Outs
+) -> None:
     """The values of Storages that were written, and of those made inside that live on."""
     for cell in list(overlay.inside):
         program.fill.append((cell, outs.add_cell(cell)))
@@ -552,7 +558,10 @@ def _collect_cells(program: Program, overlay: Overlay, kept: set[Storage], outs:
                 )
             else:
                 index = outs.add(value)
-            program.cell_writes.append((cell, index, cell.version - overlay.written[cell][0]))
+            version, apart = overlay.written[cell]
+            program.cell_writes.append((cell, index, cell.version - version))
+            if cell.apart != apart:
+                program.apart_writes.append((given.cells.get(cell, cell), cell.apart - apart))
 
 
 def _boundary(

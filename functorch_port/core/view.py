@@ -24,8 +24,8 @@ from .storage import HOST, Storage
 from .strides import REINTERPRET, RULES, Layout, contiguous
 
 __all__ = [
-    "NO_GRAD", "PLAIN", "SPLIT", "Look", "View", "flattened", "is_dense", "put_through", "refusal", "reinterpret",
-    "seen",
+    "LAID_OUT", "NO_GRAD", "PLAIN", "SPLIT", "Look", "View", "flattened", "is_dense", "laid_out", "put_through",
+    "refusal", "reinterpret", "seen",
 ]  # fmt: skip
 
 #: how a view came about, where that forbids recorded in-place operations on it
@@ -82,10 +82,12 @@ class View:
             view = view.parent
         return links[::-1]
 
-    def fresh(self, onto: View | None = None) -> View:
+    def fresh(self, onto: View | None = None) -> Any:
         """The same view without the arrays it has seen, to look with at another Storage of the same kind: at all of
         it, or at what ``onto`` sees of it.
         """
+        if self.plan.name == LAID_OUT:
+            return onto
         new: View = object.__new__(View)
         new.parent = onto if self.parent is None else self.parent.fresh(onto)
         new.plan, new.extra, new.may_overlap, new.origin = (
@@ -283,6 +285,22 @@ def seen(looks: Looks | None, flat: Sequence[Any]) -> Sequence[Any]:
     return values
 
 
+@functools.cache
+def laid_out(strides: tuple[int, ...]) -> Any:
+    """The plan of a view that shows all of a Storage, and has these strides: what a compiled function sees of an argument
+    that is a view of another tensor.
+    """
+    from .dispatch import Plan
+
+    plan = Plan(lambda x: x, LAID_OUT, "AliasBackward0")
+    plan.named = lambda values: {"input": None, "strides": strides}
+    return plan
+
+
+#: the name of such plans
+LAID_OUT = "laid_out"
+
+
 def _kind(value: Any) -> jax.ShapeDtypeStruct:
     if isinstance(value, jax.ShapeDtypeStruct):
         return value
@@ -341,7 +359,7 @@ def _put_one(plan: Any, extra: Sequence[Any], source: Any, value: Any) -> Any:
     def view(x: Any) -> Any:
         return plan.fn(x, *extra)
 
-    if value.size == source.size and plan.name in ("_view", "alias", "_view_dtype"):
+    if value.size == source.size and plan.name in ("_view", "alias", "_view_dtype", LAID_OUT):
         return value.reshape(source.shape)
     if not jnp.issubdtype(source.dtype, np.inexact):  # JAX transposes floats only
         positions = view(jnp.arange(source.size).reshape(source.shape))
