@@ -341,14 +341,7 @@ class Tensor:
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie in order, as PyTorch's layout of the same views would."""
-        if self._view is None:
-            return True
-        shape, strides = self._aval().shape, self._strides()
-        wanted = contiguous(shape)
-        return (
-            all(n == 1 or a == b for n, a, b in zip(shape, strides, wanted, strict=True))
-            or math.prod(shape) == 0
-        )
+        return self._view is None or self._view.is_contiguous(self._storage)
 
     def _overlaps(self) -> bool:
         return (

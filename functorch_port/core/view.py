@@ -197,12 +197,27 @@ class View:
             links.append((link.plan, extra, tuple(link.cache.shape), np.dtype(link.cache.dtype)))
         return _layout(shape, dtype, tuple(links))
 
+    def is_contiguous(self, cell: Storage) -> bool:
+        """Whether the elements lie in order. The arguments of a view op say where it looks, but not how far apart."""
+        shape = self.aval(cell).shape
+        key = (self.plan, cell._shape(), shape)
+        found = _contiguous.get(key) if self.parent is None else None
+        if found is None:
+            strides, wanted = self.layout(cell)[0], contiguous(shape)
+            in_order = all(n == 1 or a == b for n, a, b in zip(shape, strides, wanted, strict=True))
+            found = in_order or math.prod(shape) == 0
+            if self.parent is None and self.plan.name not in REINTERPRET:
+                _contiguous[key] = found
+        return found
+
     def is_traced(self) -> bool:
         """Whether a position in the view is known only when the compiled program runs."""
         return any(isinstance(e, jax.core.Tracer) for link in self.chain() for e in link.extra)
 
 
 _Shape = jax.ShapeDtypeStruct
+#: (plan of a view of a whole Storage, shape of that, shape of the view) -> whether it is contiguous
+_contiguous: dict[Any, bool] = {}
 
 
 class Look:
