@@ -1038,6 +1038,80 @@ def the_gradient_from_before_gets_other_data(p):
     return fn, args, lambda r, x: w.grad.add_(1)
 
 
+# ------------------------------------------------------------ random programs
+
+
+VIEWS: list[Callable[[Any], Any]] = [
+    lambda t: t.t(), lambda t: t[0], lambda t: t[1:], lambda t: t[:, 0], lambda t: t.detach(), lambda t: t.data,
+    lambda t: t.reshape(-1)[:4].view(2, 2), lambda t: t.view_as(t), lambda t: t.unsqueeze(0)[0], lambda t: t.diagonal(),
+    lambda t: t.expand(2, *t.shape)[1],
+]  # fmt: skip
+
+
+def random_program(seed: int) -> Case:
+    """Looks, writes and rebindings of random tensors, of which random ones are returned and written to outside."""
+
+    def make(p):
+        rng = np.random.default_rng(seed)
+        state = [p.outside(2, 2) for _ in range(2)] + [p.outside(2, 2, grad=True)]
+        state.append(state[int(rng.integers(3))].detach().t())
+        p.state.append(state[-1])
+        plan = [(int(rng.integers(8)), *(int(n) for n in rng.integers(1000, size=3))) for _ in range(rng.integers(2, 7))]
+        which = [int(n) for n in rng.integers(1000, size=rng.integers(1, 4))]
+        outside = [(int(n), float(f)) for n, f in rng.integers(1, 100, size=(3, 2))]
+        as_views, grads = bool(rng.integers(2)), bool(rng.integers(2))
+
+        def do(pool, kind, a, b, c):
+            t, u = pool[a % len(pool)], pool[b % len(pool)]
+            wide = [x for x in pool if tuple(x.shape) == (2, 2)]
+            v, w = wide[a % len(wide)], wide[b % len(wide)]
+            if kind < 3:
+                pool.append(VIEWS[c % len(VIEWS)](v))
+            elif kind == 3:
+                pool.append(v * 0.5 + w)
+            elif kind == 4:
+                with p.no_grad():
+                    t.add_(1 + c % 3)
+            elif kind == 5:
+                with p.no_grad():
+                    v.mul_(w.clone() * 0.25)
+            elif kind == 6:
+                v.data = w.data if c % 2 else w.data * 0.5
+            else:
+                pool.append(u.detach().clone())
+
+        def fn(x, y):
+            pool = [x, y, *state]
+            for step in plan:
+                do(pool, *step)
+            return [pool[n % len(pool)] for n in which]
+
+        def args():
+            if as_views:
+                whole = p.new(4, 2)
+                return [whole[:2], whole[2:].t()]
+            return [p.new(2, 2), p.new(2, 2, grad=grads)]
+
+        def use(result, x, y):
+            seen = [*result, x, y, *state]
+            with p.no_grad():
+                for n, f in outside:
+                    seen[n % len(seen)].mul_(1 + f / 100)
+
+        return fn, args, use
+
+    return make
+
+
+def random_case(seed: int, ft_compile: Any) -> list[str]:
+    make = random_program(seed)
+    try:
+        eager, _ = run(make, ft, lambda fn: fn)
+    except RuntimeError:  # what eager refuses
+        return []
+    return differences(run(make, ft, ft_compile)[0], eager)[:8]
+
+
 @pytest.fixture(autouse=True)
 def doubles():
     old = torch.get_default_dtype()
@@ -1056,3 +1130,8 @@ def test_as_eager(make: Case, traces: int, ignore: Sequence[str]) -> None:
     got, step = run(make, ft, ft.compile)
     assert differences(got, eager)[:8] == []
     assert step.traces == traces, step.reasons
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_programs(seed: int) -> None:
+    assert random_case(seed, ft.compile) == []
