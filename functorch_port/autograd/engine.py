@@ -644,7 +644,8 @@ def _post_accumulate(variable: Tensor) -> None:
 def accumulate(variable: Tensor, value: Any, create_graph: bool = False) -> None:
     """Add a gradient to ``variable.grad``, in place unless the backward is recorded."""
     with storage.turn:
-        _add_to(variable, value, create_graph)
+        if variable._requires_grad:  # still
+            _add_to(variable, value, create_graph)
 
 
 def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:

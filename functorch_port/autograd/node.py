@@ -9,6 +9,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core import storage
+
 __all__ = ["AccumulateGrad", "Edge", "Node", "RemovableHandle"]
 
 #: (node, output number), or None where no gradient flows
@@ -45,8 +47,8 @@ class RemovableHandle:
     def remove(self) -> None:
         for ref in (self._hooks, *self._extra):
             hooks = ref()
-            if hooks is not None:
-                hooks.pop(self.id, None)
+            if hooks is not None and hooks.pop(self.id, None) is not None:
+                storage.bump_epoch()
 
     def __getstate__(self) -> tuple[int, list[Any]]:
         return self.id, [ref() for ref in (self._hooks, *self._extra)]

@@ -138,6 +138,8 @@ def _leaves(awaited: dict[Any, int], needed: set[Node] | None, accumulate: bool)
         variable = leaf.variable
         if variable._hooks or variable._post_accumulate_hooks or (leaf.extras and leaf.extras.watched()):
             return None
+        if accumulate and not variable._requires_grad:  # not any more
+            return None
         if accumulate and variable._grad is not None:
             if variable._grad.is_sparse:
                 return None

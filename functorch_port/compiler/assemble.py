@@ -24,6 +24,7 @@ from .overlay import Overlay
 from .pending import Pending, pays
 from .places import Given
 from .program import Program, Stale
+from .stages import Stage
 from .wholes import update_wholes
 
 __all__ = ["assemble"]
@@ -75,7 +76,8 @@ def assemble(
     program.fill = [(cell, i) for cell, i in program.fill if i < returned]
     if program.boundary:
         _find_boundary(program)
-        _differentiable(program)
+        for stage in program.stages:
+            _differentiable(stage)
 
 
 def _read_twins(overlay: Overlay) -> dict[Storage, list[Storage]]:
@@ -134,7 +136,8 @@ def _find_boundary(program: Program) -> None:
     at = {cell: k for k, cell in enumerate([*program.donated, *program.cells])}
     args = {i: len(at) + k for k, i in enumerate(program.arg_inputs)}
     program.boundary_inputs = [
-        args.get(what) if kind == "arg" else at.get(what._storage) for kind, what in program.boundary
+        None if kind == "made" else args.get(what) if kind == "arg" else at.get(what._storage)
+        for kind, what in program.boundary
     ]
 
 
@@ -196,9 +199,9 @@ def _uses(program: Program) -> Iterable[int]:
     """The outputs that something is made from after a call, each once for every use."""
     yield from (out.index for out in (*program.outputs, *program.changed))
     yield from (i for _, i, _ in (*program.cell_writes, *program.arg_writes))
-    yield from program.residuals
-    if program.places is not None:
-        yield from program.places.outputs()
+    for stage in program.stages:
+        yield from stage.residuals
+    yield from program.made.outputs()
     for _, kind, what in program.grad_writes:
         if kind in ("new", "slot"):
             yield what
@@ -248,11 +251,11 @@ def _sort_outputs(program: Program, count: int, unread: list[int]) -> list[Any]:
     program.bundle_writes = [(bundle, new[i], steps) for bundle, i, steps in program.bundle_writes]
     program.arg_writes = [(k, new[i], steps) for k, i, steps in program.arg_writes]
     program.fill = [(cell, new[i]) for cell, i in program.fill]
-    program.residuals = [new[i] for i in program.residuals]
+    for stage in program.stages:
+        stage.residuals = [new[i] for i in stage.residuals]
     if program.within is not None:
         program.within.index = new[program.within.index]
-    if program.places is not None:
-        program.places.move(new)
+    program.made.move(new)
     program.grad_writes = [
         (target, kind, _moved(kind, what, new)) for target, kind, what in program.grad_writes
     ]
@@ -342,10 +345,9 @@ def _is_narrow(params: Iterable[Any]) -> bool:
     return not any(_is_wide(x.aval) for eqn in operations(params) for x in (*eqn.invars, *eqn.outvars))
 
 
-def _differentiable(program: Program) -> None:
-    """The jitted walk from gradients of the outputs (those in ``given``; the others are zero) to the boundary."""
-    jaxpr = join_pads(program.backward_jaxpr)
-    avals = [v.aval for v in jaxpr.invars]
+def _differentiable(stage: Stage) -> None:
+    """The jitted walk from gradients (those ``given``; the others are zero)."""
+    jaxpr, avals, reached = join_pads(stage.jaxpr), stage.avals, stage.reached
 
     def backward(
         residuals: list[Any], grads: list[Any], given: tuple[bool, ...]
@@ -354,12 +356,13 @@ def _differentiable(program: Program) -> None:
         full = [
             next(values) if there else jnp.zeros(a.shape, a.dtype)
             for there, a in zip(given, avals, strict=True)
+            if a is not None
         ]
         found = iter(jaxpr_as_fun(ClosedJaxpr(jaxpr, residuals))(*full))
-        gradients = [next(found) if there else None for there in program.reached]
+        gradients = [next(found) if there else None for there in reached]
         return gradients, list(found)
 
-    program.backward = jax.jit(backward, static_argnums=2)
+    stage.backward = jax.jit(backward, static_argnums=2)
 
 
 def _inputs_of(jaxpr: Any, outputs: list[int]) -> list[bool]:

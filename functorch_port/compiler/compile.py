@@ -19,7 +19,7 @@ from .checking import are_on
 from .names import variables_cells
 from .overlay import Overlay
 from .program import Program, Stale
-from .slots import Slot, find, tensors_of
+from .slots import DataSlot, Slot, find, tensors_of
 from .trace import trace
 from .tree import beside_views, by_identity, cell_of
 from .variables import Variable, plain_number
@@ -230,7 +230,8 @@ def _places_to_watch(program: Program, overlay: Overlay, leaves: list[Any]) -> l
     """Where a trace replaced tensors or left arguments and those it made, but not where others held the old ones all
     along.
     """
-    replaced = [] if program.places is None else program.places.slots
+    slots = [] if program.places is None else program.places.slots
+    replaced = [slot for slot in slots if not isinstance(slot, DataSlot)]
     ours = (leaves, *overlay.notes(), *program.slot_guards, program.grad_writes)
     found = [
         slot
@@ -282,6 +283,8 @@ def _signature(leaf: Any) -> Any:
         value = leaf._value
         if by_identity(leaf):
             return (id(leaf), value.shape, value.dtype, leaf.requires_grad)
+        if leaf._view is not None and not leaf.is_contiguous():
+            return (value.shape, value.dtype, leaf.requires_grad, leaf._strides())
         return (value.shape, value.dtype, leaf.requires_grad)
     if isinstance(leaf, jax.Array):
         return (leaf.shape, leaf.dtype, None)

@@ -64,7 +64,7 @@ class Overlay:
         numbers: key of a Python number -> (value, tracer).
         twins: Storages that hold one array together with others -> the first of them. They are one input.
         env: Storage -> its current value, for those that were read or written.
-        written: the pre-existing Storages that were assigned.
+        written: the pre-existing Storages that were assigned, with `version` and `apart` from before.
         grads: pre-existing Tensor -> what its ``.grad`` is now, for those whose ``.grad`` was assigned.
         grad_reads: pre-existing Tensor -> its ``.grad`` before the trace, for those whose ``.grad`` was read first.
         fixed: keys of numbers whose plain value was asked for.
@@ -77,6 +77,9 @@ class Overlay:
         reads: what the function reads besides tensors.
         kernels: whether the program stays in this process, so that it may call machine code of ours (`core.kernels`).
         checks: what the program is to check of values; None if it checks nothing.
+        rebinds: whether tensors may get another Storage, which a program of values alone cannot say.
+        data: pre-existing tensors that got one -> the Storage, the view and the base from before.
+        tensor_hooks: hooks registered on pre-existing tensors: the tensor, how, the hook, its handle.
     """
 
     transforms = False
@@ -90,7 +93,7 @@ class Overlay:
         checks: bool = False,
     ) -> None:
         self.rng = rng
-        self.kernels = kernels
+        self.kernels = self.rebinds = kernels
         self.checks: list[Check] | None = [] if checks else None
         self.watched = [slot for slot in watched if slot.get() is not None]
         for slot in self.watched:
@@ -106,7 +109,7 @@ class Overlay:
         self.tracers: dict[Storage, Any] = {}
         self.numbers: dict[Any, tuple[Any, Any]] = {}
         self.env: dict[Storage, Any] = {}
-        self.written: dict[Storage, int] = {}
+        self.written: dict[Storage, tuple[int, int]] = {}
         self.inside: weakref.WeakSet[Storage] = weakref.WeakSet()
         self.made: dict[int, weakref.ref[Tensor]] = {}
         self.sources: dict[Tensor, None] = {}
@@ -127,6 +130,8 @@ class Overlay:
         self.optimizers: dict[Any, OptimizerSnapshot] = {}
         self.edges: dict[tuple[Node, int], Tensor] = {}
         self.draws: list[tuple[Callable[[], Any], Any]] = []
+        self.data: dict[Tensor, tuple[Storage, Any, Any]] = {}
+        self.tensor_hooks: list[tuple[Tensor, str, Any, Any]] = []
 
     @contextmanager
     def within(self, top: Any) -> Iterator[None]:
@@ -158,7 +163,7 @@ class Overlay:
             return
         if inside.top_trace(None) is not self.top:
             inside.may_write(cell, value)
-        self.written.setdefault(cell, cell.version - 1)
+        self.written.setdefault(cell, (cell.version - 1, cell.apart))
         self.env[cell] = value
 
     def created(self, cell: Storage) -> None:
@@ -173,11 +178,22 @@ class Overlay:
     def notes(self) -> list[Any]:
         """The containers in which tensors are only because of the trace."""
         before = [items for snapshot in self.optimizers.values() for _, _, items in snapshot.state]
-        tables = [self.tensors, self.sources, self.flags, self.histories, self.grads, self.grad_reads]
+        tables = [
+            self.tensors,
+            self.sources,
+            self.flags,
+            self.histories,
+            self.grads,
+            self.grad_reads,
+            self.data,
+        ]
+        tables += [*self.data.values(), *self.tensor_hooks]
         return [*tables, *before, *(slot.old for slot in self.watched), *self.reads.notes()]
 
     def is_outside(self, tensor: Tensor) -> bool:
         """Whether the tensor itself existed before the trace."""
+        if tensor in self.data:
+            return True
         if tensor._storage in self.inside:
             return False
         made = self.made.get(id(tensor))
@@ -216,6 +232,16 @@ class Overlay:
         if self.is_outside(tensor):
             self.flags.setdefault(tensor, old)
             self.tensors.setdefault(tensor, old)
+
+    def note_data(self, tensor: Tensor) -> None:
+        """A tensor is about to get another Storage."""
+        if self.is_outside(tensor):
+            self.data.setdefault(tensor, (tensor._storage, tensor._view, tensor._base))
+
+    def note_hook(self, tensor: Tensor, how: str, hook: Any = None, handle: Any = None) -> None:
+        """``tensor.<how>(hook)`` was called, and gave the handle."""
+        if self.is_outside(tensor):
+            self.tensor_hooks.append((tensor, how, hook, handle))
 
     def note_history(self, tensor: Tensor) -> None:
         """The autograd metadata of a tensor is about to change."""
@@ -299,6 +325,11 @@ class Overlay:
 
     # ---------------------------------------------------------------- undo
 
+    def restore_data(self) -> None:
+        """Have the tensors look at the Storages from before."""
+        for tensor, (cell, view, base) in self.data.items():
+            tensor._storage, tensor._view, tensor._base = cell, view, base
+
     def undo(self, structure: bool = True) -> None:
         """Put everything back as it was before the trace (without ``structure``: but for state that was made
         up front).
@@ -306,8 +337,14 @@ class Overlay:
         for slot in self.watched:
             slot.restore()
         self.reads.undo()
-        for cell, version in self.written.items():
-            cell.version = version
+        self.restore_data()
+        for tensor, _, _, handle in self.tensor_hooks:
+            if handle is not None:
+                handle.remove()
+            else:
+                tensor._retains_grad = False
+        for cell, (version, apart) in self.written.items():
+            cell.version, cell.apart = version, apart
         for tensor, history in self.histories.items():
             tensor._requires_grad, tensor._grad_fn, tensor._output_nr = history[:3]
             if tensor._version_seen != history[3]:

@@ -1,9 +1,8 @@
 """What a program finds and leaves in places of plain Python objects (see `slots`).
 
 The tensors in the places are given to a program after its arguments, and a Storage that the places see only through
-views is given as a whole. What the function put there is made anew at every call: each Storage once, and the tensors
-over it with their views, so that what shares memory in PyTorch does here. That is a program for one way of sharing;
-before each call the places are compared with it.
+views is given as a whole. What the function put there is made anew at every call (see `handles`). That is a program for
+one way of sharing memory; before each call the places are compared with it.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from ..core.storage import HostStorage, Storage
 from ..core.tensor import Tensor
 from ..core.tree import LEAF, unflatten
 from ..core.view import View
+from .handles import Content, Made, can_be_made, find
 from .names import closures
 from .overlay import Overlay
-from .slots import Slot, references
+from .slots import DataSlot, Slot, looked_at, references
 from .tree import by_identity
 
 __all__ = ["Form", "Given", "Places"]
 
-_new = object.__new__
 _PLAIN = (int, float, complex, bool, str, bytes, type(None))
 
 
@@ -111,6 +110,8 @@ class Given:
         self.passed = list({id(t): t for _, t in tensors if not by_identity(t)}.values())
         del tensors  # its pairs refer to the arguments
         self.references = self._references(())
+        #: the tensors whose gradients from before are given too
+        self.old_grads: list[Any] = []
 
     def _references(self, ours: Sequence[Any]) -> list[int]:
         return references(self.passed, (self.passed, self.leaves, *self.ours, *ours))
@@ -138,48 +139,16 @@ class Given:
                 self.cells.setdefault(t._storage, i)
         self.leaves += places.tensors
 
-
-class _Handle:
-    """How a tensor over the Storage number ``cell`` is made at every call."""
-
-    __slots__ = (
-        "attributes", "base", "behind", "cell", "cls", "count", "grad", "plain", "requires_grad", "view",
-    )  # fmt: skip
-
-    def __init__(self, tensor: Tensor, cell: int, base: Any, grad: Any, count: int | None) -> None:
-        self.cls, self.cell, self.base, self.grad, self.count = type(tensor), cell, base, grad, count
-        #: neither a view nor anything else special
-        self.plain = base is None and grad is None and count is None and tensor._view is None
-        self.view = None if tensor._view is None else tensor._view.fresh()
-        self.requires_grad = tensor._requires_grad and tensor._grad_fn is None
-        seen = tensor._version_seen
-        self.behind = None if seen is None else tensor._version - seen
-        self.attributes = {k: v for k, v in tensor.__dict__.items() if k not in _HISTORY}
-
-    def make(self, cells: list[Storage], found: Callable[[Any], Any], counts: list[list[int]]) -> Tensor:
-        new: Tensor = _new(self.cls)
-        new._storage = cells[self.cell]
-        new._view = new._base = new._grad_fn = new._kept_grad = new._accumulator = None
-        new._requires_grad = self.requires_grad
-        new._output_nr = 0
-        if self.attributes:
-            new.__dict__.update(self.attributes)
-        if self.plain:
-            return new
-        new._view = None if self.view is None else self.view.fresh()
-        new._base = None if self.base is None else found(self.base)
-        new._kept_grad = None if self.grad is None else found(self.grad)
-        if self.count is not None:
-            new._own_count = counts[self.count]
-        if self.behind is not None:
-            new._version_seen = new._version - self.behind
-        return new
-
-
-#: attributes of a tensor that belong to its history, or are made anew
-_HISTORY = frozenset(
-    ("_rebases", "_rebased", "_hooks", "_retains_grad", "_post_accumulate_hooks", "_own_count", "_version_seen")
-)  # fmt: skip
+    def add_gradients(self, overlay: Overlay, results: Sequence[Any]) -> None:
+        """The gradients from before that are looked at by results are given to the program too."""
+        cells = {t._storage for t in results if isinstance(t, Tensor)}
+        for tensor, grad in overlay.grad_reads.items():
+            if grad is not None and grad._storage in cells and id(grad) not in self.ids:
+                self.ids[id(grad)] = self.own[id(grad)] = len(self.leaves)
+                if grad._view is None:
+                    self.cells.setdefault(grad._storage, len(self.leaves))
+                self.old_grads.append(self.own.get(id(tensor), tensor))
+                self.leaves.append(grad)
 
 
 class Places:
@@ -190,12 +159,15 @@ class Places:
         tensors: what the program is given: the tensors in the places now, and a plain one over each Storage that is
             seen through views alone.
         free: the Storages that this call found there and has no other way to.
-        traced: what the trace made, until the first call is over.
+        arg_data: the positions of arguments that get another Storage, and what they look at then.
     """
 
     def __init__(self, overlay: Overlay, arguments: Sequence[Any]) -> None:
         self.overlay = overlay
         slots = [slot for slot in overlay.watched if _replaced(slot) or (slot.given and _is_kept(slot))]
+        passed = {id(a) for a in arguments if isinstance(a, Tensor) and not by_identity(a)}
+        slots += [DataSlot(t, overlay) for t in overlay.data if id(t) not in passed]
+        arguments = [_before(a, overlay) for a in arguments]
         self.slots, self.trees = slots, [slot.tree for slot in slots]
         self.old = [item for slot in slots for item in slot.old]
         self.form = Form(self.old, arguments, _flags(overlay, self.old))
@@ -206,13 +178,8 @@ class Places:
         self.bare = [i for i, c in enumerate(self.form.cells) if i not in self.pinned and c not in whole]
         self.free = set(self.form.cells).difference(reached)
         self.tensors = self._find(self.form)
-        self.sources: list[tuple[str, Any, int, int]] = []
-        self.handles: list[_Handle] = []
-        self.counts: list[list[int]] = []
-        self.contents: list[list[Any]] = []
-        self.traced: list[Tensor] = []
-        self.made: dict[int, int] = {}
-        self.at: dict[Storage, int] = {}
+        self.contents: list[list[Content]] = []
+        self.arg_data: list[tuple[int, Content]] = []
 
     def _find(self, form: Form) -> list[Tensor]:
         found = form.tensors
@@ -224,76 +191,25 @@ class Places:
 
     # ----------------------------------------------------------- in the trace
 
-    def keep(self, given: Given, output: Callable[[Storage], int]) -> None:
-        """Note how what is in the places now is made; ``output`` says where the program returns a Storage's value."""
-        self.given, self.output = given, output
-        self.contents = [[self._content(item) for item in slot.leaves()[0]] for slot in self.slots]
-
-    def _content(self, item: Any) -> tuple[str, Any]:
-        if not isinstance(item, Tensor):
-            return ("as it is", item)
-        if id(item) in self.given.ids:
-            return ("given", self.given.ids[id(item)])
-        if self.overlay.is_outside(item):
-            return ("as it is", item)
-        if id(item) not in self.made:
-            base = None if item._base is None else self._content(item._base)
-            grad = None if item._kept_grad is None else self._content(item._kept_grad)
-            count = None if item._own_count is None else self._count(item._own_count)
-            self.handles.append(_Handle(item, self._source(item._storage), base, grad, count))
-            self.made[id(item)] = len(self.traced)
-            self.traced.append(item)
-        return ("made", self.made[id(item)])
-
-    def _source(self, cell: Storage) -> int:
-        if cell not in self.at:
-            kind: str = "as it is"
-            what: Any = cell
-            if cell in self.overlay.inside:
-                kind, what = "output", self.output(cell)
-            elif cell in self.given.cells:
-                kind, what = "given", self.given.cells[cell]
-            self.at[cell] = len(self.sources)
-            self.sources.append((kind, what, cell.version, cell.apart))
-        return self.at[cell]
-
-    def _count(self, count: list[int]) -> int:
-        """Handles from one ``.data`` count their writes together."""
-        for i, other in enumerate(self.counts):
-            if other is count:
-                return i
-        self.counts.append(count)
-        return len(self.counts) - 1
-
-    def holds(self, tensor: Tensor) -> bool:
-        """Whether a tensor shares a Storage that was made in the trace with one in the places."""
-        at = self.at.get(tensor._storage)
-        return at is not None and self.sources[at][0] == "output"
-
-    def number(self, tensor: Tensor) -> int:
-        """Which of those made a tensor is."""
-        return self._content(tensor)[1]
+    def keep(self, given: Given, made: Made) -> None:
+        """Note how what is in the places now is made."""
+        self.contents = [[made.content(item) for item in slot.leaves()[0]] for slot in self.slots]
+        for i, tensor in enumerate(given.leaves[: given.count]):
+            if isinstance(tensor, Tensor) and tensor in self.overlay.data and not by_identity(tensor):
+                self.arg_data.append((i, made.content(looked_at(tensor, self.overlay))))
+        made.left = len(made.handles)
 
     def changes(self) -> str:
         """Why no later call can find what this one found; empty if one may."""
         if any(isinstance(t, Tensor) and self.overlay.grad_reads.get(t) is not None for t in self.old):
             return "the function reads the gradient of a tensor that it replaces"
+        if any(g in self.overlay.data for g in self.overlay.grad_reads.values() if g is not None):
+            return "a gradient from before the call gets other data"
         return ""
 
     def finish(self) -> None:
         """The trace has been looked at; from now on only calls matter."""
-        del self.overlay, self.given, self.output
-        self.counts = [list(count) for count in self.counts]
-
-    def outputs(self) -> list[int]:
-        """The program's outputs that are values of Storages in the places."""
-        return [what for kind, what, _, _ in self.sources if kind == "output"]
-
-    def move(self, new: dict[int, int]) -> None:
-        """The outputs have new positions."""
-        self.sources = [
-            (kind, new[what] if kind == "output" else what, *rest) for kind, what, *rest in self.sources
-        ]
+        del self.overlay
 
     def _key(self, at: int) -> Any:
         for slot, tree in zip(self.slots, self.trees, strict=True):
@@ -328,49 +244,31 @@ class Places:
         self.tensors = self._find(form)
         return ""
 
-    def leave(self, outs: Sequence[Any], leaves: Sequence[Any], first: bool) -> list[Tensor]:
-        """Put into the places what belongs there; returns the tensors made for that."""
-        made: list[Tensor] = []
-
-        def found(content: tuple[str, Any]) -> Any:
-            kind, what = content
-            return what if kind == "as it is" else leaves[what] if kind == "given" else made[what]
-
-        if first:
-            made += self.traced
-            for tensor, handle in zip(made, self.handles, strict=True):
-                tensor._view = None if handle.view is None else handle.view.fresh()  # lets go of the tracers
-        else:
-            cells = self._cells(outs, leaves)
-            counts = [list(count) for count in self.counts] if self.counts else []
-            for handle in self.handles:
-                made.append(handle.make(cells, found, counts))
+    def leave(self, leaves: Sequence[Any], made: Sequence[Tensor]) -> None:
+        """Put into the places what belongs there."""
         for slot, tree, contents in zip(self.slots, self.trees, self.contents, strict=True):
             if tree is LEAF:
-                slot.set(found(contents[0]))
+                slot.set(find(contents[0], leaves, made))
             else:
-                slot.set(unflatten(tree, map(found, contents)))
+                slot.set(unflatten(tree, [find(c, leaves, made) for c in contents]))
+        for i, content in self.arg_data:
+            look = find(content, leaves, made)
+            leaves[i]._look_at(look._storage, look._view)
         self.tensors = []
-        return made
-
-    def _cells(self, outs: Sequence[Any], leaves: Sequence[Any]) -> list[Storage]:
-        cells = []
-        for kind, what, version, apart in self.sources:
-            if kind == "output":
-                cell = Storage(outs[what])
-                cell.version, cell.apart = version, apart
-            elif kind == "given":
-                tensor = leaves[what]
-                cell = tensor._storage if tensor._view is None else Storage(tensor._value)
-            else:
-                cell = what
-            cells.append(cell)
-        return cells
 
     def settle(self) -> None:
         """Let go of what only the trace and the first call needed."""
         self.form.forget()
-        self.old, self.traced, self.made, self.at, self.free = [], [], {}, {}, set()
+        self.old, self.free = [], set()
+
+
+def _before(argument: Any, overlay: Overlay) -> Any:
+    """What a call was given there, if it gave that another Storage."""
+    if not isinstance(argument, Tensor) or argument not in overlay.data:
+        return argument
+    look = Tensor.__new__(type(argument))
+    look._storage, look._view = overlay.data[argument][:2]
+    return look
 
 
 def _replaced(slot: Slot) -> bool:
@@ -390,15 +288,7 @@ def _is_kept(slot: Slot) -> bool:
 def _alike(old: Any, new: Any) -> bool:
     if not (isinstance(old, Tensor) and isinstance(new, Tensor)):
         return old is new or (type(old) is type(new) and isinstance(old, _PLAIN) and old == new)
-    return _can_be_made(old) and _can_be_made(new)
-
-
-def _can_be_made(tensor: Tensor) -> bool:
-    """Not so: sparse tensors, and views at a position that only the call knows. Who keeps one is traced every time."""
-    if tensor.is_sparse or (tensor._view is not None and tensor._view.is_traced()):
-        return False
-    grad: Any = tensor._kept_grad
-    return grad is None or (isinstance(grad, Tensor) and _can_be_made(grad))
+    return can_be_made(old) and can_be_made(new)
 
 
 def _flags(overlay: Overlay, tensors: Iterable[Any]) -> dict[int, Any]:
@@ -415,7 +305,7 @@ def _flags(overlay: Overlay, tensors: Iterable[Any]) -> dict[int, Any]:
 
 def _reached(overlay: Overlay, slots: Sequence[Slot], arguments: Sequence[Any]) -> set[Storage]:
     """The Storages that the function came to by other tensors than those in the places."""
-    there = {id(item) for slot in slots for item in slot.old}
+    there = {id(item) for slot in slots for item in (*slot.old, slot.container)}
     tables = [
         d for o in overlay.optimizers for d in (*o.param_groups, *o.state.values()) if isinstance(d, dict)
     ]

@@ -10,23 +10,26 @@ from typing import TYPE_CHECKING, Any, cast
 import jax
 import jax.numpy as jnp
 
-from ..autograd.node import FREED, Node, accumulator
+from ..autograd.node import accumulator
 from ..core import storage
+from ..core.dispatch import _with_history
 from ..core.donation import Before, lent, own
 from ..core.sparse import SparseTensor
 from ..core.storage import Storage
 from ..core.tensor import Tensor, wrap
 from ..core.tree import LEAF, Structure, builder
 from .guards import Guards
+from .handles import Made, Output
 from .overlay import MODULE_TABLES, same_table
 from .pending import Pending
 from .places import Places
+from .stages import ProgramNode, Stage, hooks_of, run_recorded
 from .tree import by_identity, cell_of
 
 if TYPE_CHECKING:
     from . import checking
 
-__all__ = ["Output", "Program", "Stale", "aval", "grads_of"]
+__all__ = ["Program", "Stale", "aval", "grads_of"]
 
 
 _MISSING = object()
@@ -49,15 +52,6 @@ def aval(value: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(value.shape, value.dtype)
 
 
-class Output:
-    """How one leaf of the result is made after a call."""
-
-    __slots__ = ("index", "kind", "requires_grad", "value")
-
-    def __init__(self, kind: str, index: int = -1, value: Any = None, requires_grad: bool = False) -> None:
-        self.kind, self.index, self.value, self.requires_grad = kind, index, value, requires_grad
-
-
 class Program:
     """A traced function: ``jaxpr`` from inputs to outputs, where both come from and go to, and its guards."""
 
@@ -65,6 +59,8 @@ class Program:
         self.outputs: list[Output] = []
         #: tensors that existed before (or the position of an argument) and have a new history after the call
         self.changed: list[Output] = []
+        #: the tensors of `made` that have a history
+        self.histories: list[Output] = []
         self.out_tree: Structure = LEAF
         self.cells: list[Storage] = []
         #: Storages, and `Bundle`s of small ones
@@ -85,6 +81,8 @@ class Program:
         self.cell_writes: list[tuple[Storage, int, int]] = []
         self.bundle_writes: list[tuple[Any, Any, int]] = []
         self.arg_writes: list[tuple[int, int, int]] = []
+        #: how many writes to a Storage (or to an argument's) are not counted by it
+        self.apart_writes: list[tuple[Any, int]] = []
         self.grad_writes: list[tuple[Any, str, Any]] = []
         self.number_writes: list[tuple[dict[Any, Any], Any, Callable[[dict[Any, Any]], Any]]] = []
         self.fill: list[tuple[Storage, int]] = []
@@ -98,6 +96,13 @@ class Program:
         self.places: Places | None = None
         #: of the Python values that the function read
         self.guards: Guards = cast(Any, None)
+        self.made: Made = None  # type: ignore[assignment]
+        #: tensors (or positions of arguments) whose gradients from before come out
+        self.old_grads: list[Any] = []
+        #: hooks to register after a call on tensors (or arguments), and how
+        self.hook_writes: list[tuple[Any, str, Any]] = []
+        #: the hooks that ran in the function's own backward passes, of tensors (or arguments)
+        self.grad_hooks: list[tuple[Any, tuple[Any, ...]]] = []
         self.states: set[Storage] = set()
         #: positions of arguments, with the Storage of one that is also a variable of the function
         self.bound: list[tuple[int, Storage | None]] = []
@@ -105,13 +110,14 @@ class Program:
         #: the checks of values that are made before a call, and those that the program makes (see `checking`)
         self.before: list[checking.Before] = []
         self.within: checking.Within | None = None
-        self.backward_errors: list[Callable[[], Exception]] = []
         self.packs: list[Any] = []
         self.kept: list[Storage] = []
         self.reusable = True
         self.why_once = ""
+        #: where gradients of the results lead to
         self.boundary: list[tuple[str, Any]] = []
-        self.residuals: list[int] = []
+        #: the parts of the walk there, the oldest first
+        self.stages: list[Stage] = []
         self.epoch = -1
         self.calls = 0
         #: found by the first call: the Storages of `cell_writes` and `bundle_writes`, whose versions count up
@@ -124,10 +130,6 @@ class Program:
         self.writes_over = True
         #: found by the first call: whether one tensor is computed from Storages and arguments, and nothing else done
         self.is_pass = False
-
-    def differentiated(self) -> list[Output]:
-        """The outputs that have a gradient."""
-        return [out for out in (*self.outputs, *self.changed) if out.requires_grad]
 
     # ---------------------------------------------------------------- guards
 
@@ -201,6 +203,12 @@ class Program:
             why = self.places.matches(leaves, self.states)
             if why:
                 return why
+        if self.grad_hooks:
+            given = leaves if self.places is None else [*leaves, *self.places.tensors]
+            for what, hooks in self.grad_hooks:
+                now = hooks_of(given[what] if type(what) is int else what)
+                if len(now) != len(hooks) or any(map(is_not, now, hooks)):
+                    return "the hooks of a tensor changed"
         if self.epoch != storage.epoch:
             why = self._verify()
             if why:
@@ -219,9 +227,9 @@ class Program:
         if not all(same_table(*pair) for pair in self.hook_guards):
             return "a hook of all modules was added or removed"
         for tensor, flag, cell in self.tensor_guards:
-            if tensor._requires_grad is not flag:
+            if flag is not None and tensor._requires_grad is not flag:
                 return f"requires_grad of a tensor of shape {tuple(tensor.shape)} changed to {tensor._requires_grad}"
-            if tensor._storage is not cell:
+            if cell is not None and tensor._storage is not cell:
                 return f"the data of a tensor of shape {tuple(tensor.shape)} was replaced"
         if not all(pack.is_intact() for pack in self.packs):
             return "the data of an optimizer's state was replaced"
@@ -327,6 +335,8 @@ class Program:
     def _run(self, leaves: Sequence[Any], env: dict[Any, Any], first: bool) -> Any:
         if self.places is not None:
             leaves = [*leaves, *self.places.tensors]
+        if self.old_grads:
+            leaves = [*leaves, *grads_of([leaves[t] if type(t) is int else t for t in self.old_grads])]
         for check in self.before:
             check(leaves)
         results: list[Any] = []
@@ -340,7 +350,7 @@ class Program:
                 self._run_wide(results, given, leaves, env)
             refusal = self._refusal(results[0], given)
             if refusal is None:
-                node, made = self._write(results[0], given, leaves, env, first)
+                nodes, made = self._write(results[0], given, leaves, env, first)
         except BaseException:
             if not results or self._refusal(results[0], given) is not None:
                 self._undo(before, leaves)
@@ -358,16 +368,13 @@ class Program:
         if first and self.places is not None:
             self.places.settle()
         outs = results[0]
-        found = [self._leaf(o, outs, leaves, env, node, made) for o in self.outputs]
+        found = [self._leaf(o, outs, leaves, env, nodes, made) for o in self.outputs]
         return found[0] if self.returns_one else self.build_result(found)
 
     def _run_wide(
         self, results: list[Any], given: list[Any], leaves: Sequence[Any], env: dict[Any, Any]
     ) -> None:
         """Run a program that computes in 64 bits, or leaves gradients pending."""
-        for tensor, flag in self.flag_writes if self.boundary else ():
-            if flag:  # `requires_grad_()` comes before what is recorded of it, False after what was
-                (leaves[tensor] if type(tensor) is int else tensor)._requires_grad = True
         given += self.inputs(leaves, env)
         with storage.x64():
             if self.pending is None:
@@ -434,7 +441,7 @@ class Program:
         env: dict[Any, Any],
         first: bool,
     ) -> tuple[Any, Sequence[Tensor]]:
-        """Write the results back; returns the node of the call on the tape, and the tensors left in places.
+        """Write the results back; returns the nodes of the call on the tape, and the tensors left in places.
 
         To write twice is to write once, but for the versions.
         """
@@ -446,23 +453,23 @@ class Program:
                 cell.version += steps
         for bundle, index, steps in self.bundle_writes:
             bundle.put(outs[index], 0 if first else steps)
-        node = self._node(outs, given, leaves) if self.boundary else None
         grad_writes = self.grad_writes if self.pending is None else self.pending.others
         made: Sequence[Tensor] = []
         if first or self.writes_more or grad_writes:
-            made = self._write_rest(outs, leaves, env, node, first, grad_writes)
-        return node, made
+            made = self._write_rest(outs, leaves, env, first, grad_writes)
+        if not self.boundary:
+            return None, made
+        return self._record(outs, leaves, made, self._edges(leaves), [*given[0], *given[1]]), made
 
     def _write_rest(
         self,
         outs: Sequence[Any],
         leaves: Sequence[Any],
         env: dict[Any, Any],
-        node: Any,
         first: bool,
         grad_writes: Sequence[tuple[Any, str, Any]],
     ) -> Sequence[Tensor]:
-        """What most programs do not write; returns the tensors that were left in places."""
+        """What most programs do not write; returns the tensors that were made otherwise than as a value."""
         for i, index, steps in self.arg_writes:
             tensor = leaves[i]
             if tensor._view is None:
@@ -471,11 +478,15 @@ class Program:
                     tensor._storage.version += steps
             else:
                 tensor._set_value(outs[index])
+        for target, steps in self.apart_writes if not first else ():
+            (leaves[target]._storage if type(target) is int else target).apart += steps
         if first:
             for cell, index in self.fill:
                 cell._value = outs[index]
             self.fill = []
-        made = [] if self.places is None else self.places.leave(outs, leaves, first)
+        made = self.made.make(outs, leaves, first) if self.made.handles else []
+        if self.places is not None:
+            self.places.leave(leaves, made)
         for target, kind, what in grad_writes:
             tensor = leaves[target] if type(target) is int else target
             if kind == "none":
@@ -503,13 +514,16 @@ class Program:
             target._grad_fn, target._output_nr, target._requires_grad = None, 0, False
         for module, mode in self.mode_writes:
             module.__dict__["training"] = mode
-        for out in self.changed:
-            if out.requires_grad and node is not None:
-                target = leaves[out.value] if type(out.value) is int else out.value
-                target._continue_from(_output(outs, out, node))
         if first:
-            rest = (self.arg_writes, self.places, self.number_writes, self.flag_writes, self.detached)
-            self.writes_more = any([*rest, self.mode_writes, self.changed, self.guards.writes])
+            rest = (
+                self.arg_writes,
+                self.apart_writes,
+                self.places,
+                self.number_writes,
+                self.flag_writes,
+                self.detached,
+            )
+            self.writes_more = any([*rest, self.mode_writes, self.made.handles, self.guards.writes])
             self.returns_one = self.out_tree == LEAF
             self.build_result = builder(self.out_tree)
             self.writes_over = bool(self.arg_writes) or any(kind == "slot" for _, kind, _ in self.grad_writes)
@@ -530,7 +544,14 @@ class Program:
             return False
         guards = (self.number_guards, self.arg_numbers, self.predicates, self.grad_guards, self.flag_guards)
         inputs = (self.donated, self.grad_inputs, self.joined_grads, self.number_inputs, self.draws)
-        writes = (self.cell_writes, self.bundle_writes, self.grad_writes, self.writes_more, self.kept)
+        writes = (
+            self.cell_writes,
+            self.bundle_writes,
+            self.grad_writes,
+            self.writes_more,
+            self.kept,
+            self.hook_writes,
+        )
         others = (self.slot_guards[0], self.packs, self.twins, self.pending, self.within)
         return not any([*guards, *inputs, *writes, *others])
 
@@ -540,11 +561,11 @@ class Program:
         outs: Sequence[Any],
         leaves: Sequence[Any],
         env: dict[Any, Any],
-        node: Any,
+        nodes: Any,
         made: Sequence[Tensor],
     ) -> Any:
         if out.kind == "tensor":
-            tensor = _output(outs, out, node)
+            tensor = _output(outs, out, nodes)
             if out.value is not None:
                 shared = made[out.value] if type(out.value) is int else out.value
                 tensor._storage = shared._storage
@@ -561,71 +582,75 @@ class Program:
 
     # ----------------------------------------------- gradients across the edge
 
-    def _node(self, outs: Sequence[Any], given: Sequence[Any], leaves: Sequence[Any]) -> Node | None:
-        """The program as one operation on the tape: its outputs have gradients to tensors outside."""
-        tensors = [leaves[what] if kind == "arg" else what for kind, what in self.boundary]
-        if not any(t.requires_grad for t in tensors):
-            return None
-        edges = tuple(
-            (accumulator(t), 0) if t.grad_fn is None else (t._grad_fn, t._output_nr) for t in tensors
-        )
-        donated, kept = given
-        return ProgramNode(self, edges, outs, [*donated, *kept])
+    def _edges(self, leaves: Sequence[Any]) -> list[Any]:
+        """Where gradients go from here. A tensor that the call makes has its edge later."""
+        for tensor, flag in self.flag_writes:
+            if flag:  # `requires_grad_()` comes before what is recorded of it, False after what was
+                (leaves[tensor] if type(tensor) is int else tensor)._requires_grad = True
+        return [
+            None if kind == "made" else _edge(leaves[what] if kind == "arg" else what)
+            for kind, what in self.boundary
+        ]
 
-    def _flat(self, values: Sequence[Any]) -> Any:
-        return self.pure(list(values[: len(self.donated)]), list(values[len(self.donated) :]))
+    def _record(
+        self,
+        outs: Sequence[Any],
+        leaves: Sequence[Any],
+        made: Sequence[Tensor],
+        boundary: list[Any],
+        values: list[Any],
+    ) -> list[ProgramNode]:
+        """The call as an operation on the tape: its outputs have gradients to tensors outside."""
+        for i, (kind, what) in enumerate(self.boundary):
+            if kind == "made":
+                boundary[i] = _edge(made[what])
+        nodes: list[ProgramNode] = []
+        for stage in self.stages:
+            edges = [
+                None if e is None else boundary[e[1]] if e[0] is None else (nodes[e[0]], e[1])
+                for e in stage.edges
+            ]
+            nodes.append(ProgramNode(self, stage, edges, outs, values, boundary))
+        for out in self.histories:
+            if out.requires_grad:
+                _give_history(made[out.value], out, nodes)
+        for number in self.made.retaining:
+            made[number].retain_grad()
+        for out in self.changed:
+            if out.requires_grad:
+                target = leaves[out.value] if type(out.value) is int else out.value
+                target._continue_from(_output(outs, out, nodes))
+        return nodes
+
+    def residuals_of(self, node: ProgramNode) -> Sequence[Tensor]:
+        """What the walk of ``node`` takes from the forward pass, with its history, for a second derivative."""
+        if any(kind == "made" for kind, _ in self.boundary):
+            raise NotImplementedError(
+                "create_graph=True through a compiled function that returns a leaf made inside it, which requires grad: "
+                "make the leaf outside, or do not compile the function"
+            )
+        which = node.stage.residuals
+
+        def residuals(*values: Any) -> tuple[Any, ...]:
+            outs = self.pure(list(values[: len(self.donated)]), list(values[len(self.donated) :]))
+            return tuple([outs[i] for i in which])
+
+        edges = dict(zip(self.boundary_inputs, node.boundary, strict=True))
+        inputs = [_with_history(v, edges[i]) if i in edges else v for i, v in enumerate(node.values)]
+        return run_recorded(residuals, inputs, len(which))
 
 
-def _output(outs: Sequence[Any], out: Output, node: Any) -> Tensor:
+def _edge(tensor: Tensor) -> Any:
+    return (accumulator(tensor), 0) if tensor.grad_fn is None else (tensor._grad_fn, tensor._output_nr)
+
+
+def _output(outs: Sequence[Any], out: Output, nodes: Any) -> Tensor:
     """One of the program's arrays as a Tensor, with its history."""
     tensor = wrap(outs[out.index])
-    if out.requires_grad and node is not None:
-        tensor._requires_grad, tensor._grad_fn, tensor._output_nr = True, node, out.index
+    if out.requires_grad and nodes is not None:
+        _give_history(tensor, out, nodes)
     return tensor
 
 
-class ProgramNode(Node):
-    """The node of a compiled function whose outputs are differentiated outside."""
-
-    __slots__ = ("program", "residuals", "values")
-
-    def __init__(
-        self, program: Program, edges: tuple[Any, ...], outs: Sequence[Any], values: Sequence[Any]
-    ) -> None:
-        super().__init__(edges, len(outs))
-        self.program, self.values = program, values
-        self.residuals: Any = [outs[i] for i in program.residuals]
-
-    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        if self.residuals is None:
-            raise RuntimeError(FREED)
-        wanted = [grads[out.index] for out in self.program.differentiated()]
-        given = tuple(g is not None for g in wanted)
-        with storage.x64():
-            found, flags = self.program.backward(self.residuals, [g for g in wanted if g is not None], given)
-        for flag, error in zip(flags, self.program.backward_errors, strict=True):
-            if bool(flag):
-                raise error()
-        return found
-
-    def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
-        from ..core.dispatch import Plan, _with_history, run
-
-        program, count = self.program, len(self.values)
-        where = program.boundary_inputs
-        mask = tuple(i in where for i in range(count))
-        plan = Plan(
-            lambda *values: tuple(program._flat(values)), "compiled_function", "CompiledFunctionBackward0"
-        )
-        by_input = {i: edge for i, edge in zip(where, self.edges, strict=True) if i is not None}
-        holes = tuple(g is None for g in grads)
-        inputs = [_with_history(v, by_input[i]) if i in by_input else v for i, v in enumerate(self.values)]
-        found = run(plan.backward(mask, holes), [*inputs, *(g for g in grads if g is not None)])
-        ordered = dict(zip([i for i, m in enumerate(mask) if m], found, strict=True))
-        return [None if i is None else ordered[i] for i in where]
-
-    def release(self) -> None:
-        self.residuals = self.values = None  # type: ignore[assignment]
-
-
-ProgramNode.__name__ = ProgramNode.__qualname__ = "CompiledFunctionBackward"  # as PyTorch prints it
+def _give_history(tensor: Tensor, out: Output, nodes: Sequence[Any]) -> None:
+    tensor._requires_grad, tensor._grad_fn, tensor._output_nr = True, nodes[out.stage], out.number

@@ -15,13 +15,14 @@ from sys import getrefcount
 from typing import Any
 
 from ..autograd.node import Node
+from ..core import storage
 from ..core.alive import alive
 from ..core.donation import HELD
 from ..core.storage import Storage
 from ..core.tensor import Tensor
 from ..core.tree import LEAF, Structure, flatten, unflatten
 
-__all__ = ["Slot", "find", "references", "tensors_of"]
+__all__ = ["DataSlot", "Slot", "find", "looked_at", "references", "tensors_of"]
 
 
 class Slot:
@@ -86,6 +87,39 @@ class Slot:
 
     def __hash__(self) -> int:
         return hash((id(self.container), self.key))
+
+
+class DataSlot(Slot):
+    """What a tensor from outside looks at, as a place: ``tensor.data = other`` replaces it, for a call that began with
+    another one (see `Overlay.data`).
+    """
+
+    __slots__ = ()
+
+    def __init__(self, tensor: Tensor, overlay: Any) -> None:
+        super().__init__(tensor, "data")
+        self.old, self.tree = [_look(*overlay.data[tensor][:2])], LEAF
+
+    def get(self) -> Tensor:
+        return looked_at(self.container, storage.current())
+
+    def set(self, content: Tensor) -> None:
+        storage.bump_epoch()
+        self.container._look_at(content._storage, content._view)
+
+
+def looked_at(tensor: Tensor, overlay: Any = None) -> Tensor:
+    """A handle on what the tensor looks at."""
+    look = _look(tensor._storage, tensor._view)
+    if overlay is not None:
+        overlay.note_made(look)
+    return look
+
+
+def _look(cell: Storage, view: Any) -> Tensor:
+    look = Tensor.__new__(Tensor)
+    look._storage, look._view = cell, view
+    return look
 
 
 def tensors_of(cells: Iterable[Storage]) -> list[Tensor]:

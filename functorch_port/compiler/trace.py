@@ -5,29 +5,32 @@ from __future__ import annotations
 import gc
 import types
 import weakref
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
-from ..autograd.engine import at_edges
 from ..autograd.node import FREED, AccumulateGrad, Node
 from ..autograd.node import _sequence as node_sequence
 from ..core import alive, inside, storage
-from ..core.refusal import unknown
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber, symbolic_math
 from ..core.tensor import Tensor, wrap
 from ..core.tree import flatten, unflatten
+from ..core.view import View, laid_out
 from . import checking
 from .assemble import assemble
 from .guards import Guards
+from .handles import Made, Output
 from .overlay import MODULE_TABLES, Overlay, is_concrete, is_number, number_slots
 from .places import Given, Places
-from .program import Output, Program, aval
+from .program import Program, aval
 from .reads import Reads
 from .slots import Slot, find
+from .stages import Root, collect_stages, hooks_of, takes
 from .variables import Variable
 
 if TYPE_CHECKING:
@@ -206,13 +209,16 @@ def _share_arrays(cells: Sequence[Storage]) -> None:
 
 
 def _prepare(leaves: list[Any]) -> list[Any]:
-    """Arguments as the traced function sees them: a view becomes a tensor of its own, as its position must
-    not be burned in.
+    """Arguments as the traced function sees them: a view becomes a tensor of its own with the same strides, as its
+    position must not be burned in.
     """
     out = []
     for leaf in leaves:
         if isinstance(leaf, Tensor) and leaf._view is not None:
             proxy = wrap(leaf._value)
+            if not leaf.is_contiguous():
+                value, strides = leaf._value, leaf._strides()
+                proxy._view = View(None, laid_out(strides), (), value, value)
             proxy._requires_grad, proxy._grad_fn, proxy._output_nr = (
                 leaf.requires_grad,
                 leaf.grad_fn,
@@ -329,66 +335,94 @@ def _collect(
     outs = _Outs()
     places = Places(overlay, given.leaves)
     given.add(places)
-    places.keep(given, outs.add_cell)
-    if places.slots:
+    given.add_gradients(overlay, out_leaves)
+    program.old_grads = given.old_grads
+    made = program.made = Made(overlay, given, outs, partial(_is_live, start=start))
+    places.keep(given, made)
+    if places.slots or places.arg_data:
         program.places = places
-    _collect_result(program, overlay, out_leaves, given, places, start, outs)
-    _collect_gradients(program, overlay, given, places, outs)
-    _cut_histories([*out_leaves, *overlay.grads.values(), *places.traced], start, overlay.inside)
+    _collect_result(program, overlay, out_leaves, given, outs, start)
+    _collect_gradients(program, overlay, given, outs)
+    _cut_histories([*out_leaves, *overlay.grads.values(), *made.traced], start, overlay.inside)
     _restore_histories(program, overlay, given, start)
     overlay.edges.clear()
     why = places.changes()
     if why:
         program.reusable, program.why_once = False, why
-    kept = _kept_cells(overlay, out_leaves, places, given, outs)
-    _collect_cells(program, overlay, kept, outs)
+    kept = _kept_cells(overlay, out_leaves, places, made, given, outs)
+    _collect_cells(program, overlay, kept, given, outs)
     if kept:
         _give_what_is_kept(program, kept, outs)
     outs.tensors.clear()
     places.finish()
+    made.finish()
+    overlay.restore_data()
     return outs.arrays
 
 
 def _collect_result(
-    program: Program,
-    overlay: Overlay,
-    out_leaves: list[Any],
-    given: Given,
-    places: Places,
-    start: int,
-    outs: _Outs,
+    program: Program, overlay: Overlay, out_leaves: list[Any], given: Given, outs: _Outs, start: int
 ) -> None:
-    arg_cells = {t._storage for t in given.leaves[: given.count] if isinstance(t, Tensor)} | places.free
-    roots: list[tuple[Node, int]] = []
+    made = program.made
+    roots: list[Root] = []
+    shared = _shared(out_leaves, overlay, made)
     for leaf in out_leaves:
         if isinstance(leaf, Tensor):
-            live = _is_live(leaf, start)
-            if id(leaf) in given.ids:
-                program.outputs.append(Output("arg", value=given.ids[id(leaf)]))
-            elif places.holds(leaf) and not live:
-                program.outputs.append(Output("place", value=places.number(leaf)))
-            elif leaf._storage not in overlay.inside and leaf._storage not in arg_cells and not live:
-                program.outputs.append(Output("same", value=leaf))
-            else:
-                shared = places.number(leaf.detach()) if places.holds(leaf) and leaf._view is None else None
-                program.outputs.append(Output("tensor", outs.add_tensor(leaf), shared, requires_grad=live))
-                if live:
-                    roots.append((leaf._grad_fn, leaf._output_nr))
+            program.outputs.append(
+                _tensor_output(leaf, overlay, given, made, outs, shared, _is_live(leaf, start))
+            )
+            if program.outputs[-1].requires_grad:
+                roots.append(Root(program.outputs[-1], leaf))
         elif isinstance(leaf, SymNumber):
             program.outputs.append(Output("number", value=leaf.rule))
         elif isinstance(leaf, jax.Array):
             program.outputs.append(Output("array", outs.add(leaf)))
         else:
             program.outputs.append(Output("same", value=leaf))
+    taken_in = []
     for tensor in overlay.histories:  # tensors outside that a recorded in-place operation changed
         if tensor._base not in overlay.histories and _is_live(tensor, start):
             target = given.ids.get(id(tensor), tensor)
             program.changed.append(Output("history", outs.add_tensor(tensor), target, requires_grad=True))
-            roots.append((tensor._grad_fn, tensor._output_nr))
+            taken_in.append(Root(program.changed[-1], tensor))
         elif tensor._base is None and overlay.histories[tensor][0] and not tensor._requires_grad:
             program.detached.append(given.ids.get(id(tensor), tensor))
-    if roots:
-        _collect_backward(program, overlay, roots, _boundary(roots, start, overlay, given.own), outs)
+    program.histories = [out for out, _ in made.histories]
+    roots += [Root(out, tensor) for out, tensor in made.histories]
+    if roots or taken_in:
+        _collect_backward(program, overlay, roots, taken_in, given, outs, start)
+
+
+def _shared(out_leaves: list[Any], overlay: Overlay, made: Made) -> set[Storage]:
+    """The Storages of several results, or of results and gradients."""
+    counts = Counter(t._storage for t in out_leaves if isinstance(t, Tensor))
+    grads = {g._storage for g in overlay.grads.values() if g is not None}
+    return {cell for cell, count in counts.items() if count > 1 or cell in grads} | made.at.keys()
+
+
+def _tensor_output(
+    leaf: Tensor, overlay: Overlay, given: Given, made: Made, outs: _Outs, shared: set[Storage], live: bool
+) -> Output:
+    """How a tensor of the result is made: most hold a Storage of their own; see `handles` for the others."""
+    if leaf.is_sparse or not overlay.rebinds:
+        return _value_output(leaf, overlay, given, outs, live)
+    if live and made.made.get(id(leaf), made.left) < made.left:  # what is kept in places has no history
+        return Output("tensor", outs.add_tensor(leaf), made.number(leaf.detach()), requires_grad=True)
+    special = leaf._view is not None or leaf._own_count is not None or leaf._kept_grad is not None
+    special |= type(leaf) is not Tensor or (leaf._requires_grad and not live) or leaf._retains_grad
+    if leaf._storage in overlay.inside and leaf._storage not in shared and not special:
+        return Output("tensor", outs.add_tensor(leaf), requires_grad=live)
+    kind, what = made.content(leaf, history=True)
+    return Output({"made": "place", "given": "arg", "as it is": "same"}[kind], value=what)
+
+
+def _value_output(leaf: Tensor, overlay: Overlay, given: Given, outs: _Outs, live: bool) -> Output:
+    """A tensor of the result where only values come out."""
+    if id(leaf) in given.ids:
+        return Output("arg", value=given.ids[id(leaf)])
+    if leaf._storage in overlay.inside or live or leaf._storage in given.cells:
+        return Output("tensor", outs.add_tensor(leaf), requires_grad=live)
+    return Output("same", value=leaf)
 
 
 def _is_live(tensor: Tensor, start: int) -> bool:
@@ -399,15 +433,18 @@ def _is_live(tensor: Tensor, start: int) -> bool:
     )
 
 
-def _collect_gradients(program: Program, overlay: Overlay, given: Given, places: Places, outs: _Outs) -> None:
+def _collect_gradients(program: Program, overlay: Overlay, given: Given, outs: _Outs) -> None:
+    made = program.made
     for tensor, grad in list(overlay.grads.items()):
         target = given.ids.get(id(tensor), tensor)
         if grad is None:
             program.grad_writes.append((target, "none", None))
         elif grad.is_sparse:
             program.grad_writes.append((target, "sparse", _sparse_parts(overlay, tensor, outs)))
-        elif places.holds(grad):
-            program.grad_writes.append((target, "place", places.number(grad)))
+        elif made.holds(grad) or (
+            overlay.rebinds and not overlay.is_outside(grad) and _is_special(grad, overlay)
+        ):
+            program.grad_writes.append((target, "place", made.number(grad)))
         elif not overlay.is_outside(grad):
             program.grad_writes.append((target, "new", outs.add_tensor(grad)))
         elif given.own.get(id(grad), 0) >= given.count:
@@ -415,6 +452,11 @@ def _collect_gradients(program: Program, overlay: Overlay, given: Given, places:
         elif grad is not overlay.grad_reads.get(tensor):
             kind, what = ("given", given.own[id(grad)]) if id(grad) in given.own else ("keep", grad)
             program.grad_writes.append((target, kind, what))
+
+
+def _is_special(grad: Tensor, overlay: Overlay) -> bool:
+    """Whether a gradient made in the trace looks at a Storage that is not."""
+    return grad._storage not in overlay.inside
 
 
 def _sparse_parts(overlay: Overlay, tensor: Tensor, outs: _Outs) -> tuple[Any, ...]:
@@ -450,13 +492,18 @@ def _restore_histories(program: Program, overlay: Overlay, given: Given, start: 
 
 
 def _kept_cells(
-    overlay: Overlay, out_leaves: list[Any], places: Places, given: Given, outs: _Outs
+    overlay: Overlay,
+    out_leaves: list[Any],
+    places: Places,
+    made: Made,
+    given: Given,
+    outs: _Outs,
 ) -> set[Storage]:
     """Storages made in the trace whose tensors something outside still holds, other than the result, ``.grad`` and
     places that are state; and those from outside which the function put a tensor over in some other place.
     """
     grads = [g for g in overlay.grads.values() if g is not None]
-    accounted = [t for t in (*out_leaves, *grads, *places.traced) if isinstance(t, Tensor)]
+    accounted = [t for t in (*out_leaves, *grads, *made.traced) if isinstance(t, Tensor)]
     held = {t._storage for t in accounted}
     old, slots = set(map(id, (*places.old, *given.passed))), set(places.slots)
     kept: set[Storage] = set()
@@ -469,7 +516,9 @@ def _kept_cells(
         aliases = [t for t in (ref() for ref in overlay.made.values()) if t is not None and not t.is_sparse]
         ours = (
             *(out_leaves, grads, accounted, aliases),
-            *(places.tensors, places.old, places.traced, places.form.tensors, given.leaves, *given.ours),
+            *(places.tensors, places.old, made.traced, places.form.tensors, given.leaves, *given.ours),
+            *made.histories,
+            *(slot.old for slot in places.slots),
             *(outs.tensors, *overlay.notes()),
         )
         views = [t for t in (*accounted, *aliases) if t._base is not None]
@@ -480,7 +529,9 @@ def _kept_cells(
         candidates = [
             t
             for t in {id(t): t for t in (*accounted, *aliases, *places.tensors, *arguments)}.values()
-            if t._storage in looked_at and id(t) not in left
+            if t._storage in looked_at
+            and id(t) not in left
+            and (id(t) in given.ids or not overlay.is_outside(t))
         ]
         for slot in find(candidates, (*ours, views, candidates, arguments, given.passed)):
             if slot not in slots:
@@ -513,7 +564,7 @@ def _give_what_is_kept(program: Program, kept: set[Storage], outs: _Outs) -> Non
     ]
 
 
-def _collect_cells(program: Program, overlay: Overlay, kept: set[Storage], outs: _Outs) -> None:
+def _collect_cells(program: Program, overlay: Overlay, kept: set[Storage], given: Given, outs: _Outs) -> None:
     """The values of Storages that were written, and of those made inside that live on."""
     for cell in list(overlay.inside):
         program.fill.append((cell, outs.add_cell(cell)))
@@ -537,13 +588,16 @@ def _collect_cells(program: Program, overlay: Overlay, kept: set[Storage], outs:
                 )
             else:
                 index = outs.add(value)
-            program.cell_writes.append((cell, index, cell.version - overlay.written[cell]))
+            version, apart = overlay.written[cell]
+            program.cell_writes.append((cell, index, cell.version - version))
+            if cell.apart != apart:
+                program.apart_writes.append((given.cells.get(cell, cell), cell.apart - apart))
 
 
 def _boundary(
-    roots: list[tuple[Node, int]], start: int, overlay: Overlay, arg_ids: dict[int, int]
+    roots: list[tuple[Node, int]], start: int, overlay: Overlay, arg_ids: dict[int, int], made: Made
 ) -> dict[tuple[Node, int], tuple[str, Any]]:
-    """The tensors outside that gradients of the outputs lead to, by their places in the graph."""
+    """The leaves that gradients of the outputs lead to, by their places in the graph: tensors outside, and results."""
     found: dict[tuple[Node, int], tuple[str, Any]] = {}
     stack = [node for node, _ in roots]
     seen: set[Node] = set(stack)
@@ -558,6 +612,8 @@ def _boundary(
                 if tensor is not None and overlay.is_outside(tensor):
                     i = arg_ids.get(id(tensor))
                     found[edge] = ("tensor", tensor) if i is None else ("arg", i)
+                elif isinstance(target, AccumulateGrad) and id(target.variable) in made.made:
+                    found[edge] = ("made", made.made[id(target.variable)])
             elif target not in seen:
                 seen.add(target)
                 stack.append(target)
@@ -567,46 +623,43 @@ def _boundary(
 def _collect_backward(
     program: Program,
     overlay: Overlay,
-    roots: list[tuple[Node, int]],
-    boundary: dict[tuple[Node, int], tuple[str, Any]],
+    roots: list[Root],
+    taken_in: list[Root],
+    given: Given,
     outs: _Outs,
+    start: int,
 ) -> None:
-    """The walk from the outputs to the tensors outside, as a program of its own: what it takes from the forward
+    """The walk from the outputs to the tensors outside, as programs of its own: what they take from the forward
     pass become outputs of that.
     """
-    live = program.differentiated()
-    inside = set(overlay.inside)
-    reached: list[bool] = []
-    forward_checks, overlay.checks = overlay.checks, None if overlay.checks is None else []
+    boundary = _boundary(
+        [root.place for root in (*roots, *taken_in)], start, overlay, given.own, program.made
+    )
+    passed = set(map(id, given.passed))
 
-    def backward(grads: list[Any]) -> list[Any]:
-        found = at_edges(roots, grads, list(boundary))
-        reached[:] = [g is not None for g in found]
-        arrays = [g.to_dense()._value if isinstance(g, Tensor) else g for g in found if g is not None]
-        return [*arrays, *(check.flag() for check in overlay.checks or ())]
+    def is_ours(item: Any) -> bool:
+        if isinstance(item, Tensor):
+            return id(item) in passed or not overlay.is_outside(item)
+        return isinstance(item, SymNumber | jax.core.Tracer) or (
+            isinstance(item, Storage) and item in overlay.inside
+        )
 
     try:
-        closed = jax.make_jaxpr(backward)([aval(outs.arrays[out.index]) for out in live])
+        stages, once = collect_stages(overlay, [*roots, *taken_in], list(boundary), outs.add, is_ours)
     except RuntimeError as error:
         if str(error) != FREED:
             raise
         # the function ran backward through it already: through what a tensor outside took in, as a sum of losses does,
         # or through the results themselves
-        taken_in = [out for out in program.changed if out.requires_grad]
-        for out in taken_in or live:
-            out.requires_grad = False
-        if taken_in and len(taken_in) < len(live):
-            _collect_backward(program, overlay, roots[: -len(taken_in)], boundary, outs)
+        for root in taken_in or roots:
+            root.out.requires_grad = False
+        if taken_in and roots:
+            _collect_backward(program, overlay, roots, [], given, outs, start)
         return
-    finally:
-        backward_checks, overlay.checks = overlay.checks, forward_checks
-    for cell in set(overlay.inside) - inside:  # what hooks made belongs to that other program
-        overlay.inside.discard(cell)
     program.boundary = list(boundary.values())
-    program.reached = reached
-    program.backward_jaxpr = closed.jaxpr
-    program.backward_errors = [unknown(check) for check in backward_checks or ()]
-    program.residuals = [outs.add(value) for value in closed.consts]
+    program.stages = stages
+    if once:
+        program.reusable, program.why_once = False, "a hook was registered that uses tensors of the call"
 
 
 def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], given: Given) -> None:
@@ -656,9 +709,18 @@ def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], given: Gi
     program.tensor_guards = [
         (t, flag, t._storage)
         for t, flag in overlay.tensors.items()
-        if id(t) not in arg_ids and t._storage not in overlay.inside
+        if id(t) not in arg_ids and t._storage not in overlay.inside and t not in overlay.data
     ]
     program.tensor_guards = [g for g in program.tensor_guards if g[2] not in given.cells]
+    program.tensor_guards += [
+        (t, flag, None) for t, flag in overlay.tensors.items() if t in overlay.data and id(t) not in arg_ids
+    ]
+    program.tensor_guards += [
+        (t, None, t._storage)
+        for t in overlay.sources
+        if not (t in overlay.tensors or id(t) in arg_ids or t in overlay.data or t._storage in given.cells)
+    ]
+    _settle_hooks(program, overlay, given)
     program.flag_writes = [
         (arg_ids.get(id(t), t), t._requires_grad)
         for t, old in overlay.flags.items()
@@ -670,6 +732,27 @@ def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], given: Gi
         members = tuple(dict(d[k]) for k in MODULE_TABLES)
         program.module_guards.append((module, overlay.modes.get(module, module.training), members))
     program.mode_writes = [(m, m.training) for m, mode in overlay.modes.items() if m.training is not mode]
+
+
+def _settle_hooks(program: Program, overlay: Overlay, given: Given) -> None:
+    """The hooks that the function left on arguments and tensors outside, and those that its backward passes ran."""
+    passed = set(map(id, given.passed))
+
+    def is_ours(item: Any) -> bool:
+        return isinstance(item, Tensor) and (id(item) in passed or item._storage in overlay.inside)
+
+    for tensor, how, hook, handle in overlay.tensor_hooks:
+        table = handle and handle._hooks()
+        if handle is not None and (table is None or handle.id not in table):
+            continue
+        program.hook_writes.append((given.own.get(id(tensor), tensor), how, hook))
+        if takes(hook, is_ours):
+            program.reusable, program.why_once = False, "a hook was registered that uses tensors of the call"
+    left = {id(hook) for _, _, hook in program.hook_writes}
+    for tensor in overlay.grads:
+        if overlay.is_outside(tensor):
+            hooks = tuple([hook for hook in hooks_of(tensor) if id(hook) not in left])
+            program.grad_hooks.append((given.own.get(id(tensor), tensor), hooks))
 
 
 def _dynamic(value: Any) -> bool:

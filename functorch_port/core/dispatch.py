@@ -847,7 +847,8 @@ class Op:
             value, base = result._storage.look(), dyn[0]._storage.host
             if value.__class__ not in HOST:
                 base = dyn[0]._storage.value
-            _attach_view(result, dyn[0], View(dyn[0]._view, plan, tuple(dyn[1:]), base, value, _grad.enabled))
+            extra = tuple(map(storage.as_array, dyn[1:]))
+            _attach_view(result, dyn[0], View(dyn[0]._view, plan, extra, base, value, _grad.enabled))
         if known is not None and type(result) is Tensor and (args or not spec.view):
             self._remember(known, plan, values, kwargs, form_of(result._look()))
         return result if out is None else write_out(out, result, spec.name, dyn)

@@ -44,6 +44,8 @@ class Overlay(Protocol):
     rng: str
     #: whether this is a transform of `func`, which has no tape and runs operations itself
     transforms: bool
+    #: whether a tensor may get another Storage in it (``.data =``); else such a write changes the value alone
+    rebinds: bool
     #: whether the program stays in this process, so that it may call machine code of ours (see `core.kernels`)
     kernels: bool
 

@@ -205,6 +205,7 @@ def _view_as_complex(at: Layout, ratio: float = 1) -> tuple[Ints, int]:
 
 #: view op -> its rule. Ops that reinterpret elements also get ``ratio``, how many elements one becomes.
 RULES: dict[str, Callable[..., tuple[Ints, int]]] = {
+    "laid_out": lambda at, strides: (strides, at[2]),
     "alias": lambda at: (at[1], at[2]),
     "basic_index": _basic_index,
     "_view": _view,

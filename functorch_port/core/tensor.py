@@ -193,14 +193,14 @@ class Tensor:
 
     def _set_value(self, value: Any) -> None:
         """Write in place, through views; counts up the version; not recorded."""
-        if self._view is not None:
+        if value.__class__ is Deferred and self._view is None:
+            deferred.put(self._storage, value)
+        elif self._view is None:
+            self._storage.value = value
+        else:
             self._view.put(
                 self._storage, device_value(value.array() if value.__class__ is Deferred else value)
             )
-        elif value.__class__ is Deferred:
-            deferred.put(self._storage, value)
-        else:
-            self._storage.value = value
         if self._own_count is not None or (self._base is not None and self._base._own_count is not None):
             self._counter()[0] += 1
             self._storage.apart += 1
@@ -343,14 +343,7 @@ class Tensor:
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie in order, as PyTorch's layout of the same views would."""
-        if self._view is None:
-            return True
-        shape, strides = self._aval().shape, self._strides()
-        wanted = contiguous(shape)
-        return (
-            all(n == 1 or a == b for n, a, b in zip(shape, strides, wanted, strict=True))
-            or math.prod(shape) == 0
-        )
+        return self._view is None or self._view.is_contiguous(self._storage)
 
     def _overlaps(self) -> bool:
         return (
@@ -661,8 +654,13 @@ class Tensor:
     def data(self, other: Tensor) -> None:
         if not isinstance(other, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
-        if storage.overlay and other.shape == self.shape and other.dtype == self.dtype:
-            self._set_value(other._value)  # in a trace the write is what counts; the handle stays where it is
+        overlay = storage.current()
+        if (
+            overlay is not None
+            and not overlay.rebinds
+            and (other.shape, other.dtype) == (self.shape, self.dtype)
+        ):
+            self._set_value(other._value)  # what has no handles beside values: there the write is what counts
             return
         if self._requires_grad and not (other.is_floating_point() or other.is_complex()):
             raise RuntimeError(
@@ -670,8 +668,16 @@ class Tensor:
             )
         if storage.in_jax():
             inside.may_rebind(self, other, "gets other data")
+        if overlay is not None and overlay.rebinds:
+            overlay.note_inputs((other,))
         storage.bump_epoch()
-        self._storage, self._view, self._base = other._storage, other._view, None
+        self._look_at(other._storage, other._view)
+
+    def _look_at(self, cell: Storage, view: View | None) -> None:
+        """Become a handle on another Storage."""
+        if storage.overlay and storage.overlay.rebinds:
+            storage.overlay.note_data(self)
+        self._storage, self._view, self._base = cell, view, None
 
     def retain_grad(self) -> None:
         """Have ``.grad`` filled by backward although this tensor is not a leaf."""
@@ -680,6 +686,8 @@ class Tensor:
         if self._grad_fn is None:
             return
         self._retains_grad = True
+        if storage.overlay and not storage.overlay.transforms:
+            storage.overlay.note_hook(self, "retain_grad")
         node = self._grad_fn
         if node.retained is None:
             node.retained = {}
@@ -699,7 +707,14 @@ class Tensor:
         if self._hooks is None:
             node = self.grad_fn
             self._hooks = Hooks() if node is None else node.hooks_of(self._output_nr)
-        return self._hooks.add(hook)
+        return self._hooked(self._hooks, hook, "register_hook")
+
+    def _hooked(self, table: Hooks, hook: Any, how: str) -> RemovableHandle:
+        handle = table.add(hook)
+        storage.bump_epoch()
+        if storage.overlay and not storage.overlay.transforms:
+            storage.overlay.note_hook(self, how, hook, handle)
+        return handle
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call ``hook(tensor)`` after a gradient was added to this leaf's ``.grad``."""
@@ -709,7 +724,7 @@ class Tensor:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         if self._post_accumulate_hooks is None:
             self._post_accumulate_hooks = Hooks()
-        return self._post_accumulate_hooks.add(hook)
+        return self._hooked(self._post_accumulate_hooks, hook, "register_post_accumulate_grad_hook")
 
     # ------------------------------------------------------------- in place
 
@@ -869,7 +884,7 @@ class Tensor:
             )
         if storage.in_jax():
             inside.may_rebind(self, result, "has its size changed")
-        self._storage, self._view, self._base = Storage(result._value), None, None
+        self._look_at(Storage(result._value), None)
 
     # ---------------------------------------------------------------- host
 

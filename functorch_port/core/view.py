@@ -24,8 +24,8 @@ from .storage import HOST, Storage
 from .strides import REINTERPRET, RULES, Layout, contiguous
 
 __all__ = [
-    "NO_GRAD", "PLAIN", "SPLIT", "Look", "View", "flattened", "is_dense", "put_through", "refusal", "reinterpret",
-    "seen",
+    "LAID_OUT", "NO_GRAD", "PLAIN", "SPLIT", "Look", "View", "flattened", "is_dense", "laid_out", "put_through",
+    "refusal", "reinterpret", "seen",
 ]  # fmt: skip
 
 #: how a view came about, where that forbids recorded in-place operations on it
@@ -82,17 +82,24 @@ class View:
             view = view.parent
         return links[::-1]
 
-    def fresh(self) -> View:
-        """The same view without the arrays it has seen, to look with at another Storage of the same kind."""
+    def fresh(self, onto: View | None = None) -> Any:
+        """The same view without the arrays it has seen, to look with at another Storage of the same kind: at all of
+        it, or at what ``onto`` sees of it.
+        """
+        if self.plan.name == LAID_OUT:
+            return onto
         new: View = object.__new__(View)
-        new.parent = None if self.parent is None else self.parent.fresh()
+        new.parent = onto if self.parent is None else self.parent.fresh(onto)
         new.plan, new.extra, new.may_overlap, new.origin = (
             self.plan,
             self.extra,
             self.may_overlap,
             self.origin,
         )
-        new.source, new.cache = _kind(self.source), _kind(self.cache)
+        new.source, new.cache = _kind(self.source if onto is None else onto.source), _kind(self.cache)
+        if onto is not None:
+            new.may_overlap = self.may_overlap or onto.may_overlap
+            new.origin = self.origin or onto.origin
         new.used = True
         return new
 
@@ -192,12 +199,27 @@ class View:
             links.append((link.plan, extra, tuple(link.cache.shape), np.dtype(link.cache.dtype)))
         return _layout(shape, dtype, tuple(links))
 
+    def is_contiguous(self, cell: Storage) -> bool:
+        """Whether the elements lie in order. The arguments of a view op say where it looks, but not how far apart."""
+        shape = self.aval(cell).shape
+        key = (self.plan, cell._shape(), shape)
+        found = _contiguous.get(key) if self.parent is None else None
+        if found is None:
+            strides, wanted = self.layout(cell)[0], contiguous(shape)
+            in_order = all(n == 1 or a == b for n, a, b in zip(shape, strides, wanted, strict=True))
+            found = in_order or math.prod(shape) == 0
+            if self.parent is None and self.plan.name not in REINTERPRET:
+                _contiguous[key] = found
+        return found
+
     def is_traced(self) -> bool:
         """Whether a position in the view is known only when the compiled program runs."""
         return any(isinstance(e, jax.core.Tracer) for link in self.chain() for e in link.extra)
 
 
 _Shape = jax.ShapeDtypeStruct
+#: (plan of a view of a whole Storage, shape of that, shape of the view) -> whether it is contiguous
+_contiguous: dict[Any, bool] = {}
 
 
 class Look:
@@ -280,6 +302,22 @@ def seen(looks: Looks | None, flat: Sequence[Any]) -> Sequence[Any]:
     return values
 
 
+@functools.cache
+def laid_out(strides: tuple[int, ...]) -> Any:
+    """The plan of a view that shows all of a Storage, and has these strides: what a compiled function sees of an argument
+    that is a view of another tensor.
+    """
+    from .dispatch import Plan
+
+    plan = Plan(lambda x: x, LAID_OUT, "AliasBackward0")
+    plan.named = lambda values: {"input": None, "strides": strides}
+    return plan
+
+
+#: the name of such plans
+LAID_OUT = "laid_out"
+
+
 def _kind(value: Any) -> jax.ShapeDtypeStruct:
     if isinstance(value, jax.ShapeDtypeStruct):
         return value
@@ -338,7 +376,7 @@ def _put_one(plan: Any, extra: Sequence[Any], source: Any, value: Any) -> Any:
     def view(x: Any) -> Any:
         return plan.fn(x, *extra)
 
-    if value.size == source.size and plan.name in ("_view", "alias", "_view_dtype"):
+    if value.size == source.size and plan.name in ("_view", "alias", "_view_dtype", LAID_OUT):
         return value.reshape(source.shape)
     if not jnp.issubdtype(source.dtype, np.inexact):  # JAX transposes floats only
         positions = view(jnp.arange(source.size).reshape(source.shape))

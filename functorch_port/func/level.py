@@ -107,6 +107,7 @@ class Level:
 
     rng = "torch"  # random arrays are asked for through `host_draw`
     transforms = True
+    rebinds = False
     kernels = False
 
     def __init__(

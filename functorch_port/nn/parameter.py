@@ -43,6 +43,8 @@ class Parameter(Tensor):
         self._requires_grad = bool(requires_grad)
         if storage.in_jax():
             inside.note_handle(self)
+        if storage.overlay and not storage.overlay.transforms:
+            storage.overlay.note_made(self)
         return self  # type: ignore[return-value]
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:

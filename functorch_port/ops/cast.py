@@ -298,7 +298,7 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
         flat = jnp.pad(flat, (0, max(0, count - flat.size)))[:count]
     if storage.in_jax():
         inside.may_rebind(self, self, "has its size changed")
-    self._storage, self._view, self._base = storage.Storage(flat.reshape(shape)), None, None
+    self._look_at(storage.Storage(flat.reshape(shape)), None)
     return self
 
 

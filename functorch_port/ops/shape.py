@@ -21,7 +21,7 @@ from ..core.promotion import cast, promote
 from ..core.refusal import outside, refuse
 from ..core.registry import Scalar, TensorOnly, TensorsOnly, composite, op
 from ..core.tensor import Tensor
-from ..core.view import PLAIN, reinterpret
+from ..core.view import LAID_OUT, PLAIN, reinterpret
 from ._common import (
     INT64,
     at_least_1d,
@@ -714,6 +714,11 @@ def as_strided(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
     """The elements that these strides reach in the tensor's Storage."""
+    if input._view is not None and input._view.chain()[0].plan.name == LAID_OUT:
+        raise NotImplementedError(
+            "as_strided() in a compiled function, of an argument that is a view of another tensor: pass that tensor, or "
+            "call as_strided() outside"
+        )
     offset = input.storage_offset() if storage_offset is None else storage_offset
     root = input if input._view is None else input._base
     if root is None or root._view is not None:
