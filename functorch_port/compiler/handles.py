@@ -33,14 +33,15 @@ class Output:
     Attributes:
         kind: of what ``value`` is.
         index: of the program's output with the value.
+        version: how often its value was written to in the function.
         requires_grad: whether it has a history; then gradients arrive at output ``number`` of the node ``stage``.
     """
 
-    __slots__ = ("index", "kind", "number", "requires_grad", "stage", "value")
+    __slots__ = ("index", "kind", "number", "requires_grad", "stage", "value", "version")
 
     def __init__(self, kind: str, index: int = -1, value: Any = None, requires_grad: bool = False) -> None:
         self.kind, self.index, self.value, self.requires_grad = kind, index, value, requires_grad
-        self.stage = self.number = 0
+        self.stage = self.number = self.version = 0
 
 
 class _Handle:

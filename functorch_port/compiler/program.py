@@ -403,7 +403,7 @@ class Program:
 
     def _is_pass(self, leaves: Sequence[Any]) -> bool:
         out = self.outputs[0] if self.returns_one else None
-        if out is None or out.kind != "tensor" or out.value is not None or not self.is_narrow:
+        if out is None or out.kind != "tensor" or out.value is not None or out.version or not self.is_narrow:
             return False
         if not all(isinstance(leaves[i], Tensor) for i in self.arg_inputs):
             return False
@@ -503,6 +503,8 @@ def _edge(tensor: Tensor) -> Any:
 def _output(outs: Sequence[Any], out: Output, nodes: Any) -> Tensor:
     """One of the program's arrays as a Tensor, with its history."""
     tensor = wrap(outs[out.index])
+    if out.version:
+        tensor._storage.version = out.version
     if out.requires_grad and nodes is not None:
         _give_history(tensor, out, nodes)
     return tensor

@@ -1103,13 +1103,64 @@ def random_program(seed: int) -> Case:
     return make
 
 
-def random_case(seed: int, ft_compile: Any) -> list[str]:
-    make = random_program(seed)
+def random_graph(seed: int) -> Case:
+    """Random recorded operations, with hooks and `retain_grad` on some; backward passes outside from random results."""
+
+    def make(p):
+        rng = np.random.default_rng(seed)
+        w = p.outside(2, 2, grad=True)
+        plan = [tuple(int(n) for n in rng.integers(1000, size=4)) for _ in range(rng.integers(2, 8))]
+        which = [int(n) for n in rng.integers(1000, size=rng.integers(1, 4))]
+        outside = [tuple(int(n) for n in rng.integers(1000, size=3)) for _ in range(3)]
+
+        def do(pool, kind, a, b, c):
+            t, u = pool[a % len(pool)], pool[b % len(pool)]
+            kind %= 9
+            if kind < 2:
+                pool.append([lambda: t.t(), lambda: t[0].expand(2, 2), lambda: t.view_as(t), lambda: t.detach()][c % 4]())
+            elif kind < 5:
+                pool.append([lambda: t * u, lambda: t.sin() + u, lambda: t - 2 * u][c % 3]())
+            elif kind == 5 and len(pool) > 2:
+                pool[2].mul_(1 + c % 2)
+            elif kind == 6 and t.requires_grad:
+                t.register_hook((lambda g: g * 2) if c % 2 else (lambda g: p.record(g)))
+            elif kind == 7 and t.requires_grad:
+                t.retain_grad()
+            elif kind == 8 and t.requires_grad:
+                mask = u.detach() > 0
+                t.register_hook(lambda g: g * mask)
+
+        def fn(x, y):
+            pool = [x, y, x * y + w]
+            for step in plan:
+                do(pool, *step)
+            return [pool[n % len(pool)] for n in which]
+
+        def use(result, x, y):
+            for kind, a, b in outside:
+                t = result[a % len(result)]
+                if kind % 3 == 0 and t.requires_grad and not t.is_leaf:
+                    t.mul_(2)
+                elif kind % 3 == 1 and t.requires_grad:
+                    t.register_hook(lambda g: g * 3)
+                elif kind % 3 == 2 and t.requires_grad:
+                    t.retain_grad()
+            total = [(t * t).sum() for t in result if t.requires_grad]
+            if total:
+                sum(total).backward()
+
+        return fn, lambda: [p.new(2, 2, grad=True), p.new(2, 2)], use
+
+    return make
+
+
+def random_case(make: Case, compile: Any) -> list[str]:
+    """What a program does otherwise than in eager; nothing if eager refuses it."""
     try:
         eager, _ = run(make, ft, lambda fn: fn)
-    except RuntimeError:  # what eager refuses
+    except RuntimeError:
         return []
-    return differences(run(make, ft, ft_compile)[0], eager)[:8]
+    return differences(run(make, ft, compile)[0], eager)[:8]
 
 
 @pytest.fixture(autouse=True)
@@ -1132,6 +1183,7 @@ def test_as_eager(make: Case, traces: int, ignore: Sequence[str]) -> None:
     assert step.traces == traces, step.reasons
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_random_programs(seed: int) -> None:
-    assert random_case(seed, ft.compile) == []
+@pytest.mark.parametrize("make", [random_program, random_graph])
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs(make: Callable[[int], Case], seed: int) -> None:
+    assert random_case(make(seed), ft.compile) == []
