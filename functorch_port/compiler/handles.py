@@ -1,7 +1,7 @@
 """What a program makes anew at every call: each Storage once, and the tensors over it with their views and bases.
 
-So results and what is left in places (see `places`) share memory with each other, with arguments and with state, as what
-the traced function made did.
+So results and what is left in places (see `places`) share memory with each other, with arguments and with state, as
+what the traced function made did.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class _Handle:
         "view",
     )  # fmt: skip
 
-    def __init__(self, tensor: Tensor, cell: int, base: Any, grad: Any, count: int | None, onto: bool) -> None:
+    def __init__(
+        self, tensor: Tensor, cell: int, base: Any, grad: Any, count: int | None, onto: bool
+    ) -> None:
         self.cls, self.cell, self.base, self.grad, self.count = type(tensor), cell, base, grad, count
         #: neither a view nor anything else special
         self.plain = not onto and base is None and grad is None and count is None and tensor._view is None
@@ -104,9 +106,9 @@ class _Handle:
     ) -> None:
         """Have the tensor look at a Storage, or at what ``onto`` sees of it."""
         tensor._storage = cell
-        tensor._view = view = onto if self.view is None else self.view.fresh(onto)
-        for link, i, index in self.positions if view is not None else ():
-            seen = view.chain()[-1 - link]
+        tensor._view = onto if self.view is None else self.view.fresh(onto)
+        for link, i, index in self.positions:
+            seen = tensor._view.chain()[-1 - link]
             seen.extra = (*seen.extra[:i], int(outs[index]), *seen.extra[i + 1 :])
         base = None if self.base is None else found(self.base)
         tensor._base = base if base is None or base._base is None else base._base
@@ -127,9 +129,7 @@ class Made:
         traced: what the trace made, until the first call is over.
     """
 
-    def __init__(
-        self, overlay: Overlay, given: Given, outs: Any, is_live: Callable[[Tensor], bool]
-    ) -> None:
+    def __init__(self, overlay: Overlay, given: Given, outs: Any, is_live: Callable[[Tensor], bool]) -> None:
         self.overlay, self.given, self.outs, self.is_live = overlay, given, outs, is_live
         self.sources: list[tuple[str, Any, int, int]] = []
         self.handles: list[_Handle] = []

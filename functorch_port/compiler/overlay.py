@@ -160,7 +160,15 @@ class Overlay:
     def notes(self) -> list[Any]:
         """The containers in which tensors are only because of the trace."""
         before = [items for snapshot in self.optimizers.values() for _, _, items in snapshot.state]
-        tables = [self.tensors, self.sources, self.flags, self.histories, self.grads, self.grad_reads, self.data]
+        tables = [
+            self.tensors,
+            self.sources,
+            self.flags,
+            self.histories,
+            self.grads,
+            self.grad_reads,
+            self.data,
+        ]
         tables += [*self.data.values(), *self.tensor_hooks]
         return [*tables, *before, *(slot.old for slot in self.watched)]
 

@@ -339,7 +339,9 @@ class Program:
         results = [self._leaf(o, outs, leaves, env, nodes, made) for o in self.outputs]
         if self.hook_writes and not first:
             for target, how, hook in self.hook_writes:
-                getattr(leaves[target] if type(target) is int else target, how)(*([] if hook is None else [hook]))
+                getattr(leaves[target] if type(target) is int else target, how)(
+                    *([] if hook is None else [hook])
+                )
         return results[0] if self.returns_one else jax.tree_util.tree_unflatten(self.out_tree, results)
 
     def _write_rest(
@@ -395,7 +397,14 @@ class Program:
         for module, mode in self.mode_writes:
             module.__dict__["training"] = mode
         if first:
-            rest = (self.arg_writes, self.apart_writes, self.places, self.number_writes, self.flag_writes, self.detached)
+            rest = (
+                self.arg_writes,
+                self.apart_writes,
+                self.places,
+                self.number_writes,
+                self.flag_writes,
+                self.detached,
+            )
             self.writes_more = any([*rest, self.mode_writes, self.made.handles])
             self.returns_one = self.out_tree == LEAF
             self.is_pass = self._is_pass(leaves)
@@ -409,7 +418,14 @@ class Program:
             return False
         guards = (self.number_guards, self.arg_numbers, self.predicates, self.grad_guards, self.flag_guards)
         inputs = (self.donated, self.grad_inputs, self.joined_grads, self.number_inputs, self.draws)
-        writes = (self.cell_writes, self.bundle_writes, self.grad_writes, self.writes_more, self.kept, self.hook_writes)
+        writes = (
+            self.cell_writes,
+            self.bundle_writes,
+            self.grad_writes,
+            self.writes_more,
+            self.kept,
+            self.hook_writes,
+        )
         others = (self.slot_guards[0], self.packs, self.twins, self.pending)
         return not any([*guards, *inputs, *writes, *others])
 
@@ -446,7 +462,8 @@ class Program:
             if flag:  # `requires_grad_()` comes before what is recorded of it, False after what was
                 (leaves[tensor] if type(tensor) is int else tensor)._requires_grad = True
         return [
-            None if kind == "made" else _edge(leaves[what] if kind == "arg" else what) for kind, what in self.boundary
+            None if kind == "made" else _edge(leaves[what] if kind == "arg" else what)
+            for kind, what in self.boundary
         ]
 
     def _record(
@@ -464,9 +481,10 @@ class Program:
         nodes: list[ProgramNode] = []
         for stage in self.stages:
             edges = [
-                None if e is None else boundary[e[1]] if e[0] is None else (nodes[e[0]], e[1]) for e in stage.edges
+                None if e is None else boundary[e[1]] if e[0] is None else (nodes[e[0]], e[1])
+                for e in stage.edges
             ]
-            nodes.append(ProgramNode(self, stage, edges, outs, values, boundary))
+            nodes.append(ProgramNode(self, stage, edges, outs, values, boundary, nodes))
         for out in self.histories:
             if out.requires_grad:
                 _give_history(made[out.value], out, nodes)
@@ -482,7 +500,7 @@ class Program:
         """What the walk of ``node`` takes from the forward pass, with its history, for a second derivative."""
         if any(kind == "made" for kind, _ in self.boundary):
             raise NotImplementedError(
-                "create_graph=True through a compiled function that returns a leaf made inside it, which requires grad: "
+                "create_graph=True through a compiled function that returns a leaf made inside it which requires grad: "
                 "make the leaf outside, or do not compile the function"
             )
         which = node.stage.residuals

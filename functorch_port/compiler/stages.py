@@ -1,8 +1,8 @@
-"""The walk back from what a compiled function returns: one node on the tape, and one more for every place that is watched.
+"""The walk back from what a compiled function returns: a node on the tape, and one more for every watched place.
 
-Hooks, and tensors that retain their gradient, see the real gradients at every backward pass: where the function left one
-at a result or on the way to it, the walk is cut. Each part is traced by itself and is a `ProgramNode` of the call, with
-the hooks of the node in the trace that it stands for.
+Hooks, and tensors that retain their gradient, see the real gradients at every backward pass: where the function left
+one at a result or on the way to it, and at a result that others were made from, the walk is cut. Each part is traced by
+itself and is a `ProgramNode` of the call, with the hooks of the node in the trace that it stands for.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ class Stage:
 
     Attributes:
         outputs: how many gradients it takes.
-        edges: where those it gives go: (None, number of one of the program's `boundary`), (stage, output of its node), or
-            None.
+        edges: where those it gives go: (None, number of one of the program's `boundary`), or (stage, output of its
+            node), or None.
         reached: which of the edges get one.
         residuals: the program's outputs that it takes from the forward pass.
         jaxpr, avals: the walk, and the kinds of gradients it takes; None for those that cannot come.
         backward: the jitted walk.
+        hidden: whether hooks are part of the walk.
         extras: the hooks of the node it stands for.
     """
 
@@ -66,6 +67,7 @@ class Stage:
         self.name = "CompiledFunctionBackward" if node is None else node.name()
         self.plan: Any = getattr(node, "plan", None)
         self.backward: Any = None
+        self.hidden = False
 
     def hooks(self) -> Extras | None:
         """The hooks for the node of a call; the first one's are those that the trace registered."""
@@ -83,9 +85,9 @@ def _copy(hooks: Hooks | None) -> Hooks | None:
 
 
 class ProgramNode(Node):
-    """The node of a compiled function whose outputs are differentiated outside, or of one of the places watched in it."""
+    """The node of a compiled function whose outputs are differentiated outside, or of a place that is watched in it."""
 
-    __slots__ = ("boundary", "plan", "program", "residuals", "stage", "values")
+    __slots__ = ("boundary", "older", "plan", "program", "residuals", "stage", "values")
 
     def __init__(
         self,
@@ -95,10 +97,11 @@ class ProgramNode(Node):
         outs: Sequence[Any],
         values: Sequence[Any],
         boundary: Sequence[Any],
+        older: Sequence[ProgramNode],
     ) -> None:
         super().__init__(edges, stage.outputs)
         self.program, self.stage, self.values, self.boundary = program, stage, values, boundary
-        self.plan = stage.plan
+        self.older, self.plan = tuple(older), stage.plan
         self.residuals: Any = [outs[i] for i in stage.residuals]
         self.extras = stage.hooks()
 
@@ -117,6 +120,9 @@ class ProgramNode(Node):
         if self.residuals is None:
             raise RuntimeError(FREED)
         program, stage, count = self.program, self.stage, len(self.stage.residuals)
+        nodes = (self, *self.older) if self.stage.extras is not None else self.older
+        if stage.hidden or any(node.extras is not None and node.extras.watched() for node in nodes):
+            raise NotImplementedError(SECOND)
         given = tuple([g is not None for g in grads])
         history = program.residuals_of(self)
 
@@ -151,9 +157,13 @@ ProgramNode.__name__ = ProgramNode.__qualname__ = "CompiledFunctionBackward"  # 
 # ---------------------------------------------------------------- in the trace
 
 
+SECOND = (
+    "create_graph=True through a compiled function with a hook or retain_grad() at what it computes inside: a second "
+    "derivative would not come by there. Do not compile the function, or do without the hook."
+)
 KEPT = (
-    "a hook that was registered in a compiled function uses tensors of the call, and keeps what it makes of them and of "
-    "the gradient. Return these tensors from the function and register the hook outside."
+    "a hook that was registered in a compiled function uses tensors of the call, and keeps what it makes of them and "
+    "of the gradient. Return these tensors from the function and register the hook outside."
 )
 
 
@@ -190,6 +200,8 @@ def collect_stages(
         places = [(node, k) for k in range(node.outputs)]
         avals = [arriving.get(place) for place in places]
         _trace_part(stages[positions[node]], places, avals, ends, node, arriving, add)
+    for stage in stages:
+        stage.hidden = watch.hidden
     if watch.hidden:
         gc.collect(0)
         if set(overlay.inside) - before:
@@ -218,7 +230,9 @@ class _Watch:
             node = stack.pop()
             if node.extras is not None and node.extras.watched():
                 self._look(node, node.extras, is_ours)
-            self.nodes.update(dict.fromkeys(e[0] for e in node.edges if e in places))  # one result came from another
+            self.nodes.update(
+                dict.fromkeys(e[0] for e in node.edges if e in places)
+            )  # one result came from another
             for edge in node.edges:
                 if edge is not None and edge not in boundary and edge[0] not in seen:
                     seen.add(edge[0])
@@ -259,7 +273,9 @@ def _trace_part(
     """Trace the walk from ``places``, of all outputs of ``node`` unless that is None, to the next of the ``ends``."""
     stage.avals = avals
     there = [(place, aval) for place, aval in zip(places, avals, strict=True) if aval is not None]
-    targets: list[Any] = [end for end in ends if end[0] is not node and (node is None or end[0].seq < node.seq)]
+    targets: list[Any] = [
+        end for end in ends if end[0] is not node and (node is None or end[0].seq < node.seq)
+    ]
     if node is not None and _is_exact(node):
         targets = [end if end in ends else None for end in node.edges]
 
@@ -315,7 +331,10 @@ def takes(hook: Any, is_ours: Callable[[Any], bool]) -> bool:
             return True
         if isinstance(item, types.FunctionType):
             stack += (item.__closure__, item.__defaults__, item.__kwdefaults__)
-        elif isinstance(item, types.CellType | types.MethodType | functools.partial) or type(item) in _CONTAINERS:
+        elif (
+            isinstance(item, types.CellType | types.MethodType | functools.partial)
+            or type(item) in _CONTAINERS
+        ):
             stack += gc.get_referents(item)
         elif not isinstance(item, Tensor) and hasattr(item, "__dict__"):
             stack.append(vars(item))

@@ -21,7 +21,7 @@ from ..core.symbolic import SymNumber, symbolic_math
 from ..core.tensor import Tensor, wrap
 from ..core.view import View, laid_out
 from .assemble import assemble
-from .handles import Made, Output, can_be_made
+from .handles import Made, Output
 from .overlay import MODULE_TABLES, Overlay, is_concrete, is_number, number_slots
 from .places import Given, Places
 from .program import Program, aval
@@ -330,7 +330,9 @@ def _collect_result(
     shared = _shared(out_leaves, overlay, made)
     for leaf in out_leaves:
         if isinstance(leaf, Tensor):
-            program.outputs.append(_tensor_output(leaf, overlay, given, made, outs, shared, _is_live(leaf, start)))
+            program.outputs.append(
+                _tensor_output(leaf, overlay, given, made, outs, shared, _is_live(leaf, start))
+            )
             if program.outputs[-1].requires_grad:
                 roots.append(Root(program.outputs[-1], leaf))
         elif isinstance(leaf, SymNumber):
@@ -369,7 +371,12 @@ def _tensor_output(
     if live and made.made.get(id(leaf), made.left) < made.left:  # what is kept in places has no history
         return Output("tensor", outs.add_tensor(leaf), made.number(leaf.detach()), requires_grad=True)
     special = leaf._view is not None or leaf._own_count is not None or leaf._kept_grad is not None
-    special |= type(leaf) is not Tensor or bool(leaf._storage.apart) or (leaf._requires_grad and not live) or leaf._retains_grad
+    special |= (
+        type(leaf) is not Tensor
+        or bool(leaf._storage.apart)
+        or (leaf._requires_grad and not live)
+        or leaf._retains_grad
+    )
     if leaf._storage in overlay.inside and leaf._storage not in shared and not special:
         out = Output("tensor", outs.add_tensor(leaf), requires_grad=live)
         out.version = leaf._storage.version
@@ -403,7 +410,9 @@ def _collect_gradients(program: Program, overlay: Overlay, given: Given, outs: _
             program.grad_writes.append((target, "none", None))
         elif grad.is_sparse:
             program.grad_writes.append((target, "sparse", _sparse_parts(overlay, tensor, outs)))
-        elif made.holds(grad) or (overlay.rebinds and not overlay.is_outside(grad) and _is_special(grad, overlay)):
+        elif made.holds(grad) or (
+            overlay.rebinds and not overlay.is_outside(grad) and _is_special(grad, overlay)
+        ):
             program.grad_writes.append((target, "place", made.number(grad)))
         elif not overlay.is_outside(grad):
             program.grad_writes.append((target, "new", outs.add_tensor(grad)))
@@ -490,7 +499,9 @@ def _kept_cells(
         candidates = [
             t
             for t in {id(t): t for t in (*accounted, *aliases, *places.tensors, *arguments)}.values()
-            if t._storage in looked_at and id(t) not in left and (id(t) in given.ids or not overlay.is_outside(t))
+            if t._storage in looked_at
+            and id(t) not in left
+            and (id(t) in given.ids or not overlay.is_outside(t))
         ]
         for slot in find(candidates, (*ours, views, candidates, arguments, given.passed)):
             if slot not in slots:
@@ -534,9 +545,7 @@ def _containers(tree: Any) -> list[Any]:
     return found
 
 
-def _collect_cells(
-    program: Program, overlay: Overlay, kept: set[Storage], given: Given, outs: _Outs
-) -> None:
+def _collect_cells(program: Program, overlay: Overlay, kept: set[Storage], given: Given, outs: _Outs) -> None:
     """The values of Storages that were written, and of those made inside that live on."""
     for cell in list(overlay.inside):
         program.fill.append((cell, outs.add_cell(cell)))
@@ -604,13 +613,17 @@ def _collect_backward(
     """The walk from the outputs to the tensors outside, as programs of its own: what they take from the forward
     pass become outputs of that.
     """
-    boundary = _boundary([root.place for root in (*roots, *taken_in)], start, overlay, given.own, program.made)
+    boundary = _boundary(
+        [root.place for root in (*roots, *taken_in)], start, overlay, given.own, program.made
+    )
     passed = set(map(id, given.passed))
 
     def is_ours(item: Any) -> bool:
         if isinstance(item, Tensor):
             return id(item) in passed or not overlay.is_outside(item)
-        return isinstance(item, SymNumber | jax.core.Tracer) or (isinstance(item, Storage) and item in overlay.inside)
+        return isinstance(item, SymNumber | jax.core.Tracer) or (
+            isinstance(item, Storage) and item in overlay.inside
+        )
 
     try:
         stages, once = collect_stages(overlay, [*roots, *taken_in], list(boundary), outs.add, is_ours)

@@ -647,7 +647,11 @@ class Tensor:
         if not isinstance(other, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
         overlay = storage.overlay
-        if overlay is not None and not overlay.rebinds and (other.shape, other.dtype) == (self.shape, self.dtype):
+        if (
+            overlay is not None
+            and not overlay.rebinds
+            and (other.shape, other.dtype) == (self.shape, self.dtype)
+        ):
             self._set_value(other._value)  # what has no handles beside values: there the write is what counts
             return
         if self._requires_grad and not (other.is_floating_point() or other.is_complex()):
