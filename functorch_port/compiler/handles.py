@@ -1,7 +1,7 @@
 """What a program makes anew at every call: each Storage once, and the tensors over it with their views and bases.
 
-So results and what is left in places (see `places`) share memory with each other, with arguments and with state, as what
-the traced function made did.
+So results and what is left in places (see `places`) share memory with each other, with arguments and with state, as
+what the traced function made did.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ class Output:
     Attributes:
         kind: of what ``value`` is.
         index: of the program's output with the value.
+        version: how often its value was written to in the function.
         requires_grad: whether it has a history; then gradients arrive at output ``number`` of the node ``stage``.
     """
 
-    __slots__ = ("index", "kind", "number", "requires_grad", "stage", "value")
+    __slots__ = ("index", "kind", "number", "requires_grad", "stage", "value", "version")
 
     def __init__(self, kind: str, index: int = -1, value: Any = None, requires_grad: bool = False) -> None:
         self.kind, self.index, self.value, self.requires_grad = kind, index, value, requires_grad
-        self.stage = self.number = 0
+        self.stage = self.number = self.version = 0
 
 
 class _Handle:
@@ -105,9 +106,9 @@ class _Handle:
     ) -> None:
         """Have the tensor look at a Storage, or at what ``onto`` sees of it."""
         tensor._storage = cell
-        tensor._view = view = onto if self.view is None else self.view.fresh(onto)
-        for link, i, index in self.positions if view is not None else ():
-            seen = view.chain()[-1 - link]
+        tensor._view = onto if self.view is None else self.view.fresh(onto)
+        for link, i, index in self.positions:
+            seen = tensor._view.chain()[-1 - link]
             seen.extra = (*seen.extra[:i], int(outs[index]), *seen.extra[i + 1 :])
         base = None if self.base is None else found(self.base)
         tensor._base = base if base is None or base._base is None else base._base

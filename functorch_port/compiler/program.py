@@ -532,13 +532,9 @@ class Program:
 
     def _is_pass(self, leaves: Sequence[Any]) -> bool:
         out = self.outputs[0] if self.returns_one else None
-        if (
-            out is None
-            or out.kind != "tensor"
-            or out.value is not None
-            or not self.is_narrow
-            or self.call.needs
-        ):
+        if out is None or out.kind != "tensor" or out.value is not None or out.version:
+            return False
+        if not self.is_narrow or self.call.needs:
             return False
         if not all(isinstance(leaves[i], Tensor) for i in self.arg_inputs):
             return False
@@ -610,7 +606,7 @@ class Program:
                 None if e is None else boundary[e[1]] if e[0] is None else (nodes[e[0]], e[1])
                 for e in stage.edges
             ]
-            nodes.append(ProgramNode(self, stage, edges, outs, values, boundary))
+            nodes.append(ProgramNode(self, stage, edges, outs, values, boundary, nodes))
         for out in self.histories:
             if out.requires_grad:
                 _give_history(made[out.value], out, nodes)
@@ -626,7 +622,7 @@ class Program:
         """What the walk of ``node`` takes from the forward pass, with its history, for a second derivative."""
         if any(kind == "made" for kind, _ in self.boundary):
             raise NotImplementedError(
-                "create_graph=True through a compiled function that returns a leaf made inside it, which requires grad: "
+                "create_graph=True through a compiled function that returns a leaf made inside it which requires grad: "
                 "make the leaf outside, or do not compile the function"
             )
         which = node.stage.residuals
@@ -647,6 +643,8 @@ def _edge(tensor: Tensor) -> Any:
 def _output(outs: Sequence[Any], out: Output, nodes: Any) -> Tensor:
     """One of the program's arrays as a Tensor, with its history."""
     tensor = wrap(outs[out.index])
+    if out.version:
+        tensor._storage.version = out.version
     if out.requires_grad and nodes is not None:
         _give_history(tensor, out, nodes)
     return tensor

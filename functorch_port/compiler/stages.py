@@ -1,8 +1,8 @@
-"""The walk back from what a compiled function returns: one node on the tape, and one more for every place that is watched.
+"""The walk back from what a compiled function returns: a node on the tape, and one more for every watched place.
 
-Hooks, and tensors that retain their gradient, see the real gradients at every backward pass: where the function left one
-at a result or on the way to it, the walk is cut. Each part is traced by itself and is a `ProgramNode` of the call, with
-the hooks of the node in the trace that it stands for.
+Hooks, and tensors that retain their gradient, see the real gradients at every backward pass: where the function left
+one at a result or on the way to it, and at a result that others were made from, the walk is cut. Each part is traced by
+itself and is a `ProgramNode` of the call, with the hooks of the node in the trace that it stands for.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ class Stage:
 
     Attributes:
         outputs: how many gradients it takes.
-        edges: where those it gives go: (None, number of one of the program's `boundary`), (stage, output of its node), or
-            None.
+        edges: where those it gives go: (None, number of one of the program's `boundary`), or (stage, output of its
+            node), or None.
         reached: which of the edges get one.
         residuals: the program's outputs that it takes from the forward pass.
         jaxpr, avals: the walk, and the kinds of gradients it takes; None for those that cannot come.
         backward: the jitted walk; it returns the gradients, and whether checks of values failed.
         errors: those of the checks.
+        hidden: whether hooks are part of the walk.
         extras: the hooks of the node it stands for.
     """
 
@@ -69,6 +70,7 @@ class Stage:
         self.plan: Any = getattr(node, "plan", None)
         self.backward: Any = None
         self.errors: list[Callable[..., Exception]] = []
+        self.hidden = False
 
     def hooks(self) -> Extras | None:
         """The hooks for the node of a call; the first one's are those that the trace registered."""
@@ -86,9 +88,9 @@ def _copy(hooks: Hooks | None) -> Hooks | None:
 
 
 class ProgramNode(Node):
-    """The node of a compiled function whose outputs are differentiated outside, or of one of the places watched in it."""
+    """The node of a compiled function whose outputs are differentiated outside, or of a place that is watched in it."""
 
-    __slots__ = ("boundary", "plan", "program", "residuals", "stage", "values")
+    __slots__ = ("boundary", "older", "plan", "program", "residuals", "stage", "values")
 
     def __init__(
         self,
@@ -98,10 +100,11 @@ class ProgramNode(Node):
         outs: Sequence[Any],
         values: Sequence[Any],
         boundary: Sequence[Any],
+        older: Sequence[ProgramNode],
     ) -> None:
         super().__init__(edges, stage.outputs)
         self.program, self.stage, self.values, self.boundary = program, stage, values, boundary
-        self.plan = stage.plan
+        self.older, self.plan = tuple(older), stage.plan
         self.residuals: Any = [outs[i] for i in stage.residuals]
         self.extras = stage.hooks()
 
@@ -124,6 +127,9 @@ class ProgramNode(Node):
         if self.residuals is None:
             raise RuntimeError(FREED)
         program, stage, count = self.program, self.stage, len(self.stage.residuals)
+        nodes = (self, *self.older) if self.stage.extras is not None else self.older
+        if stage.hidden or any(node.extras is not None and node.extras.watched() for node in nodes):
+            raise NotImplementedError(SECOND)
         given = tuple([g is not None for g in grads])
         history = program.residuals_of(self)
 
@@ -158,9 +164,13 @@ ProgramNode.__name__ = ProgramNode.__qualname__ = "CompiledFunctionBackward"  # 
 # ---------------------------------------------------------------- in the trace
 
 
+SECOND = (
+    "create_graph=True through a compiled function with a hook or retain_grad() at what it computes inside: a second "
+    "derivative would not come by there. Do not compile the function, or do without the hook."
+)
 KEPT = (
-    "a hook that was registered in a compiled function uses tensors of the call, and keeps what it makes of them and of "
-    "the gradient. Return these tensors from the function and register the hook outside."
+    "a hook that was registered in a compiled function uses tensors of the call, and keeps what it makes of them and "
+    "of the gradient. Return these tensors from the function and register the hook outside."
 )
 
 
@@ -197,6 +207,8 @@ def collect_stages(
         places = [(node, k) for k in range(node.outputs)]
         avals = [arriving.get(place) for place in places]
         _trace_part(overlay, stages[positions[node]], places, avals, ends, node, arriving, add)
+    for stage in stages:
+        stage.hidden = watch.hidden
     if watch.hidden:
         gc.collect(0)
         if set(overlay.inside) - before:

@@ -409,9 +409,16 @@ def _tensor_output(
     if live and made.made.get(id(leaf), made.left) < made.left:  # what is kept in places has no history
         return Output("tensor", outs.add_tensor(leaf), made.number(leaf.detach()), requires_grad=True)
     special = leaf._view is not None or leaf._own_count is not None or leaf._kept_grad is not None
-    special |= type(leaf) is not Tensor or (leaf._requires_grad and not live) or leaf._retains_grad
+    special |= (
+        type(leaf) is not Tensor
+        or bool(leaf._storage.apart)
+        or (leaf._requires_grad and not live)
+        or leaf._retains_grad
+    )
     if leaf._storage in overlay.inside and leaf._storage not in shared and not special:
-        return Output("tensor", outs.add_tensor(leaf), requires_grad=live)
+        out = Output("tensor", outs.add_tensor(leaf), requires_grad=live)
+        out.version = leaf._storage.version
+        return out
     kind, what = made.content(leaf, history=True)
     return Output({"made": "place", "given": "arg", "as it is": "same"}[kind], value=what)
 

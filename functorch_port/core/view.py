@@ -304,8 +304,8 @@ def seen(looks: Looks | None, flat: Sequence[Any]) -> Sequence[Any]:
 
 @functools.cache
 def laid_out(strides: tuple[int, ...]) -> Any:
-    """The plan of a view that shows all of a Storage, and has these strides: what a compiled function sees of an argument
-    that is a view of another tensor.
+    """The plan of a view that shows all of a Storage, and has these strides: what a compiled function sees of an
+    argument that is a view of another tensor.
     """
     from .dispatch import Plan
 

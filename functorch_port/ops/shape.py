@@ -716,8 +716,8 @@ def as_strided(
     """The elements that these strides reach in the tensor's Storage."""
     if input._view is not None and input._view.chain()[0].plan.name == LAID_OUT:
         raise NotImplementedError(
-            "as_strided() in a compiled function, of an argument that is a view of another tensor: pass that tensor, or "
-            "call as_strided() outside"
+            "as_strided() in a compiled function, of an argument that is a view of another tensor: pass that tensor, "
+            "or call as_strided() outside"
         )
     offset = input.storage_offset() if storage_offset is None else storage_offset
     root = input if input._view is None else input._base

@@ -1,7 +1,7 @@
 """What comes out of a compiled call is what eager gives: memory that is shared, versions, histories, hooks, `.data`.
 
-Every case is a function, and what is done with its results and with what it saw. It runs in PyTorch, here eagerly and here
-compiled, several times, and all that can be looked at is compared after every step.
+Every case is a function, and what is done with its results and with what it saw. It runs in PyTorch, here eagerly and
+here compiled, several times, and all that can be looked at is compared after every step.
 """
 
 from __future__ import annotations
@@ -102,9 +102,13 @@ def same(got: Any, want: Any) -> bool:
 
 def differences(got: Any, want: Any, where: str = "", ignore: Sequence[str] = ()) -> list[str]:
     if isinstance(want, dict):
-        return [d for k in want if k not in ignore for d in differences(got[k], want[k], f"{where}.{k}", ignore)]
+        return [
+            d for k in want if k not in ignore for d in differences(got[k], want[k], f"{where}.{k}", ignore)
+        ]
     if isinstance(want, list) and len(got) == len(want) and any(isinstance(w, list | dict) for w in want):
-        return [d for i, (a, b) in enumerate(zip(got, want)) for d in differences(a, b, f"{where}[{i}]", ignore)]
+        return [
+            d for i, (a, b) in enumerate(zip(got, want)) for d in differences(a, b, f"{where}[{i}]", ignore)
+        ]
     return [] if same(got, want) else [f"{where}: {got!r} is not {want!r}"]
 
 
@@ -113,7 +117,7 @@ CASES: list[Any] = []
 
 
 def case(traces: int = 1, ignore: Sequence[str] = ()) -> Callable[[Case], Case]:
-    """``ignore``: what eager does not have as PyTorch has; what compile gives is compared with that of eager all the same."""
+    """``ignore``: what eager has otherwise than PyTorch; what compile gives is compared with eager's all the same."""
 
     def enter(make: Case) -> Case:
         CASES.append(pytest.param(make, traces, ignore, id=make.__name__))
@@ -182,7 +186,9 @@ def no_grad_view(T, x):
 
 
 for name, look in LOOKS.items():
-    for grad in (False, True) if name != "no_grad" else (False,):  # PyTorch refuses to look at it after the write
+    for grad in (
+        (False, True) if name != "no_grad" else (False,)
+    ):  # PyTorch refuses to look at it after the write
         make = of_argument(look, grad)
         make.__name__ = f"argument_{name}{'_with_grad' if grad else ''}"
         if not (grad and name in ("unbind", "split")):  # PyTorch refuses the write
@@ -244,7 +250,13 @@ for name, look in LOOKS.items():
 
         return fn, args, use
 
-    if name not in ("view", "changed", "a_copy", "other_dtype", "strided"):  # refused, or the strides are others
+    if name not in (
+        "view",
+        "changed",
+        "a_copy",
+        "other_dtype",
+        "strided",
+    ):  # refused, or the strides are others
         of_view.__name__ = f"of_view_{name}"
         case()(of_view)
 
@@ -1056,7 +1068,10 @@ def random_program(seed: int) -> Case:
         state = [p.outside(2, 2) for _ in range(2)] + [p.outside(2, 2, grad=True)]
         state.append(state[int(rng.integers(3))].detach().t())
         p.state.append(state[-1])
-        plan = [(int(rng.integers(8)), *(int(n) for n in rng.integers(1000, size=3))) for _ in range(rng.integers(2, 7))]
+        plan = [
+            (int(rng.integers(8)), *(int(n) for n in rng.integers(1000, size=3)))
+            for _ in range(rng.integers(2, 7))
+        ]
         which = [int(n) for n in rng.integers(1000, size=rng.integers(1, 4))]
         outside = [(int(n), float(f)) for n, f in rng.integers(1, 100, size=(3, 2))]
         as_views, grads = bool(rng.integers(2)), bool(rng.integers(2))
@@ -1103,13 +1118,68 @@ def random_program(seed: int) -> Case:
     return make
 
 
-def random_case(seed: int, ft_compile: Any) -> list[str]:
-    make = random_program(seed)
+def random_graph(seed: int) -> Case:
+    """Random recorded operations, with hooks and `retain_grad` on some; backward passes outside from random results."""
+
+    def make(p):
+        rng = np.random.default_rng(seed)
+        w = p.outside(2, 2, grad=True)
+        plan = [tuple(int(n) for n in rng.integers(1000, size=4)) for _ in range(rng.integers(2, 8))]
+        which = [int(n) for n in rng.integers(1000, size=rng.integers(1, 4))]
+        outside = [tuple(int(n) for n in rng.integers(1000, size=3)) for _ in range(3)]
+
+        def do(pool, kind, a, b, c):
+            t, u = pool[a % len(pool)], pool[b % len(pool)]
+            kind %= 9
+            if kind < 2:
+                pool.append(
+                    [lambda: t.t(), lambda: t[0].expand(2, 2), lambda: t.view_as(t), lambda: t.detach()][
+                        c % 4
+                    ]()
+                )
+            elif kind < 5:
+                pool.append([lambda: t * u, lambda: t.sin() + u, lambda: t - 2 * u][c % 3]())
+            elif kind == 5 and len(pool) > 2:
+                pool[2].mul_(1 + c % 2)
+            elif kind == 6 and t.requires_grad:
+                t.register_hook((lambda g: g * 2) if c % 2 else (lambda g: p.record(g)))
+            elif kind == 7 and t.requires_grad:
+                t.retain_grad()
+            elif kind == 8 and t.requires_grad:
+                mask = u.detach() > 0
+                t.register_hook(lambda g: g * mask)
+
+        def fn(x, y):
+            pool = [x, y, x * y + w]
+            for step in plan:
+                do(pool, *step)
+            return [pool[n % len(pool)] for n in which]
+
+        def use(result, x, y):
+            for kind, a, b in outside:
+                t = result[a % len(result)]
+                if kind % 3 == 0 and t.requires_grad and not t.is_leaf:
+                    t.mul_(2)
+                elif kind % 3 == 1 and t.requires_grad:
+                    t.register_hook(lambda g: g * 3)
+                elif kind % 3 == 2 and t.requires_grad:
+                    t.retain_grad()
+            total = [(t * t).sum() for t in result if t.requires_grad]
+            if total:
+                sum(total).backward()
+
+        return fn, lambda: [p.new(2, 2, grad=True), p.new(2, 2)], use
+
+    return make
+
+
+def random_case(make: Case, compile: Any) -> list[str]:
+    """What a program does otherwise than in eager; nothing if eager refuses it."""
     try:
         eager, _ = run(make, ft, lambda fn: fn)
-    except RuntimeError:  # what eager refuses
+    except RuntimeError:
         return []
-    return differences(run(make, ft, ft_compile)[0], eager)[:8]
+    return differences(run(make, ft, compile)[0], eager)[:8]
 
 
 @pytest.fixture(autouse=True)
@@ -1132,6 +1202,89 @@ def test_as_eager(make: Case, traces: int, ignore: Sequence[str]) -> None:
     assert step.traces == traces, step.reasons
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_random_programs(seed: int) -> None:
-    assert random_case(seed, ft.compile) == []
+@pytest.mark.parametrize("make", [random_program, random_graph])
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs(make: Callable[[int], Case], seed: int) -> None:
+    assert random_case(make(seed), ft.compile) == []
+
+
+def test_a_hook_that_keeps_what_it_makes_of_a_tensor_of_the_call_is_refused() -> None:
+    kept = []
+
+    @ft.compile
+    def f(x):
+        mask = x.detach() > 0
+        y = x * 2
+        y.register_hook(lambda g: kept.append(g * mask))
+        return y.sum()
+
+    with pytest.raises(RuntimeError, match="register the hook outside"):
+        f(ft.ones(3, requires_grad=True))
+
+
+def test_as_strided_of_a_view_is_refused() -> None:
+    f = ft.compile(lambda x: x.as_strided((2,), (1,)))
+    assert f(ft.ones(2, 3)).tolist() == [1, 1]
+    with pytest.raises(NotImplementedError, match="pass that tensor"):
+        f(ft.ones(2, 3).t())
+
+
+def test_second_derivatives_where_one_result_comes_from_another() -> None:
+    def second(lib, compile):
+        def f(x):
+            y = x.sin()
+            return y, (y * y * x).sum()
+
+        x = lib.tensor([0.5, -1.0], requires_grad=True)
+        y, z = compile(f)(x)
+        (g,) = lib.autograd.grad(z + y.sum(), x, create_graph=True)
+        return g.detach().numpy(), lib.autograd.grad((g * g).sum(), x)[0].numpy()
+
+    for got, want in zip(second(ft, ft.compile), second(torch, lambda fn: fn), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("hook", [lambda y, x: lambda g: g * 2, lambda y, x: lambda g: g * x])
+def test_second_derivatives_by_a_hook_are_refused(hook: Any) -> None:
+    @ft.compile
+    def f(x):
+        y = x.sin()
+        y.register_hook(hook(y, x))
+        return (y * y * x).sum()
+
+    x = ft.ones(2, requires_grad=True)
+    with pytest.raises(NotImplementedError, match="create_graph"):
+        ft.autograd.grad(f(x), x, create_graph=True)
+
+
+def test_a_hook_added_between_calls_runs_in_the_backward_pass_inside() -> None:
+    def run_steps(lib, compile):
+        w = lib.tensor([1.0, 2.0], requires_grad=True)
+
+        def step(x):
+            w.grad = None
+            (w * x).sum().backward()
+            return w.grad.sum()
+
+        step, x, told = compile(step), lib.tensor([1.0, 1.0]), []
+        told.append(step(x).item())
+        handle = w.register_hook(lambda g: g * 10)
+        told += [step(x).item(), step(x).item()]
+        handle.remove()
+        return [*told, step(x).item()]
+
+    assert run_steps(ft, ft.compile) == run_steps(torch, lambda fn: fn)
+
+
+def test_an_error_after_data_was_set_leaves_everything_as_it_was() -> None:
+    w = ft.ones(2)
+    cell = w.untyped_storage()
+
+    @ft.compile
+    def f(x):
+        w.data = w.data * 2
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        f(ft.ones(2))
+    assert w.untyped_storage() is cell and w.tolist() == [1, 1]
