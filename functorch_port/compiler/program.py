@@ -365,10 +365,15 @@ class Program:
             self._undo(before, leaves)
             raise refusal
         self.calls += 1
-        if first and self.places is not None:
-            self.places.settle()
+        if first:
+            self.made.settle()
+            if self.places is not None:
+                self.places.settle()
         outs = results[0]
         found = [self._leaf(o, outs, leaves, env, nodes, made) for o in self.outputs]
+        for target, how, hook in self.hook_writes if not first else ():
+            register = getattr(leaves[target] if type(target) is int else target, how)
+            register(*([] if hook is None else [hook]))
         return found[0] if self.returns_one else self.build_result(found)
 
     def _run_wide(

@@ -1199,7 +1199,7 @@ def test_as_eager(make: Case, traces: int, ignore: Sequence[str]) -> None:
     assert differences(eager, want, ignore=ignore)[:8] == []
     got, step = run(make, ft, ft.compile)
     assert differences(got, eager)[:8] == []
-    assert step.traces == traces, step.reasons
+    assert step.traces <= traces, step.reasons
 
 
 @pytest.mark.parametrize("make", [random_program, random_graph])
