@@ -21,6 +21,7 @@ from .core import bind as _bind
 from .core import cache as _cache
 from .core import creation as _creation
 from .core import dtypes as _dtypes
+from .core import fork as _fork
 from .core import layout as _layout
 from .core.config import get_float32_matmul_precision as get_float32_matmul_precision
 from .core.config import set_float32_matmul_precision as set_float32_matmul_precision

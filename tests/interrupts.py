@@ -21,12 +21,11 @@ class Training:
         compiled: whether the step is.
     """
 
-    def __init__(self, optimizer, compiled, dropout=True, **options):
+    def __init__(self, optimizer, compiled, **options):
         ft.manual_seed(0)
-        self.layers = ft.nn.Sequential(
-            ft.nn.Linear(3, 4), ft.nn.BatchNorm1d(4), ft.nn.Dropout(0.3 if dropout and compiled else 0.0),
-            ft.nn.Linear(4, 2),
-        )  # fmt: skip
+        # eager, a forward pass changes statistics and draws numbers long before the step, as in PyTorch
+        middle = [ft.nn.BatchNorm1d(4), ft.nn.Dropout(0.3)] if compiled else [ft.nn.Tanh()]
+        self.layers = ft.nn.Sequential(ft.nn.Linear(3, 4, bias=not compiled), *middle, ft.nn.Linear(4, 2))
         self.optimizer = optimizer(self.layers.parameters())
         self.inputs = [ft.tensor(np.random.RandomState(k).randn(5, 3).astype(np.float32)) for k in range(12)]
         self.taken = 0

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from ..autograd.node import accumulator
-from ..core import storage
+from ..core import fork, storage
 from ..core.dispatch import _with_history
 from ..core.donation import Before, lent, own
 from ..core.sparse import SparseTensor
@@ -639,6 +639,9 @@ class Program:
         edges = dict(zip(self.boundary_inputs, node.boundary, strict=True))
         inputs = [_with_history(v, edges[i]) if i in edges else v for i, v in enumerate(node.values)]
         return run_recorded(residuals, inputs, len(which))
+
+
+fork.leads_to_jax(Program, "run_pass")
 
 
 def _edge(tensor: Tensor) -> Any:

@@ -53,6 +53,11 @@ def _cpu_is_default() -> bool:
     return jax.default_backend() == "cpu"
 
 
+def was_asked() -> bool:
+    """Whether JAX has been asked what it computes on, which starts it."""
+    return _cpu_is_default.cache_info().currsize > 0
+
+
 def on_cpu() -> bool:
     """Whether new arrays come to be on a CPU without being told to."""
     return jax.config.jax_default_device is None and _cpu_is_default()
