@@ -624,7 +624,7 @@ def _arrive(
         return
     grads = _pre_hooks(node, grads)
     hooks = node.variable._post_accumulate_hooks
-    # A hook sees the sum with its own gradient, as in PyTorch. A trace has `storage.turn`, for which others wait there.
+    # A hook sees the sum with its own gradient. A trace has `storage.turn`, for which others wait in there.
     with hooks.turn if hooks and not storage.overlay else nullcontext():
         if grads[0] is not None:
             accumulate(node.variable, grads[0], create_graph)
