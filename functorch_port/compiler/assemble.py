@@ -47,6 +47,7 @@ def assemble(
     program.twins = _read_twins(overlay)
     positions = _sort_inputs(program, live, cells, names, arrays, by_cell, grad_of)
     program.arg_writes = [(by_cell[c], i, n) for c, i, n in program.cell_writes if c in by_cell]
+    grad_of = {cell: tensor for cell, tensor in grad_of.items() if cell not in by_cell}
     slot_writes = [(grad_of[c], "slot", i) for c, i, _ in program.cell_writes if c in grad_of]
     program.grad_writes = slot_writes + program.grad_writes
     program.cell_writes = [w for w in program.cell_writes if w[0] not in by_cell and w[0] not in grad_of]

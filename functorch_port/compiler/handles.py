@@ -202,6 +202,7 @@ class Made:
         """The trace has been looked at; from now on only calls matter."""
         del self.overlay, self.given, self.outs, self.is_live
         self.counts = [list(count) for count in self.counts]
+        self.histories = []
 
     def outputs(self) -> list[int]:
         """The program's outputs that are values of Storages."""

@@ -502,7 +502,10 @@ class Program:
                 indices, values, *rest = what
                 tensor._grad = SparseTensor._make(wrap(outs[indices]), wrap(outs[values]), *rest)
             elif kind == "slot":
-                tensor._grad._set_value(outs[what])
+                cell = tensor._grad._storage
+                cell._value = outs[what]
+                if not first:
+                    cell.version += 1
             elif kind == "place":
                 tensor._grad = made[what]
             elif kind == "given":

@@ -20,13 +20,17 @@ from ..autograd.node import FREED, AccumulateGrad, Extras, Hooks, Node
 from ..core import storage
 from ..core.dispatch import OpNode, Plan, run
 from ..core.refusal import unknown
+from ..core.storage import Storage
+from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
 
 if TYPE_CHECKING:
+    from .handles import Made
     from .overlay import Overlay
+    from .places import Given
     from .program import Program
 
-__all__ = ["ProgramNode", "Root", "Stage", "collect_stages", "hooks_of", "takes"]
+__all__ = ["ProgramNode", "Root", "Stage", "collect_backward", "hooks_of", "takes"]
 
 Place = tuple[Node, int]
 
@@ -174,7 +178,75 @@ KEPT = (
 )
 
 
-def collect_stages(
+def collect_backward(
+    program: Program,
+    overlay: Overlay,
+    roots: list[Root],
+    taken_in: list[Root],
+    given: Given,
+    add: Callable[[Any], int],
+    start: int,
+) -> None:
+    """The walk from the outputs to the tensors outside, as programs of its own: what they take from the forward
+    pass become outputs of that: ``add`` has it return a value.
+    """
+    boundary = _boundary(
+        [root.place for root in (*roots, *taken_in)], start, overlay, given.own, program.made
+    )
+    passed = set(map(id, given.passed))
+
+    def is_ours(item: Any) -> bool:
+        if isinstance(item, Tensor):
+            return id(item) in passed or not overlay.is_outside(item)
+        return isinstance(item, SymNumber | jax.core.Tracer) or (
+            isinstance(item, Storage) and item in overlay.inside
+        )
+
+    try:
+        stages, once = _stages(overlay, [*roots, *taken_in], list(boundary), add, is_ours)
+    except RuntimeError as error:
+        if str(error) != FREED:
+            raise
+        # the function ran backward through it already: through what a tensor outside took in, as a sum of losses does,
+        # or through the results themselves
+        for root in taken_in or roots:
+            root.out.requires_grad = False
+        if taken_in and roots:
+            collect_backward(program, overlay, roots, [], given, add, start)
+        return
+    program.boundary = list(boundary.values())
+    program.stages = stages
+    if once:
+        program.reusable, program.why_once = False, "a hook was registered that uses tensors of the call"
+
+
+def _boundary(
+    roots: list[tuple[Node, int]], start: int, overlay: Overlay, arg_ids: dict[int, int], made: Made
+) -> dict[tuple[Node, int], tuple[str, Any]]:
+    """The leaves that gradients of the outputs lead to, by their places in the graph: tensors outside, and results."""
+    found: dict[tuple[Node, int], tuple[str, Any]] = {}
+    stack = [node for node, _ in roots]
+    seen: set[Node] = set(stack)
+    while stack:
+        node = stack.pop()
+        for edge in node.edges:
+            if edge is None:
+                continue
+            target = edge[0]
+            if isinstance(target, AccumulateGrad) or target.seq < start:
+                tensor = overlay.edges.get(edge)
+                if tensor is not None and overlay.is_outside(tensor):
+                    i = arg_ids.get(id(tensor))
+                    found[edge] = ("tensor", tensor) if i is None else ("arg", i)
+                elif isinstance(target, AccumulateGrad) and id(target.variable) in made.made:
+                    found[edge] = ("made", made.made[id(target.variable)])
+            elif target not in seen:
+                seen.add(target)
+                stack.append(target)
+    return found
+
+
+def _stages(
     overlay: Overlay,
     roots: Sequence[Root],
     boundary: Sequence[Place],

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from ..autograd.node import FREED, AccumulateGrad, Node
 from ..autograd.node import _sequence as node_sequence
 from ..core import alive, inside, storage
 from ..core.storage import Storage
@@ -30,7 +29,7 @@ from .places import Given, Places
 from .program import Program, aval
 from .reads import Reads
 from .slots import Slot, find
-from .stages import Root, collect_stages, hooks_of, takes
+from .stages import Root, collect_backward, hooks_of, takes
 from .variables import Variable
 
 if TYPE_CHECKING:
@@ -390,7 +389,7 @@ def _collect_result(
     program.histories = [out for out, _ in made.histories]
     roots += [Root(out, tensor) for out, tensor in made.histories]
     if roots or taken_in:
-        _collect_backward(program, overlay, roots, taken_in, given, outs, start)
+        collect_backward(program, overlay, roots, taken_in, given, outs.add, start)
 
 
 def _shared(out_leaves: list[Any], overlay: Overlay, made: Made) -> set[Storage]:
@@ -427,7 +426,7 @@ def _value_output(leaf: Tensor, overlay: Overlay, given: Given, outs: _Outs, liv
     """A tensor of the result where only values come out."""
     if id(leaf) in given.ids:
         return Output("arg", value=given.ids[id(leaf)])
-    if leaf._storage in overlay.inside or live or leaf._storage in given.cells:
+    if live or not overlay.is_outside(leaf):
         return Output("tensor", outs.add_tensor(leaf), requires_grad=live)
     return Output("same", value=leaf)
 
@@ -599,74 +598,6 @@ def _collect_cells(program: Program, overlay: Overlay, kept: set[Storage], given
             program.cell_writes.append((cell, index, cell.version - version))
             if cell.apart != apart:
                 program.apart_writes.append((given.cells.get(cell, cell), cell.apart - apart))
-
-
-def _boundary(
-    roots: list[tuple[Node, int]], start: int, overlay: Overlay, arg_ids: dict[int, int], made: Made
-) -> dict[tuple[Node, int], tuple[str, Any]]:
-    """The leaves that gradients of the outputs lead to, by their places in the graph: tensors outside, and results."""
-    found: dict[tuple[Node, int], tuple[str, Any]] = {}
-    stack = [node for node, _ in roots]
-    seen: set[Node] = set(stack)
-    while stack:
-        node = stack.pop()
-        for edge in node.edges:
-            if edge is None:
-                continue
-            target = edge[0]
-            if isinstance(target, AccumulateGrad) or target.seq < start:
-                tensor = overlay.edges.get(edge)
-                if tensor is not None and overlay.is_outside(tensor):
-                    i = arg_ids.get(id(tensor))
-                    found[edge] = ("tensor", tensor) if i is None else ("arg", i)
-                elif isinstance(target, AccumulateGrad) and id(target.variable) in made.made:
-                    found[edge] = ("made", made.made[id(target.variable)])
-            elif target not in seen:
-                seen.add(target)
-                stack.append(target)
-    return found
-
-
-def _collect_backward(
-    program: Program,
-    overlay: Overlay,
-    roots: list[Root],
-    taken_in: list[Root],
-    given: Given,
-    outs: _Outs,
-    start: int,
-) -> None:
-    """The walk from the outputs to the tensors outside, as programs of its own: what they take from the forward
-    pass become outputs of that.
-    """
-    boundary = _boundary(
-        [root.place for root in (*roots, *taken_in)], start, overlay, given.own, program.made
-    )
-    passed = set(map(id, given.passed))
-
-    def is_ours(item: Any) -> bool:
-        if isinstance(item, Tensor):
-            return id(item) in passed or not overlay.is_outside(item)
-        return isinstance(item, SymNumber | jax.core.Tracer) or (
-            isinstance(item, Storage) and item in overlay.inside
-        )
-
-    try:
-        stages, once = collect_stages(overlay, [*roots, *taken_in], list(boundary), outs.add, is_ours)
-    except RuntimeError as error:
-        if str(error) != FREED:
-            raise
-        # the function ran backward through it already: through what a tensor outside took in, as a sum of losses does,
-        # or through the results themselves
-        for root in taken_in or roots:
-            root.out.requires_grad = False
-        if taken_in and roots:
-            _collect_backward(program, overlay, roots, [], given, outs, start)
-        return
-    program.boundary = list(boundary.values())
-    program.stages = stages
-    if once:
-        program.reusable, program.why_once = False, "a hook was registered that uses tensors of the call"
 
 
 def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], given: Given) -> None:

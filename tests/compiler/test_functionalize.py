@@ -123,3 +123,13 @@ def test_what_cannot_be_pure_is_refused():
     with pytest.raises(KeyError, match="net"):
         _, _, step = _training()
         ft.functionalize(step)({}, X, Y)
+
+
+def test_a_look_at_state_comes_from_the_state_given():
+    w = ft.ones(2, 2)
+    pure = ft.functionalize(lambda x: (w[0], w.detach(), w.t() + x))
+    state = {name: value * 5 for name, value in pure.state(ft.ones(2)).items()}
+    row, whole, total = pure(state, ft.ones(2))[0]
+    assert (
+        row.tolist() == [5, 5] and whole.tolist() == [[5, 5], [5, 5]] and total.tolist() == [[6, 6], [6, 6]]
+    )

@@ -383,6 +383,43 @@ def gradient_is_returned(p):
 
 
 @case()
+def the_gradient_from_before_is_returned(p):
+    w = p.outside(3, grad=True)
+
+    def fn(x):
+        old = w.grad
+        w.grad = None
+        (w * x).sum().backward()
+        return old, old[1:], w.grad.detach()
+
+    def args():
+        w.grad = p.new(3)
+        return [p.new(3)]
+
+    def use(r, x):
+        r[0].add_(1)
+        r[2].mul_(2)
+        return [w.grad]
+
+    return fn, args, use
+
+
+@case()
+def the_gradient_that_is_added_to_is_returned(p):
+    w = p.outside(3, grad=True)
+    w.grad = p.new(3)
+
+    def fn(x):
+        (w * x).sum().backward()
+        return w.grad
+
+    def use(r, x):
+        r.mul_(0.5)
+
+    return fn, lambda: [p.new(3)], use
+
+
+@case()
 def an_argument_that_is_changed_and_returned(p):
     def fn(x):
         x.add_(1)
