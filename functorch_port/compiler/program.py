@@ -101,8 +101,9 @@ class Program:
         self.old_grads: list[Any] = []
         #: hooks to register after a call on tensors (or arguments), and how
         self.hook_writes: list[tuple[Any, str, Any]] = []
-        #: the hooks that ran in the function's own backward passes, of tensors (or arguments)
-        self.grad_hooks: list[tuple[Any, tuple[Any, ...]]] = []
+        #: the hooks that ran in the function's own backward passes, of tensors; and of arguments
+        self.grad_hooks: list[tuple[Tensor, tuple[Any, ...]]] = []
+        self.given_hooks: list[tuple[int, tuple[Any, ...]]] = []
         self.states: set[Storage] = set()
         #: positions of arguments, with the Storage of one that is also a variable of the function
         self.bound: list[tuple[int, Storage | None]] = []
@@ -203,12 +204,10 @@ class Program:
             why = self.places.matches(leaves, self.states)
             if why:
                 return why
-        if self.grad_hooks:
+        if self.given_hooks:
             given = leaves if self.places is None else [*leaves, *self.places.tensors]
-            for what, hooks in self.grad_hooks:
-                now = hooks_of(given[what] if type(what) is int else what)
-                if len(now) != len(hooks) or any(map(is_not, now, hooks)):
-                    return "the hooks of a tensor changed"
+            if not all(_has_hooks(given[i], hooks) for i, hooks in self.given_hooks):
+                return "the hooks of a tensor changed"
         if self.epoch != storage.epoch:
             why = self._verify()
             if why:
@@ -231,6 +230,8 @@ class Program:
                 return f"requires_grad of a tensor of shape {tuple(tensor.shape)} changed to {tensor._requires_grad}"
             if cell is not None and tensor._storage is not cell:
                 return f"the data of a tensor of shape {tuple(tensor.shape)} was replaced"
+        if not all(_has_hooks(*pair) for pair in self.grad_hooks):
+            return "the hooks of a tensor changed"
         if not all(pack.is_intact() for pack in self.packs):
             return "the data of an optimizer's state was replaced"
         for optimizer, groups, tables in self.optimizer_guards:
@@ -645,6 +646,11 @@ class Program:
 
 
 fork.leads_to_jax(Program, "run_pass")
+
+
+def _has_hooks(tensor: Tensor, hooks: tuple[Any, ...]) -> bool:
+    now = hooks_of(tensor)
+    return len(now) == len(hooks) and not any(map(is_not, now, hooks))
 
 
 def _edge(tensor: Tensor) -> Any:

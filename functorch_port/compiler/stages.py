@@ -297,14 +297,15 @@ class _Watch:
         nodes: those where the walk is cut: the hooks there are called with the real gradients.
         hidden: whether there are others: hooks that take tensors of the call become part of the walk.
         once: whether hooks that take tensors of the call cannot do that.
+        places: those of the results.
     """
 
     def __init__(self, roots: Sequence[Root], boundary: set[Place], is_ours: Callable[[Any], bool]) -> None:
         self.nodes: dict[Node, None] = {}
         self.hidden = self.once = False
+        self.places = {root.place for root in roots}
         stack = [root.place[0] for root in roots]
         seen = set(stack)
-        places = {root.place for root in roots}
         while stack:
             node = stack.pop()
             if node.extras is not None and node.extras.watched():
@@ -328,7 +329,10 @@ class _Watch:
         if not (on_tensors or others or retained):
             return
         of_call = any(takes(hook, is_ours) for hook in (*on_tensors, *others))
-        if of_call and not others and not retained:
+        # hooks that come later, at a result, see what these make of the gradient
+        if of_call and not (
+            others or retained or any((node, k) in self.places for k in extras.tensor_hooks or {})
+        ):
             self.hidden = True
         else:
             self.nodes[node] = None

@@ -690,7 +690,10 @@ def _settle_hooks(program: Program, overlay: Overlay, given: Given) -> None:
     for tensor in overlay.grads:
         if overlay.is_outside(tensor):
             hooks = tuple([hook for hook in hooks_of(tensor) if id(hook) not in left])
-            program.grad_hooks.append((given.own.get(id(tensor), tensor), hooks))
+            if id(tensor) in given.own:
+                program.given_hooks.append((given.own[id(tensor)], hooks))
+            else:
+                program.grad_hooks.append((tensor, hooks))
 
 
 def _dynamic(value: Any) -> bool:

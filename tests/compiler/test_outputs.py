@@ -746,6 +746,21 @@ def a_hook_that_uses_a_tensor_of_the_call(p):
 
 
 @case(traces=CALLS)
+def a_hook_on_a_result_that_uses_a_tensor_of_the_call(p):
+    def fn(x):
+        mask = x.detach() > 0
+        y = x * 2
+        y.register_hook(lambda g: g * mask)
+        return y
+
+    def use(y, x):
+        y.retain_grad()
+        (y * y).sum().backward()
+
+    return fn, lambda: [p.new(3, grad=True)], use
+
+
+@case(traces=CALLS)
 def a_hook_on_the_argument_that_uses_a_tensor_of_the_call(p):
     def fn(x):
         mask = x.detach() > 0
