@@ -310,9 +310,8 @@ class _Watch:
             node = stack.pop()
             if node.extras is not None and node.extras.watched():
                 self._look(node, node.extras, is_ours)
-            self.nodes.update(
-                dict.fromkeys(e[0] for e in node.edges if e in places)
-            )  # one result came from another
+            # results from which others were computed
+            self.nodes.update(dict.fromkeys(e[0] for e in node.edges if e in self.places))
             for edge in node.edges:
                 if edge is not None and edge not in boundary and edge[0] not in seen:
                     seen.add(edge[0])
