@@ -146,7 +146,7 @@ def as_subclass(self: Tensor, cls: type) -> Tensor:
     for slot in ("_storage", "_view", "_base", "_grad_fn", "_requires_grad", "_output_nr"):
         setattr(made, slot, getattr(seen, slot))
     made._version_seen = seen._version_seen
-    if storage.overlay is not None and not storage.overlay.transforms:
+    if storage.overlay and not storage.overlay.transforms:
         storage.overlay.note_made(made)
     return made
 
