@@ -14,7 +14,7 @@ import jax
 from ..autograd import grad_mode
 from ..core import autocast, config, dtypes, inside, storage
 from ..core.tensor import Tensor
-from ..core.tree import flatten_call, unflatten
+from ..core.tree import flatten_call
 from .checking import are_on
 from .names import variables_cells
 from .overlay import Overlay
@@ -28,6 +28,20 @@ __all__ = ["Compiled", "compile"]
 
 _grad = grad_mode.state
 _STATIC = (int, bool, str, bytes, type(None), complex)
+
+
+#: in place of a result: the function is to run as it is
+_PLAINLY: Any = object()
+
+
+class _Programs(list["Program"]):
+    """The programs for one kind of call, the latest used first.
+
+    Attributes:
+        plainly: whether such a call runs uncompiled.
+    """
+
+    plainly = False
 
 
 class Compiled:
@@ -50,9 +64,9 @@ class Compiled:
         self._rng = rng
         self._keep_grads = keep_grads
         self._checks = checks
-        self._programs: dict[Any, list[Program]] = {}
+        self._programs: dict[Any, _Programs] = {}
         #: the last call's key, and the programs under it
-        self._last: tuple[Any, list[Program]] = (None, [])
+        self._last: tuple[Any, _Programs] = (None, _Programs())
         self._watched: list[Slot] = []
         #: places where the caller put other tensors between calls
         self._given: dict[Slot, Slot] = {}
@@ -79,16 +93,21 @@ class Compiled:
         )
         last = self._last
         if key != last[0]:  # to compare takes less than a hash
-            last = self._last = key, self._programs.setdefault(key, [])
+            last = self._last = key, self._programs.setdefault(key, _Programs())
         if not storage.others():
-            return self._run(last[1], leaves, tree)
-        for program in tuple(last[1]):  # a pass writes nothing: it waits for nobody
-            if program.is_ready(leaves):
-                return program.run_pass(leaves)
-        with storage.turn:
-            return self._run(last[1], leaves, tree)
+            result = self._run(last[1], leaves, tree)
+        else:
+            for program in tuple(last[1]):  # a pass writes nothing: it waits for nobody
+                if program.is_ready(leaves):
+                    return program.run_pass(leaves)
+            with storage.turn:
+                result = self._run(last[1], leaves, tree)
+        return self._fn(*args, **kwargs) if result is _PLAINLY else result
 
-    def _run(self, programs: list[Program], leaves: list[Any], tree: Any) -> Any:
+    def _run(self, programs: _Programs, leaves: list[Any], tree: Any) -> Any:
+        """The result of a program, or `_PLAINLY` if the function is to run as it is."""
+        if programs.plainly:
+            return _PLAINLY
         why = ""
         for program in programs:
             try:
@@ -125,18 +144,21 @@ class Compiled:
                 slot = Slot(place.owner, place.key, given=True)
                 self._given[slot] = slot
 
-    def _trace(self, programs: list[Program], leaves: list[Any], tree: Any, why: str) -> Any:
+    def _trace(self, programs: _Programs, leaves: list[Any], tree: Any, why: str) -> Any:
         begun: list[Overlay] = []
         program = None
         try:
             before = variables_cells(self._fn)
             program, overlay = self._traced(leaves, tree, begun)
-            if not beside_views(leaves).isdisjoint(i for i, _, _ in program.arg_writes):
+            apart = beside_views(leaves).isdisjoint(i for i, _, _ in program.arg_writes)
+            if not apart or program.changes_containers:
                 # a program has one input for each argument: what it writes to one, the others would not see
                 overlay.undo()
                 begun.clear()
-                args, kwargs = unflatten(tree, leaves)
-                return self._fn(*args, **kwargs)
+                if program.changes_containers:
+                    programs.plainly = True
+                    self._warn_of_containers()
+                return _PLAINLY
             stayed = before & variables_cells(self._fn)
             program.bind(leaves, stayed.union(*(p.states for p in self.programs())))
             self.traces += 1
@@ -186,6 +208,13 @@ class Compiled:
                 stacklevel=4,
             )
 
+    def _warn_of_containers(self) -> None:
+        warnings.warn(
+            f"{getattr(self, '__qualname__', 'a compiled function')} changes a list or dict that it was given, which "
+            "a program cannot do: it runs uncompiled. Return what is new, or keep the container outside.",
+            stacklevel=5,
+        )
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
@@ -202,7 +231,7 @@ class Compiled:
     def clear(self) -> None:
         """Forget every program; the next call traces again."""
         self._programs.clear()
-        self._last = None, []
+        self._last = None, _Programs()
 
 
 _KEEP = 64

@@ -114,6 +114,8 @@ class Program:
         self.packs: list[Any] = []
         self.kept: list[Storage] = []
         self.reusable = True
+        #: whether the function changes a container that it was given
+        self.changes_containers = False
         self.why_once = ""
         #: where gradients of the results lead to
         self.boundary: list[tuple[str, Any]] = []

@@ -8,6 +8,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -18,7 +19,7 @@ from ..core import alive, inside, storage
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber, symbolic_math
 from ..core.tensor import Tensor, wrap
-from ..core.tree import flatten, unflatten
+from ..core.tree import flatten, flatten_call, unflatten
 from ..core.view import View, laid_out
 from . import checking
 from .assemble import assemble
@@ -279,8 +280,10 @@ def _trace_once(
             why = reads.finish()
             if why:
                 program.reusable, program.why_once = False, why
+            left, structure = flatten_call(args, kwargs)
+            program.changes_containers = structure != tree or not all(map(is_, left, arguments))
             out_leaves, program.out_tree = flatten(result)
-            del args, kwargs, arguments, result
+            del args, kwargs, arguments, left, result
             return [*_collect(program, overlay, out_leaves, given, start), *checking.outputs(overlay)]
 
     # tracers are in the overlay on purpose

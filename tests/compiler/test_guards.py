@@ -6,6 +6,7 @@ import collections
 import contextvars
 import dataclasses
 import functools
+import json
 import types
 import warnings
 import weakref
@@ -807,6 +808,100 @@ def rate_read_by_hand(T, compile):
         step()
         yield w.detach().clone()
         opt.param_groups[0]["lr"] = 0.25 / (k + 1)
+
+
+@pytest.mark.filterwarnings("ignore:.*changes a list or dict that it was given")
+def test_containers_that_are_given_are_changed():
+    def make(T, compile):
+        @compile
+        def run(x, state, log):
+            state["n"] += 1
+            log.append(state["n"])
+            state["h"] = x * state["n"]
+            return state["h"] + len(log)
+
+        state, log = {"n": 0, "h": None}, []
+        for _ in range(3):
+            yield run(data(T), state, log)
+            yield state["n"]
+            yield state["h"]
+            yield log[:]
+
+    for a, b in zip(_run(make, torch, lambda fn: fn), _run(make, ft, ft.compile), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-6)
+
+
+def test_a_list_that_grows_is_warned_of_once():
+    log = []
+
+    @ft.compile
+    def run(x):
+        log.append(1)
+        return x * len(log)
+
+    with pytest.warns(UserWarning, match="traced 8 times for one reason: log changes") as seen:
+        found = [run(ft.ones(1)).item() for _ in range(12)]
+    assert found == list(range(1, 13)) and len(seen) == 1
+
+
+def test_explain_names_the_values():
+    holder = Counter()
+    holder.calls = 2.5
+
+    @ft.compile
+    def run(x):
+        return x * holder.calls if holder.scale == 2.0 else x
+
+    run(ft.ones(1))
+    assert "holder.calls = 2.5" in run.explain(analyse=False)
+    assert "Counter.scale = 2.0" in run.explain(analyse=False)
+
+
+def test_code_that_asks_for_types_or_refuses_symbols_gets_plain_numbers():
+    holder = Counter()
+
+    @ft.compile
+    def typed(x):
+        return x * holder.calls if type(holder.calls) is float else -x
+
+    @ft.compile
+    def dumped(x):
+        return x * float(json.dumps(holder.calls))
+
+    for calls in (1.5, 2.5, 3.5):
+        holder.calls = calls
+        assert typed(ft.ones(1)).item() == dumped(ft.ones(1)).item() == calls
+
+
+def test_a_failed_trace_puts_python_values_back():
+    holder, log, table = Counter(), [1], {"a": 1}
+    array = np.zeros(2)
+
+    @ft.compile
+    def run(x):
+        holder.calls += 1
+        holder.new = 1
+        log.append(2)
+        table["b"] = table.pop("a")
+        array[0] = 5
+        raise ArithmeticError
+
+    for _ in range(2):
+        with pytest.raises(ArithmeticError):
+            run(ft.ones(1))
+        assert holder.calls == 0 and not hasattr(holder, "new") and array.tolist() == [0, 0]
+        assert log == [1] and list(table.items()) == [("a", 1)]
+    assert "__getattribute__" not in vars(Counter)
+
+
+def test_functionalize_notices_too():
+    holder = Counter()
+    holder.calls = 2.0
+    pure = ft.functionalize(lambda x: x * holder.calls)
+    state = pure.state(ft.ones(1))
+    assert float(pure(state, ft.ones(1))[0][0]) == 2.0
+    holder.calls = 3.0
+    assert float(pure(state, ft.ones(1))[0][0]) == 3.0
 
 
 @pytest.mark.parametrize("name", list(CASES))
