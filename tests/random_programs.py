@@ -152,18 +152,26 @@ def run(lib: Any, program: Program) -> Outcome:
     return outcome
 
 
+def _collector(found: list[Any]) -> Any:
+    """A generator that keeps what it is sent."""
+    while True:
+        found.append((yield))
+
+
 def run_compiled(lib: Any, program: Program, inside: bool) -> tuple[Outcome, int]:
     """The program as a compiled function of its leaves, called twice; differentiated ``inside`` or outside of it.
 
     Returns the outcome of the second call and how often the function was traced.
     """
     seen: list[tuple[dict[int, Exception], Exception | None]] = []
+    note = _collector(seen)  # a list that the function itself appends to would be state, and a reason to trace again
+    next(note)
 
     def fn(leaves: dict[str, Any]) -> Any:
         outcome = statements(lib, program, leaves)
         if inside:
             differentiate(lib, leaves, outcome)
-        seen.append((outcome.errors, outcome.failed))
+        note.send((outcome.errors, outcome.failed))
         # (reading a stale view is an error, and so is taking it out of a compiled function)
         return {name: t for name, t in outcome.tensors.items() if not is_stale(t)}, outcome.grads
 

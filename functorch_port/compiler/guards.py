@@ -96,11 +96,20 @@ class Guards:
         return lines + [f"{c.label}: {len(c.before)} items" for c in self.contents]
 
 
+class _Entries(Content):
+    """The entries that a dict had; others may come."""
+
+    __slots__ = ()
+
+    def holds(self) -> bool:
+        return all(map(is_, map(self.owner.get, self.keys), self.before))
+
+
 def _structure(optimizer: Any) -> list[Content]:
-    """Which groups, parameters and tables of state an optimizer has."""
+    """Which groups, parameters and tables of state an optimizer has. State of other parameters may come."""
     name, groups = type(optimizer).__name__, optimizer.param_groups
     lists = [Content(g["params"], f"{name}.param_groups[{i}]['params']") for i, g in enumerate(groups)]
-    return [Content(groups, f"{name}.param_groups"), *lists, Content(optimizer.state, f"{name}.state")]
+    return [Content(groups, f"{name}.param_groups"), *lists, _Entries(optimizer.state, f"{name}.state")]
 
 
 def _is_left(place: Variable, is_outside: Callable[[Tensor], bool]) -> bool:
@@ -180,7 +189,7 @@ def _of_content(content: Content, name: Callable[[Any], str]) -> str:
     """The comparison of a container by identity, which nearly always does, before that by value."""
     owner, items = content.owner, content.before
     slowly = f"{name(content)}.holds()"
-    if not isinstance(owner, dict | list) or any(item is ANY for item in items):
+    if type(content) is _Entries or not isinstance(owner, dict | list) or any(item is ANY for item in items):
         return slowly
     found = f"{name(owner)}.values()" if isinstance(owner, dict) else name(owner)
     terms = [f"len({name(owner)}) == {len(items)}"]
