@@ -291,6 +291,7 @@ class Overlay:
         """A module has just changed for good (a lazy one got its parameters): undoing the trace leaves it so."""
         if module in self.modules:
             self.modules[module] = tuple(dict(module.__dict__[k]) for k in MODULE_TABLES)
+            self.reads.keep(module)
 
     def note_optimizer(self, optimizer: Any) -> None:
         if optimizer not in self.optimizers:

@@ -201,7 +201,7 @@ class Reads:
                     type.__delattr__(kind, name)
                 else:
                     type.__setattr__(kind, name, original)
-        self._patched = {}
+        self._patched, self.overlay = {}, None  # no circle, which would keep all Storages for some time
 
     def add(self, value: Any, label: str) -> None:
         """An object that the function can reach from outside."""
@@ -426,6 +426,13 @@ class Reads:
                 self._place(ClassAttribute(base, "forward", f"{base.__qualname__}.forward"))
                 return
 
+    def keep(self, module: Any) -> None:
+        """A module has just become another for good: what it has now is what it had."""
+        fields, label = module.__dict__, self._labels.get(id(module), type(module).__name__)
+        self.variables = {at: v for at, v in self.variables.items() if at[0] != id(fields)}
+        self._known.pop(id(module), None)
+        self.add(module, label)
+
     def _of_module(self, module: Any, name: str, label: str) -> Variable:
         place = variable(module.__dict__, name, label)
         place.of_module = True
@@ -549,7 +556,7 @@ class Reads:
             one.variable.after, one.variable.rule = ANY, None
             one.variable.set(symbol)
 
-    def finish(self) -> str:
+    def finish(self, optimizers: Iterable[Any]) -> str:
         """The function is over: note what it left in the places, with plain numbers for symbolic ones.
 
         Returns:
@@ -564,7 +571,7 @@ class Reads:
                 place.after = now
                 why = why or self._stays(now, place.label)
             place.set(place.before)  # what the program is run with; the call then leaves the new one
-        tables = self._tables_of_optimizers()
+        tables = _tables_of(optimizers)
         self.contents = {k: c for k, c in self.contents.items() if k not in tables}
         self.variables = {k: v for k, v in self.variables.items() if k[0] not in tables}
         for content in list(self.contents.values()):
@@ -619,15 +626,6 @@ class Reads:
         content.after = now
         return ""
 
-    def _tables_of_optimizers(self) -> set[int]:
-        """The containers of optimizers, whose numbers and tensors have guards of their own."""
-        found: set[int] = set()
-        for optimizer in self.overlay.optimizers:
-            groups, state = optimizer.param_groups, optimizer.state
-            tables = (groups, state, *groups, *(g["params"] for g in groups), *state.values())
-            found.update(map(id, tables))
-        return found
-
     def _stays(self, value: Any, label: str) -> str:
         """Whether a later call can leave the same object; tensors are looked after by `slots`."""
         if is_plain(value) or id(value) in self._known or isinstance(value, Tensor):
@@ -649,6 +647,16 @@ class Reads:
         """What refers to tensors only because of the trace."""
         tuples = [c.before for c in self.contents.values()]
         return [self._known, *tuples, *self.variables.values(), *self.contents.values()]
+
+
+def _tables_of(optimizers: Iterable[Any]) -> set[int]:
+    """The containers of optimizers, whose numbers and tensors have guards of their own."""
+    found: set[int] = set()
+    for optimizer in optimizers:
+        groups, state = optimizer.param_groups, optimizer.state
+        tables = (groups, state, *groups, *(g["params"] for g in groups), *state.values())
+        found.update(map(id, tables))
+    return found
 
 
 def _fields(owner: Any) -> dict[str, Any] | None:

@@ -277,7 +277,7 @@ def _trace_once(
                     result = fn(*args, **kwargs)
             finally:
                 reads.stop()
-            why = reads.finish()
+            why = reads.finish(overlay.optimizers)
             if why:
                 program.reusable, program.why_once = False, why
             left, structure = flatten_call(args, kwargs)
