@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import signal
 import sys
 
 import numpy as np
@@ -27,7 +29,7 @@ class Training:
         middle = [ft.nn.BatchNorm1d(4), ft.nn.Dropout(0.3)] if compiled else [ft.nn.Tanh()]
         self.layers = ft.nn.Sequential(ft.nn.Linear(3, 4, bias=not compiled), *middle, ft.nn.Linear(4, 2))
         self.optimizer = optimizer(self.layers.parameters())
-        self.inputs = [ft.tensor(np.random.RandomState(k).randn(5, 3).astype(np.float32)) for k in range(12)]
+        self.inputs = [ft.tensor(np.random.RandomState(k).randn(5, 3).astype(np.float32)) for k in range(40)]
         self.taken = 0
         layers, trained = self.layers, self.optimizer
 
@@ -122,3 +124,75 @@ def raising(error, number, opcodes=False, inside=PACKAGE):
         yield count
     finally:
         sys.settrace(before)
+
+
+def disturbed(make, states, count, longest, tolerance=0.0, fresh=6):
+    """Train under ``count`` real signals, each at a random moment; returns how many ended before and after a step.
+
+    Args:
+        make: gives a `Training`.
+        states: what `recorded` says of it.
+        longest: seconds until a signal, at most: about those of a step.
+        fresh: after how many signals training starts anew (with a first step that traces).
+    """
+    random = np.random.RandomState(1)
+    outcome = {"before": 0, "after": 0, "missed": 0}
+
+    def handler(number, frame):
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGALRM, handler)
+    try:
+        sent, training = 0, None
+        while sent < count:
+            if training is None or training.taken >= len(states) - 2 or sent % fresh == 0:
+                training = make()
+            at = training.taken
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, longest))
+                training.step()
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                training.taken += 1
+                outcome["missed"] += 1
+                longest = max(longest * 0.97, 2e-5)
+            except KeyboardInterrupt:
+                sent += 1
+                longest *= 1.1
+                training.taken = which(training.state(), states, at, tolerance)
+                outcome["after" if training.taken > at else "before"] += 1
+                training.step()  # the loop goes on
+                training.taken += 1
+                assert not differences(training.state(), states[training.taken], tolerance)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    return outcome
+
+
+OPTIMIZERS = {
+    "SGD": lambda params: ft.optim.SGD(params, lr=0.05, momentum=0.9),
+    "AdamW": lambda params: ft.optim.AdamW(params, lr=0.01),
+    "RMSprop": lambda params: ft.optim.RMSprop(params, lr=0.01, momentum=0.5),
+    "Muon": lambda params: ft.optim.Muon([p for p in params if p.ndim == 2], lr=0.01),
+    "optax": lambda params: ft.optim.from_optax(__import__("optax").adam, params, lr=0.01),
+}
+
+
+if __name__ == "__main__":
+    # python tests/interrupts.py 1000: so many signals for all of these, in equal parts
+    total = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    kinds = [
+        (name, compiled, fresh) for name in OPTIMIZERS for compiled in (False, True) for fresh in (3, 1 << 30)
+    ]
+    for name, compiled, fresh in kinds:
+        make = functools.partial(Training, OPTIMIZERS[name], compiled)
+        states = recorded(make, 30)
+        longest = 0.5 if fresh == 3 else 0.002
+        found = disturbed(make, states, -(-total // len(kinds)), longest, 1e-5, fresh)
+        print(
+            name,
+            "compiled" if compiled else "eager",
+            "first calls too" if fresh == 3 else "warm",
+            found,
+            flush=True,
+        )
