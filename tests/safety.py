@@ -1,7 +1,7 @@
 """Nothing destroys a model: interrupts, full memory, forks, ever new shapes.
 
-Run by hand (``pytest tests/safety.py``): an interrupt may still leave the mode of recording off, and caches of programs are
-not bounded yet, so the suite does not collect it.
+Run by hand (``pytest tests/safety.py``): an interrupt may still leave the mode of recording off, and caches of programs
+are not bounded yet, so the suite does not collect it.
 """
 
 from __future__ import annotations
