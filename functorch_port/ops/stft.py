@@ -216,12 +216,12 @@ class _Inverse:
         window = np.ones(self.size) if window is None else window
         window = window.astype(complex if window.dtype.kind == "c" else float)
         first = (self.n_fft - self.size) // 2
-        places = first + np.arange(self.frames)[:, None] * self.hop + np.arange(self.size)
         envelope: Any = xp_of(window).zeros(self.total, window.dtype)
-        if isinstance(envelope, np.ndarray):
-            np.add.at(envelope, places, window**2)
-        else:
-            envelope = envelope.at[places].add(window**2)
+        for at in range(first, first + self.frames * self.hop, self.hop):
+            if isinstance(envelope, np.ndarray):
+                envelope[at : at + self.size] += window**2
+            else:
+                envelope = envelope.at[at : at + self.size].add(window**2)
         kept = abs(envelope[self.start : self.end])
         if not kept.size:
             raise RuntimeError(
