@@ -64,9 +64,15 @@ def test_what_is_not_finite_stays_in_its_row(name, length):
     x[1, 3], x[2, 5], x[3], x[4, 7], x[5, 2] = np.nan, np.inf, -np.inf, -np.inf, -np.nan
     x[6], x[6, 9], x[7] = -200, 0, -0.0
     x[8] = np.linspace(-110, 0, length)  # results between 0 and the smallest normal number among them
-    for got, want in zip(*(run(T, name, x, "float32") for T in (ft, torch)), strict=True):
+    exact = run(torch, name, x.astype(np.float32).astype(float), "float64")
+    for got, want, true in zip(*(run(T, name, x, "float32") for T in (ft, torch)), exact, strict=True):
         np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
-        np.testing.assert_allclose(got, want, 1e-5, 1e-6)
+        # as near to the exact numbers of the row as PyTorch's, which depend on the processor
+        finite = np.isfinite(want) & np.isfinite(true)
+        error = np.where(finite, np.abs(np.where(finite, want, 0) - np.where(finite, true, 0)), 0)
+        np.testing.assert_array_equal(got[~finite], want[~finite])
+        bound = 1e-6 + 1e-5 * np.abs(want) + 2 * error.max(-1, keepdims=True)
+        assert np.all(np.abs(got[finite] - want[finite]) <= bound[finite])
 
 
 def test_numbers_are_as_good_as_those_of_float64():
