@@ -414,7 +414,7 @@ class Reads:
             return
         fields = module.__dict__
         for name in ("forward", *fields):
-            if not _is_table(name):
+            if not _is_table(name) and name[:1] != "_":
                 self._of_module(module, name, f"{label}.{name}")
         self._forward_of(kind)
         for name, child in module._modules.items():
@@ -493,6 +493,10 @@ class Reads:
         if name == "__dict__":
             self.add(value, f"vars({label[:-9]})")
         if name[:2] == "__" or _is_apart(owner, name):
+            self.add(
+                value if name[:2] != "__" and not isinstance(value, dict | list | set | deque) else None,
+                label,
+            )
             return
         if fields is not None and name in fields:
             self._instance_item(owner, fields, name, label)
@@ -516,7 +520,7 @@ class Reads:
     def missing(self, owner: Any, name: str) -> None:
         """An attribute was asked for that is not there; a module's parts are in its tables."""
         fields = _fields(owner)
-        if fields is None or name[:2] == "__" or (id(owner), name) in self._seen:
+        if fields is None or name[:2] == "__" or (id(owner), name) in self._seen or _is_apart(owner, name):
             return
         self._seen.add((id(owner), name))
         label = f"{self._labels.get(id(owner), type(owner).__name__)}.{name}"
@@ -671,7 +675,9 @@ def _is_table(name: str) -> bool:
 
 
 def _is_apart(owner: Any, name: str) -> bool:
-    """Attributes of modules and optimizers that other guards look after."""
+    """Attributes of modules and optimizers that other guards look after, and what packages keep for themselves."""
+    if name[:1] == "_" and not (_is_users(type(owner)) and not _is_installed(type(owner).__module__)):
+        return True
     from ..nn.module import Module
     from ..optim.optimizer import Optimizer
 
