@@ -43,14 +43,18 @@ class Generator:
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.Generator.html
     """
 
+    _key: Storage | None = None
+
     def __init__(self, device: Any = "cpu") -> None:
+        self._start(device)
+        if storage.in_jax():
+            inside.note(self)
+
+    def _start(self, device: Any) -> None:
         self._device = devices.as_device(device, "Generator")
         if self._device.type == "meta":
             raise RuntimeError("META device type not an accelerator.")
         self.stream = mersenne.Stream()
-        self._key: Storage | None = None
-        if storage.in_jax():
-            inside.note(self)
         alive.generators.enter(self)
 
     @property
@@ -229,7 +233,8 @@ def _bytes_tensor(data: bytes) -> Tensor:
 
 
 #: the generator that is used where none is given
-default_generator = Generator()
+default_generator = Generator.__new__(Generator)
+default_generator._start("cpu")  # without a question to JAX, which takes 20 ms at the import
 
 
 class HostDraw:
