@@ -151,11 +151,16 @@ def _pick_jvp(primals: Any, tangents: Any) -> Any:
     return _pick(x, index), jnp.sum(jnp.where(hit, tangents[0], 0), dim)
 
 
+def _is_unchecked() -> bool:
+    """Whether this is for a program that makes no checks of values."""
+    return bool(storage.overlay) and storage.overlay.checks is None
+
+
 def _narrow(target: Any, ignore_index: int) -> Any:
     """Targets as int32, which accelerators compute with."""
     if not -(2**31) <= ignore_index < 2**31:
         return target
-    if storage.overlay:  # what is no class stays none
+    if _is_unchecked():  # what is no class stays none
         target = jnp.clip(target, -(2**31), 2**31 - 1) if target.dtype == np.int64 else target
     return target.astype(np.int32)
 
@@ -176,11 +181,11 @@ def _class_weights(input: Any, target: Any, weight: Any, ignore_index: int) -> t
 
 
 def _losses(scores: Any, target: Any, weights: Any) -> jax.Array:
-    """Minus the score of every target, times its weight. In a program, which may make no checks, that of a target
-    which is no class is NaN.
+    """Minus the score of every target, times its weight. In a program without checks that of a target which is no
+    class is NaN.
     """
     losses = jnp.where(weights != 0, -_pick(scores, target) * weights, 0)
-    if not storage.overlay:
+    if not _is_unchecked():
         return losses
     return jnp.where(outside(target, 0, scores.shape[_class_dim(scores)]), jnp.nan, losses)
 
