@@ -185,10 +185,9 @@ class Compiled:
         watched = [*dict.fromkeys([*self._given, *self._watched])]
         options = (self._rng, watched, self._keep_grads)
         checks = are_on(self._checks)
+        numbers = [place for place in self._lifted.values() if plain_number(place.get())]
         try:
-            return trace(
-                self._fn, leaves, tree, *options, lifted=[*self._lifted.values()], begun=begun, checks=checks
-            )
+            return trace(self._fn, leaves, tree, *options, lifted=numbers, begun=begun, checks=checks)
         except Exception:
             if not self._lifted:
                 raise
