@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import signal
 import sys
 
+import jax
 import numpy as np
 
 import functorch_port as ft
+from functorch_port.core import storage
 
 PACKAGE = os.path.dirname(ft.__file__)
 
@@ -40,6 +43,7 @@ class Training:
             trained.step()
             return loss
 
+        self.once = once
         self.run = ft.compile(once, **options) if compiled else once
 
     def step(self):
@@ -57,6 +61,10 @@ class Training:
             found |= {
                 f"group.{i}.{k}": np.array(v) for k, v in group.items() if isinstance(v, int | float | tuple)
             }
+        modes = [ft.is_grad_enabled(), storage.current() is None, type(math.sqrt) is type(abs)]
+        if self.run is not self.once:  # an eager operation may leave JAX's, which the library sets in each
+            modes.append(not jax.config.jax_enable_x64)
+        found["modes"] = np.array(modes)
         found["key"] = ft.random.get_rng_state().numpy()
         found["training"] = np.array([m.training for m in self.layers.modules()])
         found["flags"] = np.array([p.requires_grad for p in self.layers.parameters()])
@@ -155,7 +163,8 @@ def disturbed(make, states, count, longest, tolerance=0.0, fresh=6):
                 training.taken += 1
                 outcome["missed"] += 1
                 longest = max(longest * 0.97, 2e-5)
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, SystemError) as error:  # numpy's C code makes the other of the one
+                assert isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
                 sent += 1
                 longest *= 1.1
                 training.taken = which(training.state(), states, at, tolerance)

@@ -24,7 +24,7 @@ from counting import xla_compilations
 from interrupts import OPTIMIZERS, Training, differences, disturbed, raising, recorded, which
 
 import functorch_port as ft
-from functorch_port.core import donation, memory, programs, single
+from functorch_port.core import donation, memory, programs
 from functorch_port.core.dispatch import Plan
 
 # ---------------------------------------------------------------------- interrupts
@@ -76,7 +76,7 @@ def test_an_interrupt_at_any_line_of_a_step(name, compiled):
     states = recorded(make, 12)
     stride = 1 if compiled else 11
     before, after = interrupted_at(make, states, 4, range(1, lines_of(make, 4), stride))
-    assert before > 10 and after > 10
+    assert before > 10 and after  # eager, all but the last lines are before the step
 
 
 @pytest.mark.parametrize("name", ["RMSprop", "optax", "Muon"])

@@ -19,7 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..core import inside, storage
+from ..core import inside, modes, storage
 from ..core.deferred import Deferred
 from ..core.dispatch import all_on_host
 from ..core.tensor import Tensor, wrap
@@ -408,6 +408,22 @@ def _run(
 ) -> list[Any]:
     """Walk the graph. Gradients are summed into the leaves; with ``wanted``, caught at those places (or, without
     ``catch``, summed into those leaves only)."""
+    before = modes.now()
+    try:
+        return _run_through(roots, gradients, retain, create_graph, wanted, catch)
+    except BaseException:
+        modes.put_back(before)
+        raise
+
+
+def _run_through(
+    roots: Sequence[Place],
+    gradients: Sequence[Any],
+    retain: bool,
+    create_graph: bool,
+    wanted: Sequence[Place] | None,
+    catch: bool,
+) -> list[Any]:
     if len(roots) == 1 and not create_graph and not storage.overlay and not anomaly.enabled:
         found = _one_operation(*roots[0], gradients[0], retain, wanted, catch)
         if found is not None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 from collections.abc import Callable
 from typing import Any
+
+from ..core.modes import OfThread
 
 __all__ = [
     "enable_grad",
@@ -18,7 +19,7 @@ __all__ = [
 ]
 
 
-class _State(threading.local):
+class _State(OfThread):
     """
     Attributes:
         enabled: whether operations are recorded.

@@ -110,6 +110,7 @@ def _sort_inputs(
         "number": program.number_inputs,
     }
     places: dict[str, list[int]] = {kind: [] for kind in sources}
+    program.arrays = [i for position, i in enumerate(arrays, len(cells) + len(names)) if live[position]]
 
     def add(kind: str, source: Any, position: int) -> None:
         if live[position]:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import jax
 
 from ..autograd import grad_mode
-from ..core import autocast, config, dtypes, inside, storage
+from ..core import autocast, config, dtypes, inside, modes, storage
 from ..core.tensor import Tensor
 from ..core.tree import flatten_call
 from .checking import are_on
@@ -94,14 +94,19 @@ class Compiled:
         last = self._last
         if key != last[0]:  # to compare takes less than a hash
             last = self._last = key, self._programs.setdefault(key, _Programs())
-        if not storage.others():
-            result = self._run(last[1], leaves, tree)
-        else:
-            for program in tuple(last[1]):  # a pass writes nothing: it waits for nobody
-                if program.is_ready(leaves):
-                    return program.run_pass(leaves)
-            with storage.turn:
+        wide = jax.config.jax_enable_x64
+        try:
+            if not storage.others():
                 result = self._run(last[1], leaves, tree)
+            else:
+                for program in tuple(last[1]):  # a pass writes nothing: it waits for nobody
+                    if program.is_ready(leaves):
+                        return program.run_pass(leaves)
+                with storage.turn:
+                    result = self._run(last[1], leaves, tree)
+        except BaseException:
+            modes.put_back_x64(wide)
+            raise
         return self._fn(*args, **kwargs) if result is _PLAINLY else result
 
     def _run(self, programs: _Programs, leaves: list[Any], tree: Any) -> Any:

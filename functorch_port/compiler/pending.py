@@ -98,10 +98,10 @@ class Pending:
         avals, safe = self.program.input_avals, self.safe
         return jitted.trace(avals[:safe], avals[safe : self.donated], avals[safe:])
 
-    def run(self, results: list[Any], donated: list[Any], kept: list[Any]) -> None:
+    def run(self, results: list[Any], donated: list[Any], kept: list[Any], kind: Any) -> None:
         """Run the program without the gradients, as `Donating.into`."""
         old = own(self.given[self.safe : self.donated] or kept[: self.donated - self.safe])
-        self.call.into(results, donated, old, kept)
+        self.call.into(results, donated, old, kept, kind=kind)
 
     def note(self, donated: list[Any], kept: list[Any]) -> None:
         """From now on the gradients of the call that was given these are pending."""

@@ -67,6 +67,10 @@ class Program:
         self.donated: list[Any] = []
         self.twins: dict[Storage, list[Storage]] = {}
         self.arg_inputs: list[int] = []
+        #: those of them that are no Tensors
+        self.arrays: list[int] = []
+        #: of which types these and the numbers of the call are, which JAX keeps a way of calling for; () for its own
+        self.kind: tuple[Any, ...] = ()
         self.grad_inputs: list[Any] = []
         #: `Gradients` of the members of a `Bundle`
         self.joined_grads: list[Any] = []
@@ -262,7 +266,11 @@ class Program:
         if self.joined_grads:
             kept += map(_value, self.joined_grads)
         if self.number_inputs:
-            kept += self.held[1] if env is self.held[0] else self._numbers(env)
+            numbers = self.held[1] if env is self.held[0] else self._numbers(env)
+            self.kind = () if env is self.held[0] else tuple(map(type, numbers))
+            kept += numbers
+        if self.arrays:
+            self.kind = (*self.kind[: len(self.number_inputs)], *[type(leaves[i]) for i in self.arrays])
         if self.draws:
             with storage.x64():
                 drawn = [draw() for draw in self.draws]  # all of them, in order: each moves the stream on
@@ -348,7 +356,7 @@ class Program:
         try:
             if self.is_narrow and self.pending is None:
                 given += self.inputs(leaves, env)
-                self.call.into(results, *given)
+                self.call.into(results, *given, kind=self.kind)
             else:
                 self._run_wide(results, given, leaves, env)
             refusal = self._refusal(results[0], given)
@@ -386,9 +394,9 @@ class Program:
         given += self.inputs(leaves, env)
         with storage.x64():
             if self.pending is None:
-                self.call.into(results, *given)
+                self.call.into(results, *given, kind=self.kind)
             else:
-                self.pending.run(results, *given)
+                self.pending.run(results, *given, kind=self.kind)
 
     def _refusal(self, outs: Sequence[Any], given: Sequence[Any]) -> Exception | None:
         """The error of a check that failed. The program then gave back what it was given for good, as it was."""

@@ -194,13 +194,13 @@ class Reads:
         self.add(fn, getattr(fn, "__qualname__", "function"))
 
     def stop(self) -> None:
-        """The function is over: classes are as they were."""
+        """The function is over: classes are as they were. To do it twice is to do it once."""
         for kind, methods in self._patched.items():
             for name, original in methods:
-                if original is MISSING:
-                    type.__delattr__(kind, name)
-                else:
+                if original is not MISSING:
                     type.__setattr__(kind, name, original)
+                elif name in vars(kind):
+                    type.__delattr__(kind, name)
         self._patched, self.overlay = {}, None  # no circle, which would keep all Storages for some time
 
     def add(self, value: Any, label: str) -> None:

@@ -15,9 +15,9 @@ import jax
 import numpy as np
 
 from ..autograd.node import _sequence as node_sequence
-from ..core import alive, inside, storage
+from ..core import alive, inside, modes, storage
 from ..core.storage import Storage
-from ..core.symbolic import SymNumber, symbolic_math
+from ..core.symbolic import SymNumber, plain_math, symbolic_math
 from ..core.tensor import Tensor, wrap
 from ..core.tree import flatten, flatten_call, unflatten
 from ..core.view import View, laid_out
@@ -61,12 +61,19 @@ def trace(
     place of the optimizers'.
     """
     begun = [] if begun is None else begun
+    before = modes.now()
     with storage.turn:
         collects = gc.isenabled()
         gc.disable()  # so that all that the trace makes is of the youngest generation; see `_kept_cells`
         try:
             with jax.transfer_guard_host_to_device("allow"):  # constants of programs come from the host
                 return _trace(fn, leaves, tree, rng, watched, keep_grads, join, lifted, begun, checks)
+        except BaseException:  # it may have come while a part of the trace was ending
+            modes.put_back(before)
+            plain_math()
+            for overlay in begun:
+                overlay.reads.stop()
+            raise
         finally:
             if collects:
                 gc.enable()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 import weakref
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
@@ -22,6 +21,7 @@ import numpy as np
 
 from ..autograd.node import FREED
 from . import host, inside, storage
+from .modes import OfThread
 from .storage import HostStorage, Storage
 
 __all__ = [
@@ -42,7 +42,38 @@ __all__ = [
 AFTER = int(os.environ.get("FUNCTORCH_PORT_REPLAY_AFTER", "2"))
 #: elements of values that wait, in all; beyond it operations run at once
 MOST_ELEMENTS = 1 << 28
-_elements = 0
+
+
+class _Waiting:
+    """Counts the elements of values that wait.
+
+    Calls are referred to weakly, and counted again now and then: a `__del__` swallows a Ctrl-C that comes in it.
+    """
+
+    elements = 0
+    calls: list[weakref.ref[Call]] = []
+    #: how many calls there are when they are counted again
+    patience = 4096
+
+    @classmethod
+    def enter(cls, call: Call) -> None:
+        cls.elements += call.size
+        cls.calls.append(weakref.ref(call))
+
+    @classmethod
+    def are_too_many(cls) -> bool:
+        """Whether no more may wait."""
+        if len(cls.calls) > cls.patience or cls.elements > MOST_ELEMENTS:
+            cls.count()
+        return cls.elements > MOST_ELEMENTS
+
+    @classmethod
+    def count(cls) -> int:
+        """The elements of those that are alive."""
+        cls.calls = [ref for ref in cls.calls if (call := ref()) is not None and call.size]
+        cls.elements = sum([call.size for ref in cls.calls if (call := ref()) is not None])
+        cls.patience = max(4096, 2 * len(cls.calls))
+        return cls.elements
 
 
 class Call:
@@ -58,7 +89,7 @@ class Call:
         handles: weak references to the outputs' `Deferred`.
     """
 
-    __slots__ = ("handles", "kept", "mask", "number", "plan", "results", "size", "values")
+    __slots__ = ("__weakref__", "handles", "kept", "mask", "number", "plan", "results", "size", "values")
 
     def __init__(self, plan: Any, values: Sequence[Any]) -> None:
         self.plan = plan
@@ -72,12 +103,11 @@ class Call:
 
     def outputs(self, kinds: Any) -> Any:
         """What stands for the results, which will be of these shapes and dtypes: one, or a tuple of several."""
-        global _elements
         many = kinds.__class__ is not jax.ShapeDtypeStruct
         outs = tuple([Deferred(self, i, kind) for i, kind in enumerate(kinds if many else (kinds,))])
         self.handles = [weakref.ref(out) for out in outs]
         self.size = sum([out.size for out in outs])
-        _elements += self.size
+        _Waiting.enter(self)
         return outs if many else outs[0]
 
     def done(self, results: Sequence[Any]) -> None:
@@ -85,16 +115,8 @@ class Call:
         if self.results is None:
             self.results = results
         self.values = None
-        self._forget()
-
-    def _forget(self) -> None:
-        global _elements
-        _elements -= self.size
+        _Waiting.elements -= self.size
         self.size = 0
-
-    def __del__(self) -> None:
-        if getattr(self, "size", 0):  # an exception in `__init__` leaves none
-            self._forget()
 
     def run(self) -> None:
         """Compute it, unless another thread has. What it needs must be there."""
@@ -152,7 +174,7 @@ class Deferred:
         return np.asarray(self.array(), dtype)
 
 
-class _Scope(threading.local):
+class _Scope(OfThread):
     """
     Attributes:
         calls: where operations of the calling thread are noted that are put off without being recorded for a gradient;
@@ -216,7 +238,7 @@ def may_wait(values: Sequence[Any]) -> bool:
 
     An array that was put on one of several devices decides where the result is, which a `Deferred` does not know.
     """
-    if not AFTER or _elements > MOST_ELEMENTS or not host.on_cpu():
+    if not AFTER or not host.on_cpu() or _Waiting.are_too_many():
         return False
     for value in values:
         cls = value.__class__

@@ -18,6 +18,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import starmap
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -27,7 +28,7 @@ import numpy as np
 from . import memory, storage
 from .storage import HostStorage, Storage
 
-__all__ = ["HELD", "Before", "Donating", "call", "is_whole", "lent", "on_one_cpu", "own", "whole"]
+__all__ = ["HELD", "Before", "Donating", "at_once", "call", "is_whole", "lent", "on_one_cpu", "own", "whole"]
 
 T = TypeVar("T")
 getrefcount = sys.getrefcount
@@ -55,21 +56,28 @@ class Donating:
         given: the numbers of those arguments: its ``donate_argnums``.
 
     Attributes:
-        warm: whether it has run.
+        warm: the kinds of calls that it has run, and `cleared` then. JAX keeps what it needs for the arguments' types.
         needs: bytes that a call takes beside its arguments, if they are many (see `memory`).
     """
 
     __slots__ = ("given", "jit", "needs", "warm")
+    #: how often `_clear` was called for some program
+    cleared = 0
 
     def __init__(self, jit: Any, given: Sequence[int] = (0,)) -> None:
         self.jit, self.given = jit, given
-        self.warm, self.needs = False, 0
+        self.warm: dict[Any, int] = {}
+        self.needs = 0
 
-    def into(self, results: list[Any], *args: Any) -> None:
-        """Call it, and add what it gives to ``results``. No exception comes between the two."""
+    def into(self, results: list[Any], *args: Any, kind: Any = ()) -> None:
+        """Call it, and add what it gives to ``results``. No exception comes between the two.
+
+        Args:
+            kind: of which types those arguments are that may be arrays of JAX, of numpy, or numbers.
+        """
         try:
-            if not self.warm:
-                results.append(self._first(args))
+            if self.warm.get(kind) != Donating.cleared:
+                results.append(self._first(args, kind))
                 return
             if self.needs:
                 memory.require(self.needs, args)
@@ -78,15 +86,28 @@ class Donating:
             memory.explain(error, args)
             raise
 
-    def _first(self, args: Sequence[Any]) -> Any:
+    def _first(self, args: Sequence[Any], kind: Any) -> Any:
         if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(args)):
             return self.jit(*args)  # part of the user's own trace
         needs, takes = memory.of(self.jit.lower(*args).compile())
         memory.require(takes, args)
         args = [self._spared(arg, takes) if i in self.given else arg for i, arg in enumerate(args)]
-        out = jax.block_until_ready(self.jit(*args))
-        self.needs, self.warm = needs, True
+        cleared = Donating.cleared
+        try:
+            out = jax.block_until_ready(self.jit(*args))
+        except BaseException:
+            self._clear()
+            raise
+        self.needs, self.warm[kind] = needs, cleared
         return out
+
+    def _clear(self) -> None:
+        """JAX runs Python in every later call of a program whose first one failed: have it forget that.
+
+        Others may be of the same function: the next call of each is a first one again.
+        """
+        Donating.cleared += 1
+        self.jit.clear_cache()
 
     def _spared(self, given: Any, takes: int) -> Any:
         """Copies of the arrays, if there is room for them beside what the program takes."""
@@ -106,13 +127,14 @@ def _copy(leaf: Any) -> Any:
 
 def call(program: Donating, give: Callable[[], tuple[Any, ...]]) -> Any:
     """What a program returns for the arguments that ``give`` makes, in `whole`: when that is repeated, what it
-    returned.
+    returned. Numbers are in the last argument.
     """
     results, at = _thread.results, _thread.at
     if results is None:
         raise RuntimeError("a program that takes arrays for good is called in `whole` only")
     if at == len(results):
-        program.into(results, *give())
+        args = give()
+        program.into(results, *args, kind=tuple(map(type, jax.tree.leaves(args[-1]))))
     _thread.at = at + 1
     return results[at]
 
@@ -175,17 +197,24 @@ class Before:
     def __init__(self, tensors: Sequence[Any], kept: Sequence[Any] = ()) -> None:
         self.tensors, self.kept = tensors, kept
         self.versions = [t._storage.version for t in tensors]
-        cells = [t._storage for t in kept]
-        self.values = [(c.__class__, c.host, c.form, _content(c)) for c in cells]
+        pairs = [(t._storage, t._view) for t in kept]  # Storages that others hold are not put together (`is_free`)
+        self.values = [(view, c.__class__, c.host, c.form, _content(c)) for c, view in pairs]
 
     def undo(self) -> None:
-        for tensor, (cls, host, form, content) in zip(self.kept, self.values, strict=True):
+        for tensor, (view, cls, host, form, content) in zip(self.kept, self.values, strict=True):
+            if tensor._view is not view:
+                continue  # put together with others, which changed no value
             cell = tensor._storage
             if content is not None:
                 _set_content(cell, content)
             cell.__class__, cell.host, cell.form = cls, host, form
         for tensor, version in zip(self.tensors, self.versions, strict=True):
             tensor._storage.version = version
+
+
+def at_once(changes: list[tuple[Any, str, Any]]) -> None:
+    """Set attributes, of (object, name, value) each, all or none: one call of a C function, with no moment between."""
+    deque(starmap(object.__setattr__, changes), 0)
 
 
 _get_content = Storage._value.__get__  # type: ignore[attr-defined]

@@ -19,6 +19,7 @@ import jax
 import numpy as np
 
 from . import inside
+from .modes import OfThread
 
 __all__ = ["HostStorage", "Storage", "as_array", "bump_epoch", "epoch", "outside", "x64"]
 
@@ -54,7 +55,7 @@ class Overlay(Protocol):
     def created(self, storage: Storage) -> None: ...
 
 
-class _OfThread(threading.local):
+class _OfThread(OfThread):
     """What `overlay` is while some thread has one: true in such a thread, where its attributes are those of
     that thread's `Overlay`, and false in all others.
     """
@@ -66,6 +67,9 @@ class _OfThread(threading.local):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.own, name)
+
+    def put_back(self) -> None:
+        _set_overlay(self.own)
 
 
 #: None unless some thread is in a trace or a transform, which makes ``if storage.overlay:`` cheap for everybody else;

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import storage
 
-__all__ = ["SymNumber", "symbolic_math"]
+__all__ = ["SymNumber", "plain_math", "symbolic_math"]
 
 #: computes the number from the values of the program's number inputs
 Rule = Callable[[dict[Any, Any]], Any]
@@ -220,4 +220,9 @@ def symbolic_math() -> Iterator[None]:
     try:
         yield
     finally:
-        vars(math).update(_ORIGINALS)
+        plain_math()
+
+
+def plain_math() -> None:
+    """The functions of `math` are their own again."""
+    vars(math).update(_ORIGINALS)

@@ -8,7 +8,6 @@ arguments, or a tensor that the function captured, requires grad, it is run once
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from ..core import keyed, storage
 from ..core.dispatch import Plan, edge_of, node_class, pullback_of, run
 from ..core.dispatch import _conj as conj
 from ..core.dispatch import _outputs as outputs_of
+from ..core.modes import OfThread
 from ..core.refusal import Check, first_of, refuse, some
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber
@@ -299,7 +299,7 @@ def _draw(draw: Any, around: Any) -> Any:
             return keyed.draw(draw.kind, draw.generator.split_key(), draw.shape, draw.dtype, **draw.params)
 
 
-class _State(threading.local):
+class _State(OfThread):
     """The session of the outermost transform that is running in the calling thread."""
 
     def __init__(self) -> None:

@@ -155,7 +155,7 @@ def _apply(structure: Any, params: Any, grads: Any, leaves: Any, numbers: Any, e
 def _owned(structure: Any, params: Any, grads: Any, leaves: Any, numbers: Any, extra: Any) -> tuple[Any, ...]:
     """The arguments of a program, with what is given for good."""
     given = list(map(own, params)) if _all_live(structure) else params
-    return given, grads, list(map(own, leaves)), numbers, extra
+    return given, grads, list(map(own, leaves)), (numbers, extra)
 
 
 @lru_cache(maxsize=256)
@@ -170,8 +170,8 @@ def _given(structure: Any) -> tuple[int, ...]:
 
 @cache
 def _compiled(structure: Any) -> Callable[..., Any]:
-    def optax_step(params: Any, grads: Any, leaves: Any, numbers: Any, extra: Any) -> Any:
-        return _apply(structure, params, grads, leaves, numbers, extra)
+    def optax_step(params: Any, grads: Any, leaves: Any, others: Any) -> Any:
+        return _apply(structure, params, grads, leaves, *others)
 
     return jax.jit(optax_step, donate_argnums=_given(structure))
 

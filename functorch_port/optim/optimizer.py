@@ -16,8 +16,8 @@ import numpy as np
 
 from ..autograd import grad_mode
 from ..autograd.node import RemovableHandle
-from ..core import alive, dtypes, inside, storage
-from ..core.donation import Before, whole
+from ..core import alive, dtypes, inside, modes, storage
+from ..core.donation import Before, at_once, whole
 from ..core.storage import Storage
 from ..core.tensor import Tensor
 from .packed import loosen, pack_state
@@ -105,11 +105,16 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                     raise RuntimeError(
                         f"{step} must return None or a tuple of (new_args, new_kwargs), but got {changed}."
                     )
-        if len(args) > 1 or kwargs:  # a closure may wait for other threads
-            out = step(*args, **kwargs)
-        else:
-            with storage.turn:
-                out = step(*args)
+        before = modes.now()
+        try:
+            if len(args) > 1 or kwargs:  # a closure may wait for other threads
+                out = step(*args, **kwargs)
+            else:
+                with storage.turn:
+                    out = step(*args)
+        except BaseException:
+            modes.put_back(before)
+            raise
         if _step_post_hooks or self._optimizer_step_post_hooks:
             for hook in (*self._optimizer_step_post_hooks.values(), *_step_post_hooks.values()):
                 hook(self, args, kwargs)
@@ -257,8 +262,7 @@ class Optimizer:
         """
         with storage.turn:
             if self._steady is not None:
-                self._steady.release()
-                self._steady = None
+                at_once([*self._steady.leaving(), (self, "_steady", None)])
             if packed:
                 loosen(self._packs)
 

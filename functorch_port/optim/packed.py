@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core import ffi
 from ..core.alive import alive
+from ..core.donation import at_once
 from ..core.storage import Storage
 from ..core.tensor import Tensor
 from .steady import alike, by_numbers, is_free, join, look_away, look_into, type_of
@@ -59,17 +60,19 @@ class Pack:
             return True
         if not all(map(is_free, self.members())) or self._types() != self.types:
             return False
+        changes: list[Any] = [(self, "tight", True)]
         for cell, column in zip(self.cells, self.columns, strict=True):
             cell.value = join(column)
-            look_into(cell, column)
-        self.tight = True
+            changes += look_into(cell, column)
+        at_once(changes)
         return True
 
     def loosen(self) -> None:
         """Give every tensor a Storage of its own."""
+        changes: list[Any] = [(self, "tight", False)]
         for cell, column in zip(self.cells, self.columns, strict=True):
-            look_away(cell, column)
-        self.tight = False
+            changes += look_away(cell, column)
+        at_once(changes)
 
     def is_intact(self) -> bool:
         """Whether every tensor still looks into its cell."""

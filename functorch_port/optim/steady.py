@@ -23,7 +23,7 @@ import numpy as np
 
 from ..autograd import grad_mode
 from ..core import bind, host, storage
-from ..core.donation import Donating, call, lent, on_one_cpu, own, whole
+from ..core.donation import Donating, at_once, call, lent, on_one_cpu, own, whole
 from ..core.storage import HostStorage, Storage
 from ..core.tensor import Tensor, View
 from . import engine
@@ -162,14 +162,17 @@ class Steady:
             run.settle(values)
         self.stepped = True
 
-    def release(self) -> None:
-        """Give every tensor of the state a Storage of its own again."""
-        for part in self.parts:
-            for piece in part.pieces:
-                piece.release()
-        for run in self.runs:
-            for number in run.numbers:
-                number.release()
+    def joining(self) -> Changes:
+        """What makes the tensors of the state views of what is put together."""
+        return [change for whole in self._wholes() for change in whole.joining()]
+
+    def leaving(self) -> Changes:
+        """What gives every tensor of the state a Storage of its own again."""
+        return [change for whole in self._wholes() for change in whole.leaving()]
+
+    def _wholes(self) -> Iterable[Piece | Number]:
+        pieces = [piece for part in self.parts for piece in part.pieces]
+        return [*pieces, *(number for run in self.runs for number in run.numbers)]
 
 
 def _count_from(cells: Sequence[Storage], versions: Sequence[int]) -> None:
@@ -198,8 +201,10 @@ def settle(optimizer: Any, rule: Rule, groups: Sequence[tuple[dict[str, Any], Ki
     taking_part = [id(p) for _, _, entries in groups for p, _, _ in entries]
     last, optimizer._took_part = optimizer._took_part, taking_part
     if (last is None or last == taking_part) and optimizer._refusals < PATIENCE:
-        optimizer._steady = Steady.of(rule, groups)
-        optimizer._refusals += optimizer._steady is None
+        steady = Steady.of(rule, groups)
+        optimizer._refusals += steady is None
+        if steady is not None:
+            at_once([*steady.joining(), (optimizer, "_steady", steady)])
     return optimizer._steady is not None
 
 
@@ -313,7 +318,9 @@ class Number:
         self.value = host_number(members[0]._value)
         self.cell = HostStorage(self._vector())
         self.version = self.cell.version
-        look_into(self.cell, members)
+
+    def joining(self) -> Changes:
+        return look_into(self.cell, self.members)
 
     def _vector(self) -> np.ndarray:
         return self.value.repeat(len(self.members))
@@ -328,10 +335,11 @@ class Number:
         self.cell.value = self._vector()
         self.version = self.cell.version
 
-    def release(self) -> None:
-        if not _is_shared(getrefcount(self.cell), self.cell, self.members):
-            known = number_array(float(self.value), self.value.dtype) if self.is_known() else None
-            look_away(self.cell, self.members, known)
+    def leaving(self) -> Changes:
+        if _is_shared(getrefcount(self.cell), self.cell, self.members):
+            return []
+        known = number_array(float(self.value), self.value.dtype) if self.is_known() else None
+        return look_away(self.cell, self.members, known)
 
 
 class Piece:
@@ -345,7 +353,7 @@ class Piece:
         source = runs[run]
         self.run, self.where = run, where
         self.columns = [[column[i] for i in where] for column in source.columns]
-        self.cells = [_pack(column) for column in self.columns] if packed else None
+        self.cells = [Storage(join(column)) for column in self.columns] if packed else None
         self.params = [source.cells[i] for i in where]
         present = tuple([k is not None for k in source.kind.slots])
         self.structure = (source.kind.flags, len(where), present, packed)
@@ -364,10 +372,16 @@ class Piece:
         """The Storages of the state."""
         return map(_storage_of, chain(*self.columns))
 
-    def release(self) -> None:
+    def joining(self) -> Changes:
+        pairs = zip(self.cells or (), self.columns, strict=False)
+        return [change for cell, column in pairs for change in look_into(cell, column)]
+
+    def leaving(self) -> Changes:
+        changes: Changes = []
         for i, column in enumerate(self.columns if self.cells is not None else ()):
             if not _is_shared(getrefcount(self.cells[i]), self.cells[i], column):
-                look_away(self.cells[i], column)
+                changes += look_away(self.cells[i], column)
+        return changes
 
     def write(self, values: Sequence[Any]) -> None:
         for i, value in enumerate(values):
@@ -546,13 +560,6 @@ def by_numbers(kind: Kind, entries: Sequence[Entry]) -> list[list[Entry]]:
     return list(found.values())
 
 
-def _pack(members: list[Tensor]) -> Storage:
-    """The values in one array, with the tensors as views of it."""
-    cell = Storage(join(members))
-    look_into(cell, members)
-    return cell
-
-
 def join(members: Sequence[Tensor]) -> jax.Array:
     """The values in one array."""
     return host.joined([t._value for t in members])
@@ -561,24 +568,36 @@ def join(members: Sequence[Tensor]) -> jax.Array:
 _part: Any = bind.function("_part")
 
 
-def look_into(cell: Storage, members: Sequence[Tensor]) -> None:
-    """Make the tensors views of consecutive parts of a Storage."""
+#: attributes to be set `at_once`: object, name, value
+Changes: TypeAlias = list[tuple[Any, str, Any]]
+
+
+def look_into(cell: Storage, members: Sequence[Tensor]) -> Changes:
+    """What makes the tensors views of consecutive parts of a Storage."""
     plans: dict[Any, Any] = {}
     start = 0
+    changes: Changes = []
     for t in members:
         like = jax.ShapeDtypeStruct(t._value.shape, t._value.dtype)
         plan = plans.get(like.shape)
         if plan is None:
             plan = plans[like.shape] = _part.plan(Tensor._wrap(cell._value), like.shape, 0)
-        t._storage, t._view = cell, View(None, plan, (start,), None, like)
+        changes += _place(t, cell, View(None, plan, (start,), None, like))
         start += like.size
+    return changes
 
 
-def look_away(cell: Storage, members: Sequence[Tensor], value: Any = None) -> None:
-    """Give the tensors that look into a Storage their own (with ``value``, if it is known)."""
+def look_away(cell: Storage, members: Sequence[Tensor], value: Any = None) -> Changes:
+    """What gives the tensors that look into a Storage their own (with ``value``, if it is known)."""
+    changes: Changes = []
     for t in members:
         if t._storage is cell:
-            t._storage, t._view = Storage(t._value if value is None else value), None
+            changes += _place(t, Storage(t._value if value is None else value), None)
+    return changes
+
+
+def _place(tensor: Tensor, cell: Storage, view: View | None) -> Changes:
+    return [(tensor, "_storage", cell), (tensor, "_view", view)]
 
 
 def is_free(tensor: Tensor | None) -> bool:
