@@ -10,10 +10,11 @@ import jax
 import pytest
 import torch
 
-from functorch_port.core import host
+from functorch_port.core import host, limits
 from functorch_port.core.dispatch import Plan
 
 torch.set_num_threads(2)
+limits.MOST = 1 << 62  # tests count compilations; see `forget_programs`
 
 #: Of a test with more cases than this a run of the whole suite takes one in three.
 MANY = 18

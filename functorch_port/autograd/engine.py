@@ -22,6 +22,7 @@ import numpy as np
 from ..core import inside, modes, storage
 from ..core.deferred import Deferred
 from ..core.dispatch import all_on_host
+from ..core.limits import tidy
 from ..core.tensor import Tensor, wrap
 from . import anomaly, grad_mode, replay
 from .node import AccumulateGrad, Node, accumulator
@@ -414,6 +415,8 @@ def _run(
     except BaseException:
         modes.put_back(before)
         raise
+    finally:
+        tidy()
 
 
 def _run_through(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..core import deferred, storage
+from ..core import deferred, memory, storage
 from ..core.deferred import AFTER, Call, Deferred, source_of, unrun
 from ..core.dispatch import all_on_host
 from ..core.programs import (
@@ -108,7 +108,7 @@ def _attempt(
         results = program.on_host(flat)
     if results is None:
         with storage.x64():
-            results = program.jit(*flat)
+            results = memory.run(program.jit, flat, sum([call.size for call in calls]))
     if not retain:
         for node in order:
             node.release()

@@ -13,6 +13,8 @@ import jax
 
 from ..autograd import grad_mode
 from ..core import autocast, config, dtypes, inside, modes, storage
+from ..core.jaxprs import count_of
+from ..core.limits import Latest, tidy
 from ..core.tensor import Tensor
 from ..core.tree import flatten_call
 from .checking import are_on
@@ -38,10 +40,14 @@ class _Programs(list["Program"]):
     """The programs for one kind of call, the latest used first.
 
     Attributes:
+        key: of the calls.
         plainly: whether such a call runs uncompiled.
     """
 
     plainly = False
+
+    def __init__(self, key: Any = None) -> None:
+        self.key = key
 
 
 class Compiled:
@@ -66,7 +72,9 @@ class Compiled:
         self._checks = checks
         self._programs: dict[Any, _Programs] = {}
         #: the last call's key, and the programs under it
-        self._last: tuple[Any, _Programs] = (None, _Programs())
+        self._last: tuple[Any, _Programs] = (None, _Programs(None))
+        self._kept: Latest[Program] = Latest(_KEEP, _OPERATIONS, _FEWEST, self._drop)
+        self._dropped = 0
         self._watched: list[Slot] = []
         #: places where the caller put other tensors between calls
         self._given: dict[Slot, Slot] = {}
@@ -93,7 +101,7 @@ class Compiled:
         )
         last = self._last
         if key != last[0]:  # to compare takes less than a hash
-            last = self._last = key, self._programs.setdefault(key, _Programs())
+            last = self._last = key, self._programs.setdefault(key, _Programs(key))
         wide = jax.config.jax_enable_x64
         try:
             if not storage.others():
@@ -101,6 +109,7 @@ class Compiled:
             else:
                 for program in tuple(last[1]):  # a pass writes nothing: it waits for nobody
                     if program.is_ready(leaves):
+                        self._kept.use(program)
                         return program.run_pass(leaves)
                 with storage.turn:
                     result = self._run(last[1], leaves, tree)
@@ -117,6 +126,7 @@ class Compiled:
         for program in programs:
             try:
                 if program.is_ready(leaves):
+                    self._kept.use(program)
                     return program.run_pass(leaves)
                 env = program.numbers(leaves)
                 why = env if isinstance(env, str) else program.matches(leaves)
@@ -126,10 +136,12 @@ class Compiled:
                     if program is not programs[0]:
                         programs.remove(program)
                         programs.insert(0, program)
+                    self._kept.use(program)
                     return program.run(leaves, env)
             except Stale:
                 why = "a tensor changed its shape or dtype"
                 programs.remove(program)
+                self._kept.remove(program)
                 break
         return self._trace(programs, leaves, tree, why or self._new())
 
@@ -175,15 +187,25 @@ class Compiled:
                 _take_back(begun)
             raise
         if program.reusable:
+            program.programs = programs
             programs.insert(0, program)
-            del programs[_KEEP:]
+            self._programs[programs.key] = programs  # all of these programs may have been let go of meanwhile
+            self._warn_of_many(self._kept.add(program, count_of(program.jaxpr)))
         else:
             self.reasons[-1] += f"; to be traced again: {program.why_once}"
             self._warn_of(program.why_once)
             self._watched = _places_to_watch(program, overlay, leaves)
         for slot in overlay.watched:
             slot.forget()
+        tidy()
         return result
+
+    def _drop(self, program: Program) -> None:
+        """Forget a program."""
+        programs = cast(_Programs, program.programs)
+        programs.remove(program)
+        if not programs and self._programs.get(programs.key) is programs:
+            del self._programs[programs.key]
 
     def _traced(self, leaves: list[Any], tree: Any, begun: list[Overlay]) -> tuple[Program, Overlay]:
         """A new program; without symbolic numbers if the function's Python does not get through with them."""
@@ -212,6 +234,17 @@ class Compiled:
                 stacklevel=4,
             )
 
+    def _warn_of_many(self, dropped: int) -> None:
+        """Warn once when the programs are more than are kept."""
+        before, self._dropped = self._dropped, self._dropped + dropped
+        if before < _DROPPED <= self._dropped:
+            warnings.warn(
+                f"{_DROPPED} programs of {getattr(self, '__qualname__', 'a compiled function')!r} were compiled and "
+                f"let go of: it keeps {_KEEP}, or fewer large ones, and is called with more shapes or values than "
+                "that. Each new one is compiled. Pad batches to a few sizes (drop_last=True for the last one).",
+                stacklevel=5,
+            )
+
     def _warn_of_containers(self) -> None:
         warnings.warn(
             f"{getattr(self, '__qualname__', 'a compiled function')} changes a list or dict that it was given, which "
@@ -224,7 +257,7 @@ class Compiled:
 
     def programs(self) -> list[Program]:
         """The traced programs kept, the latest used first."""
-        return [p for kept in self._programs.values() for p in kept]
+        return self._kept.latest_first()
 
     def explain(self, analyse: bool = True) -> str:
         """What was captured, why it was traced, and what XLA says of cost and memory."""
@@ -235,10 +268,14 @@ class Compiled:
     def clear(self) -> None:
         """Forget every program; the next call traces again."""
         self._programs.clear()
-        self._last = None, _Programs()
+        self._kept.clear()
+        self._last = None, _Programs(None)
 
 
-_KEEP = 64
+#: programs of one function; operations in all of them together; programs that stay whatever their size
+_KEEP, _OPERATIONS, _FEWEST = 64, 1 << 15, 8
+#: how many are let go of before there is a warning
+_DROPPED = 16
 #: traces for one reason, after which there is a warning
 _MANY = 8
 

@@ -127,6 +127,8 @@ class Program:
         self.stages: list[Stage] = []
         self.epoch = -1
         self.calls = 0
+        #: the list that it is in
+        self.programs: Any = None
         #: found by the first call: the Storages of `cell_writes` and `bundle_writes`, whose versions count up
         self.counted: list[Storage] | None = None
         #: found by the first call: whether more than Storages and gradients is written, whether the result is one leaf

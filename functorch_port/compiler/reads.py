@@ -585,7 +585,8 @@ class Reads:
             if isinstance(now, SymNumber):
                 place.rule = now.rule
                 place.set(now.value)
-            elif now is not place.before and not same(now, place.before):
+            elif not place.read or (now is not place.before and not same(now, place.before)):
+                # what was only set may be something else before the next call
                 place.after = settled(now)
                 if place.after is not now:
                     place.set(place.after)

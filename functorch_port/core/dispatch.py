@@ -19,7 +19,7 @@ import numpy as np
 from ..autograd import anomaly, grad_mode
 from ..autograd.node import FREED, Edge, Node, accumulator
 from ..autograd.node import _sequence as _sequence
-from . import autocast, config, dtypes, host, storage
+from . import autocast, config, dtypes, host, memory, storage
 from .deferred import Call, Deferred, DeferredStorage, avals_of, computed, may_wait, scope
 from .layout import SparseOperand
 from .out import write_out
@@ -125,7 +125,7 @@ class Plan:
         looks, flat = flattened(values)
         flat = computed(flat)
         if looks is None:
-            return self.jit(*flat)
+            return memory.run(self.jit, flat)
         found = self._looking.get(looks)
         if found is None:
             fn = self.fn
@@ -135,7 +135,7 @@ class Plan:
 
             look_and_run.__name__ = look_and_run.__qualname__ = self.name
             found = self._looking[looks] = jax.jit(look_and_run)
-        return found(*flat)
+        return memory.run(found, flat)
 
     def run_recorded(self, mask: tuple[bool, ...], values: Sequence[Any]) -> tuple[Any, Saved | None]:
         """As `run`, and from where to take the pullback to the values in ``mask`` if not from these alone."""
@@ -147,7 +147,7 @@ class Plan:
         if found is None:
             fn = functools.partial(_forward_and_pullback, self.fn, mask)
             found = self._keeping[mask, looks] = jax.jit(lambda *flat: fn(*seen(looks, flat)))
-        out, kept = found(*flat)
+        out, kept = memory.run(found, flat)
         source = _kept_plan(kept.tree, kept.sources, kept.outs, kept.many, len(values))
         return out, (source, [*values, *kept.arrays])
 

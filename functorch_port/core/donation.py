@@ -197,7 +197,9 @@ class Before:
     def __init__(self, tensors: Sequence[Any], kept: Sequence[Any] = ()) -> None:
         self.tensors, self.kept = tensors, kept
         self.versions = [t._storage.version for t in tensors]
-        pairs = [(t._storage, t._view) for t in kept]  # Storages that others hold are not put together (`is_free`)
+        pairs = [
+            (t._storage, t._view) for t in kept
+        ]  # Storages that others hold are not put together (`is_free`)
         self.values = [(view, c.__class__, c.host, c.form, _content(c)) for c, view in pairs]
 
     def undo(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from jax.extend.core import Jaxpr, Literal
 
-__all__ = ["largest", "operations", "together"]
+__all__ = ["count_of", "largest", "operations", "together"]
 
 
 def operations(params: Iterable[Any]) -> Iterator[Any]:
@@ -20,6 +20,11 @@ def operations(params: Iterable[Any]) -> Iterator[Any]:
             for eqn in jaxpr.eqns:
                 yield eqn
                 yield from operations(eqn.params.values())
+
+
+def count_of(jaxpr: Any) -> int:
+    """How many operations there are in a program."""
+    return sum(1 for _ in operations([jaxpr]))
 
 
 def largest(jaxpr: Any) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import math
 import mmap
 import re
 import sys
@@ -34,6 +35,36 @@ def of(compiled: Any) -> tuple[int, int]:
         return 0, 0
     takes = found.temp_size_in_bytes + max(found.output_size_in_bytes - found.alias_size_in_bytes, 0)
     return (takes if takes >= LARGE else 0), takes
+
+
+def run(fn: Any, args: Any, elements: int = 0) -> Any:
+    """``fn(*args)`` of a jitted function, with this error where there is no memory.
+
+    On a CPU that shows when the results are looked at, and whatever is computed of them by then is lost too: what is
+    large is waited for.
+
+    Args:
+        elements: of what the program computes besides its results.
+    """
+    try:
+        out = fn(*args)
+        outs = out if type(out) is tuple or type(out) is list else (out,)
+        if elements > _MANY or any(_elements(x) > _MANY for x in outs):
+            device = _device(out)
+            if device is not None and device.platform == "cpu":
+                jax.block_until_ready(out)
+        return out
+    except Exception as error:
+        explain(error, args)
+        raise
+
+
+#: elements that are waited for
+_MANY = 1 << 24
+
+
+def _elements(x: Any) -> int:
+    return math.prod(getattr(x, "shape", ()))
 
 
 def require(size: int, args: Any) -> None:
@@ -69,7 +100,7 @@ def explain(error: BaseException, args: Any) -> None:
 
 
 _EXHAUSTED = re.compile("RESOURCE_EXHAUSTED|[Oo]ut of memory")
-_BYTES = re.compile(r"([\d.]+) ?([KMGT]?i?)B?(?:bytes|ytes|\b)")
+_BYTES = re.compile(r"([\d.]+) ?([KMGT]?)i?(?:B|bytes)\b")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 

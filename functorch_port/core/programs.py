@@ -18,10 +18,11 @@ from typing import Any
 import jax
 from jax.extend.core import jaxpr_as_fun
 
-from . import deferred, storage, tuning
+from . import deferred, memory, storage, tuning
 from .deferred import AFTER, Call, Deferred, avals_of, scope, unrun
 from .dispatch import Plan, Pullback, pullback_of
 from .donation import on_one_cpu
+from .limits import Latest, tidy
 from .pads import join_pads
 from .view import Look, flattened, seen
 
@@ -52,6 +53,21 @@ CALLS = 16
 
 #: key -> how often it was seen, then its program
 _programs: dict[Any, Any] = {}
+#: the programs there, with their keys; operations of all together
+_keys: dict[Plan, Any] = {}
+KEPT, OPERATIONS, FEWEST = 128, 1 << 15, 8
+#: keys of which there is no program that are remembered
+SEEN = 4096
+
+
+def _drop(program: Plan) -> None:
+    """Forget a program, not that it has come before."""
+    key = _keys.pop(program)
+    if _programs.get(key) is program:
+        _programs[key] = AFTER
+
+
+_kept: Latest[Plan] = Latest(KEPT, OPERATIONS, FEWEST, _drop)
 
 
 @dataclass
@@ -81,14 +97,26 @@ def found(
         if not program and _are_new(calls):
             program = AFTER
         if program < AFTER or not _pays(arguments, calls):
-            _programs[key] = min(program + 1, AFTER)
+            _remember(key, min(program + 1, AFTER))
             return None
         fn = make()
         program = _programs[key] = Plan(fn, "program", "BackwardBackward0")
         if _elements(arguments, calls) > SMALL:
             _large.programs += 1
             program.jit = _OfTypes(fn)
+        _keys[program] = key
+        _kept.add(program, len(calls) + len(arguments))
+    else:
+        _kept.use(program)
     return program
+
+
+def _remember(key: Any, times: int) -> None:
+    """Note how often a key has come."""
+    if key not in _programs and len(_programs) >= SEEN:
+        for old in [old for old, program in _programs.items() if type(program) is int]:
+            del _programs[old]
+    _programs[key] = times
 
 
 def _are_new(calls: Sequence[Call]) -> bool:
@@ -290,6 +318,7 @@ def together(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
             calls = list(needed)
             needed.clear()  # a result is gone when the last operation that needs it has run
             deferred.run(calls)
+    tidy()
     return result
 
 
@@ -316,6 +345,6 @@ def _as_one(calls: dict[Call, Sequence[Any]]) -> bool:
     if program is None:
         return False
     with storage.x64():
-        results = program.jit(*numbered.arguments)
+        results = memory.run(program.jit, numbered.arguments, sum([c.size for c in calls]))
     settle(list(calls), forward, iter(results))
     return True

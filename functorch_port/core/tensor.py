@@ -15,7 +15,7 @@ import numpy as np
 
 from ..autograd import grad_mode
 from ..autograd.node import EndedView, Hooks, RemovableHandle
-from . import deferred, dtypes, host, inside, storage
+from . import deferred, dtypes, host, inside, memory, storage
 from . import device as devices
 from .deferred import Deferred, DeferredStorage
 from .size import Size
@@ -903,7 +903,7 @@ class Tensor:
             if what == "Tensor.tolist()":
                 raise NotImplementedError("Cannot copy out of meta tensor; no data!")
             raise RuntimeError(f"{what} cannot be called on meta tensors")
-        return np.asarray(value)
+        return memory.run(np.asarray, (value,))
 
     def item(self) -> Any:
         """The value of a one-element tensor as a Python number."""
