@@ -51,12 +51,14 @@ class Training:
 
     def state(self):
         """All numbers of the model and the optimizer by name."""
-        found = {f"model.{k}": np.array(v.numpy()) for k, v in self.layers.state_dict().items()}
+        found = {f"model.{k}": np.array(v.cpu().numpy()) for k, v in self.layers.state_dict().items()}
         saved = self.optimizer.state_dict()
         for i, table in saved["state"].items():
             for name, value in table.items():
                 if value is not None:
-                    found[f"state.{i}.{name}"] = np.array(value.numpy() if hasattr(value, "numpy") else value)
+                    found[f"state.{i}.{name}"] = np.array(
+                        value.cpu().numpy() if hasattr(value, "numpy") else value
+                    )
         for i, group in enumerate(saved["param_groups"]):
             found |= {
                 f"group.{i}.{k}": np.array(v) for k, v in group.items() if isinstance(v, int | float | tuple)
@@ -65,7 +67,7 @@ class Training:
         if self.run is not self.once:  # an eager operation may leave JAX's, which the library sets in each
             modes.append(not jax.config.jax_enable_x64)
         found["modes"] = np.array(modes)
-        found["key"] = ft.random.get_rng_state().numpy()
+        found["key"] = ft.random.get_rng_state().cpu().numpy()
         found["training"] = np.array([m.training for m in self.layers.modules()])
         found["flags"] = np.array([p.requires_grad for p in self.layers.parameters()])
         return found
