@@ -252,6 +252,7 @@ class Function:
         ctx = _node_type(cls)(edges)  # type: ignore[arg-type]
         if recorded and storage.overlay:
             storage.overlay.note_edges(inputs, edges)
+            storage.overlay.note_function()
         ctx._positions = [(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]
         ctx.needs_input_grad = tuple(recorded and isinstance(a, Tensor) and a.requires_grad for a in args)
         with grad_mode.no_grad():

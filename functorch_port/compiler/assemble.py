@@ -41,6 +41,8 @@ def assemble(
     keep_grads: bool,
 ) -> None:
     """Keep the inputs that matter, sort them by where they come from, and make the jitted function."""
+    if overlay.kernels and not program.boundary:
+        closed = closed.replace(jaxpr=_without_stops(closed.jaxpr))
     closed, live = _prune(closed)
     by_cell = given.cells
     grad_of = {g._storage: t for t, g in overlay.grad_reads.items() if g is not None and g._view is None}
@@ -76,6 +78,7 @@ def assemble(
         _forget(program, unread)
     program.fill = [(cell, i) for cell, i in program.fill if i < returned]
     if program.boundary:
+        program.why_no_second = _why_no_second(program, overlay)
         _find_boundary(program)
         for stage in program.stages:
             _differentiable(stage)
@@ -131,6 +134,18 @@ def _sort_inputs(
     for position, i in enumerate(arrays, len(cells) + len(names)):
         add("arg", i, position)
     return places
+
+
+def _why_no_second(program: Program, overlay: Overlay) -> str:
+    """Why the second derivative would not be that of the tape; empty if it is."""
+    if overlay.has_functions:
+        return "an autograd.Function inside"
+    written = {cell for cell, _, _ in program.cell_writes}
+    args = {i for i, _, _ in program.arg_writes}
+    for kind, what in program.boundary:
+        if what in args if kind == "arg" else kind != "made" and what._storage in written:
+            return "a write inside to a tensor that the result is differentiated by"
+    return ""
 
 
 def _find_boundary(program: Program) -> None:
@@ -371,6 +386,21 @@ def _inputs_of(jaxpr: Any, outputs: list[int]) -> list[bool]:
     """Which inputs some of the outputs depend on."""
     part = jaxpr.replace(outvars=[jaxpr.outvars[i] for i in outputs])
     return _live(part)[1]
+
+
+def _without_stops(jaxpr: Any) -> Any:
+    """The jaxpr without ``stop_gradient``, for a program that JAX does not differentiate: it is to find patterns."""
+    source: dict[Any, Any] = {}
+    of = lambda x: x if isinstance(x, Literal) else source.get(x, x)
+    eqns = []
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "stop_gradient":
+            source[eqn.outvars[0]] = of(eqn.invars[0])
+        elif any(not isinstance(x, Literal) and x in source for x in eqn.invars):
+            eqns.append(eqn.replace(invars=list(map(of, eqn.invars))))
+        else:
+            eqns.append(eqn)
+    return jaxpr.replace(eqns=eqns, outvars=list(map(of, jaxpr.outvars)))
 
 
 def _prune(closed: Any) -> tuple[Any, list[bool]]:

@@ -106,6 +106,7 @@ class Overlay:
         self.reads: Any = None
         #: what JAX traces while the function runs, unless that calls a transform of JAX itself (see `core.inside`)
         self.top: Any = None
+        self.has_functions = False
         self.tracers: dict[Storage, Any] = {}
         self.numbers: dict[Any, tuple[Any, Any]] = {}
         self.env: dict[Storage, Any] = {}
@@ -269,6 +270,10 @@ class Overlay:
         for a, edge in zip(dyn, edges, strict=True):
             if edge is not None and self.is_outside(a):
                 self.edges.setdefault(edge, a)
+
+    def note_function(self) -> None:
+        """An `autograd.Function` was recorded, whose derivative is not JAX's."""
+        self.has_functions = True
 
     # ------------------------------------------------------- structure hooks
 

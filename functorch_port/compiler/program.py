@@ -123,6 +123,8 @@ class Program:
         self.why_once = ""
         #: where gradients of the results lead to
         self.boundary: list[tuple[str, Any]] = []
+        #: what stands in the way of second derivatives across the edge
+        self.why_no_second = ""
         #: the parts of the walk there, the oldest first
         self.stages: list[Stage] = []
         self.epoch = -1
@@ -645,6 +647,11 @@ class Program:
             raise NotImplementedError(
                 "create_graph=True through a compiled function that returns a leaf made inside it which requires grad: "
                 "make the leaf outside, or do not compile the function"
+            )
+        if self.why_no_second:
+            raise NotImplementedError(
+                f"create_graph=True through a compiled function with {self.why_no_second}: do not compile the "
+                "function, or differentiate inside of it"
             )
         which = node.stage.residuals
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import lax
 
 from ..autograd import anomaly, grad_mode
 from ..autograd.node import FREED, Edge, Node, accumulator
@@ -768,10 +769,16 @@ def _run_traced(plan: Plan, dyn: Sequence[Any]) -> Any:
     edges = tuple([edge_of(a) if isinstance(a, Tensor) else None for a in dyn])
     storage.overlay.note_edges(dyn, edges)
     mask = tuple(e is not None for e in edges)
+    # what has no history here (`detach`, `no_grad`) has none for a second derivative either, which is JAX's
+    values = [v if m else _stopped(v) for v, m in zip(values, mask, strict=True)]
     out, pull = pullback_of(plan.fn, mask, values)
     node = plan.node(plan, mask, edges, tuple(values), len(out) if pull.many else 1)
     node.pull = pull
     return _outputs(plan, node, out, pull.many)
+
+
+def _stopped(value: Any) -> Any:
+    return lax.stop_gradient(value) if isinstance(value, jax.core.Tracer) and _has_gradient[value.dtype] else value
 
 
 class Op:

@@ -1340,3 +1340,73 @@ def test_an_error_after_data_was_set_leaves_everything_as_it_was() -> None:
     with pytest.raises(ValueError):
         f(ft.ones(2))
     assert w.untyped_storage() is cell and w.tolist() == [1, 1]
+
+
+def _no_grad(lib: Any, x: Any) -> Any:
+    y = x**3
+    with lib.no_grad():
+        z = y * 2
+    return (y * z).sum()
+
+
+def _detach(lib: Any, x: Any) -> Any:
+    y = x**3
+    return (y * (y * 2).detach() + x * x.detach() ** 2).sum()
+
+
+def _gradient_norm(lib: Any, x: Any) -> Any:
+    (grad,) = lib.autograd.grad((x**3).sum(), x, create_graph=True)
+    with lib.no_grad():
+        size = grad.norm()
+    return (grad / (size + 1)).sum()
+
+
+def _data(lib: Any, x: Any) -> Any:
+    return (lib.exp(x) * x.data).sum()
+
+
+def _argmax(lib: Any, x: Any) -> Any:
+    return (x * lib.softmax(x.detach(), 0)).sum() ** 2 + (x - x.max().detach()).exp().sum()
+
+
+@pytest.mark.parametrize(
+    "fn", [_no_grad, _detach, _gradient_norm, _data, _argmax], ids=lambda fn: fn.__name__[1:]
+)
+def test_second_derivatives_stop_where_nothing_is_recorded(fn: Any) -> None:
+    found = []
+    for lib, compiled in ((torch, False), (ft, False), (ft, True)):
+        x = lib.tensor([1.0, 2.0, 0.5], dtype=lib.float64, requires_grad=True)
+        call = ft.compile(lambda x, lib=lib: fn(lib, x)) if compiled else (lambda x, lib=lib: fn(lib, x))
+        for _ in range(2):
+            (first,) = lib.autograd.grad(call(x), x, create_graph=True)
+            (second,) = lib.autograd.grad((first * first.detach()).sum(), x)
+        found.append([first.tolist(), second.tolist()])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-12)
+
+
+def test_second_derivatives_that_jax_has_otherwise_are_refused() -> None:
+    class Double(ft.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * ctx.saved_tensors[0].detach() * 3
+
+    def written(x: Any) -> Any:
+        with ft.no_grad():
+            x.mul_(2)
+        return (x**2).sum()
+
+    x = ft.tensor([1.0, 2.0], requires_grad=True)
+    for fn, why in (
+        (lambda x: (Double.apply(x) ** 2).sum(), "autograd.Function"),
+        (written, "a write inside"),
+    ):
+        call = ft.compile(fn)
+        (first,) = ft.autograd.grad(call(x), x, create_graph=False)
+        with pytest.raises(NotImplementedError, match=f"create_graph=True .* {why}"):
+            ft.autograd.grad(call(x), x, create_graph=True)
