@@ -162,7 +162,7 @@ def _compiled(variables: Sequence[Variable], contents: Sequence[Content]) -> Cal
     terms = []
     for v in variables:
         owner, key, before = (
-            name(v.owner),
+            name(v.table),
             repr(v.key) if type(v.key) in (str, int) else name(v.key),
             v.before,
         )
@@ -189,7 +189,9 @@ def _of_content(content: Content, name: Callable[[Any], str]) -> str:
     """The comparison of a container by identity, which nearly always does, before that by value."""
     owner, items = content.owner, content.before
     slowly = f"{name(content)}.holds()"
-    if type(content) is _Entries or not isinstance(owner, dict | list) or any(item is ANY for item in items):
+    if type(content) is _Entries:
+        return f"all(map(is_, map({name(owner)}.get, {name(content.keys)}), {name(items)}))" if items else "True"
+    if not isinstance(owner, dict | list) or any(item is ANY for item in items):
         return slowly
     found = f"{name(owner)}.values()" if isinstance(owner, dict) else name(owner)
     terms = [f"len({name(owner)}) == {len(items)}"]

@@ -101,7 +101,7 @@ class Pending:
     def run(self, results: list[Any], donated: list[Any], kept: list[Any], kind: Any) -> None:
         """Run the program without the gradients, as `Donating.into`."""
         old = own(self.given[self.safe : self.donated] or kept[: self.donated - self.safe])
-        self.call.into(results, donated, old, kept, kind=kind)
+        self.call.into(results, (donated, old, kept), kind)
 
     def note(self, donated: list[Any], kept: list[Any]) -> None:
         """From now on the gradients of the call that was given these are pending."""

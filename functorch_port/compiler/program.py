@@ -191,8 +191,9 @@ class Program:
         why = self._shared(leaves)
         if why:
             return why
-        if not self.guards.match():
-            return self.guards.reason()
+        guards = self.guards
+        if not guards.holds() or (guards.epoch != storage.attributes and not guards.match()):
+            return guards.reason()
         for tensor, missing in self.grad_guards:
             if (tensor._kept_grad is None) is not missing:
                 return f"a gradient {'appeared' if missing else 'is gone'}"
@@ -360,10 +361,10 @@ class Program:
         try:
             if self.is_narrow and self.pending is None:
                 given += self.inputs(leaves, env)
-                self.call.into(results, *given, kind=self.kind)
+                self.call.into(results, tuple(given), self.kind)
             else:
                 self._run_wide(results, given, leaves, env)
-            refusal = self._refusal(results[0], given)
+            refusal = None if self.within is None else self._refusal(results[0], given)
             if refusal is None:
                 nodes, made = self._write(results[0], given, leaves, env, first)
         except BaseException:
@@ -398,9 +399,9 @@ class Program:
         given += self.inputs(leaves, env)
         with storage.x64():
             if self.pending is None:
-                self.call.into(results, *given, kind=self.kind)
+                self.call.into(results, tuple(given), self.kind)
             else:
-                self.pending.run(results, *given, kind=self.kind)
+                self.pending.run(results, given[0], given[1], self.kind)
 
     def _refusal(self, outs: Sequence[Any], given: Sequence[Any]) -> Exception | None:
         """The error of a check that failed. The program then gave back what it was given for good, as it was."""

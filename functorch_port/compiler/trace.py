@@ -421,7 +421,7 @@ def _tensor_output(
     special |= (
         type(leaf) is not Tensor
         or bool(leaf._storage.apart)
-        or (leaf._requires_grad and not live)
+        or (leaf._requires_grad and leaf._grad_fn is None)
         or leaf._retains_grad
     )
     if leaf._storage in overlay.inside and leaf._storage not in shared and not special:

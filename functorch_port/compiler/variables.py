@@ -111,8 +111,13 @@ class Variable:
         raise NotImplementedError
 
     def expression(self, owner: str, key: str) -> str:
-        """The source of an expression for the value, given names for the owner and the key."""
+        """The source of an expression for the value, given names for the `table` and the key."""
         raise NotImplementedError
+
+    @property
+    def table(self) -> Any:
+        """What `expression` looks into."""
+        return self.owner
 
 
 class Item(Variable):
@@ -190,7 +195,11 @@ class ClassAttribute(Variable):
             setattr(self.owner, self.key, value)
 
     def expression(self, owner: str, key: str) -> str:
-        return f"vars({owner})[{key}]"
+        return f"{owner}[{key}]"
+
+    @property
+    def table(self) -> Any:
+        return vars(self.owner)
 
 
 class Referent(Variable):

@@ -4,8 +4,8 @@ A jitted function that donates its inputs leaves the only copy of a model in its
 moment when the result is in the Storages an exception loses it: Ctrl-C, a signal handler that raises, an asynchronous
 exception. CPython looks for those after every call of a function, before the result is kept. So
 
-- a program that has run before is called and its result put into a list by one C function (`list.extend` of a `map`),
-  with no moment between (`Donating.into`); the list outlives the exception;
+- a program that has run before is called and its result put into a list by one C function (`list.extend` of a
+  `starmap`), with no moment between (`Donating.into`); the list outlives the exception;
 - whoever donates does so in a piece of work that can be done again: what was written is put back, the work is
   repeated, and programs that have run give the results they gave (`whole`). If none has run, putting back is all;
 - the first time JAX runs Python of its own after the execution, and what a program needs is seen to be there or not:
@@ -69,7 +69,7 @@ class Donating:
         self.warm: dict[Any, int] = {}
         self.needs = 0
 
-    def into(self, results: list[Any], *args: Any, kind: Any = ()) -> None:
+    def into(self, results: list[Any], args: tuple[Any, ...], kind: Any) -> None:
         """Call it, and add what it gives to ``results``. No exception comes between the two.
 
         Args:
@@ -81,7 +81,7 @@ class Donating:
                 return
             if self.needs:
                 memory.require(self.needs, args)
-            results.extend(map(self.jit, *zip(args)))  # in C, one call of each
+            results.extend(starmap(self.jit, (args,)))  # in C, one call of each
         except Exception as error:
             memory.explain(error, args)
             raise
@@ -134,7 +134,7 @@ def call(program: Donating, give: Callable[[], tuple[Any, ...]]) -> Any:
         raise RuntimeError("a program that takes arrays for good is called in `whole` only")
     if at == len(results):
         args = give()
-        program.into(results, *args, kind=tuple(map(type, jax.tree.leaves(args[-1]))))
+        program.into(results, args, tuple(map(type, jax.tree.leaves(args[-1]))))
     _thread.at = at + 1
     return results[at]
 

@@ -351,9 +351,9 @@ def test_a_step_makes_one_jitted_call(monkeypatch):
     calls = []
     into = Donating.into
 
-    def counted(program, results, *args, kind):
+    def counted(program, results, args, kind):
         calls.append(program)
-        into(program, results, *args, kind=kind)
+        into(program, results, args, kind)
 
     monkeypatch.setattr(Donating, "into", counted)
     _, optimizer = _trajectory(ft, {"lr": 0.1, "momentum": 0.9}, steps=5)
