@@ -21,7 +21,7 @@ from counting import xla_compilations
 from interrupts import OPTIMIZERS, Training, differences, disturbed, raising, recorded, which
 
 import functorch_port as ft
-from functorch_port.core import donation, limits, memory, programs
+from functorch_port.core import donation, inside, limits, memory, programs
 from functorch_port.core.dispatch import Plan
 
 # ---------------------------------------------------------------------- interrupts
@@ -143,6 +143,23 @@ def test_an_interrupt_of_the_first_call_leaves_later_ones_fast():
     finally:
         sys.setprofile(None)
     assert not python[0]
+
+
+def test_an_interrupt_where_jax_changes_its_trace():
+    """JAX notes in Python what it is tracing: an exception there may leave a trace that is over."""
+    w = ft.ones(5000, requires_grad=True)
+    inside_jax = os.path.join(os.path.dirname(jax.__file__), "_src", "core.py")
+    interrupted = 0
+    for place in range(36, 76):
+        try:
+            with raising(KeyboardInterrupt, place, inside=inside_jax):
+                w.detach() * place  # new numbers need no program, new functions one
+                ft.compile(lambda x: (w * x).sum())(ft.ones(5000))
+        except KeyboardInterrupt:
+            interrupted += 1
+        assert inside.top_trace(None) is inside.NO_TRACE
+        assert (ft.ones(5000) * 2).sum().item() == 10000.0
+    assert interrupted
 
 
 def test_the_torch_stream_is_where_it_was():

@@ -264,6 +264,13 @@ def accumulator(variable: Any) -> AccumulateGrad:
     ref = variable._accumulator
     node = ref() if ref is not None else None
     if node is None:
-        node = AccumulateGrad(variable)
-        variable._accumulator = weakref.ref(node)
+        with _making:  # another thread may make it just now
+            ref = variable._accumulator
+            node = ref() if ref is not None else None
+            if node is None:
+                node = AccumulateGrad(variable)
+                variable._accumulator = weakref.ref(node)
     return node
+
+
+_making = threading.Lock()

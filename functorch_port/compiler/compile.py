@@ -114,7 +114,7 @@ class Compiled:
                 with storage.turn:
                     result = self._run(last[1], leaves, tree)
         except BaseException:
-            modes.put_back_x64(wide)
+            modes.put_back_jax(wide)
             raise
         return self._fn(*args, **kwargs) if result is _PLAINLY else result
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from ..autograd.node import FREED
 from ..autograd.node import _sequence as node_sequence
 from ..core import alive, inside, modes, storage
 from ..core.storage import Storage
@@ -147,8 +148,18 @@ def prepare_state(pack: bool) -> tuple[list[Storage], list[Any], list[Pack]]:
     for generator in alive.generators:
         _ = generator.key_storage
     promised = [t._storage for pending in alive.pendings for t in pending.promise()]
-    concrete = [cell for cell in alive.alive(Storage) if is_concrete(getattr(cell, "_value", None))]
+    concrete = [cell for cell in alive.alive(Storage) if is_concrete(_value_of(cell))]
     return [*concrete, *promised], optimizers, tightened
+
+
+def _value_of(cell: Storage) -> Any:
+    """What a Storage holds; None if nothing, or if it was put off and another thread has used it up meanwhile."""
+    try:
+        return getattr(cell, "_value", None)
+    except RuntimeError as error:
+        if str(error) != FREED:
+            raise
+        return None
 
 
 def _is_of_jax(optimizer: Any) -> bool:

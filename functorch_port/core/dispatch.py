@@ -20,7 +20,7 @@ from jax import lax
 from ..autograd import anomaly, grad_mode
 from ..autograd.node import FREED, Edge, Node, accumulator
 from ..autograd.node import _sequence as _sequence
-from . import autocast, config, dtypes, host, memory, storage
+from . import autocast, config, dtypes, host, inside, memory, storage
 from .deferred import Call, Deferred, DeferredStorage, avals_of, computed, may_wait, scope
 from .layout import SparseOperand
 from .out import write_out
@@ -850,6 +850,9 @@ class Op:
             from . import sparse
 
             return sparse.run(spec.name, args, kwargs)
+        except BaseException:
+            inside.repair()
+            raise
         if spec.view and type(result) is Tensor and result._view is None:
             value, base = result._storage.look(), dyn[0]._storage.host
             if value.__class__ not in HOST:

@@ -15,6 +15,8 @@ Transforms of ours have an overlay (see `core.storage`), and rules of their own.
 
 from __future__ import annotations
 
+import os
+import sys
 import weakref
 from typing import Any
 
@@ -41,6 +43,25 @@ def _first_top_trace(_: Any) -> Any:
 #: ``top_trace(None)`` is what JAX is tracing in this thread: `NO_TRACE` where that is nothing
 top_trace: Any = _first_top_trace
 NO_TRACE: Any = None
+
+
+def repair() -> None:
+    """Put JAX's trace back after an exception, which may have come just where JAX does so, and nobody is tracing."""
+    if top_trace(None) is NO_TRACE:
+        return
+    frame: Any = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_JAX):
+            return  # it does so on its way up
+        frame = frame.f_back
+    context = jax.core.eval_context()
+    context.__enter__()
+    _entered.append(context)  # one that nobody holds is left
+
+
+_JAX = os.path.dirname(jax.__file__) + os.sep
+#: what `repair` has entered for good
+_entered: list[Any] = []
 
 #: whether there was a trace in this process
 met = False

@@ -12,7 +12,9 @@ from typing import Any
 
 import jax
 
-__all__ = ["OfThread", "now", "put_back", "put_back_x64"]
+from . import inside
+
+__all__ = ["OfThread", "now", "put_back", "put_back_jax"]
 
 _known: list[OfThread] = []
 
@@ -42,10 +44,11 @@ def put_back(modes: tuple[bool, list[dict[str, Any]]]) -> None:
         there.clear()
         there.update(values)
         state.put_back()
-    put_back_x64(wide)
+    put_back_jax(wide)
 
 
-def put_back_x64(wide: bool) -> None:
-    """Set whether JAX computes in 64 bits in the calling thread."""
+def put_back_jax(wide: bool) -> None:
+    """Set those of JAX: whether it computes in 64 bits, and that it traces nothing, unless it does."""
+    inside.repair()
     if jax.config.jax_enable_x64 != wide:
         jax.enable_x64(wide).__enter__()
