@@ -147,15 +147,13 @@ def test_an_interrupt_of_the_first_call_leaves_later_ones_fast():
 
 def test_an_interrupt_where_jax_changes_its_trace():
     """JAX notes in Python what it is tracing: an exception there may leave a trace that is over."""
-    w = ft.ones(5000, requires_grad=True)
     inside_jax = os.path.join(os.path.dirname(jax.__file__), "_src", "core.py")
     interrupted = 0
-    for place in range(36, 76):
+    for place in range(60, 140):
         try:
             with raising(KeyboardInterrupt, place, inside=inside_jax):
-                w.detach() * place  # new numbers need no program, new functions one
-                ft.compile(lambda x: (w * x).sum())(ft.ones(5000))
-        except KeyboardInterrupt:
+                ft.ones(5000 + place) * 2  # of a new shape, which JAX traces
+        except (KeyboardInterrupt, AttributeError):  # JAX makes the other of the one in some places
             interrupted += 1
         assert inside.top_trace(None) is inside.NO_TRACE
         assert (ft.ones(5000) * 2).sum().item() == 10000.0
