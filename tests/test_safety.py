@@ -89,7 +89,7 @@ def test_an_interrupt_at_any_instruction_of_a_compiled_step():
     make = functools.partial(Training, OPTIMIZERS["SGD"], True)
     states = recorded(make, 12)
     before, after = interrupted_at(make, states, 4, range(1, lines_of(make, 4, True), 17), True)
-    assert before > 10 and after >= 10
+    assert before > 10 and after > 3
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
