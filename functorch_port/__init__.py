@@ -33,9 +33,7 @@ from .core.dtypes import finfo as finfo
 from .core.dtypes import get_default_dtype as get_default_dtype
 from .core.dtypes import iinfo as iinfo
 from .core.dtypes import set_default_dtype as set_default_dtype
-from .core.memory import (
-    OutOfMemoryError as OutOfMemoryError,
-)
+from .core.memory import OutOfMemoryError as OutOfMemoryError
 from .core.promotion import can_cast as can_cast
 from .core.promotion import promote_types as promote_types
 from .core.size import Size as Size

@@ -224,16 +224,8 @@ def in_a_process(code, *flags):
 
 STEP = """
 import functorch_port as ft
-ft.manual_seed(0)
-layer = ft.nn.Linear(64, 64)
-optimizer = ft.optim.AdamW(layer.parameters(), lr=0.01)
-def once(x):
-    optimizer.zero_grad()
-    y = layer(x)
-    loss = (ft.softmax(y @ y.t(), -1) ** 2).mean()
-    loss.backward()
-    optimizer.step()
-    return loss
+from accelerator import trained
+layer, optimizer, once = trained(compiled=False)
 def state():
     return [p.detach().clone() for p in layer.parameters()], optimizer.state_dict()["state"][0]["step"].item()
 """

@@ -46,7 +46,7 @@ class _Programs(list["Program"]):
 
     plainly = False
 
-    def __init__(self, key: Any = None) -> None:
+    def __init__(self, key: Any) -> None:
         self.key = key
 
 

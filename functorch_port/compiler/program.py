@@ -270,12 +270,14 @@ class Program:
             kept += [g._storage._value if g._view is None else g._value for g in grads_of(self.grad_inputs)]
         if self.joined_grads:
             kept += map(_value, self.joined_grads)
+        kind: tuple[Any, ...] = ()
         if self.number_inputs:
             numbers = self.held[1] if env is self.held[0] else self._numbers(env)
-            self.kind = () if env is self.held[0] else tuple(map(type, numbers))
+            kind = () if env is self.held[0] else tuple(map(type, numbers))
             kept += numbers
         if self.arrays:
-            self.kind = (*self.kind[: len(self.number_inputs)], *[type(leaves[i]) for i in self.arrays])
+            kind += tuple([type(leaves[i]) for i in self.arrays])
+        self.kind = kind
         if self.draws:
             with storage.x64():
                 drawn = [draw() for draw in self.draws]  # all of them, in order: each moves the stream on
