@@ -295,6 +295,37 @@ print(float(step(small)) > 0)
     assert "True True\nTrue" in printed or "fits\nTrue" in printed, printed
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of the address space")
+def test_room_for_one_program_at_a_time():
+    """Each is called while the one before may not have taken yet what it needs."""
+    printed = in_a_process(
+        """
+import resource, time
+import functorch_port as ft
+from accelerator import trained
+models = [trained(compiled=False) for _ in range(2)]
+steps = [ft.compile(once) for _, _, once in models]
+small, large = ft.ones(8, 64), ft.ones(6000, 64)
+for step in steps:
+    step(small), step(large), step(large), step(small).item()
+time.sleep(0.2)
+used = int(next(l for l in open("/proc/self/status") if l.startswith("VmSize")).split()[1]) << 10
+all_there_is = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (used + 500_000_000, all_there_is[1]))  # a call takes 432 MB
+refused = 0
+for _ in range(30):
+    for step in steps:
+        try:
+            step(large)
+        except ft.OutOfMemoryError:
+            refused += 1
+resource.setrlimit(resource.RLIMIT_AS, all_there_is)
+print(all(p.isfinite().all() for layer, _, _ in models for p in layer.parameters()), refused < 30)
+"""
+    )
+    assert "True True" in printed, printed
+
+
 @pytest.mark.parametrize("after", [False, True], ids=["before taking its arguments", "after"])
 def test_a_device_that_says_it_is_full(after):
     """As a GPU does: the first call fails, with the arrays it was given there or gone."""

@@ -82,6 +82,8 @@ class Donating:
             if self.needs:
                 memory.require(self.needs, args)
             results.extend(starmap(self.jit, (args,)))  # in C, one call of each
+            if self.needs:
+                memory.started(results[-1])
         except Exception as error:
             memory.explain(error, args)
             raise

@@ -14,11 +14,13 @@ import math
 import mmap
 import re
 import sys
+import time
+import weakref
 from typing import Any
 
 import jax
 
-__all__ = ["OutOfMemoryError", "explain", "fits", "of", "require"]
+__all__ = ["OutOfMemoryError", "explain", "fits", "of", "require", "started"]
 
 #: bytes beside its arguments from which on a program is looked at before every call
 LARGE = 1 << 26
@@ -68,15 +70,43 @@ def _elements(x: Any) -> int:
 
 
 def require(size: int, args: Any) -> None:
-    """Raises `OutOfMemoryError` if there are not so many bytes where the arrays in ``args`` are."""
+    """Raises `OutOfMemoryError` if there are not so many bytes where the arrays in ``args`` are.
+
+    On a CPU a program that is still running may not have taken yet what it needs. So what computes ``args`` is waited
+    for, and so is the large program before (`started`).
+    """
     device = _device(args)
+    on_host = device is None or device.platform == "cpu"
+    if on_host:
+        jax.block_until_ready(args)
+        _wait_for_latest()
     if _may_have(size, device):
         return
     gc.collect()
-    if device is None or device.platform == "cpu":
+    if on_host:
         _give_back()
-    if not _may_have(size, device):
-        raise OutOfMemoryError(_text(size, device))
+    for _ in range(_TRIES):
+        if _may_have(size, device):
+            return
+        time.sleep(0.01)  # XLA gives back what a program took a moment after its results are there
+    raise OutOfMemoryError(_text(size, device))
+
+
+_TRIES = 10
+_latest: Any = None
+
+
+def started(results: Any) -> None:
+    """Note that a large program runs, which gives these."""
+    global _latest
+    found = next((leaf for leaf in jax.tree.leaves(results) if isinstance(leaf, jax.Array)), None)
+    _latest = None if found is None or isinstance(found, jax.core.Tracer) else weakref.ref(found)
+
+
+def _wait_for_latest() -> None:
+    array = None if _latest is None else _latest()
+    if array is not None and not array.is_deleted():
+        jax.block_until_ready(array)
 
 
 def fits(size: int, args: Any) -> bool:
