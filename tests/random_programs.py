@@ -164,7 +164,9 @@ def run_compiled(lib: Any, program: Program, inside: bool) -> tuple[Outcome, int
     Returns the outcome of the second call and how often the function was traced.
     """
     seen: list[tuple[dict[int, Exception], Exception | None]] = []
-    note = _collector(seen)  # a list that the function itself appends to would be state, and a reason to trace again
+    note = _collector(
+        seen
+    )  # a list that the function itself appends to would be state, and a reason to trace again
     next(note)
 
     def fn(leaves: dict[str, Any]) -> Any:

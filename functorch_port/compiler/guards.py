@@ -190,7 +190,9 @@ def _of_content(content: Content, name: Callable[[Any], str]) -> str:
     owner, items = content.owner, content.before
     slowly = f"{name(content)}.holds()"
     if type(content) is _Entries:
-        return f"all(map(is_, map({name(owner)}.get, {name(content.keys)}), {name(items)}))" if items else "True"
+        return (
+            f"all(map(is_, map({name(owner)}.get, {name(content.keys)}), {name(items)}))" if items else "True"
+        )
     if not isinstance(owner, dict | list) or any(item is ANY for item in items):
         return slowly
     found = f"{name(owner)}.values()" if isinstance(owner, dict) else name(owner)

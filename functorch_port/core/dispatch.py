@@ -778,7 +778,11 @@ def _run_traced(plan: Plan, dyn: Sequence[Any]) -> Any:
 
 
 def _stopped(value: Any) -> Any:
-    return lax.stop_gradient(value) if isinstance(value, jax.core.Tracer) and _has_gradient[value.dtype] else value
+    return (
+        lax.stop_gradient(value)
+        if isinstance(value, jax.core.Tracer) and _has_gradient[value.dtype]
+        else value
+    )
 
 
 class Op:
