@@ -88,14 +88,13 @@ class Bundle:
             raise Stale
         self.put(host.joined(arrays))
 
-    def put(self, joined: Any, steps: int = 0) -> None:
-        """New values of all members, which count ``steps`` writes."""
+    def put(self, joined: Any) -> None:
+        """New values of all members."""
         self.joined, self.pieces = joined, []
         for member in self.members:
             member.__class__ = BundledStorage  # type: ignore[assignment]
             _set_raw(member, self)
             member.host = None
-            member.version += steps
 
     def take_apart(self) -> None:
         """Give the members values of their own: on the host, which needs no program, until it is seen to come often."""

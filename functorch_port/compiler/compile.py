@@ -108,7 +108,7 @@ class Compiled:
                 result = self._run(last[1], leaves, tree)
             else:
                 for program in tuple(last[1]):  # a pass writes nothing: it waits for nobody
-                    if program.is_ready(leaves):
+                    if program.is_pass and program.is_ready(leaves):
                         self._kept.use(program)
                         return program.run_pass(leaves)
                 with storage.turn:
@@ -125,7 +125,7 @@ class Compiled:
         why = ""
         for program in programs:
             try:
-                if program.is_ready(leaves):
+                if program.is_pass and program.is_ready(leaves):
                     self._kept.use(program)
                     return program.run_pass(leaves)
                 env = program.numbers(leaves)
@@ -136,7 +136,8 @@ class Compiled:
                     if program is not programs[0]:
                         programs.remove(program)
                         programs.insert(0, program)
-                    self._kept.use(program)
+                    if self._kept.last is not program:
+                        self._kept.use(program)
                     return program.run(leaves, env)
             except Stale:
                 why = "a tensor changed its shape or dtype"
@@ -178,6 +179,7 @@ class Compiled:
                 return _PLAINLY
             stayed = before & variables_cells(self._fn)
             program.bind(leaves, stayed.union(*(p.states for p in self.programs())))
+            program.write_functions()
             self.traces += 1
             self.reasons.append(why)
             self._warn_of(why.partition(" changed")[0] if " changed" in why else "")
@@ -302,7 +304,7 @@ def _places_to_watch(program: Program, overlay: Overlay, leaves: list[Any]) -> l
     """
     slots = [] if program.places is None else program.places.slots
     replaced = [slot for slot in slots if not isinstance(slot, DataSlot)]
-    ours = (leaves, *overlay.notes(), *program.slot_guards, program.grad_writes)
+    ours = (leaves, *overlay.notes(), *program.guards.slots, program.grad_writes)
     found = [
         slot
         for slot in find(tensors_of(program.kept), ours)

@@ -10,6 +10,7 @@ from typing import Any
 from ..core import storage
 from ..core.tensor import Tensor
 from .reads import Reads
+from .source import Source
 from .variables import ANY, MISSING, Content, Variable, alike, is_plain, same, shown, variable
 
 __all__ = ["Guards"]
@@ -19,6 +20,8 @@ class Guards:
     """What a program depends on besides tensors and its arguments.
 
     Attributes:
+        flags: items of dicts that are compared by value: (table, key, before).
+        slots: columns of items of dicts that are tensors.
         holds: whether all of it is the same, but for attributes of modules, which are only compared when one was set.
         may_lift: whether numbers may be symbolic in a next trace.
         epoch: `storage.attributes` when they were last compared.
@@ -31,6 +34,8 @@ class Guards:
         apart: Iterable[tuple[int, Any]],
         optimizers: Iterable[Any],
         is_outside: Callable[[Tensor], bool],
+        flags: list[tuple[Any, Any, Any]],
+        slots: tuple[list[Any], list[Any], list[Any]],
     ) -> None:
         apart = set(apart)
         for content in reads.contents.values():
@@ -42,12 +47,21 @@ class Guards:
         self.variables = [v for v in read if not v.of_module]
         self.of_modules = [v for v in read if v.of_module]
         self.contents = [*reads.contents.values(), *(c for o in optimizers for c in _structure(o))]
-        self.holds = _compiled(self.variables, self.contents)
+        self.flags, self.slots = flags, slots
+        self.holds: Callable[[], bool] = self._first_look
         self.modules_hold = _compiled(self.of_modules, [])
         self.epoch = storage.attributes
         self.may_lift = not reads.asks_types
         changed = [v for v in (*places, *(one.variable for one in reads.lifted)) if _is_left(v, is_outside)]
         self.writes: list[Any] = [*changed, *(c for c in self.contents if c.after is not ANY)]
+
+    def _items(self) -> list[tuple[Any, Any, Any]]:
+        return [*self.flags, *zip(*self.slots, strict=True)]
+
+    def _first_look(self) -> bool:
+        """Write `holds`: not before the second call, as after the first one `slots.find` looks for who has tensors."""
+        self.holds = _compiled(self.variables, self.contents, self._items())
+        return self.holds()
 
     def match(self) -> bool:
         """Whether the program may be run as far as these are concerned."""
@@ -71,6 +85,10 @@ class Guards:
         """Why the program may not be run."""
         changed = self.changed()
         if not changed:
+            for table, key, before in self._items():
+                value = table.get(key, MISSING)
+                if not _equal(value, before):
+                    return f"{key!r} changed from {shown(before)} to {shown(value)}"
             return "a Python value changed"
         place = changed[0]
         if isinstance(place, _Whole):
@@ -146,26 +164,21 @@ class _Whole(Variable):
         return self.owner
 
 
-def _compiled(variables: Sequence[Variable], contents: Sequence[Content]) -> Callable[[], bool]:
+def _equal(a: Any, b: Any) -> bool:
+    return a is b or (type(a) is type(b) and not isinstance(a, Tensor) and bool(a == b))
+
+
+def _compiled(
+    variables: Sequence[Variable], contents: Sequence[Content], items: Sequence[tuple[Any, Any, Any]] = ()
+) -> Callable[[], bool]:
     """One function that compares everything."""
-    if not variables and not contents:
+    if not variables and not contents and not items:
         return _always
-    names: dict[int, str] = {}
-    space: dict[str, Any] = {"same": same, "MISSING": MISSING, "is_": is_}
-
-    def name(value: Any) -> str:
-        if id(value) not in names:
-            names[id(value)] = f"v{len(names)}"
-            space[names[id(value)]] = value
-        return names[id(value)]
-
+    source = Source(same=same, equal=_equal, MISSING=MISSING, is_=is_)
+    name = source.name
     terms = []
     for v in variables:
-        owner, key, before = (
-            name(v.table),
-            repr(v.key) if type(v.key) in (str, int) else name(v.key),
-            v.before,
-        )
+        owner, key, before = name(v.table), source.literal(v.key), v.before
         if before is MISSING:
             terms.append(
                 f"{key} not in {owner}" if isinstance(v.owner, dict) else f"{name(v)}.get() is MISSING"
@@ -177,12 +190,18 @@ def _compiled(variables: Sequence[Variable], contents: Sequence[Content]) -> Cal
         else:
             terms.append(f"{v.expression(owner, key)} is {name(before)}")
     terms += [_of_content(c, name) for c in contents]
-    source = (
-        "def holds():\n    try:\n        return (" + "\n            and ".join(terms) + ")\n"
-        "    except (LookupError, AttributeError, ValueError):\n        return False\n"
+    for table, key, before in items:
+        value = source.item(table, key)
+        if before is None or type(before) is bool:
+            terms.append(f"{value} is {before}")
+        elif isinstance(before, Tensor):
+            terms.append(f"{value} is {name(before)}")
+        else:
+            terms.append(f"((x := {value}) is {name(before)} or equal(x, {name(before)}))")
+    tried = ["try:", "    return (" + "\n            and ".join(terms) + ")"]
+    return source.function(
+        "holds()", [*tried, "except (LookupError, AttributeError, ValueError):", "    return False"]
     )
-    exec(source, space)
-    return space["holds"]  # type: ignore[no-any-return]
 
 
 def _of_content(content: Content, name: Callable[[Any], str]) -> str:

@@ -23,6 +23,7 @@ from .handles import Made, Output
 from .overlay import MODULE_TABLES, same_table
 from .pending import Pending
 from .places import Places
+from .source import Source
 from .stages import ProgramNode, Stage, hooks_of, run_recorded
 from .tree import by_identity, cell_of
 
@@ -39,7 +40,11 @@ class Stale(Exception):
     """An input has another shape or dtype than the program was traced for."""
 
 
-_value, _version = attrgetter("_value"), attrgetter("version")
+_value = attrgetter("_value")
+
+
+def _nothing(_: Any) -> None:
+    """Write nothing."""
 
 
 def grads_of(tensors: Sequence[Any]) -> list[Any]:
@@ -131,8 +136,12 @@ class Program:
         self.calls = 0
         #: the list that it is in
         self.programs: Any = None
-        #: found by the first call: the Storages of `cell_writes` and `bundle_writes`, whose versions count up
-        self.counted: list[Storage] | None = None
+        #: see `write_functions`
+        self.numbers_now: Callable[[], list[Any]] = list
+        self.values_now: Callable[[], list[Any]] = list
+        self.versions_now: Callable[[], list[int]] = list
+        self.put: Callable[[Sequence[Any]], None] = _nothing
+        self.count: Callable[[Sequence[int]], None] = _nothing
         #: found by the first call: whether more than Storages and gradients is written, whether the result is one leaf
         self.writes_more = True
         self.returns_one = False
@@ -152,7 +161,7 @@ class Program:
 
     def numbers(self, leaves: Sequence[Any]) -> dict[Any, Any] | str:
         """The values of the number inputs by key, or the reason why the program does not fit them."""
-        places = [table.get(key) for table, key, _, _ in self.number_guards.values()]
+        places = self.numbers_now()
         if not self.arg_numbers and all(map(is_, places, self.seen[0])):
             return self.seen[1]
         env: dict[Any, Any] = {}
@@ -171,6 +180,26 @@ class Program:
                 return "a number changed on which the function branches"
         self.seen = places, env
         return env
+
+    def write_functions(self) -> None:
+        """What every call does for each number and Storage: read numbers, values and versions, and write these."""
+        source = Source()
+        numbers = [
+            f"{source.name(t)}.get({source.literal(key)})" for t, key, _, _ in self.number_guards.values()
+        ]
+        cells = [(source.name(cell), index, steps) for cell, index, steps in self.cell_writes]
+        members = [(source.name(m), steps) for b, _, steps in self.bundle_writes for m in b.members]
+        counted = [*((cell, steps) for cell, _, steps in cells), *members]
+        versions = [f"{cell}.version" for cell, _ in counted]
+        counts = [f"{cell}.version = versions[{k}] + {steps}" for k, (cell, steps) in enumerate(counted)]
+        values = [f"{source.name(cell)}._value" for cell in (*self.donated, *self.cells)]
+        self.values_now = source.function("values()", [f"return [{', '.join(values)}]"])
+        self.numbers_now = source.function("numbers()", [f"return [{', '.join(numbers)}]"])
+        self.versions_now = source.function("now()", [f"return [{', '.join(versions)}]"])
+        self.put = source.function(
+            "put(outs)", [f"{cell}._value = outs[{index}]" for cell, index, _ in cells]
+        )
+        self.count = source.function("count(versions)", counts)
 
     def _shared(self, leaves: Sequence[Any]) -> str:
         """Empty, or which argument is a variable of the function as it was not when that was traced."""
@@ -197,17 +226,9 @@ class Program:
         for tensor, missing in self.grad_guards:
             if (tensor._kept_grad is None) is not missing:
                 return f"a gradient {'appeared' if missing else 'is gone'}"
-        for table, key, expected in self.flag_guards:
-            value = table.get(key, _MISSING)
-            if value is not expected and not (type(value) is type(expected) and value == expected):
-                return f"{key!r} changed from {expected!r} to {value!r}"
-        tables, keys, tensors = self.slot_guards
-        # without a loop: there may be thousands
-        if tensors and any(map(is_not, map(dict.get, tables, keys), tensors)):
-            changed = [k for t, k, tensor in zip(*self.slot_guards, strict=True) if t.get(k) is not tensor]
-            return f"optimizer state {changed[0]!r} was replaced"
-        if self.packs and not all(pack.tighten() for pack in self.packs):
-            return "something else looks at the state of an optimizer"
+        for pack in self.packs:
+            if not pack.tight and not pack.tighten():
+                return "something else looks at the state of an optimizer"
         for first, others in self.twins.items():
             if any(map(is_not, map(_value, others), repeat(first._value))):
                 return "the step counts of an optimizer's parameters, equal so far, are not any more"
@@ -259,13 +280,18 @@ class Program:
 
     def inputs(self, leaves: Sequence[Any], env: dict[Any, Any]) -> tuple[list[Any], list[Any]]:
         """The arrays to donate, and the other arrays and numbers in order."""
-        kept = list(map(_value, (*self.donated, *self.cells)))
+        kept = self.values_now()
         donated = []
         if self.donated:
             donated = kept[: self.gives]
             del kept[: self.gives]
             own(donated)
-        kept += [leaves[i]._value if isinstance(leaves[i], Tensor) else leaves[i] for i in self.arg_inputs]
+        for i in self.arg_inputs:
+            leaf = leaves[i]
+            if leaf.__class__ is Tensor and leaf._view is None:
+                kept.append(leaf._storage._value)
+            else:
+                kept.append(leaf._value if isinstance(leaf, Tensor) else leaf)
         if self.grad_inputs:
             kept += [g._storage._value if g._view is None else g._value for g in grads_of(self.grad_inputs)]
         if self.joined_grads:
@@ -356,31 +382,43 @@ class Program:
         if self.old_grads:
             leaves = [*leaves, *grads_of([leaves[t] if type(t) is int else t for t in self.old_grads])]
         for check in self.before:
-            check(leaves)
+            leaf = leaves[check.first] if check.first.__class__ is int else None
+            if (
+                leaf.__class__ is not Tensor
+                or leaf._view is not None
+                or leaf._storage._value is not check.good()
+            ):
+                check(leaves)
         results: list[Any] = []
         given: list[Any] = []
-        before, refusal = self._before(leaves), None
+        versions = self.versions_now()
+        before = self._before(leaves) if self.draws or self.flag_writes or self.writes_over else None
+        refusal = None
         try:
+            given += self.inputs(leaves, env)
             if self.is_narrow and self.pending is None:
-                given += self.inputs(leaves, env)
                 self.call.into(results, tuple(given), self.kind)
             else:
-                self._run_wide(results, given, leaves, env)
+                with storage.x64():
+                    if self.pending is None:
+                        self.call.into(results, tuple(given), self.kind)
+                    else:
+                        self.pending.run(results, given[0], given[1], self.kind)
             refusal = None if self.within is None else self._refusal(results[0], given)
             if refusal is None:
-                nodes, made = self._write(results[0], given, leaves, env, first)
+                nodes, made = self._write(results[0], versions, given, leaves, env, first)
         except BaseException:
             if not results or self._refusal(results[0], given) is not None:
-                self._undo(before, leaves)
+                self._undo(before)
                 raise
             self.calls += 1
             try:
-                self._write_again(before, results[0], given, leaves, env, first)
+                self._write_again(before, results[0], versions, given, leaves, env, first)
             except BaseException:
-                self._write_again(before, results[0], given, leaves, env, first)
+                self._write_again(before, results[0], versions, given, leaves, env, first)
             raise
         if refusal is not None:
-            self._undo(before, leaves)
+            self._undo(before)
             raise refusal
         self.calls += 1
         if first:
@@ -388,22 +426,14 @@ class Program:
             if self.places is not None:
                 self.places.settle()
         outs = results[0]
-        found = [self._leaf(o, outs, leaves, env, nodes, made) for o in self.outputs]
+        if self.returns_one:
+            result = self._leaf(self.outputs[0], outs, leaves, env, nodes, made)
+        else:
+            result = self.build_result([self._leaf(o, outs, leaves, env, nodes, made) for o in self.outputs])
         for target, how, hook in self.hook_writes if not first else ():
             register = getattr(leaves[target] if type(target) is int else target, how)
             register(*([] if hook is None else [hook]))
-        return found[0] if self.returns_one else self.build_result(found)
-
-    def _run_wide(
-        self, results: list[Any], given: list[Any], leaves: Sequence[Any], env: dict[Any, Any]
-    ) -> None:
-        """Run a program that computes in 64 bits, or leaves gradients pending."""
-        given += self.inputs(leaves, env)
-        with storage.x64():
-            if self.pending is None:
-                self.call.into(results, tuple(given), self.kind)
-            else:
-                self.pending.run(results, given[0], given[1], self.kind)
+        return result
 
     def _refusal(self, outs: Sequence[Any], given: Sequence[Any]) -> Exception | None:
         """The error of a check that failed. The program then gave back what it was given for good, as it was."""
@@ -414,51 +444,41 @@ class Program:
             if cell in self.donated:
                 cell._value = outs[index]
         for bundle, index, _ in self.bundle_writes:
-            bundle.put(outs[index], 0)
+            bundle.put(outs[index])
         return self.within.error(failed, [*outs[: len(self.donated)], *given[1]])  # type: ignore[union-attr]
 
     # what an exception in the middle needs
 
     def _before(self, leaves: Sequence[Any]) -> Any:
-        """What `_undo` puts back: versions first, as everything else is rare."""
-        if self.counted is None:
-            members = [m for bundle, _, _ in self.bundle_writes for m in bundle.members]
-            self.counted = [*(cell for cell, _, _ in self.cell_writes), *members]
-        versions = list(map(_version, self.counted))
-        if not (self.draws or self.flag_writes or self.writes_over):
-            return versions, None
+        """What `_undo` puts back, of what few programs write."""
         tensors = [leaves[i] for i, _, _ in self.arg_writes]
         grads = [leaves[t] if type(t) is int else t for t, kind, _ in self.grad_writes if kind == "slot"]
         written = Before([*tensors, *(t._grad for t in grads if t._grad is not None)])
         flagged = [leaves[t] if type(t) is int else t for t, _ in self.flag_writes]
         generators = {id(draw.generator): draw.generator for draw in self.draws}.values()
         streams = [(g.stream, g.stream.get()) for g in generators]
-        return versions, (written, [(t, t._requires_grad) for t in flagged], streams)
+        return written, [(t, t._requires_grad) for t in flagged], streams
 
-    def _undo(self, before: Any, leaves: Sequence[Any]) -> None:
+    def _undo(self, before: Any) -> None:
         """The program has not run: what came before that is taken back."""
-        versions, rest = before
-        for cell, version in zip(self.counted or (), versions, strict=True):
-            cell.version = version
-        if rest is not None:
-            written, flags, streams = rest
+        if before is not None:
+            written, flags, streams = before
             written.undo()
             for tensor, flag in flags:
                 tensor._requires_grad = flag
             for stream, state in streams:
                 stream.set(state)
 
-    def _write_again(self, before: Any, outs: Sequence[Any], *call: Any) -> None:
+    def _write_again(self, before: Any, *call: Any) -> None:
         """The program has run: what was written of its results is written once more, and all the rest."""
-        for cell, version in zip(self.counted or (), before[0], strict=True):
-            cell.version = version
-        if before[1] is not None:
-            before[1][0].undo()
-        self._write(outs, *call)
+        if before is not None:
+            before[0].undo()
+        self._write(*call)
 
     def _write(
         self,
         outs: Sequence[Any],
+        versions: Sequence[int],
         given: Sequence[Any],
         leaves: Sequence[Any],
         env: dict[Any, Any],
@@ -466,16 +486,18 @@ class Program:
     ) -> tuple[Any, Sequence[Tensor]]:
         """Write the results back; returns the nodes of the call on the tape, and the tensors left in places.
 
-        To write twice is to write once, but for the versions.
+        To write twice is to write once, but for the versions that `_before` looks after.
+
+        Args:
+            versions: those before the call, of the Storages that it writes. The trace has counted for the first call.
         """
         if self.pending is not None:
             self.pending.note(*given)
-        for cell, index, steps in self.cell_writes:
-            cell._value = outs[index]
-            if not first:
-                cell.version += steps
-        for bundle, index, steps in self.bundle_writes:
-            bundle.put(outs[index], 0 if first else steps)
+        self.put(outs)
+        for bundle, index, _ in self.bundle_writes:
+            bundle.put(outs[index])
+        if not first:
+            self.count(versions)
         grad_writes = self.grad_writes if self.pending is None else self.pending.others
         made: Sequence[Tensor] = []
         if first or self.writes_more or grad_writes:
@@ -564,7 +586,7 @@ class Program:
             return False
         if not all(isinstance(leaves[i], Tensor) for i in self.arg_inputs):
             return False
-        guards = (self.number_guards, self.arg_numbers, self.predicates, self.grad_guards, self.flag_guards)
+        guards = (self.number_guards, self.arg_numbers, self.predicates, self.grad_guards, self.guards.flags)
         inputs = (self.donated, self.grad_inputs, self.joined_grads, self.number_inputs, self.draws)
         writes = (
             self.cell_writes,
@@ -574,7 +596,7 @@ class Program:
             self.kept,
             self.hook_writes,
         )
-        others = (self.slot_guards[0], self.packs, self.twins, self.pending, self.within)
+        others = (self.guards.slots[0], self.packs, self.twins, self.pending, self.within)
         return not any([*guards, *inputs, *writes, *others])
 
     def _leaf(

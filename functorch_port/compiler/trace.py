@@ -626,7 +626,9 @@ def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], given: Gi
     arg_ids = given.own
     places = set() if program.places is None else set(program.places.slots)
     program.number_guards = {}
-    program.flag_guards, program.slot_guards, program.optimizer_guards = [], ([], [], []), []
+    program.optimizer_guards = []
+    flags: list[tuple[Any, Any, Any]] = []
+    slots_of_state: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
     for optimizer, snapshot in overlay.optimizers.items():
         program.number_writes += snapshot.settle()
         before = {id(d): items for _, d, items in snapshot.state}
@@ -635,18 +637,16 @@ def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], given: Gi
         for group in optimizer.param_groups:
             tensors = [(k, v) for k, v in group.items() if isinstance(v, Tensor)]
             for key, value in tensors:
-                for column, item in zip(program.slot_guards, (group, key, value), strict=True):
+                for column, item in zip(slots_of_state, (group, key, value), strict=True):
                     column.append(item)
-            program.flag_guards += [
-                (group, k, v) for k, v in group.items() if k != "params" and not _dynamic(v)
-            ]
+            flags += [(group, k, v) for k, v in group.items() if k != "params" and not _dynamic(v)]
         for p, table in optimizer.state.items():
             if not isinstance(table, dict):
                 continue
             known = before.get(id(table))
             for key, value in table.items():
                 if isinstance(value, Tensor) and not (places and Slot(table, key) in places):
-                    for column, item in zip(program.slot_guards, (table, key, value), strict=True):
+                    for column, item in zip(slots_of_state, (table, key, value), strict=True):
                         column.append(item)
                 if (known is None or key not in known) and is_number(value):
                     program.reusable, program.why_once = (
@@ -661,9 +661,11 @@ def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], given: Gi
         name = ("variable", *one.id)
         program.number_guards[name] = slots[name]
     apart = [(id(slot.container), slot.key) for slot in places]
-    program.guards = Guards(overlay.reads, apart, overlay.optimizers, overlay.is_outside)
     changed = {(id(t), k) for t, k, _ in program.number_writes}
-    program.flag_guards = [g for g in program.flag_guards if (id(g[0]), g[1]) not in changed]
+    flags = [g for g in flags if (id(g[0]), g[1]) not in changed]
+    program.guards = Guards(
+        overlay.reads, apart, overlay.optimizers, overlay.is_outside, flags, slots_of_state
+    )
     program.grad_guards = [(t, g is None) for t, g in overlay.grad_reads.items() if id(t) not in arg_ids]
     program.tensor_guards = [
         (t, flag, t._storage)
