@@ -8,6 +8,7 @@ arguments, or a tensor that the function captured, requires grad, it is run once
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -52,6 +53,10 @@ BRANCH = (
 RANDOM = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
     "'different' randomness flags on vmap or perform the randomness operation out of vmap"
+)
+NO_GRAD = (
+    "no_grad() inside of jvp, jacfwd or linearize inside of a derivative in reverse mode (grad, vjp, jacrev): compute "
+    "what is to be constant outside and give it as an argument, or use detach()"
 )
 REQUIRES_GRAD = (
     "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) "
@@ -207,7 +212,7 @@ class Level:
     # ------------------------------------------------------------- operations
 
     def run_op(self, plan: Plan, dyn: Sequence[Any]) -> Any:
-        """One operation: plain JAX. Under `no_grad` inside the function its result is a constant."""
+        """One operation: plain JAX. Under `no_grad` inside the function its result is a `constant`."""
         values = [self._value_of(a) for a in dyn]
         traced = any(isinstance(v, jax.core.Tracer) for v in values)
         if plan.eager and traced:  # such an op has no gradient
@@ -224,11 +229,36 @@ class Level:
         with storage.x64():
             out = (plan.fn if self._in_compile() else plan.jit)(*values)
             if not _grad.enabled:
-                out = jax.tree.map(lax.stop_gradient, out)
+                out = jax.tree.map(self.constant, out)
         if type(out) is tuple or type(out) is list:
             outs = [wrap(o) for o in out]
             return plan.returns(*outs) if plan.returns is not None else tuple(outs)
         return wrap(out)
+
+    def constant(self, value: Any) -> Any:
+        """What `no_grad` makes of a result: a constant of derivatives in reverse mode. Forward mode goes on through it.
+
+        Raises:
+            NotImplementedError: in forward mode inside of reverse mode, where it would be both.
+        """
+        modes, level = [], self
+        while isinstance(level, Level):
+            if level.mode is not None:
+                modes.append(level.mode)
+            level = level.outer
+        changes = len([*itertools.groupby(modes)]) - 1
+        if "forward" not in modes:
+            return lax.stop_gradient(value)
+        if "reverse" not in modes or not isinstance(value, jax.core.Tracer):
+            return value
+        if not jnp.issubdtype(value.dtype, jnp.inexact):
+            return value
+        if modes[0] == "forward" or changes > 1:
+            raise NotImplementedError(NO_GRAD)
+        try:
+            return _stop_reverse(value)
+        except TypeError:  # forward mode alone comes here
+            return value
 
     def _value_of(self, a: Any) -> Any:
         if not isinstance(a, Tensor):
@@ -271,6 +301,15 @@ class Level:
         for _, index in sizes:
             array = lax.dynamic_index_in_dim(array, index, 0, keepdims=False)
         return array
+
+
+@jax.custom_vjp
+def _stop_reverse(value: Any) -> Any:
+    """The value, as a constant of the innermost derivative, which is one of reverse mode."""
+    return value
+
+
+_stop_reverse.defvjp(lambda value: (value, None), lambda _, slope: (jnp.zeros_like(slope),))
 
 
 def in_compile(overlay: Any) -> bool:
@@ -360,8 +399,10 @@ def refuse_collected(checks: Sequence[Check], stacked: Sequence[Arrays]) -> None
 
 def through(name: str, compute: Callable[[list[Any]], list[Any]], tensors: Sequence[Tensor]) -> list[Tensor]:
     """Run a transform, given as a function of arrays, on Tensors, as one operation on the outer tape."""
-    if isinstance(storage.current(), Level):
-        return [wrap(o) for o in compute([t._value for t in tensors])]
+    level = storage.current()
+    if isinstance(level, Level):
+        outs = compute([t._value for t in tensors])
+        return [wrap(o if _grad.enabled else level.constant(o)) for o in outs]
     session = Session()
     session.in_jax = storage.in_jax()
     with _in_session(session), storage.x64():

@@ -83,6 +83,54 @@ def test_no_grad_inside_makes_constants() -> None:
         assert grad(lambda z: (z * z).sum())(ft.ones(2)).tolist() == [2.0, 2.0]
 
 
+def _aside(lib, how):
+    """``x ** 3 - s``, where ``s`` is ``x ** 3`` computed in a transform under `no_grad`."""
+    F = lib.func
+    power = lambda y: 0.25 * y**4  # noqa: E731
+
+    def f(x):
+        one = lib.ones_like(x)
+        with lib.no_grad():
+            s = {
+                "grad": lambda: F.grad(power)(x),
+                "vjp": lambda: F.vjp(power, x)[1](one)[0],
+                "jacrev": lambda: F.jacrev(power)(x),
+                "vmap": lambda: F.vmap(lambda y: y**3)(x[None])[0],
+                "plain": lambda: x**3,
+            }[how]()
+        return x**3 - s * x
+
+    return f
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+@pytest.mark.parametrize("how", ["grad", "vjp", "jacrev", "vmap", "plain"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_no_grad_is_of_reverse_mode(how, compiled) -> None:
+    """What is computed under it is a constant of reverse mode, at every level; forward mode goes on through it."""
+    derivatives = {
+        "grad": lambda F, f: F.grad(f),
+        "grad of grad": lambda F, f: F.grad(F.grad(f)),
+        "jacfwd": lambda F, f: F.jacfwd(f),
+        "jvp": lambda F, f: lambda x: F.jvp(f, (x,), (x,)),
+        "jacfwd of jacfwd": lambda F, f: F.jacfwd(F.jacfwd(f)),
+        "hessian": lambda F, f: F.hessian(f),
+        "jvp of grad": lambda F, f: lambda x: F.jvp(F.grad(f), (x,), (x,)),
+    }
+    for name, take in derivatives.items():
+        want = take(torch.func, _aside(torch, how))(torch.tensor(1.5, dtype=torch.float64))
+        taken = take(ft.func, _aside(ft, how))
+        got = (ft.compile(taken) if compiled else taken)(ft.tensor(1.5, dtype=ft.float64))
+        for a, b in zip(*[t if isinstance(t, tuple) else (t,) for t in (got, want)], strict=True):
+            assert float(a) == pytest.approx(float(b), rel=1e-12), name
+
+
+def test_no_grad_in_forward_mode_inside_of_reverse_mode() -> None:
+    f = _aside(ft, "plain")
+    with pytest.raises(NotImplementedError, match="compute what is to be constant outside"):
+        grad(lambda x: ft.func.jvp(f, (x,), (x,))[1])(ft.tensor(1.5))
+
+
 def test_in_place_inside() -> None:
     def f(z):
         b = ft.zeros(3)
