@@ -16,6 +16,7 @@ from ..core.dispatch import _conj, edge_of
 from ..core.tensor import Tensor, wrap
 from . import grad_mode
 from .node import FREED, Node
+from .saved import changed
 
 __all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
 
@@ -76,7 +77,9 @@ class FunctionCtx(Node):
 
     def _unpack(self, kind: str, tensor: Any, number: int, version: int) -> Tensor | None:
         if isinstance(tensor, Tensor) and tensor._version != version:
-            raise RuntimeError(_changed(tensor, version))
+            made_by = "" if tensor.grad_fn is None else tensor.grad_fn.name()
+            shape, now = list(tensor.shape), tensor._version
+            raise RuntimeError(changed(tensor.type(), shape, made_by, tensor._output_nr, now, version))
         if kind == "output":  # kept without its history, which is this node itself
             again = tensor.detach()
             again._requires_grad, again._grad_fn, again._output_nr = True, self, number
@@ -106,22 +109,6 @@ class FunctionCtx(Node):
 
 
 FunctionNode = FunctionCtx
-
-
-def _changed(tensor: Tensor, version: int) -> str:
-    node = tensor.grad_fn
-    where = (
-        f", which is output {tensor._output_nr} of {node.name().removesuffix('0').removesuffix('Backward')},"
-        if node
-        else ""
-    )
-    kind, shape, now = tensor.type(), list(tensor.shape), tensor._version  # type: ignore[attr-defined]
-    return (
-        "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{kind} {shape}]{where} is at version {now}; expected version {version} instead. Hint: enable "
-        "anomaly detection to find the operation that failed to compute its gradient, with "
-        "torch.autograd.set_detect_anomaly(True, check_nan=False)."
-    )
 
 
 def _zeros(like: Any) -> Tensor | None:

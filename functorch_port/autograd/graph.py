@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..core.tensor import Tensor
-from . import engine
+from . import engine, saved
 from .node import Node as Node
 from .node import RemovableHandle, accumulator
 
 __all__ = [
     "GradientEdge",
     "Node",
+    "allow_mutation_on_saved_tensors",
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
@@ -131,6 +132,33 @@ class save_on_cpu(saved_tensors_hooks):
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         raise _no_saved_tensors("save_on_cpu")
+
+
+class allow_mutation_on_saved_tensors:
+    """A context in which tensors that an operation saved for its backward pass may be written to.
+
+    Its gradients are those of the values that it was given: these are immutable arrays, and nothing is copied.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.autograd.graph.allow_mutation_on_saved_tensors():
+        ...     y = x.exp()
+        ...     y.add_(1)
+        ...     y.sum().backward()
+        >>> x.grad
+        tensor([2.7183, 2.7183])
+
+    Reference: https://docs.pytorch.org/docs/stable/autograd.html
+    """
+
+    def __enter__(self) -> None:
+        if saved.state.allowed:
+            raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+        saved.state.allowed = True
+
+    def __exit__(self, *exc: object) -> None:
+        saved.state.allowed = False
 
 
 class disable_saved_tensors_hooks:

@@ -129,6 +129,8 @@ class Node:
 
     #: whether it runs although no gradient arrived
     runs_empty = False
+    #: tensors that must not have been written to since (see `saved`)
+    saved: Sequence[Any] = ()
 
     def __init__(self, edges: Sequence[Edge], outputs: int = 1) -> None:
         self.edges = edges

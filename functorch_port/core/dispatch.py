@@ -11,13 +11,13 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
 from jax import lax
 
-from ..autograd import anomaly, grad_mode
+from ..autograd import anomaly, grad_mode, saved
 from ..autograd.node import FREED, Edge, Node, accumulator
 from ..autograd.node import _sequence as _sequence
 from . import autocast, config, dtypes, host, inside, memory, storage
@@ -76,6 +76,8 @@ class Plan:
         "parts",
         "ran",
         "returns",
+        "saves",
+        "slots",
         "tensors",
     )
 
@@ -96,6 +98,10 @@ class Plan:
         self.edge_order: tuple[tuple[int, bool], ...] | None = None
         #: positions of the arguments that PyTorch would save as tensors, numbers among them; None: all
         self.tensors: frozenset[int] | None = None
+        #: by which inputs need a gradient: what PyTorch saves (`saved.positions`); None if that is nothing
+        self.saves: dict[tuple[bool, ...], tuple[int, ...]] | None = None
+        #: positions of the arguments by name
+        self.slots: dict[str, Any] = {}
         #: flat dynamic arguments to all arguments by name
         self.named: Callable[[Sequence[Any]], dict[str, Any]] | None = None
         self._backward: dict[Any, Plan] = {}
@@ -337,7 +343,7 @@ def _conj(x: Any) -> Any:
 class OpNode(Node):
     """The node of a registered op: keeps the inputs, or (in a trace) the pullback itself."""
 
-    __slots__ = ("_avals", "call", "kept", "mask", "plan", "pull", "values")
+    __slots__ = ("_avals", "call", "kept", "mask", "plan", "pull", "saved", "values")
 
     def __init__(
         self, plan: Plan, mask: tuple[bool, ...], edges: tuple[Edge, ...], values: Any, outputs: int
@@ -355,6 +361,7 @@ class OpNode(Node):
         self.kept: Saved | None = None
         #: the operation itself, if it was put off
         self.call: Call | None = None
+        self.saved: Sequence[saved.Saved] = ()
         self._avals: Any = None
 
     def _part(self) -> None:
@@ -399,6 +406,8 @@ class OpNode(Node):
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
         if self.pull is not None:
+            if self.saved:
+                saved.check(self)
             with _x64(_X64):
                 return self._spread(self.pull(grads))
         if self.values is None:
@@ -420,6 +429,8 @@ class OpNode(Node):
     def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
         if self.values is None:
             self._revive(grads)
+        if self.saved:
+            saved.check(self)
         holes, given = tuple(g is None for g in grads), [g for g in grads if g is not None]
         self.values = _computed(self.values)
         plan = self.plan.backward(self.mask, holes)
@@ -442,6 +453,7 @@ class OpNode(Node):
             if self._avals is None:
                 self._avals = [(v.shape, v.dtype) if hasattr(v, "dtype") else v for v in values]
             self.values = self.pull = self.kept = self.call = None
+            self.saved = ()
 
     @property
     def freed(self) -> bool:
@@ -464,6 +476,8 @@ class OpNode(Node):
     def pullback(self) -> tuple[Any, Any] | None:
         if self.pull is not None or self.values is None:
             return None
+        if self.saved:
+            saved.check(self)
         kept = self.kept if self.call is None else self.call.kept
         return kept or (self.plan, self.values)
 
@@ -706,8 +720,10 @@ def _record(
         call.mask, call.number = node.mask, node.seq
         node.call = call
     if many or anomaly.enabled:
-        return _outputs(plan, node, out, many)
+        return _outputs(plan, node, out, many, dyn)
     tensor = wrap(out)
+    if plan.saves is not None:
+        _note_saved(plan, node, dyn, (tensor,))
     if _has_gradient[out.dtype]:
         tensor._requires_grad = True
         tensor._grad_fn = node
@@ -726,7 +742,18 @@ class _HasGradient(dict):
 _has_gradient = _HasGradient()
 
 
-def _outputs(plan: Plan, node: Node, out: Any, many: bool) -> Any:
+def _note_saved(plan: Plan, node: OpNode, dyn: Sequence[Any], outs: Sequence[Tensor]) -> None:
+    """Have a node note what PyTorch saves for it."""
+    if saved.state.allowed:
+        return
+    where = plan.saves.get(node.mask)  # type: ignore[union-attr]
+    if where is None:
+        where = plan.saves[node.mask] = saved.positions(plan.name, plan.slots, node.mask)  # type: ignore[index]
+    if where:
+        saved.note(node, where, dyn, outs)
+
+
+def _outputs(plan: Plan, node: Node, out: Any, many: bool, dyn: Sequence[Any] | None = None) -> Any:
     if anomaly.enabled:
         anomaly.record(node)
     outs = []
@@ -737,6 +764,8 @@ def _outputs(plan: Plan, node: Node, out: Any, many: bool) -> Any:
             tensor._grad_fn = node
             tensor._output_nr = number
         outs.append(tensor)
+    if dyn is not None and plan.saves is not None:
+        _note_saved(plan, cast(OpNode, node), dyn, outs)
     if not many:
         return outs[0]
     return plan.returns(*outs) if plan.returns is not None else tuple(outs)
@@ -774,7 +803,7 @@ def _run_traced(plan: Plan, dyn: Sequence[Any]) -> Any:
     out, pull = pullback_of(plan.fn, mask, values)
     node = plan.node(plan, mask, edges, tuple(values), len(out) if pull.many else 1)
     node.pull = pull
-    return _outputs(plan, node, out, pull.many)
+    return _outputs(plan, node, out, pull.many, dyn)
 
 
 def _stopped(value: Any) -> Any:
@@ -944,6 +973,7 @@ class Op:
         node = spec.node if isinstance(spec.node, str) else spec.node(static)
         plan = Plan(pure, spec.name, node, spec)
         plan.named = lambda values: {**{n: _fill(s, values) for n, s in slots.items()}, **static}
+        plan.saves, plan.slots = {} if spec.name in saved.RULES else None, slots
         plan.tensors = frozenset(s for n, s in slots.items() if self.kind_of[n] is ARRAY)
         if spec.check is not None:
             check = spec.check

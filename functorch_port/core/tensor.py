@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..autograd import grad_mode
+from ..autograd import grad_mode, saved
 from ..autograd.node import EndedView, Hooks, RemovableHandle
 from . import deferred, dtypes, host, inside, memory, storage
 from . import device as devices
@@ -790,6 +790,7 @@ class Tensor:
 
     def _take(self, out: Tensor, recorded: bool = True) -> Tensor:
         """Become ``out``: the end of every in-place operation. Unless ``recorded``, the history stays as it was."""
+        node, made = out._grad_fn, out._storage
         value = out._peek()
         own = self._aval()
         if value.shape != own.shape:
@@ -814,6 +815,8 @@ class Tensor:
             self._continue_from(out)
         else:
             self._take_through_base(out)
+        if node is not None and node.saved:
+            saved.after_write(node, made, self._storage)
         return self
 
     def _note_history(self) -> None:
