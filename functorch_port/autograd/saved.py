@@ -2,8 +2,8 @@
 
 Operations here keep immutable arrays, so their gradients are right all the same. PyTorch's programs rely on the
 refusal: it tells of a gradient that is not that of the values one sees. So for the tensors that PyTorch saves (`RULES`)
-a node notes the `Storage` and how often that was written. Storages are referred to weakly: one that nobody holds any more,
-written to before it went, is not noticed.
+a node notes the `Storage` and how often that was written. Storages are referred to weakly: one that nobody holds any
+more, written to before it went, is not noticed.
 """
 
 from __future__ import annotations
