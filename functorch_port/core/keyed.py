@@ -136,7 +136,9 @@ def _gamma(key: jax.Array, shape: Shape, d: dtype, concentration: Any) -> jax.Ar
 
 
 def _dirichlet(key: jax.Array, shape: Shape, d: dtype, concentration: Any) -> jax.Array:
-    logs = jax.random.loggamma(key, concentration.astype(_float(d)), shape)  # small gamma numbers would be zero
+    logs = jax.random.loggamma(
+        key, concentration.astype(_float(d)), shape
+    )  # small gamma numbers would be zero
     below = np.nextafter(d.np.type(1), d.np.type(0))
     return jnp.clip(_cast(jax.nn.softmax(logs, -1), d), float(dtypes.finfo(d).tiny), below)
 

@@ -218,7 +218,9 @@ class Stream:
 
     def poisson(self, n: int, d: dtype, rate: Any) -> NDArray:
         """Poisson numbers of the given rates; how many words one takes depends on chance."""
-        return self._one_by_one(lambda uniform, normal, rate: _poisson(rate, uniform), _of(n, rate)).astype(d.np)
+        return self._one_by_one(lambda uniform, normal, rate: _poisson(rate, uniform), _of(n, rate)).astype(
+            d.np
+        )
 
     def gamma(self, n: int, d: dtype, concentration: Any) -> NDArray:
         """Gamma numbers of the given concentrations and rate 1, not smaller than the smallest normal number.

@@ -272,7 +272,6 @@ class Level:
             array = lax.dynamic_index_in_dim(array, index, 0, keepdims=False)
         return array
 
-
     def _constant(self, param: Any, kind: str) -> Any:
         """A parameter of a distribution outside of all levels: what is drawn does not pass gradients on to it."""
         if not isinstance(param, jax.core.Tracer):
