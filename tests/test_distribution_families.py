@@ -506,6 +506,9 @@ def test_errors():
             lambda: D.ReshapeTransform((2,), (3,)),
             lambda: D.LogNormal(0.0, -1.0),
             lambda: D.Kumaraswamy(0.0, 1.0),
+            lambda: D.Normal("a", 1.0),
+            lambda: D.Normal(0.0, 1.0).sample(2),
+            lambda: D.CorrCholeskyTransform()(T.zeros(2)),
         )
 
     with warnings.catch_warnings():

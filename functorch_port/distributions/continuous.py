@@ -115,7 +115,7 @@ class Uniform(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        return math.nan * self.high
+        return self.high * math.nan
 
     @property
     def stddev(self) -> Tensor:
