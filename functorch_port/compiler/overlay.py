@@ -316,8 +316,16 @@ class Overlay:
     def host_draw(self, draw: Any) -> Any:
         """A random array from the host's stream, drawn at every call of the compiled program and not yet.
 
+        Raises:
+            NotImplementedError: for numbers whose count in the stream depends on what only the program knows.
+
         The constant that stands for it has at least one dimension, as JAX would write a 0-dim one into the program.
         """
+        if draw.unknown:
+            raise NotImplementedError(
+                f'{draw.kind} numbers in a function compiled with rng="torch": how far they move the stream on depends '
+                "on values that only the program knows. Draw them outside and pass them in, or compile without rng"
+            )
         with jax.ensure_compile_time_eval():
             stand_in = jnp.zeros(draw.shape or (1,), draw.dtype.np)
         self.draws.append((draw, stand_in))

@@ -243,6 +243,7 @@ class HostDraw:
     Attributes:
         shape, dtype: of the numpy array that a call returns.
         generator: whose stream moves on.
+        params: the distribution's parameters; those that are arrays must be known when it is called.
     """
 
     __slots__ = ("dtype", "generator", "kind", "params", "shape")
@@ -251,6 +252,11 @@ class HostDraw:
         self, generator: Generator, kind: str, shape: tuple[int, ...], d: dtype, params: Any
     ) -> None:
         self.generator, self.kind, self.shape, self.dtype, self.params = generator, kind, shape, d, params
+
+    @property
+    def unknown(self) -> bool:
+        """Whether a parameter is a tracer: how far the stream moves on depends on it."""
+        return any(isinstance(p, jax.core.Tracer) for p in self.params.values())
 
     def __call__(self) -> np.ndarray[Any, Any]:
         with drawing:
@@ -273,7 +279,7 @@ def draw(generator: Generator | None, kind: str, shape: tuple[int, ...], d: dtyp
             ...
         shape: the array's shape.
         d: its dtype.
-        params: the distribution's parameters.
+        params: the distribution's parameters: numbers, or arrays of that shape.
     """
     if generator is None:
         generator = default_generator

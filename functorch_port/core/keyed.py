@@ -130,6 +130,27 @@ def _permutation(key: jax.Array, shape: Shape, d: dtype) -> jax.Array:
     return _cast(jax.random.permutation(key, shape[0]), d)
 
 
+def _gamma(key: jax.Array, shape: Shape, d: dtype, concentration: Any) -> jax.Array:
+    drawn = jax.random.gamma(key, concentration.astype(_float(d)), shape)
+    return _cast(jnp.maximum(drawn, float(dtypes.finfo(d).tiny)), d)
+
+
+def _dirichlet(key: jax.Array, shape: Shape, d: dtype, concentration: Any) -> jax.Array:
+    logs = jax.random.loggamma(
+        key, concentration.astype(_float(d)), shape
+    )  # small gamma numbers would be zero
+    below = np.nextafter(d.np.type(1), d.np.type(0))
+    return jnp.clip(_cast(jax.nn.softmax(logs, -1), d), float(dtypes.finfo(d).tiny), below)
+
+
+def _poisson(key: jax.Array, shape: Shape, d: dtype, rate: Any) -> jax.Array:
+    return _cast(jax.random.poisson(key, rate.astype(np.float32), shape), d)
+
+
+def _binomial(key: jax.Array, shape: Shape, d: dtype, count: Any, prob: Any) -> jax.Array:
+    return _cast(jax.random.binomial(key, count, prob, shape), d)
+
+
 _KINDS = {
     "uniform": _uniform,
     "normal": _normal,
@@ -142,4 +163,8 @@ _KINDS = {
     "cauchy": _cauchy,
     "log_normal": _log_normal,
     "permutation": _permutation,
+    "gamma": _gamma,
+    "dirichlet": _dirichlet,
+    "poisson": _poisson,
+    "binomial": _binomial,
 }

@@ -216,28 +216,42 @@ class Stream:
                 cells[i], cells[j] = cells[j], cells[i]
         return out.astype(d.np)
 
-    def poisson(self, rates: NDArray) -> NDArray:
-        """Poisson numbers (float64) of the given rates; how many words one takes depends on chance."""
-        return self._one_by_one(lambda uniform, normal, rate: _poisson(rate, uniform), rates)
+    def poisson(self, n: int, d: dtype, rate: Any) -> NDArray:
+        """Poisson numbers of the given rates; how many words one takes depends on chance."""
+        return self._one_by_one(lambda uniform, normal, rate: _poisson(rate, uniform), _of(n, rate)).astype(
+            d.np
+        )
 
-    def gamma(self, concentrations: NDArray) -> NDArray:
-        """Gamma numbers (float64) of the given concentrations and rate 1.
+    def gamma(self, n: int, d: dtype, concentration: Any) -> NDArray:
+        """Gamma numbers of the given concentrations and rate 1, not smaller than the smallest normal number.
 
         Arithmetic with the concentrations alone is rounded to their type.
         """
-        kind, third = concentrations.dtype.type, np.float32(1 / 3)
-        small = concentrations < 1
-        boosted = np.where(small, concentrations + kind(1), concentrations)
+        concentration = _of(n, concentration)
+        kind, third = concentration.dtype.type, np.float32(1 / 3)
+        small = concentration < 1
+        boosted = np.where(small, concentration + kind(1), concentration)
         with np.errstate(divide="ignore"):
-            powers = np.where(small, kind(1) / concentrations, kind(0))
+            powers = np.where(small, kind(1) / concentration, kind(0))
         shifted = (boosted - kind(third)).astype(np.float64)  # PyTorch's third is a float32 one
-        return self._one_by_one(_gamma, shifted, powers.astype(np.float64))
+        drawn = self._one_by_one(_gamma, shifted, powers.astype(np.float64))
+        return np.maximum(drawn, float(dtypes.finfo(d).tiny)).astype(d.np)
 
-    def binomial(self, counts: NDArray, probs: NDArray) -> NDArray:
-        """Binomial numbers (float64) of the given numbers of trials and chances."""
-        return self._one_by_one(
-            lambda uniform, normal, count, prob: _binomial(count, prob, uniform), counts, probs
-        )
+    def dirichlet(self, n: int, d: dtype, concentration: Any) -> NDArray:
+        """Points of the simplex, of concentrations along the last dimension: gamma numbers divided by their sum."""
+        concentration = np.asarray(concentration, np.float64)
+        gammas = self.gamma(n, dtypes.float64, concentration).reshape(-1, concentration.shape[-1])
+        parts = (gammas / gammas.sum(-1, keepdims=True)).astype(d.np)
+        return np.clip(parts, dtypes.finfo(d).tiny, np.nextafter(d.np.type(1), d.np.type(0))).ravel()
+
+    def binomial(self, n: int, d: dtype, count: Any, prob: Any) -> NDArray:
+        """Binomial numbers of the given numbers of trials and chances."""
+
+        def draw(uniform: Any, normal: Any, count: float, prob: float) -> float:
+            return _binomial(count, prob, uniform)
+
+        wide = (_of(n, p).astype(np.float64) for p in (count, prob))
+        return self._one_by_one(draw, *wide).astype(d.np)
 
     def _one_by_one(self, draw: Callable[..., float], *params: NDArray) -> NDArray:
         """``draw(uniform, normal, *numbers)`` for the numbers at every place of ``params``.
@@ -293,6 +307,11 @@ class Stream:
         self._untouched = (left, following) == (1, 0)
         self._source.set_state(("MT19937", key, _WORDS if left == 1 else following, 0, 0.0))
         return bytes(first + last)
+
+
+def _of(n: int, parameter: Any) -> NDArray:
+    """``n`` parameters: those that there are, over and over."""
+    return np.resize(np.asarray(parameter), n)
 
 
 def accepts_normals(mean: float, std: float, low: float, high: float) -> bool:

@@ -117,7 +117,6 @@ class _Half(TransformedDistribution):
 
     def log_prob(self, value: Any) -> Tensor:
         self._validate_sample(value)
-        value = as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)
         doubled = self.base_dist.log_prob(value) + math.log(2)
         return function("where")(value >= 0, doubled, -math.inf)
 
@@ -166,6 +165,10 @@ class HalfCauchy(_Half):
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
+
+    def log_prob(self, value: Any) -> Tensor:
+        self._validate_sample(value)
+        return super().log_prob(as_tensor(value, dtype=self.scale.dtype, device=self.scale.device))
 
     @property
     def mean(self) -> Tensor:

@@ -114,6 +114,10 @@ class Uniform(Distribution):
         return (self.high + self.low) / 2
 
     @property
+    def mode(self) -> Tensor:
+        return self.high * math.nan
+
+    @property
     def stddev(self) -> Tensor:
         return (self.high - self.low) / 12**0.5
 
@@ -183,7 +187,7 @@ class Exponential(ExponentialFamily):
 
     def cdf(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
-        return -(-self.rate * value).expm1()
+        return 1 - (-self.rate * value).exp()
 
     def icdf(self, value: Tensor) -> Tensor:
         return -(-value).log1p() / self.rate
@@ -368,13 +372,15 @@ class GeneralizedPareto(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        mean = self.loc + self.scale / (1 - self.concentration)
-        return mean.masked_fill(self.concentration >= 1, math.nan)
+        none = self.concentration >= 1
+        mean = self.loc + self.scale / (1 - self.concentration.masked_fill(none, 0.5))
+        return mean.masked_fill(none, math.nan)
 
     @property
     def variance(self) -> Tensor:
-        c = self.concentration
-        return (self.scale**2 / ((1 - c) ** 2 * (1 - 2 * c))).masked_fill(c >= 0.5, math.nan)
+        none = self.concentration >= 0.5
+        c = self.concentration.masked_fill(none, 0.25)
+        return (self.scale**2 / ((1 - c) ** 2 * (1 - 2 * c))).masked_fill(none, math.nan)
 
     @property
     def mode(self) -> Tensor:

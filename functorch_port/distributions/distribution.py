@@ -16,6 +16,7 @@ from ..core.bind import function
 from ..core.creation import tensor
 from ..core.refusal import refuse
 from ..core.size import Size
+from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor, wrap
 from . import constraints
 
@@ -33,6 +34,10 @@ class kept_property(cached_property):
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """Numbers and tensors as tensors of one shape; numbers take the tensors' dtype."""
+    if not all(isinstance(v, (Tensor, int, float, SymNumber)) for v in values):
+        raise ValueError(
+            "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."
+        )
     like = next((v for v in values if isinstance(v, Tensor)), None)
     kind: dict[str, Any] = {} if like is None else {"dtype": like.dtype, "device": like.device}
     if like is None:
@@ -215,7 +220,7 @@ class Distribution:
         return self.entropy().exp()
 
     def _extended_shape(self, sample_shape: Any = Size()) -> Size:
-        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+        return Size((*Size(sample_shape), *self._batch_shape, *self._event_shape))
 
     def _validate_sample(self, value: Any) -> None:
         if not self._validate_args:

@@ -93,8 +93,7 @@ class Gamma(ExponentialFamily):
 
 def _above_tiny(x: Tensor) -> Tensor:
     """Not smaller than the smallest normal number; gradients pass."""
-    low = x.detach().clamp(min=dtypes.finfo(x.dtype).tiny)
-    return x + (low - x.detach()) if x.requires_grad else low
+    return x + (dtypes.finfo(x.dtype).tiny - x.detach()).clamp(min=0)
 
 
 class Chi2(Gamma):
@@ -119,9 +118,6 @@ class Chi2(Gamma):
 
 class Dirichlet(ExponentialFamily):
     """The Dirichlet distribution over the simplex.
-
-    Samples' gradients are those of gamma numbers divided by their sum: right in the mean, not PyTorch's number by
-    number.
 
     Args:
         concentration: parameters along the last dimension.
@@ -293,7 +289,8 @@ class FisherSnedecor(Distribution):
             Gamma(df * 0.5, df, validate_args=False).rsample(sample_shape).view(shape)
             for df in (self.df1.expand(self._batch_shape), self.df2.expand(self._batch_shape))
         )
-        return _above_tiny(above / _above_tiny(below))
+        tiny = dtypes.finfo(below.dtype).tiny
+        return (above / below.clamp(min=tiny)).clamp(min=tiny)
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

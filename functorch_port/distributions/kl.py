@@ -264,6 +264,17 @@ for _p in (MultivariateNormal, LowRankMultivariateNormal):
 # variance, and these means:
 
 
+def _mean(p: Any) -> Tensor:
+    """The mean; Pareto's by its formula, also where it is infinite and the divergence is."""
+    return p.alpha * p.scale / (p.alpha - 1) if isinstance(p, Pareto) else p.mean
+
+
+def _variance(p: Any) -> Tensor:
+    if not isinstance(p, Pareto):
+        return p.variance
+    return p.scale.pow(2) * p.alpha / ((p.alpha - 1).pow(2) * (p.alpha - 2))
+
+
 def _mean_log(p: Any) -> Tensor:
     """Of ``log x``."""
     if isinstance(p, Beta):
@@ -299,19 +310,19 @@ def _log_beta(q: Any) -> Tensor:
 
 #: q's family -> the mean of its log-density under p
 _MEAN_LOG_DENSITY: dict[type, Callable[[Any, Any], Tensor]] = {
-    Exponential: lambda p, q: q.rate.log() - q.rate * p.mean,
+    Exponential: lambda p, q: q.rate.log() - q.rate * _mean(p),
     Gamma: lambda p, q: (
         q.concentration * q.rate.log()
         - q.concentration.lgamma()
         + (q.concentration - 1) * _mean_log(p)
-        - q.rate * p.mean
+        - q.rate * _mean(p)
     ),
     Normal: lambda p, q: (
         -0.5 * (2 * math.pi * q.scale.pow(2)).log()
-        - 0.5 * (p.variance + (p.mean - q.loc).pow(2)) / q.scale.pow(2)
+        - 0.5 * (_variance(p) + (_mean(p) - q.loc).pow(2)) / q.scale.pow(2)
     ),
     Gumbel: lambda p, q: (
-        (q.loc - p.mean) / q.scale
+        (q.loc - _mean(p)) / q.scale
         - q.scale.log()
         - (q.loc / q.scale).exp() * _mean_decay(p, q.scale.reciprocal())
     ),
@@ -320,10 +331,10 @@ _MEAN_LOG_DENSITY: dict[type, Callable[[Any, Any], Tensor]] = {
         + (q.concentration0 - 1) * _mean_log_between(1 - p.high, 1 - p.low)
         - _log_beta(q)
     ),
-    ContinuousBernoulli: lambda p, q: p.mean * q.logits + (-q.probs).log1p() + q._log_norm(),
+    ContinuousBernoulli: lambda p, q: _mean(p) * q.logits + (-q.probs).log1p() + q._log_norm(),
     Uniform: lambda p, q: -(q.high - q.low).log(),
     Pareto: lambda p, q: q.alpha.log() + q.alpha * q.scale.log() - (q.alpha + 1) * _mean_log(p),
-    Poisson: lambda p, q: p.mean * q.rate.log() - q.rate,
+    Poisson: lambda p, q: _mean(p) * q.rate.log() - q.rate,
 }
 
 

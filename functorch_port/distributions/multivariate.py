@@ -303,8 +303,8 @@ class LowRankMultivariateNormal(Distribution):
 class Wishart(_ByMatrix, ExponentialFamily):
     """The Wishart distribution of positive definite matrices, by Bartlett's decomposition.
 
-    PyTorch 2.13 draws matrices again that are not singular, and warns; here only singular ones are. So samples of a
-    seed differ from PyTorch's.
+    PyTorch 2.13 draws once more the matrices that are not singular, and warns. That makes no difference to the
+    distribution, so it is done here too, and a seed gives PyTorch's samples.
 
     Args:
         df: degrees of freedom, more than the matrices' size less 1.
@@ -416,18 +416,27 @@ class Wishart(_ByMatrix, ExponentialFamily):
         root = lower @ (noise + below.unflatten(-1, (size, size)))
         return root @ root.mT
 
+    def _any(self, marks: Tensor) -> Tensor:
+        """Whether there is a mark in the batch of a sample."""
+        return marks.reshape((len(marks), -1)).any(-1)
+
     def rsample(self, sample_shape: Any = Size(), max_try_correction: int | None = None) -> Tensor:
-        """Draws samples, and draws them again where they are singular, ``max_try_correction`` times at most (10)."""
-        shape = Size(sample_shape)
+        """Draws samples, and draws again up to ``max_try_correction`` times (10) what PyTorch takes for singular."""
+        shape, tries = Size(sample_shape), 10 if max_try_correction is None else max_try_correction
         sample = self._bartlett(shape)
-        for attempt in range(0 if is_compiling() else max_try_correction or 10):
-            singular = ~self.support.check(sample)
-            if not bool(singular.any()):
+        if is_compiling():
+            return sample
+        flat = sample.reshape((-1, *self._batch_shape, *self._event_shape))
+        places = self._any(self.support.check(flat)).nonzero().squeeze(-1)  # the good ones, as in PyTorch
+        if len(places):
+            warnings.warn("Singular sample detected.", stacklevel=2)
+        for _ in range(tries):
+            if not len(places):
                 break
-            if attempt == 0:
-                warnings.warn("Singular sample detected.", stacklevel=2)
-            sample = function("where")(singular[..., None, None], self._bartlett(shape), sample)
-        return sample
+            drawn = self._bartlett((len(places),))
+            flat = flat.index_copy(0, places, drawn)
+            places = places[self._any(~self.support.check(drawn)).nonzero().squeeze(-1)]
+        return flat.reshape(sample.shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
         from ..linalg import slogdet

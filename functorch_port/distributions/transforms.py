@@ -638,6 +638,11 @@ def _below(size: int, diagonal: int) -> Any:
 
 def _to_triangle(vector: Tensor) -> Tensor:
     size = _triangle_size(vector.shape[-1])
+    if size * (size - 1) // 2 != vector.shape[-1]:
+        raise ValueError(
+            f"The size of last dimension is {vector.shape[-1]} which cannot be expressed as the lower triangular part "
+            "of a square D x D matrix."
+        )
     rows, columns = _below(size, -1)
     matrix = vector.new_zeros((*vector.shape[:-1], size * size))
     return matrix.index_copy(-1, rows * size + columns, vector).unflatten(-1, (size, size))

@@ -289,18 +289,41 @@ class Level:
                 if randomness == "different":
                     sizes.insert(0, (size, index))
             level = level.outer
-        drawn = type(draw)(
-            draw.generator, draw.kind, (*(n for n, _ in sizes), *draw.shape), draw.dtype, draw.params
-        )
+        shape = (*(n for n, _ in sizes), *draw.shape)
         if self.session.dry:
-            array = jnp.zeros(drawn.shape, drawn.dtype.np)
+            array = jnp.zeros(shape, draw.dtype.np)
         else:
+            params = {k: self._constant(v, draw.kind) for k, v in draw.params.items()}
+            drawn = type(draw)(draw.generator, draw.kind, shape, draw.dtype, params)
             if self.session.in_jax:
                 inside_jax.may_draw(draw.generator)
             array = self.session.random(lambda: _draw(drawn, level))
         for _, index in sizes:
             array = lax.dynamic_index_in_dim(array, index, 0, keepdims=False)
         return array
+
+    def _constant(self, param: Any, kind: str) -> Any:
+        """A parameter of a distribution outside of all levels: what is drawn does not pass gradients on to it."""
+        if not isinstance(param, jax.core.Tracer):
+            return param
+        param = lax.stop_gradient(param)
+        if self._in_compile() and not _is_mapped(self):
+            return param
+        try:
+            return np.asarray(param)
+        except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
+            raise NotImplementedError(
+                f"vmap: {kind} numbers whose parameters are mapped over, or traced by another transform of JAX. Draw "
+                "them outside and pass them in"
+            ) from None
+
+
+def _is_mapped(level: Any) -> bool:
+    while isinstance(level, Level):
+        if level.mapped is not None:
+            return True
+        level = level.outer
+    return False
 
 
 @jax.custom_vjp

@@ -13,11 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from functorch_port.core import dtypes, storage
+from functorch_port.core import dtypes
 from functorch_port.core.dispatch import Plan, run
-from functorch_port.core.generator import Generator, default_generator, drawing
+from functorch_port.core.generator import Generator, draw
 from functorch_port.core.registry import composite
 from functorch_port.core.tensor import Tensor, wrap
+from functorch_port.ops._beta import beta_slope
 from functorch_port.ops.random import _is_meta, _require, _unsupported, _with_history
 
 __all__: list[str] = []
@@ -51,92 +52,71 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
         )
     if _is_meta(counts):
         return wrap(counts)
-    source = default_generator if generator is None else generator
-    if storage.overlay or source.keyed:
-        with storage.x64():
-            value = jax.random.binomial(source.split_key(), counts, probs).astype(d.np)
-    else:
-        host = [np.asarray(x).astype(np.float64) for x in np.broadcast_arrays(counts, probs)]
-        source.may_move()
-        with drawing:
-            drawn = source.stream.binomial(*(x.ravel() for x in host)).reshape(host[0].shape)
-        with storage.x64():
-            value = jnp.asarray(drawn.astype(d.np))
+    counts, probs = jnp.broadcast_arrays(counts, probs)
+    value = draw(generator, "binomial", counts.shape, d, count=counts, prob=probs)
     return _with_history("BinomialBackward0", [count, prob], value)
 
 
 @composite("_standard_gamma", where="torch")
 def _standard_gamma(self: Tensor, generator: Generator | None = None) -> Tensor:
     """Gamma numbers of the concentrations in ``self`` and rate 1, differentiable (implicit reparametrization)."""
-    value = _draw_gamma("gamma_cpu", _require("_standard_gamma", self)._value, generator, None)
-    return run(_differentiable(), [self, wrap(value)])
+    return run(_gamma_plan(), [self, _drawn("gamma", "gamma_cpu", self, generator)])
 
 
 @composite("_sample_dirichlet", where="torch")
 def _sample_dirichlet(self: Tensor, generator: Generator | None = None) -> Tensor:
-    """Points of the simplex with the concentrations along the last dimension of ``self``, differentiable.
-
-    The gradient is that of gamma numbers divided by their sum. It has the right mean, and is not PyTorch's number
-    by number.
-    """
-    concentration = _require("_sample_dirichlet", self)._value
-    drawn = _draw_gamma("dirichlet", concentration, generator, np.float64)
-    return run(_normalized(), [self, wrap(drawn)])
+    """Points of the simplex with the concentrations along the last dimension of ``self``, differentiable."""
+    return run(_dirichlet_plan(), [self, _drawn("dirichlet", "dirichlet", self, generator)])
 
 
-def _draw_gamma(name: str, concentration: Any, generator: Generator | None, kept: Any) -> Any:
-    """An array of gamma numbers, not smaller than the smallest normal number; of type ``kept``, or its own."""
-    d = dtypes.from_np(concentration.dtype)
+def _drawn(kind: str, name: str, concentration: Tensor, generator: Generator | None) -> Tensor:
+    value = _require(f"_{name}", concentration)._value
+    d = dtypes.from_np(value.dtype)
     if d not in (dtypes.float32, dtypes.float64):
         raise _unsupported(name, d)
-    if _is_meta(concentration):
-        return concentration
-    tiny, kind = float(dtypes.finfo(d).tiny), d.np if kept is None else kept
-    source = default_generator if generator is None else generator
-    with storage.x64():
-        if storage.overlay or source.keyed:
-            keyed = jax.random.gamma(source.split_key(), concentration.astype(_computed(d)))
-            return jnp.maximum(keyed, tiny).astype(jax.dtypes.canonicalize_dtype(kind))
-        host = np.asarray(concentration).astype(kind)
-        source.may_move()
-        with drawing:
-            drawn = source.stream.gamma(host.ravel()).reshape(host.shape)
-        return jnp.asarray(np.maximum(drawn, tiny).astype(kind))
-
-
-def _computed(d: Any) -> Any:
-    return jax.dtypes.canonicalize_dtype(np.float64 if d is dtypes.float64 else np.float32)
+    return wrap(value if _is_meta(value) else draw(generator, kind, value.shape, d, concentration=value))
 
 
 @jax.custom_jvp
-def _given(concentration: jax.Array, sample: jax.Array) -> jax.Array:
+def _gamma(concentration: jax.Array, sample: jax.Array) -> jax.Array:
     """``sample``, as the function of ``concentration`` that it is for a fixed chance."""
     return sample
 
 
-@_given.defjvp
+@_gamma.defjvp
 def _(primals: Any, tangents: Any) -> Any:
-    concentration, sample = primals
-    kind = np.float64 if concentration.dtype == np.float64 else np.float32
-    wide = (concentration.astype(kind), sample.astype(kind))
-    slope = jax.lax.random_gamma_grad(*wide).astype(sample.dtype)
-    return sample, (slope * tangents[0]).astype(sample.dtype)
+    slope = jax.lax.random_gamma_grad(*map(_wide, primals)).astype(primals[1].dtype)
+    return primals[1], slope * tangents[0]
 
 
-def _simplex(concentration: jax.Array, gammas: jax.Array) -> jax.Array:
-    """Gamma numbers divided by their sum, inside of the simplex."""
-    d = dtypes.from_np(concentration.dtype)
-    gammas = _given(concentration.astype(gammas.dtype), gammas)
-    below = np.nextafter(d.np.type(1), d.np.type(0))
-    parts = (gammas / gammas.sum(-1, keepdims=True)).astype(concentration.dtype)
-    return jnp.clip(parts, float(dtypes.finfo(d).tiny), below)
+@jax.custom_jvp
+def _dirichlet(concentration: jax.Array, sample: jax.Array) -> jax.Array:
+    """``sample``, as the function of ``concentration`` that it is for a fixed chance.
+
+    Each coordinate has a beta distribution, and the others share the rest in proportions that do not depend on it. So a
+    concentration moves its own coordinate along that distribution's quantiles, and the others make room.
+    """
+    return sample
+
+
+@_dirichlet.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    alpha, x = map(_wide, primals)
+    rest = alpha.sum(-1, keepdims=True) - alpha
+    moved = (beta_slope(alpha, rest, x) / (1 - x)).astype(primals[1].dtype) * tangents[0]
+    return primals[1], moved - primals[1] * moved.sum(-1, keepdims=True)
+
+
+def _wide(x: jax.Array) -> jax.Array:
+    """In float64, as PyTorch computes these derivatives."""
+    return x.astype(jax.dtypes.canonicalize_dtype(np.float64))
 
 
 @cache
-def _differentiable() -> Plan:
-    return Plan(_given, "_standard_gamma", "StandardGammaBackward0")
+def _gamma_plan() -> Plan:
+    return Plan(_gamma, "_standard_gamma", "StandardGammaBackward0")
 
 
 @cache
-def _normalized() -> Plan:
-    return Plan(_simplex, "_sample_dirichlet", "_DirichletBackward")
+def _dirichlet_plan() -> Plan:
+    return Plan(_dirichlet, "_sample_dirichlet", "_DirichletBackward")

@@ -21,7 +21,7 @@ from functorch_port.core import creation, dtypes, storage
 from functorch_port.core import device as devices
 from functorch_port.core.dispatch import Plan, run
 from functorch_port.core.dtypes import dtype as DType
-from functorch_port.core.generator import Generator, default_generator, draw, drawing
+from functorch_port.core.generator import Generator, draw
 from functorch_port.core.mersenne import accepts_normals
 from functorch_port.core.refusal import refuse
 from functorch_port.core.registry import composite
@@ -994,15 +994,5 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
         return wrap(rates)
     text = "invalid Poisson rate, expected rate to be non-negative"
     refuse(lambda rates: ~(rates >= 0), lambda rates: RuntimeError(text), rates)
-    source = default_generator if generator is None else generator
-    if storage.overlay or source.keyed:
-        with storage.x64():
-            value = jax.random.poisson(source.split_key(), rates.astype(np.float32)).astype(d.np)
-    else:
-        host = np.asarray(rates).astype(np.float64)
-        source.may_move()
-        with drawing:
-            drawn = source.stream.poisson(host.ravel()).reshape(host.shape)
-        with storage.x64():
-            value = jnp.asarray(drawn.astype(d.np))
+    value = draw(generator, "poisson", rates.shape, d, rate=rates)
     return _with_history("PoissonBackward0", [input], value)

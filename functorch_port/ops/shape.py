@@ -405,10 +405,10 @@ def broadcast_to(input: Tensor, *size: Any) -> Tensor:
 
 @composite(where="torch")
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """Every tensor expanded to the common shape."""
+    """Every tensor expanded to the common shape; itself where it has that shape."""
     listed = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
     shape = broadcast_shapes(*[tuple(x.shape) for x in listed])
-    return tuple(bind.function("expand")(x, shape) for x in listed)
+    return tuple(x if tuple(x.shape) == shape else bind.function("expand")(x, shape) for x in listed)
 
 
 # slicing
