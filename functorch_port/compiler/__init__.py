@@ -57,7 +57,10 @@ class set_stance(ContextDecorator):
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.compiler.set_stance.html
     """
 
-    _calls = {"default": Compiled.__call__, "force_eager": lambda self, *args, **kwargs: self._fn(*args, **kwargs)}
+    _calls = {
+        "default": Compiled.__call__,
+        "force_eager": lambda self, *args, **kwargs: self._fn(*args, **kwargs),
+    }
 
     def __init__(
         self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None
