@@ -272,7 +272,7 @@ def _record(options: argparse.Namespace) -> Any:
     from .recorder import record_script
 
     what, arguments, how = launcher.given(options)
-    status, told = record_script(
+    status, written, told = record_script(
         what,
         arguments,
         options.out,
@@ -281,7 +281,10 @@ def _record(options: argparse.Namespace) -> Any:
         which=options.which,
         steps=options.first,
     )
-    print(told if status in (0, None) else f"functorch-port crosscheck record: {told}", file=sys.stderr)
+    if written:
+        print(told)
+    else:
+        print(f"functorch-port crosscheck record: {told}", file=sys.stderr)
     return status
 
 

@@ -17,18 +17,18 @@ class Place(NamedTuple):
 
     Attributes:
         name: of the tensor.
-        index: of the element; None where the shapes differ, or one side has no such tensor.
+        spot: index of the element; None where the shapes differ, or one side has no such tensor.
         ours, theirs: the two values; else what there is in their place.
     """
 
     name: str
-    index: tuple[int, ...] | None
+    spot: tuple[int, ...] | None
     ours: Any
     theirs: Any
 
     def text(self, labels: tuple[str, str], dtype: str) -> str:
         """One line, such as ``weight[2, 0]: 0.25 ours, 0.5 torch``."""
-        name = element(self.name, self.index or ())
+        name = element(self.name, self.spot or ())
         form = ".17g" if dtype == "float64" else ".9g"
         ours, theirs = (v if isinstance(v, str) else format(v, form) for v in (self.ours, self.theirs))
         return f"{name}: {ours} {labels[0]}, {theirs} {labels[1]}"

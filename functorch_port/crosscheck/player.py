@@ -235,7 +235,7 @@ def _played(
     labels = (result.against, "recorded")
     judge(result, track, recorded, limit, passing, numbers, labels)
     if other is not None:
-        result.verdict = "known" if result.note else "differs"
+        result.verdict = "differs"
         if result.first_beyond is None:
             result.first_beyond, result.first_where = len(track.params), other
     return result

@@ -243,7 +243,7 @@ class _Recorder:
 def _names(optimizer: Any, lib: Any) -> list[list[str]]:
     """The parameters of each group by the names that they have in the modules there are, else by group and number."""
     wanted = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    tables = []
+    tables: list[tuple[int, int, int, str, dict[int, str]]] = []
     for thing in gc.get_objects():
         if issubclass(type(thing), lib.nn.Module):
             table = {id(p): name for name, p in thing.named_parameters() if id(p) in wanted}
@@ -353,7 +353,7 @@ def record_script(
     side: str = "torch",
     which: int = 0,
     steps: int | None = None,
-) -> tuple[Any, str]:
+) -> tuple[Any, bool, str]:
     """Run a training script and record one of its optimizers.
 
     Args:
@@ -363,7 +363,7 @@ def record_script(
         side: ``torch`` or ``ours``.
 
     Returns:
-        The exit status of the script, and what to tell about the recording.
+        The exit status of the script, whether the recording is written, and what to tell about it.
     """
     from functorch_port import launcher
 
@@ -383,11 +383,8 @@ def record_script(
     if written:
         assert tape is not None
         name = tape.meta["optimizer"]
-        return status, f"{path}: {count} steps of {name}, {len(tape.start)} parameters"
+        return status, True, f"{path}: {count} steps of {name}, {len(tape.start)} parameters"
     if not count:
-        text = str(recorder.nothing())
-        return status or 2, text
-    return (
-        status,
-        f"the script failed after {count} steps; {path} is not written. --first {count} records them",
-    )
+        return status or 2, False, str(recorder.nothing())
+    hint = f"--first {count} records them"
+    return status, False, f"the script failed after {count} steps; {path} is not written. {hint}"
