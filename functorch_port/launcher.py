@@ -223,10 +223,13 @@ def execute(what: str, arguments: list[str], how: str = "script") -> int:
         if how == "module":
             _be_main(["-m", *arguments], os.getcwd())
             runpy._run_module_as_main(what)
-        elif how == "code" or what == "-":
-            code, name, path = (sys.stdin.read(), "-", "<stdin>") if what == "-" else (what, "-c", "<string>")
-            main = _be_main([name, *arguments], "", __loader__=BuiltinImporter)
-            exec(compile(code, path, "exec", dont_inherit=True), main)
+        elif how == "code":
+            main = _be_main(["-c", *arguments], "", __loader__=BuiltinImporter)
+            exec(compile(what, "<string>", "exec", dont_inherit=True), main)
+        elif what == "-":
+            names = {"__file__": "<stdin>", "__cached__": None, "__loader__": BuiltinImporter}
+            main = _be_main(["-", *arguments], "", **names)
+            exec(compile(sys.stdin.read(), "<stdin>", "exec", dont_inherit=True), main)
         elif os.path.isdir(what) or zipfile.is_zipfile(what):
             _be_main([what, *arguments], os.path.join(os.getcwd(), what))
             runpy._run_module_as_main("__main__", alter_argv=False)
@@ -241,9 +244,9 @@ def execute(what: str, arguments: list[str], how: str = "script") -> int:
     except Exception as error:
         _report(error)
         return 1
-    except KeyboardInterrupt:  # Python ends by the signal, after its traceback
-        hook = sys.excepthook
-        sys.excepthook = lambda kind, error, trace: hook(kind, error, _of_script(trace))
+    except KeyboardInterrupt as end:  # Python ends by the signal, after its traceback
+        hook, inner = sys.excepthook, _of_script(end.__traceback__)
+        sys.excepthook = lambda kind, error, trace: hook(kind, error.with_traceback(inner), inner)
         raise
     return 0
 
