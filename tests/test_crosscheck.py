@@ -714,3 +714,11 @@ def test_help_teaches(command, capsys):
     text = capsys.readouterr().out
     assert ended.value.code == 0 and "examples" in text and "exit status" in text
     assert all(len(line) <= 120 for line in text.splitlines())
+
+
+def test_the_updates_of_a_replay_are_called_by_their_sides(tmp_path, capsys):
+    path = tmp_path / "run.npz"
+    _record(path, ft, lambda T, net: T.optim.SGD(net.parameters(), lr=0.1))
+    assert cli.main(["crosscheck", "replay", str(path), "--through", "torch", "--numbers", "1"]) == 0
+    heads = [line.split() for line in capsys.readouterr().out.splitlines() if "before" in line]
+    assert heads == ["before update, torch update, recorded ulp".split()]

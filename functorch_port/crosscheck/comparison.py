@@ -34,7 +34,8 @@ class Result:
 
     Attributes:
         optimizer, options, dtype, problem, steps: what was run.
-        against: ``torch``, ``optax``, or the source of a recording.
+        against: ``torch``, ``optax``; of a replay, the library that a recording went through.
+        recorded: whether this is a replay: then the other side is what was recorded.
         call: for optax, the expression.
         note: why the numbers must differ, if that is known.
         flags: for optax, the arguments that made the numbers agree.
@@ -67,9 +68,15 @@ class Result:
     first_where: str | None = None
     verdict: str = "equal"
     why: str | None = None
+    recorded: bool = False
     ulps_by_step: list[float] = field(default_factory=list)
     relative_by_step: list[float] = field(default_factory=list)
     numbers: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """What the two sides are called, which `numbers` has as ``ours`` and ``theirs``."""
+        return (self.against, "recorded") if self.recorded else ("ours", self.against)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -132,7 +139,6 @@ def judge(
     tolerance: float,
     first_ulps: float,
     show: int,
-    labels: tuple[str, str] | None = None,
 ) -> Result:
     """Fill in the differences of two tracks, and the verdict."""
     moved = False
@@ -157,7 +163,7 @@ def judge(
                 result.first_beyond = i
                 place = entry if error > tolerance else found.at if found.relative > tolerance else found.most
                 assert place is not None
-                result.first_where = place.text(labels or ("ours", result.against), result.dtype)
+                result.first_where = place.text(result.labels, result.dtype)
     result.run_ulps = max(result.ulps_by_step, default=0.0)
     result.run_relative = max(result.relative_by_step, default=0.0)
     within = result.run_relative <= tolerance and result.first_ulps <= first_ulps

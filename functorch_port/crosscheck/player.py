@@ -232,8 +232,7 @@ def _played(
             track.params.append(run.params())
             track.states.append(run.state())
     passing = max(first_ulps, rounding(result.optimizer, result.dtype)[0])
-    labels = (result.against, "recorded")
-    judge(result, track, recorded, limit, passing, numbers, labels)
+    judge(result, track, recorded, limit, passing, numbers)
     if other is not None:
         result.verdict = "differs"
         if result.first_beyond is None:
@@ -308,7 +307,7 @@ def _by_table(name: str, tape: Recording) -> Iterator[tuple[Result, Callable[[],
 
 def _result(tape: Recording, name: str, options: dict[str, Any], **rest: Any) -> Result:
     source = f"recording of {tape.meta['library']} {tape.meta['version']}"
-    return Result(name, _tuples(options), tape.meta["dtype"], source, len(tape.params), **rest)
+    return Result(name, _tuples(options), tape.meta["dtype"], source, len(tape.params), recorded=True, **rest)
 
 
 def _elsewhere(

@@ -203,6 +203,11 @@ class _Recorder:
                 f"{', '.join(DTYPES)}"
             )
         cls = type(optimizer)
+        if cls.__name__ == "SparseAdam":
+            raise NotImplementedError(
+                "crosscheck record: a recording does not tell the rows that a sparse gradient has from zeros, as "
+                "SparseAdam does; `crosscheck --optimizer SparseAdam` compares it on a problem"
+            )
         standard = getattr(self.lib.optim, cls.__name__, None) is cls
         self.recording = Recording(
             {

@@ -157,13 +157,11 @@ def print_numbers(report: Report) -> None:
     for r in report.results:
         if not r.numbers:
             continue
-        print(
-            f"\n{r.optimizer}({show_options(r.options)}) against {r.call or r.against}, {r.dtype}, first step"
-        )
+        between = f"through {r.call or r.against}" if r.recorded else f"against {r.call or r.against}"
+        print(f"\n{r.optimizer}({show_options(r.options)}) {between}, {r.dtype}, first step")
         width = max(len(n["element"]) for n in r.numbers)
-        print(
-            f"  {'':<{width}}  {'before':>24}  {'update, ours':>24}  {f'update, {r.against}':>24}  {'ulp':>8}"
-        )
+        heads = "  ".join(f"{head:>24}" for head in ("before", *(f"update, {side}" for side in r.labels)))
+        print(f"  {'':<{width}}  {heads}  {'ulp':>8}")
         for n in r.numbers:
             values = "  ".join(f"{n[k]:>24.17g}" for k in ("before", "ours", "theirs"))
             print(f"  {n['element']:<{width}}  {values}  {_number(n['ulps']):>8}")
