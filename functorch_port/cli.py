@@ -11,6 +11,8 @@ import platform
 import sys
 from typing import Any
 
+from functorch_port import launcher
+from functorch_port.core import settings
 from functorch_port.version import __version__, torch_release
 
 _DESCRIPTION = f"""\
@@ -41,7 +43,22 @@ A name that functorch_port does not have raises an error that gives its full nam
 Exit status, sys.argv and sys.path are what `python SCRIPT` gives. Processes that the script starts by itself
 (multiprocessing, subprocess) run with the ordinary `torch`."""
 
-_INFO = "Print the versions, the devices that JAX sees, and the settings that change numbers or speed."
+_RUN_EPILOG = """\
+examples
+  functorch-port run train.py --epochs 3 -- data      the script sees the same arguments as from `python`
+  functorch-port run train.py --help                  the script's own help
+  functorch-port run -m mypackage.train --epochs 3    as `python -m`
+  functorch-port run -c 'import torch; print(torch.ones(2))'
+  FUNCTORCH_PORT_RNG=torch functorch-port run train.py
+                                                      compiled steps draw PyTorch's random numbers, too;
+                                                      the other variables: functorch-port info --help
+"""
+
+_INFO = """\
+Print the versions, the devices that JAX sees, and the settings that change numbers or speed.
+
+environment variables, read when functorch_port is imported
+"""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -53,19 +70,29 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     run = commands.add_parser(
-        "run", help="run an unchanged PyTorch script", description=_RUN, formatter_class=raw
+        "run",
+        help="run an unchanged PyTorch script",
+        description=_RUN,
+        epilog=_RUN_EPILOG,
+        formatter_class=raw,
+        allow_abbrev=False,
     )
-    run.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
-    run.add_argument("script", metavar="SCRIPT", help="path of the script")
-    run.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="passed on to the script")
+    launcher.add_to(run)
 
     from functorch_port.crosscheck import command
 
     command.add_to(commands)
 
-    info = commands.add_parser("info", help="versions, devices, settings", description=_INFO)
+    text = _INFO + "\n".join(f"  {name:<29}{settings.VARIABLES[key].meaning}" for name, key in _names())
+    info = commands.add_parser(
+        "info", help="versions, devices, settings", description=text, formatter_class=raw
+    )
     info.add_argument("--json", action="store_true", help="print as JSON")
     return parser
+
+
+def _names() -> list[tuple[str, str]]:
+    return [(f"FUNCTORCH_PORT_{key}", key) for key in settings.VARIABLES]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -79,14 +106,12 @@ def main(argv: list[str] | None = None) -> int:
         from functorch_port.crosscheck import command
 
         return command.main(options)
-    if not options.module and not os.path.exists(options.script):
-        print(
-            f"functorch-port: can't open file {options.script!r}: no such file or directory", file=sys.stderr
-        )
+    try:
+        given = launcher.given(options)
+    except FileNotFoundError as error:
+        print(f"functorch-port: {error}", file=sys.stderr)
         return 2
-    from functorch_port import launcher
-
-    return launcher.run(options.script, options.arguments, options.module)
+    return launcher.run(*given)
 
 
 def info() -> dict[str, dict[str, Any]]:
@@ -124,6 +149,7 @@ def info() -> dict[str, dict[str, Any]]:
             "freed memory is kept (FUNCTORCH_PORT_KEEP_MEMORY)": allocator.keep(),
             "one loop per update (llvmlite)": ffi.available(),
             "convolutions and products by oneDNN": onednn.available(),
+            "random numbers in compiled functions (FUNCTORCH_PORT_RNG)": settings.get("RNG"),
             "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "not set"),
             "XLA_FLAGS": os.environ.get("XLA_FLAGS", "not set"),
         },

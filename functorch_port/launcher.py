@@ -6,6 +6,8 @@ nothing imported twice), and PyTorch, if it is there, is not loaded. A name that
 
 from __future__ import annotations
 
+import argparse
+import builtins
 import difflib
 import dis
 import importlib
@@ -13,9 +15,10 @@ import io
 import os
 import runpy
 import sys
+import zipfile
 from collections.abc import Iterable
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import BuiltinImporter, ModuleSpec, SourceFileLoader
 from types import ModuleType, TracebackType
 from typing import Any
 
@@ -170,56 +173,107 @@ def _class_name(cls: type) -> str:
     return f"torch{cls.__module__[len(_OURS) :]}.{cls.__name__}"
 
 
-def run(script: str, arguments: list[str], as_module: bool = False) -> int:
-    """Run a script, or a module as ``python -m`` does, as ``__main__`` with ``torch`` being this package.
+def add_to(parser: argparse.ArgumentParser) -> None:
+    """Add arguments that say what to run, as ``python`` takes them."""
+    ways = parser.add_mutually_exclusive_group()
+    for letter, how, text in (("-m", "module", "the name of a module"), ("-c", "code", "the code itself")):
+        ways.add_argument(
+            letter, dest="how", action="store_const", const=how, default="script", help=f"SCRIPT is {text}"
+        )
+    # As with subcommands, all that follows the first word is left alone, `--` too.
+    parser.add_argument(
+        "words",
+        metavar="SCRIPT",
+        nargs=argparse.PARSER,
+        help="path of the script, and the script's own arguments; - for the standard input",
+    )
+
+
+def given(options: argparse.Namespace) -> tuple[str, list[str], str]:
+    """The arguments of `run`, as parsed.
+
+    Raises:
+        FileNotFoundError: if there is no such script.
+    """
+    what, *arguments = options.words[1:] if options.words[:1] == ["--"] else options.words
+    if options.how == "script" and what != "-" and not os.path.exists(what):
+        raise FileNotFoundError(f"can't open file {what!r}: no such file or directory")
+    return what, arguments, options.how
+
+
+def run(what: str, arguments: list[str], how: str = "script") -> int:
+    """Do what ``python`` does with a script, a module or code, with ``torch`` being this package.
 
     Args:
-        script: path of a script, of a directory or zip file with a ``__main__.py``, or a module's name.
-        arguments: what the script finds in ``sys.argv[1:]``.
-        as_module: ``script`` is a module's name.
+        what: path of a script, or of a directory or zip file with a ``__main__.py``, or ``-`` for the standard input; a
+            module's name; or code.
+        arguments: what it finds in ``sys.argv[1:]``.
+        how: ``"script"``, ``"module"`` (as ``python -m``) or ``"code"`` (as ``python -c``).
 
     Returns:
         The exit status: 0, or 1 after an uncaught exception, which has been printed. ``SystemExit`` passes.
     """
     install()
-    plain = not as_module and os.path.isfile(script)
-    start = os.path.realpath(script)
-    sys.argv = [script, *arguments]
-    if not sys.flags.safe_path:
-        sys.path[0] = os.getcwd() if as_module else os.path.dirname(start)
+    return execute(what, arguments, how)
+
+
+def execute(what: str, arguments: list[str], how: str = "script") -> int:
+    """`run` with ``torch`` being what it is."""
     try:
-        if as_module:
-            runpy.run_module(script, run_name="__main__", alter_sys=True)
-        elif plain and not script.endswith((".zip", ".pyz")):
-            _execute(os.path.abspath(script))
+        if how == "module":
+            _be_main(["-m", *arguments], os.getcwd())
+            runpy._run_module_as_main(what)
+        elif how == "code":
+            main = _be_main(["-c", *arguments], "", __loader__=BuiltinImporter)
+            exec(compile(what, "<string>", "exec", dont_inherit=True), main)
+        elif what == "-":
+            names = {"__file__": "<stdin>", "__cached__": None, "__loader__": BuiltinImporter}
+            main = _be_main(["-", *arguments], "", **names)
+            exec(compile(sys.stdin.read(), "<stdin>", "exec", dont_inherit=True), main)
+        elif os.path.isdir(what) or zipfile.is_zipfile(what):
+            _be_main([what, *arguments], os.path.join(os.getcwd(), what))
+            runpy._run_module_as_main("__main__", alter_argv=False)
         else:
-            runpy.run_path(script, run_name="__main__")
+            path = os.path.join(os.getcwd(), what)
+            loader = SourceFileLoader("__main__", path)
+            folder = os.path.dirname(os.path.realpath(what))
+            main = _be_main([what, *arguments], folder, __file__=path, __cached__=None, __loader__=loader)
+            with io.open_code(path) as file:
+                source = file.read()
+            exec(compile(source, path, "exec", dont_inherit=True), main)
     except Exception as error:
         _report(error)
         return 1
+    except KeyboardInterrupt as end:  # Python ends by the signal, after its traceback
+        hook, inner = sys.excepthook, _of_script(end.__traceback__)
+        sys.excepthook = lambda kind, error, trace: hook(kind, error.with_traceback(inner), inner)
+        raise
     return 0
 
 
-def _execute(path: str) -> None:
-    """What Python does with a script: a fresh ``__main__`` that stays there until the process ends."""
-    main = ModuleType("__main__")
-    main.__dict__.update(
-        __file__=path,
-        __builtins__=__builtins__,
-        __loader__=SourceFileLoader("__main__", path),
-        __annotations__={},
-    )
-    sys.modules["__main__"] = main
-    with io.open_code(path) as file:
-        source = file.read()
-    exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
+def _be_main(argv: list[str], folder: str, **attributes: Any) -> dict[str, Any]:
+    """What a script sees around it; returns the names of a fresh ``__main__``, which stays until the process ends."""
+    sys.argv = argv
+    if not sys.flags.safe_path:
+        sys.path[0] = folder
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    main.__dict__.update(__builtins__=builtins, __annotations__={}, **attributes)
+    return main.__dict__
+
+
+def _of_script(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback from the script on, without the launcher's own frames and those that called it."""
+    hidden = {__file__, runpy.__file__, "<frozen runpy>"}
+    inner = trace
+    while inner is not None and inner.tb_frame.f_code.co_filename != __file__:
+        inner = inner.tb_next
+    while inner is not None and inner.tb_frame.f_code.co_filename in hidden:
+        inner = inner.tb_next
+    return inner
 
 
 def _report(error: Exception) -> None:
-    """Print the traceback from the script on, without the launcher's own frames."""
+    """Print the traceback, as Python would."""
     explain(error)
-    inner: TracebackType | None = error.__traceback__
-    hidden = {__file__, runpy.__file__, "<frozen runpy>"}
-    while inner is not None and inner.tb_frame.f_code.co_filename in hidden:
-        inner = inner.tb_next
+    inner = _of_script(error.__traceback__)
     sys.excepthook(type(error), error.with_traceback(inner), inner)

@@ -157,6 +157,67 @@ def test_script_sees_the_world_python_gives_it(script, inside):
     assert json.loads(ours.stdout) == json.loads(theirs.stdout), ours.stderr
 
 
+SEEN = """
+import sys
+main = sys.modules["__main__"]
+spec = __spec__ and (__spec__.name, __spec__.origin)
+names = sorted(n for n in vars(main) if n[:2] == "__")
+print([sys.argv, sys.path[0], __name__, __package__, spec, globals().get("__file__"), names, __loader__.__class__,
+       vars(main) is globals(), sys.stdin.read()])
+"""
+WAYS = [
+    ["seen.py", "--", "y"], ["seen.py", "a", "--", "y", "--"], ["--", "seen.py", "--", "y"],
+    ["./seen.py", "-m", "-c", "--help"],
+    ["-m", "seen", "--", "y"], ["-m", "seen", "--help"], ["-m", "bag", "-m", "--"], ["-m", "bag.seen", "x"],
+    ["-c", SEEN, "--", "y"], ["-c", SEEN, "-c", "--version"], ["-", "--", "y"], ["folder", "--", "y"],
+    ["./folder/", "-h"],
+    ["-m", "no_such_module"], ["-m", "bag.no_such"], ["empty"], ["-c", "import sys; sys.exit(3)"],
+    ["-c", "raise SystemExit"],
+]  # fmt: skip
+EACH = """
+import contextlib, io, json, sys
+from functorch_port import cli
+before, all_words = sys.path[:], json.loads(sys.argv[1])
+for words in all_words:
+    sys.path[:], sys.stdin = before, io.StringIO(SEEN if words[0] == "-" else "")
+    for name in ("seen", "bag", "bag.seen"):
+        sys.modules.pop(name, None)
+    out, status = io.StringIO(), None
+    with contextlib.redirect_stdout(out):
+        try:
+            status = cli.main(["run", *words])
+        except SystemExit as end:
+            status = end.code
+    print(json.dumps([out.getvalue(), status]), file=sys.__stdout__)
+""".replace("SEEN", repr(SEEN))
+
+
+def test_a_script_sees_what_python_gives_it_whatever_way_it_is_started(script, tmp_path):
+    for folder in ("bag", "folder", "empty"):
+        (tmp_path / folder).mkdir()
+    for name in ("seen.py", "bag/__init__.py", "bag/__main__.py", "bag/seen.py", "folder/__main__.py"):
+        script(SEEN if "__init__" not in name else "", name)
+    ours = python("-c", EACH, json.dumps(WAYS), cwd=tmp_path)
+    assert ours.returncode == 0, ours.stderr
+    for words, line in zip(WAYS, ours.stdout.splitlines(), strict=True):
+        given = SEEN if words[0] == "-" else ""
+        theirs = subprocess.run(
+            [sys.executable, *words], input=given, capture_output=True, text=True, cwd=tmp_path
+        )
+        out, status = json.loads(line)
+        if isinstance(status, str):  # sys.exit(text): printed, and the status is 1
+            assert (status, 1) == (theirs.stderr.strip(), theirs.returncode), words
+        else:
+            assert (out, status or 0) == (theirs.stdout, theirs.returncode), words
+
+
+def test_ctrl_c_ends_a_script_as_python_does(script):
+    path = script("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nimport time; time.sleep(9)\n")
+    ours, theirs = launch(path), python(str(path))
+    assert ours.returncode == theirs.returncode
+    assert ours.stderr == theirs.stderr
+
+
 def test_sibling_modules_and_modules_by_name(script):
     script("import torch\nvalue = torch.ones(2).sum().item()", "sibling.py")
     main = script("import sys, sibling\nprint(sibling.value, sys.argv[1:], __name__)", "train.py")

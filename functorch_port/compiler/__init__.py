@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import ContextDecorator
 from typing import Any
 
 from ..core import storage as _storage
@@ -34,6 +35,54 @@ def reset() -> None:
     """
     for compiled in alive(Compiled):
         compiled.clear()
+
+
+class set_stance(ContextDecorator):
+    """Say whether compiled functions run compiled: from now on, in a ``with`` block, or in a decorated function.
+
+    Args:
+        stance: ``"default"``, or ``"force_eager"``: the Python functions run as they are.
+        skip_guard_eval_unsafe, force_backend: accepted.
+
+    Raises:
+        NotImplementedError: for PyTorch's other stances.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> double = torch.compile(lambda x: x * 2)
+        >>> with torch.compiler.set_stance("force_eager"):
+        ...     double(torch.ones(1)), double.traces
+        (tensor([2.]), 0)
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.compiler.set_stance.html
+    """
+
+    _calls = {
+        "default": Compiled.__call__,
+        "force_eager": lambda self, *args, **kwargs: self._fn(*args, **kwargs),
+    }
+
+    def __init__(
+        self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None
+    ) -> None:
+        if force_backend is not None and stance != "default":
+            raise RuntimeError("non-default stance cannot have force_backend set")
+        if stance not in self._calls:
+            raise NotImplementedError(
+                f"compiler.set_stance({stance!r}): there are 'default' and 'force_eager'"
+            )
+        self.stance, self.before = stance, Compiled.__call__
+        self.__enter__()
+
+    def __call__(self, func: Any) -> Any:
+        self.__exit__()
+        return super().__call__(func)
+
+    def __enter__(self) -> None:
+        Compiled.__call__ = self._calls[self.stance]  # type: ignore[method-assign]
+
+    def __exit__(self, *exc: object) -> None:
+        Compiled.__call__ = self.before  # type: ignore[method-assign]
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:

@@ -7,7 +7,6 @@ if one is set, what it was given to overwrite comes back as it was. Either way a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
@@ -16,7 +15,7 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from ..core import host, storage
+from ..core import host, settings, storage
 from ..core.donation import on_one_cpu
 from ..core.refusal import Check, unknown
 from ..core.storage import Storage
@@ -38,8 +37,8 @@ def are_on(wanted: bool | None) -> bool:
     """Whether a program is to make checks: as it was asked for, as the environment says, or on a CPU."""
     if wanted is not None:
         return wanted
-    setting = os.environ.get("FUNCTORCH_PORT_CHECKS")
-    return jax.default_backend() == "cpu" if setting is None else setting.lower() not in ("0", "false", "off")
+    setting = settings.get("CHECKS")
+    return jax.default_backend() == "cpu" if setting is None else setting
 
 
 class Before:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import jax
 
 from ..autograd import grad_mode
-from ..core import autocast, config, dtypes, inside, modes, storage
+from ..core import autocast, config, dtypes, inside, modes, settings, storage
 from ..core.jaxprs import count_of
 from ..core.limits import Latest, tidy
 from ..core.tensor import Tensor
@@ -384,7 +384,7 @@ def compile(
     mode: Any = None,
     options: Any = None,
     disable: bool = False,
-    rng: str = "jax",
+    rng: str | None = None,
     keep_grads: bool = True,
     checks: bool | None = None,
 ) -> Any:
@@ -400,7 +400,8 @@ def compile(
     Args:
         model: the function or `nn.Module`; None to use it as a decorator with arguments.
         rng: ``"jax"`` draws random numbers in the program from a JAX key that is part of the state; ``"torch"`` draws
-            them on the host at every call, in PyTorch's stream, so that a compiled run gives PyTorch's numbers.
+            them on the host at every call, in PyTorch's stream, so that a compiled run gives PyTorch's numbers. None:
+            what ``FUNCTORCH_PORT_RNG`` in the environment says, or ``"jax"``.
         keep_grads: whether ``.grad`` can be read after a call that made gradients and stepped their parameters, as in
             PyTorch. That takes memory of the parameters' size. False saves it: ``.grad`` of these parameters is None
             after the call, as if the function ended with ``zero_grad()``.
@@ -427,6 +428,8 @@ def compile(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
     """
+    if rng is None:
+        rng = settings.get("RNG")
     if rng not in ("jax", "torch"):
         raise ValueError(f'rng must be "jax" or "torch", got {rng!r}')
     if model is None:

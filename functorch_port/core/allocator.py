@@ -24,6 +24,8 @@ from typing import Any
 
 import jax
 
+from . import settings
+
 __all__ = ["is_on_cpu", "keep", "options"]
 
 # malloc.h
@@ -51,20 +53,20 @@ def keep() -> bool:
     It does not where something else than a CPU may be used, where the C library is not glibc or another allocator is
     loaded, where an environment variable of glibc's sets the allocator, and with ``FUNCTORCH_PORT_KEEP_MEMORY=0``.
     """
-    if os.environ.get("FUNCTORCH_PORT_KEEP_MEMORY", "1").lower() in ("0", "false", "off"):
+    if not settings.get("KEEP_MEMORY"):
         return False
     if not sys.platform.startswith("linux") or not is_on_cpu() or _is_set_elsewhere():
         return False
     library = ctypes.CDLL(None)
     if not hasattr(library, "gnu_get_libc_version") or not hasattr(library, "mallopt"):
         return False
-    settings = (
+    numbers = (
         (_M_ARENA_MAX, _HEAPS),
         (_M_TRIM_THRESHOLD, _MOST_FREE),
         (_M_TOP_PAD, _HEAP),
         (_M_MMAP_THRESHOLD, _LARGEST),
     )
-    done = [library.mallopt(which, value) for which, value in settings]
+    done = [library.mallopt(which, value) for which, value in numbers]
     if not done[-1]:  # before glibc 2.35 there is an upper limit
         done[-1] = library.mallopt(_M_MMAP_THRESHOLD, 1 << 25)
     return all(done)

@@ -14,11 +14,10 @@ from pathlib import Path
 
 import jax
 
+from . import settings
+
 __all__ = ["default_directory", "directory", "enable"]
 
-_VARIABLE = "FUNCTORCH_PORT_CACHE"
-_OFF = frozenset({"0", "false", "off", "no"})
-_ON = frozenset({"", "1", "true", "on", "yes"})
 #: JAX leaves out what compiled faster than this many seconds.
 _THRESHOLD = "jax_persistent_cache_min_compile_time_secs"
 
@@ -50,11 +49,11 @@ def enable() -> str | None:
     Returns:
         The folder in use, or None.
     """
-    choice = os.environ.get(_VARIABLE, "")
-    if directory() or choice.lower() in _OFF or not jax.config.jax_enable_compilation_cache:
+    choice = settings.get("CACHE")
+    if directory() or choice is False or not jax.config.jax_enable_compilation_cache:
         return directory()
     try:
-        path = default_directory() if choice.lower() in _ON else Path(choice).expanduser()
+        path = default_directory() if choice is True else Path(choice).expanduser()
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # read-only, a file in the way; no home directory
         return None

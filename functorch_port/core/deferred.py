@@ -10,7 +10,6 @@ if nothing had been put off. Values depend on immutable arrays only, so it makes
 from __future__ import annotations
 
 import math
-import os
 import weakref
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
@@ -20,7 +19,7 @@ import jax
 import numpy as np
 
 from ..autograd.node import FREED
-from . import host, inside, storage
+from . import host, inside, settings, storage
 from .modes import OfThread
 from .storage import HostStorage, Storage
 
@@ -39,7 +38,7 @@ __all__ = [
 ]
 
 #: How often operations run one by one before they become a program (see `programs`). 0: always, and nothing is put off.
-AFTER = int(os.environ.get("FUNCTORCH_PORT_REPLAY_AFTER", "2"))
+AFTER: int = settings.get("REPLAY_AFTER")
 #: elements of values that wait, in all; beyond it operations run at once
 MOST_ELEMENTS = 1 << 28
 

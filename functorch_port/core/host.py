@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextvars
 import functools
 import math
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import storage
+from . import settings, storage
 
 __all__ = [
     "MOST",
@@ -37,7 +36,7 @@ __all__ = [
 ]
 
 #: arrays with more elements are not kept on the host; 0 keeps none
-MOST = int(os.environ.get("FUNCTORCH_PORT_HOST_ELEMENTS", "4096"))
+MOST: int = settings.get("HOST_ELEMENTS")
 #: estimated microseconds above which a program is compiled
 _MOST_TIME = 40.0
 _MOST_PRODUCTS = 1 << 18

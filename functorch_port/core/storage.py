@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import _thread
 import itertools
-import os
 import threading
 import weakref
 from collections.abc import Iterator
@@ -18,13 +17,13 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
-from . import inside
+from . import inside, settings
 from .modes import OfThread
 
 __all__ = ["HostStorage", "Storage", "as_array", "bump_epoch", "epoch", "outside", "x64"]
 
 #: Whether int64 and float64 are real (the default). The lean mode for TPU stores them as int32 and float32.
-X64 = os.environ.get("FUNCTORCH_PORT_X64", "1").lower() not in ("0", "false", "off")
+X64: bool = settings.get("X64")
 
 
 def x64() -> Any:

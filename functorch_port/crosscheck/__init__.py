@@ -14,7 +14,7 @@ __all__ = ["Problem", "Recording", "Report", "Result", "compare", "recording", "
 #: loaded when first asked for, so that the command line starts without them
 _HOMES = {
     "Problem": "problems", "Recording": "recorder", "Report": "comparison", "Result": "comparison",
-    "compare": "comparison", "recording": "recorder", "replay": "recorder",
+    "compare": "comparison", "recording": "recorder", "replay": "player",
 }  # fmt: skip
 
 

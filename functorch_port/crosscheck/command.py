@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import importlib.util
 import sys
+import traceback
 import warnings
 from pathlib import Path
 from typing import Any
+
+from functorch_port import launcher
 
 __all__ = ["add_to", "main"]
 
@@ -25,8 +30,8 @@ What is shown, per optimizer and options:
                  the value after and the step, since where a step ends near zero the digits are lost to its start
   step 1, rel.   the same relative to the largest value of the tensor
   run, ...       the largest over all steps
-  first off      the first step beyond the tolerance, and which entry of the state (or parameter) is furthest off:
-                 where to look for the cause
+  first off      the first step beyond the tolerance, and which entry of the state (or parameter) is furthest off,
+                 at which index, with both values: where to look for the cause
   verdict        equal; DIFFERS (exit status 1); known difference (optax, explained below the table, with the flags
                  that remove it where there are some; such a call is then compared as well)
 
@@ -40,17 +45,26 @@ examples
   functorch-port crosscheck                                     all optimizers, 100 steps, float64
   functorch-port crosscheck --optimizer AdamW --dtype float32 --numbers 3
                                                                 and three updates of each parameter, digit by digit
+  functorch-port crosscheck --optimizer Adam --set lr=.02 betas=.9,.95 amsgrad=true
+                                                                these options, in place of the built-in ones
   functorch-port crosscheck --optimizer RMSprop,Adagrad --against optax
                                                                 what optax does differently, without PyTorch
   functorch-port crosscheck --problem rosenbrock --steps 1000 --plot apart.png --json apart.json
+
+something of your own
   functorch-port crosscheck --problem mine:problem              mine.py: def problem(seed): return start, evaluate
                                                                 with start = {name: array} and evaluate(params) ->
                                                                 (loss, {name: gradient})
+  functorch-port crosscheck --optimizer SGD --set lr=.1 momentum=.9 --optax mine:sgd
+                                                                mine.py: def sgd(lr, momentum): return optax.chain(...)
+                                                                it gets those of the options that it has arguments for;
+                                                                or sgd = optax.chain(...)
+
 a training script of your own
   functorch-port crosscheck record train.py --epochs 1          runs it with PyTorch, writes crosscheck.npz
   functorch-port crosscheck replay crosscheck.npz               the recorded gradients through this package, PyTorch
                                                                 and optax
-exit status: 0 if all that must agree agrees, 1 if not, 2 for wrong usage
+exit status: 0 if all that must agree agrees, 1 if not, 2 for wrong usage or if nothing could be compared
 
 in Python
   from functorch_port import crosscheck
@@ -59,21 +73,63 @@ in Python
 
 _RECORD = """\
 Run a training script and write down what one of its optimizers does: the first parameters, and for every step
-gradients, hyperparameters and the parameters after it. `crosscheck replay` runs that through other libraries."""
+gradients, hyperparameters, and the parameters and the state after it. `crosscheck replay` runs that through other
+libraries. Closures (L-BFGS), schedules, several groups and optimizers of your own are recorded, too.
+
+Compiled functions run as plain Python meanwhile, where each step can be seen. Recordings grow with the model and the
+steps: --first N stops after N. If the script fails, its traceback is shown and nothing is written, unless the first N
+steps were there."""
+
+_RECORD_EPILOG = """\
+examples
+  functorch-port crosscheck record --first 20 train.py --epochs 1    options of `record` come before the script
+  functorch-port crosscheck record --which 1 --out d.npz gan.py      the second optimizer, in the order of first steps
+  functorch-port crosscheck record --library ours train.py           `import torch` is this package
+  functorch-port crosscheck record -m mypackage.train --epochs 1     as `python -m`
+exit status: the script's
+"""
 
 _REPLAY = """\
 Feed the recorded gradients to this package's optimizer, PyTorch's and optax's, with the recorded hyperparameters,
-and compare with the recorded parameters. Exit status 1 if one is off by more than the tolerance."""
+and compare with the recorded parameters. Through optax goes what its table of counterparts has (`crosscheck --list`
+and docs/crosscheck.md show it), with the hyperparameters of every group and step, or a transformation of your own."""
+
+_REPLAY_EPILOG = """\
+examples
+  functorch-port crosscheck replay crosscheck.npz
+  functorch-port crosscheck replay crosscheck.npz --through torch --numbers 2
+  functorch-port crosscheck replay crosscheck.npz --through optax --optax mine:adam
+                                              mine.py: def adam(lr, betas): return optax.chain(...), or a transformation
+  functorch-port crosscheck replay crosscheck.npz --optimizer mine:Lion
+                                              the recorded optimizer was a class of your own; mine.py has it, and
+                                              trains nothing when it is imported
+  functorch-port crosscheck replay crosscheck.npz --optimizer RAdam
+                                              what another optimizer would have done with these gradients
+exit status: 0 if all are within the tolerance, 1 if one is not, 2 if nothing could be compared
+"""
 
 
 def add_to(commands: Any) -> None:
     """Add the command to a parser's subcommands."""
     raw = argparse.RawDescriptionHelpFormatter
     top = commands.add_parser(
-        "crosscheck", help=HELP, description=_DESCRIPTION, epilog=_EPILOG, formatter_class=raw
+        "crosscheck",
+        help=HELP,
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=raw,
+        allow_abbrev=False,  # a script's options are no abbreviations of ours
     )
     top.add_argument(
         "--optimizer", default="all", metavar="NAME", help="one, several with commas, or all (default)"
+    )
+    top.add_argument(
+        "--set",
+        nargs="+",
+        dest="options",
+        metavar="NAME=VALUE",
+        type=_option,
+        help="options of the optimizer, in place of the built-in ones",
     )
     top.add_argument("--steps", type=int, default=100, metavar="N", help="default 100; LBFGS stops at 100")
     top.add_argument(
@@ -94,11 +150,16 @@ def add_to(commands: Any) -> None:
     top.add_argument(
         "--list", action="store_true", help="show the optimizers and the options tried, and stop"
     )
-    _add_output(top)
+    _add_output(top, None)
     actions = top.add_subparsers(dest="action", metavar="record | replay")
 
     record = actions.add_parser(
-        "record", help="write down a training script's optimizer", description=_RECORD, formatter_class=raw
+        "record",
+        help="write down a training script's optimizer",
+        description=_RECORD,
+        epilog=_RECORD_EPILOG,
+        formatter_class=raw,
+        allow_abbrev=False,
     )
     record.add_argument("--out", default="crosscheck.npz", help="file to write (default crosscheck.npz)")
     record.add_argument(
@@ -108,93 +169,160 @@ def add_to(commands: Any) -> None:
         "--which", type=int, default=0, metavar="N", help="number of the optimizer (default 0)"
     )
     record.add_argument("--first", type=int, metavar="N", help="record the first N steps only")
-    record.add_argument("script", metavar="SCRIPT", help="path of the script")
-    record.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="passed on to the script")
+    launcher.add_to(record)
 
     again = actions.add_parser(
-        "replay", help="run a recording through other libraries", description=_REPLAY, formatter_class=raw
+        "replay",
+        help="run a recording through other libraries",
+        description=_REPLAY,
+        epilog=_REPLAY_EPILOG,
+        formatter_class=raw,
     )
     again.add_argument("file", metavar="FILE", help="what record wrote")
     again.add_argument(
         "--through", default="ours,torch,optax", metavar="LIBRARIES", help="default ours,torch,optax"
     )
-    _add_output(again)
+    again.add_argument(
+        "--optimizer",
+        default=None,
+        metavar="NAME",
+        help="of torch.optim, or module:Class (default: what was recorded)",
+    )
+    _add_output(again, argparse.SUPPRESS)
 
 
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--tolerance", type=float, metavar="X", help="relative error that passes (default: by dtype)"
-    )
-    parser.add_argument(
-        "--ulps", type=float, default=4.0, metavar="X", help="of the first step that pass (default 4)"
-    )
-    parser.add_argument(
-        "--numbers", type=int, default=0, metavar="K", help="show K updates of each parameter"
-    )
-    parser.add_argument("--json", metavar="FILE", help="write all figures, those of every step included")
-    parser.add_argument(
-        "--plot", metavar="FILE", help="draw the relative error over the steps (needs matplotlib)"
-    )
-    parser.add_argument("--markdown", metavar="FILE", help="write the tables as a page of documentation")
+def _add_output(parser: argparse.ArgumentParser, unset: Any) -> None:
+    """Options of both commands; ``unset`` is the default where that of the outer parser is to stay."""
+
+    def add(name: str, default: Any, text: str, **kind: Any) -> None:
+        parser.add_argument(name, default=default if unset is None else unset, help=text, **kind)
+
+    add("--optax", None, "a transformation of your own, or a function that makes it", metavar="MODULE:NAME")
+    add("--tolerance", None, "relative error that passes (default: by dtype)", type=float, metavar="X")
+    add("--ulps", 4.0, "of the first step that pass (default 4)", type=float, metavar="X")
+    add("--numbers", 0, "show K updates of each parameter", type=int, metavar="K")
+    add("--json", None, "write all figures, those of every step included", metavar="FILE")
+    add("--plot", None, "draw the relative error over the steps (needs matplotlib)", metavar="FILE")
+    add("--markdown", None, "write the tables as a page of documentation", metavar="FILE")
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """``lr=.02``, ``betas=.9,.95``, ``amsgrad=true``, ``adjust_lr_fn=original``."""
+    name, equals, value = text.partition("=")
+    if not name.isidentifier() or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, such as lr=.02 or betas=.9,.95")
+    parts = [_value(part.strip()) for part in value.strip("()").split(",")]
+    return name, parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def _value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        pass
+    try:
+        return float(text)  # nan, inf
+    except ValueError:
+        return text
 
 
 def main(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     warnings.filterwarnings("ignore", category=DeprecationWarning, module="optax")
+    from .problems import WrongUse
+
     try:
+        _check_files(options)
         if options.action == "record":
             return _record(options)
         return _replay(options) if options.action == "replay" else _compare(options)
-    except (ValueError, ImportError, OSError, NotImplementedError, RuntimeError) as error:
+    except (WrongUse, FileNotFoundError) as error:
         print(f"functorch-port crosscheck: {error}", file=sys.stderr)
-        return 2
+    except Exception:  # a fault here, or of code that was named
+        traceback.print_exc()
+    return 2
 
 
-def _record(options: argparse.Namespace) -> int:
-    from .recorder import Recording, record_script
+def _check_files(options: argparse.Namespace) -> None:
+    """What cannot be written is found out before the work is done."""
+    from .problems import Missing, WrongUse
 
-    status = record_script(
-        options.script,
-        options.arguments,
+    for name in ("out", "json", "plot", "markdown"):
+        path = getattr(options, name, None)
+        if path is None:
+            continue
+        place = Path(path).resolve()
+        if place.is_dir() or not place.parent.is_dir():
+            what = "is a folder" if place.is_dir() else f"there is no folder {place.parent}"
+            raise WrongUse(f"--{name} {path}: {what}")
+    if options.plot and importlib.util.find_spec("matplotlib") is None:
+        raise Missing("--plot needs matplotlib: pip install 'functorch-port[examples]'")
+    if options.plot:
+        from matplotlib.backend_bases import FigureCanvasBase
+
+        known = FigureCanvasBase.get_supported_filetypes()
+        if Path(options.plot).suffix[1:] not in known:
+            raise WrongUse(f"--plot {options.plot}: the name must end in one of {', '.join(known)}")
+
+
+def _record(options: argparse.Namespace) -> Any:
+    from .recorder import record_script
+
+    what, arguments, how = launcher.given(options)
+    status, written, told = record_script(
+        what,
+        arguments,
         options.out,
+        how,
         side=options.library,
         which=options.which,
         steps=options.first,
     )
-    tape = Recording.load(options.out)
-    print(
-        f"{options.out}: {len(tape.params)} steps of {tape.meta['optimizer']}, {len(tape.start)} parameters"
-    )
+    if written:
+        print(told)
+    else:
+        print(f"functorch-port crosscheck record: {told}", file=sys.stderr)
     return status
 
 
 def _replay(options: argparse.Namespace) -> int:
-    from .recorder import replay
+    from .player import replay
 
-    through = options.through.split(",")
     report = replay(
         options.file,
-        through,
+        options.through.split(","),
+        optimizer=options.optimizer,
+        optax=_own(options),
         tolerance=options.tolerance,
         first_ulps=options.ulps,
         numbers=options.numbers or 2,
     )
-    return _show(
-        [(f"{options.file}, replayed", report)], options, f"functorch-port crosscheck replay {options.file}"
-    )
+    command = f"functorch-port crosscheck replay {options.file}"
+    return _show([(f"{options.file}, replayed", report)], options, command)
+
+
+def _own(options: argparse.Namespace) -> Any:
+    """The user's transformation."""
+    from .problems import found
+
+    return None if options.optax is None else found(options.optax, "optax")
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from .comparison import compare, show_options
-    from .grids import configurations, names
+    from .comparison import compare, optimizers, show_options
+    from .grids import configurations
 
+    wanted = "all" if options.optimizer == "all" else options.optimizer.split(",")
     if options.list:
-        for name in names():
+        for name in optimizers(wanted):
             print(name)
             for choice in configurations(name):
                 print(f"  {show_options(choice) or 'defaults'}")
         return 0
-    wanted = "all" if options.optimizer == "all" else options.optimizer.split(",")
+    chosen = None if options.options is None else dict(options.options)
     reports = []
     for dtype in options.dtype.split(","):
         with _progress() as tell:
@@ -209,12 +337,15 @@ def _compare(options: argparse.Namespace) -> int:
                 tolerance=options.tolerance,
                 first_ulps=options.ulps,
                 numbers=options.numbers or 2,
+                options=chosen,
+                optax=_own(options),
                 progress=tell,
             )
         reports.append((f"{options.problem}, {dtype}, {options.steps} steps, seed {options.seed}", report))
     command = (
         f"functorch-port crosscheck --optimizer {options.optimizer} --steps {options.steps} --dtype {options.dtype} "
         f"--problem {options.problem} --seed {options.seed}{' --own-gradients' if options.own_gradients else ''}"
+        f"{f' --set {show_options(chosen)}' if chosen else ''}"
     )
     return _show(reports, options, command)
 
@@ -239,14 +370,17 @@ def _show(reports: list[tuple[str, Any]], options: argparse.Namespace, command: 
             "ulps",
             "file",
             "through",
+            "optax",
         )
         out.save_json(options.json, plain, {k: getattr(options, k) for k in keys if hasattr(options, k)})
     if options.plot:
         out.plot(options.plot, plain, command.removeprefix("functorch-port "))
     if options.markdown:
         picture = Path(options.plot).name if options.plot else None
-        Path(options.markdown).write_text(out.as_markdown(reports, command, picture))
-    return 0 if all(report.ok for report in plain) else 1
+        out.write(options.markdown, out.as_markdown(reports, command, picture))
+    if any(r.verdict == "differs" for report in plain for r in report.results):
+        return 1
+    return 0 if all(report.ok for report in plain) else 2
 
 
 class _progress:

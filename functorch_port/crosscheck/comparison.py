@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from .grids import DIMENSIONS, ROUNDING, configurations, names
-from .measure import gap, relative, ulps
-from .problems import Arrays, Problem, load
+from .measure import Place, element, gap, ulps, worst
+from .problems import Arrays, Problem, WrongUse, load
 from .sides import DTYPES, OptaxRun, Run, TorchRun, library, missing
-from .twins import twins
+from .twins import make, own, twins
 
 __all__ = ["FIRST_ULPS", "Report", "Result", "TOLERANCE", "compare"]
 
@@ -34,15 +34,19 @@ class Result:
 
     Attributes:
         optimizer, options, dtype, problem, steps: what was run.
-        against: ``torch``, ``optax``, or the source of a recording.
+        against: ``torch``, ``optax``; of a replay, the library that a recording went through.
+        recorded: whether this is a replay: then the other side is what was recorded.
         call: for optax, the expression.
         note: why the numbers must differ, if that is known.
         flags: for optax, the arguments that made the numbers agree.
         first_ulps, first_relative: differences after the first step.
         run_ulps, run_relative: the largest over all steps.
         first_beyond: the first step that is off by more than the tolerance; None if there is none.
-        first_where: what is off in that step: an entry of the state, or a parameter.
-        verdict: ``equal``, ``differs`` (which fails), ``known`` (a known difference) or ``skipped``.
+        first_where: what is furthest off in that step: an entry of the state or a parameter, the index in it, and the
+            two values.
+        verdict: ``equal``, ``differs`` (which fails), ``known`` (a known difference), ``skipped``, or ``empty``: there
+            was nothing to compare, which fails, too.
+        why: of ``empty``, or what was left out.
         ulps_by_step, relative_by_step: the differences after every step, as long as the numbers are finite.
         numbers: of some elements, the updates of the first step side by side.
     """
@@ -63,9 +67,16 @@ class Result:
     first_beyond: int | None = None
     first_where: str | None = None
     verdict: str = "equal"
+    why: str | None = None
+    recorded: bool = False
     ulps_by_step: list[float] = field(default_factory=list)
     relative_by_step: list[float] = field(default_factory=list)
     numbers: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """What the two sides are called, which `numbers` has as ``ours`` and ``theirs``."""
+        return (self.against, "recorded") if self.recorded else ("ours", self.against)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -92,8 +103,9 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether everything that must agree agrees."""
-        return all(r.verdict != "differs" for r in self.results)
+        """Whether everything that must agree agrees, and there is something that was compared."""
+        verdicts = {r.verdict for r in self.results}
+        return bool(verdicts & {"equal", "known"}) and not verdicts & {"differs", "empty"}
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -121,13 +133,23 @@ def follow(run: Run, steps: int, advance: Callable[[Run, int], Arrays | None]) -
 
 
 def judge(
-    result: Result, ours: Track, theirs: Track, tolerance: float, first_ulps: float, show: int
+    result: Result,
+    ours: Track,
+    theirs: Track,
+    tolerance: float,
+    first_ulps: float,
+    show: int,
 ) -> Result:
     """Fill in the differences of two tracks, and the verdict."""
+    moved = False
     for i in range(1, len(ours.params)):
         before = ours.params[i - 1]
         if not _finite(ours.params[i]) and not _finite(theirs.params[i]):
+            result.why = f"from step {i} on both are infinite or NaN"
             break  # both have left the numbers that can be compared
+        moved = moved or any(
+            (after[k] != v).any() for after in (ours.params[i], theirs.params[i]) for k, v in before.items()
+        )
         found = gap(theirs.params[i], ours.params[i], before, result.dtype)
         result.ulps_by_step.append(found.ulps)
         result.relative_by_step.append(found.relative)
@@ -136,15 +158,19 @@ def judge(
             result.numbers = side_by_side(before, ours.params[1], theirs.params[1], result.dtype, show)
         off = found.relative > tolerance or (i == 1 and found.ulps > first_ulps)
         if result.first_beyond is None:
-            entry, error = _worst_entry(theirs.states[i], ours.states[i])
+            error, entry = _worst_entry(theirs.states[i], ours.states[i])
             if off or error > tolerance:
                 result.first_beyond = i
-                result.first_where = entry if error > tolerance else found.where or _most_ulps(result)
+                place = entry if error > tolerance else found.at if found.relative > tolerance else found.most
+                assert place is not None
+                result.first_where = place.text(result.labels, result.dtype)
     result.run_ulps = max(result.ulps_by_step, default=0.0)
     result.run_relative = max(result.relative_by_step, default=0.0)
     within = result.run_relative <= tolerance and result.first_ulps <= first_ulps
     if not within:
         result.verdict = "known" if result.note else "differs"
+    elif not moved:
+        result.verdict, result.why = "empty", result.why or "no parameter changed in any step"
     return result
 
 
@@ -152,20 +178,12 @@ def _finite(params: Arrays) -> bool:
     return all(bool(np.isfinite(v).all()) for v in params.values())
 
 
-def _most_ulps(result: Result) -> str:
-    return max(result.numbers, key=lambda n: n["ulps"])["element"] if result.numbers else ""
-
-
-def _worst_entry(theirs: dict[str, np.ndarray], ours: dict[str, np.ndarray]) -> tuple[str, float]:
+def _worst_entry(theirs: dict[str, np.ndarray], ours: dict[str, np.ndarray]) -> tuple[float, Place | None]:
     """The state tensor that is furthest off; one that only one side has is off without end."""
     if not theirs or not ours:
-        return "", 0.0
-    worst = ("", 0.0)
-    for name in [*theirs, *(n for n in ours if n not in theirs)]:
-        both = name in theirs and name in ours
-        error = relative(theirs[name], ours[name]) if both else float("inf")
-        worst = max(worst, (name, error), key=lambda pair: pair[1])
-    return worst
+        return 0.0, None
+    names = dict.fromkeys([*theirs, *ours])
+    return max((worst(n, theirs.get(n), ours.get(n)) for n in names), key=lambda pair: pair[0])
 
 
 def side_by_side(before: Arrays, ours: Arrays, theirs: Arrays, dtype: str, show: int) -> list[dict[str, Any]]:
@@ -176,7 +194,7 @@ def side_by_side(before: Arrays, ours: Arrays, theirs: Arrays, dtype: str, show:
         for index in list(np.ndindex(start.shape))[:show]:
             rows.append(
                 {
-                    "element": f"{name}[{', '.join(map(str, index))}]" if index else name,
+                    "element": element(name, index),
                     "before": float(start[index]),
                     "ours": float(ours[name][index] - start[index]),
                     "theirs": float(theirs[name][index] - start[index]),
@@ -199,6 +217,7 @@ def compare(
     first_ulps: float = FIRST_ULPS,
     numbers: int = 2,
     options: dict[str, Any] | None = None,
+    optax: Any = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Report:
     """Run optimizers of this package beside those of PyTorch and optax, and measure how far apart they get.
@@ -222,13 +241,15 @@ def compare(
         first_ulps: largest difference in the first step that passes, in units in the last place.
         numbers: of how many elements of each parameter the first updates are kept.
         options: compare this configuration in place of the built-in ones.
+        optax: a transformation of your own, to compare one optimizer with, or a function that makes it from
+            those of the optimizer's options that it has arguments for.
         progress: is told what is being run.
 
     Returns:
         The results; ``report.ok`` says whether all that must agree does.
 
     Raises:
-        ValueError: for an unknown optimizer, dtype, library or problem.
+        ValueError: for an unknown optimizer, option, dtype, library or problem, and for numbers that make no sense.
 
     Example:
         >>> from functorch_port import crosscheck
@@ -237,13 +258,24 @@ def compare(
         (True, 'optax.sgd(0.1, momentum=0.9, nesterov=False)')
     """
     started = time.perf_counter()
-    wanted = _optimizers(optimizer)
+    wanted = optimizers(optimizer)
     if dtype not in DTYPES:
-        raise ValueError(f"no dtype {dtype!r}: there are {', '.join(DTYPES)}")
+        raise WrongUse(f"no dtype {dtype!r}: there are {', '.join(DTYPES)}")
+    check_numbers(steps=steps, tolerance=tolerance, first_ulps=first_ulps, numbers=numbers)
+    for key, value in (options or {}).items():
+        parts = value if isinstance(value, (tuple, list)) else [value]
+        if any(isinstance(part, float) and not np.isfinite(part) for part in parts):
+            raise WrongUse(f"option {key}={value!r}: with that there is nothing to compare")
+    if optax is not None:
+        if len(wanted) > 1:
+            raise WrongUse(
+                f"your optax transformation is compared with one optimizer: name it, not {len(wanted)}"
+            )
+        options = options or {}
     sides, skipped = _sides(against)
     limit = TOLERANCE[dtype] if tolerance is None else tolerance
     given = load(problem, seed)
-    label = problem if isinstance(problem, str) else problem.__name__
+    label = problem if isinstance(problem, str) else getattr(problem, "__name__", "yours")
     results = []
     for name in wanted:
         task = _for(name, given)
@@ -254,40 +286,72 @@ def compare(
             progress(f"{name} {show_options(choice)}")
             count = min(steps, STEP_LIMIT.get(name, steps))
             template = (name, choice, dtype, label, count)
-            ours = follow(TorchRun(library("ours"), name, choice, task.start, dtype), count, _at_own(task))
+            run = TorchRun(library("ours"), name, choice, task.start, dtype)
+            every = {k: v for k, v in run.optimizer.param_groups[0].items() if k != "params"}
+            ours = follow(run, count, _at_own(task))
             advance = _at_own(task) if own_gradients or name in CLOSURES else _as(ours)
             for side in sides:
-                for result, make in _others(side, template, task, dtype):
-                    if make is None:
+                for result, begin in _others(side, template, task, dtype, optax, every):
+                    if begin is None:
                         results.append(result)
                         continue
-                    theirs = follow(make(), count, advance)
-                    passing = max(first_ulps, ROUNDING[name].first_ulps if name in ROUNDING else 0)
+                    theirs = follow(begin(), count, advance)
+                    passing = max(first_ulps, rounding(name, dtype)[0])
                     results.append(judge(result, ours, theirs, limit, passing, numbers))
     return Report(results, skipped, time.perf_counter() - started)
 
 
-def _optimizers(wanted: str | Iterable[str]) -> list[str]:
+def optimizers(wanted: str | Iterable[str]) -> list[str]:
     every = names()
     chosen = every if wanted == "all" else [wanted] if isinstance(wanted, str) else list(wanted)
     by_lower = {n.lower(): n for n in every}
     unknown = [n for n in chosen if n.lower() not in by_lower]
     if unknown:
-        raise ValueError(f"no optimizer {unknown[0]!r}: there are {', '.join(every)}")
+        raise WrongUse(f"no optimizer {unknown[0]!r}: there are {', '.join(every)}")
     return [by_lower[n.lower()] for n in chosen]
 
 
 def _sides(against: Iterable[str]) -> tuple[list[str], list[str]]:
     sides, skipped = [], []
-    for side in [against] if isinstance(against, str) else against:
-        if side not in ("torch", "optax"):
-            raise ValueError(f"cannot compare with {side!r}: there are torch and optax")
+    for side in libraries(against, ("torch", "optax")):
         why = missing(side)
         if why is None:
             sides.append(side)
         else:
             skipped.append(f"{side}: {why}")
     return sides, skipped
+
+
+def libraries(chosen: str | Iterable[str], known: tuple[str, ...]) -> list[str]:
+    """Names of libraries, each once.
+
+    Raises:
+        WrongUse: for an unknown one, or none at all.
+    """
+    names = list(dict.fromkeys([chosen] if isinstance(chosen, str) else chosen))
+    for name in names or [""]:
+        if name not in known:
+            raise WrongUse(f"cannot compare with {name!r}: there are {', '.join(known)}")
+    return names
+
+
+def check_numbers(steps: int, tolerance: float | None, first_ulps: float, numbers: int) -> None:
+    """Raise WrongUse for numbers with which a comparison would say nothing."""
+    if not isinstance(steps, int) or steps < 1:
+        raise WrongUse(f"steps must be a whole number of at least 1, got {steps!r}")
+    if not isinstance(numbers, int) or numbers < 0:
+        raise WrongUse(f"numbers must be a whole number that is not negative, got {numbers!r}")
+    for name, value in (("tolerance", tolerance), ("ulps", first_ulps)):
+        if value is not None and not 0 <= value < float("inf"):
+            raise WrongUse(f"{name} must be a finite number that is not negative, got {value!r}")
+
+
+def rounding(name: str, dtype: str) -> tuple[float, str | None]:
+    """What passes in an optimizer's first step at least, and why a run as a whole may be off by more."""
+    known = ROUNDING.get(name)
+    if known is None:
+        return 0.0, None
+    return known.first_ulps, known.reason if dtype in known.dtypes else None
 
 
 def _for(name: str, problem: Problem) -> Problem:
@@ -326,14 +390,18 @@ def _as(track: Track) -> Callable[[Run, int], None]:
     return lambda run, i: run.feed(track.grads[i])
 
 
-def _others(side: str, template: Sequence[Any], task: Problem, dtype: str) -> list[tuple[Result, Any]]:
+def _others(
+    side: str, template: Sequence[Any], task: Problem, dtype: str, optax: Any, every: dict[str, Any]
+) -> list[tuple[Result, Any]]:
     """The runs of another library for one configuration: a result to fill in, and what makes the run."""
     name, choice = template[0], template[1]
     if side == "torch":
-        make = lambda: TorchRun(library("torch"), name, choice, task.start, dtype)
-        known = ROUNDING.get(name)
-        note = known.reason if known and dtype in known.dtypes else None
-        return [(Result(*template, against="torch", note=note), make)]
+        result = Result(*template, against="torch", note=rounding(name, dtype)[1])
+        return [(result, lambda: TorchRun(library("torch"), name, choice, task.start, dtype))]
+    if optax is not None:
+        called = getattr(optax, "__name__", "yours")
+        result = Result(*template, against="optax", call=called, flags=called)
+        return [(result, lambda: OptaxRun(lambda: own(optax, called, every), task.start, dtype))]
     found: list[tuple[Result, Any]] = []
     for twin in twins(name, choice):
         result = Result(*template, against="optax", call=twin.call, note=twin.note, flags=twin.flags)
@@ -341,7 +409,7 @@ def _others(side: str, template: Sequence[Any], task: Problem, dtype: str) -> li
             result.verdict = "skipped"
             found.append((result, None))
         else:
-            found.append((result, lambda twin=twin: OptaxRun.of(twin, task.start, dtype)))
+            found.append((result, lambda twin=twin: OptaxRun(lambda: make(twin), task.start, dtype)))
     return found
 
 

@@ -2,28 +2,55 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .problems import Arrays
 from .sides import DTYPES
 
-__all__ = ["Gap", "gap", "relative", "spacing", "ulps"]
+__all__ = ["Gap", "Place", "element", "gap", "relative", "spacing", "ulps", "worst"]
+
+
+class Place(NamedTuple):
+    """Where two sets of tensors are furthest apart.
+
+    Attributes:
+        name: of the tensor.
+        spot: index of the element; None where the shapes differ, or one side has no such tensor.
+        ours, theirs: the two values; else what there is in their place.
+    """
+
+    name: str
+    spot: tuple[int, ...] | None
+    ours: Any
+    theirs: Any
+
+    def text(self, labels: tuple[str, str], dtype: str) -> str:
+        """One line, such as ``weight[2, 0]: 0.25 ours, 0.5 torch``."""
+        name = element(self.name, self.spot or ())
+        form = ".17g" if dtype == "float64" else ".9g"
+        ours, theirs = (v if isinstance(v, str) else format(v, form) for v in (self.ours, self.theirs))
+        return f"{name}: {ours} {labels[0]}, {theirs} {labels[1]}"
 
 
 class Gap(NamedTuple):
     """The difference of two sets of tensors.
 
     Attributes:
-        ulps: the largest difference in units in the last place.
-        relative: the largest difference over the largest size in its tensor.
-        where: the name of the tensor with the largest relative difference.
+        ulps: the largest difference in units in the last place, at `most`.
+        relative: the largest difference over the largest size in its tensor, at `at`.
     """
 
     ulps: float
     relative: float
-    where: str
+    most: Place | None
+    at: Place | None
+
+
+def element(name: str, index: tuple[int, ...]) -> str:
+    """An element as one would write it."""
+    return f"{name}[{', '.join(map(str, index))}]" if index else name
 
 
 def spacing(size: np.ndarray, dtype: str) -> np.ndarray:
@@ -51,24 +78,42 @@ def ulps(a: np.ndarray, b: np.ndarray, before: np.ndarray, dtype: str) -> np.nda
 
 def relative(a: np.ndarray, b: np.ndarray) -> float:
     """The largest difference over the largest value of ``a`` (0 if they are equal, nan and infinity included)."""
-    if a.shape != b.shape:
-        return float("inf")
+    return worst("", a, b)[0]
+
+
+def worst(name: str, a: np.ndarray | None, b: np.ndarray | None) -> tuple[float, Place | None]:
+    """The relative difference of ``a`` (theirs) and ``b`` (ours), and where; infinite if they cannot be compared."""
+    if a is None or b is None or a.shape != b.shape:
+        kinds = ["none" if v is None else f"shape {v.shape}" for v in (b, a)]
+        return float("inf"), Place(name, None, *kinds)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     if np.all(same):
-        return 0.0
+        return 0.0, None
     with np.errstate(invalid="ignore", over="ignore"):
-        apart = float(np.max(np.where(same, 0.0, np.abs(a - b))))
+        apart = np.where(same, 0.0, np.abs(a - b))
+    apart = np.where(np.isnan(apart), np.inf, apart)
+    place = _place(name, apart, b, a)
     size = float(np.max(np.abs(a)))
-    ratio = apart / size if size else float("inf")
-    return ratio if np.isfinite(ratio) else float("inf")
+    ratio = float(np.max(apart)) / size if size else float("inf")
+    return (ratio if np.isfinite(ratio) else float("inf")), place
+
+
+def _place(name: str, apart: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> Place:
+    index = tuple(map(int, np.unravel_index(np.argmax(apart), apart.shape)))
+    return Place(name, index, ours[index].item(), theirs[index].item())
 
 
 def gap(a: Arrays, b: Arrays, before: Arrays, dtype: str) -> Gap:
     """The difference of two sets of parameters after a step from ``before``."""
-    most, worst, where = 0.0, 0.0, ""
+    found = Gap(0.0, 0.0, None, None)
     for name, value in a.items():
-        most = max(most, float(np.max(ulps(value, b[name], before[name], dtype), initial=0.0)))
-        r = relative(value, b[name]) if value.size else 0.0
-        if r > worst:
-            worst, where = r, name
-    return Gap(most, worst, where)
+        if not value.size:
+            continue
+        apart = ulps(value, b[name], before[name], dtype)
+        most = float(np.max(apart))
+        if most > found.ulps:
+            found = found._replace(ulps=most, most=_place(name, apart, b[name], value))
+        ratio, place = worst(name, value, b[name])
+        if ratio > found.relative:
+            found = found._replace(relative=ratio, at=place)
+    return found

@@ -14,9 +14,48 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["PROBLEMS", "Problem", "load"]
+__all__ = ["PROBLEMS", "Missing", "Problem", "WrongUse", "found", "load"]
 
 Arrays = dict[str, np.ndarray]
+
+
+class WrongUse(ValueError):
+    """What was asked for cannot be done: the command prints the message alone, without a traceback."""
+
+
+class Missing(WrongUse, ImportError):
+    """A library that was asked for is not installed."""
+
+
+def found(name: str, kind: str) -> Any:
+    """What ``module:name`` refers to; the modules of the current folder count.
+
+    Args:
+        name: the module and the name in it.
+        kind: what it is for, for the error.
+
+    Raises:
+        WrongUse: if there is no such thing.
+
+    Example:
+        >>> from functorch_port.crosscheck import problems
+        >>> problems.found("math:gcd", "problem")(4, 6)
+        2
+    """
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        raise WrongUse(f"{kind} {name!r}: write it as module:name")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        home = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # something that the module needs
+        raise WrongUse(f"{kind} {name!r}: no module {error.name!r} in {os.getcwd()}, nor installed") from None
+    if not hasattr(home, attribute):
+        raise WrongUse(f"{kind} {name!r}: module {module!r} ({home.__file__}) has no {attribute!r}")
+    return getattr(home, attribute)
 
 
 class Problem(NamedTuple):
@@ -70,7 +109,7 @@ def digits(seed: int) -> Problem:
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        raise ImportError(
+        raise Missing(
             "--problem digits needs scikit-learn: pip install 'functorch-port[examples]'"
         ) from error
     rng = np.random.default_rng(seed)
@@ -109,22 +148,41 @@ def load(name: str | Callable[[int], Any], seed: int = 0) -> Problem:
         seed: seed of the data and of the first parameters.
 
     Raises:
-        ValueError: if there is no such problem.
+        ValueError: if there is no such problem, or it does not give what it should.
     """
+    if not isinstance(seed, int) or seed < 0:
+        raise WrongUse(f"seed must be a whole number that is not negative, got {seed!r}")
     if callable(name):
-        return _checked(name(seed))
+        return _checked(name(seed), getattr(name, "__name__", "yours"))
     if name in PROBLEMS:
         return PROBLEMS[name](seed)
-    module, colon, function = name.partition(":")
-    if not colon:
-        raise ValueError(
+    if ":" not in name:
+        raise WrongUse(
             f"no problem {name!r}: there are {', '.join(PROBLEMS)}, or your own as module:function"
         )
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    return _checked(getattr(importlib.import_module(module), function)(seed))
+    return _checked(found(name, "problem")(seed), name)
 
 
-def _checked(given: Any) -> Problem:
-    start, evaluate = given
-    return Problem({k: np.asarray(v, np.float64) for k, v in start.items()}, evaluate)
+def _checked(given: Any, name: str) -> Problem:
+    """A user's problem, tried once."""
+
+    def wrong(what: str) -> WrongUse:
+        return WrongUse(f"problem {name}: {what}")
+
+    if not isinstance(given, tuple) or len(given) != 2 or not callable(given[1]):
+        raise wrong("it must return (start, evaluate), a dict of arrays and a function")
+    start = {k: np.asarray(v, np.float64) for k, v in dict(given[0]).items()}
+    if not any(v.size for v in start.values()):
+        raise wrong("start has no numbers")
+    tried = given[1](dict(start))
+    if not isinstance(tried, tuple) or len(tried) != 2:
+        raise wrong("evaluate(params) must return (loss, gradients)")
+    grads = {k: np.asarray(v) for k, v in dict(tried[1]).items()}
+    for k, v in start.items():
+        if k not in grads:
+            raise wrong(f"evaluate gave no gradient for {k!r}")
+        if grads[k].shape != v.shape:
+            raise wrong(f"the gradient of {k!r} has shape {grads[k].shape}, the parameter {v.shape}")
+        if not np.isfinite(v).all() or not np.isfinite(grads[k]).all():
+            raise wrong(f"{k!r} or its gradient is not finite at the start")
+    return Problem(start, given[1])

@@ -1,33 +1,44 @@
-"""Trajectories of real training scripts: written to a file, and run again through another library.
+"""Trajectories of real training scripts, written to a file.
 
 A recording has, for one optimizer of the script, the first parameters, and for every step the gradients, the
-hyperparameters and the parameters after it. Replaying feeds the same gradients to another library's optimizer, so
-the differences are those of the update alone.
+hyperparameters, and the parameters and the state after it. `player` runs it through other libraries.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
-import os
-import runpy
 import sys
-from collections.abc import Iterable, Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .comparison import FIRST_ULPS, TOLERANCE, Report, Result, Track, judge
-from .problems import Arrays
-from .sides import OptaxRun, Run, TorchRun, library, missing
-from .twins import make, twins
+from ..serialization import _atomic
+from .problems import Arrays, WrongUse
+from .sides import DTYPES, library, state_of
 
-__all__ = ["Recording", "record_script", "recording", "replay"]
+__all__ = ["Recording", "record_script", "recording"]
 
-_FORMAT = 1
+_FORMAT = 2
 #: entries of a group that say how the step is computed, not what
 _NOT_MATH = {"params", "param_names", "initial_lr", "foreach", "fused", "capturable", "differentiable"}
+
+Gradients = dict[str, np.ndarray | None]
+
+
+class NothingRecorded(WrongUse, RuntimeError):
+    """The optimizer that was asked for took no step."""
+
+
+class Evaluation(NamedTuple):
+    """Gradients that an optimizer was given; the loss, where it asked a closure for them."""
+
+    loss: float | None
+    grads: Gradients
 
 
 class Recording:
@@ -37,113 +48,228 @@ class Recording:
         meta: names, shapes, dtypes, the optimizer's class and where it came from.
         groups: for every step, the hyperparameters of every group.
         start: the parameters before the first step.
-        grads: for every step, the gradients by name; None where there was none.
+        evaluations: for every step, the gradients by name, None where there was none: one entry, or as many as the
+            step called its closure.
         params: the parameters after every step.
+        states: the optimizer's state after every step, as ``entry of parameter``.
     """
 
     def __init__(self, meta: dict[str, Any]) -> None:
         self.meta = meta
         self.groups: list[list[dict[str, Any]]] = []
         self.start: Arrays = {}
-        self.grads: list[dict[str, np.ndarray | None]] = []
+        self.evaluations: list[list[Evaluation]] = []
         self.params: list[Arrays] = []
+        self.states: list[dict[str, np.ndarray]] = []
+
+    @property
+    def grads(self) -> list[Gradients]:
+        """For every step, the first gradients."""
+        return [evaluations[0].grads for evaluations in self.evaluations]
 
     def save(self, path: str | Path) -> None:
-        """Write a file that `load` reads: numpy's ``.npz`` with nothing pickled."""
+        """Write a file that `load` reads: numpy's ``.npz`` with nothing pickled. It is there whole or not at all."""
         arrays = {f"start/{k}": v for k, v in self.start.items()}
-        for i, (grads, params) in enumerate(zip(self.grads, self.params, strict=True)):
-            arrays.update({f"grad/{i}/{k}": v for k, v in grads.items() if v is not None})
-            arrays.update({f"param/{i}/{k}": v for k, v in params.items()})
-        text = json.dumps({"format": _FORMAT, **self.meta, "groups": self.groups})
-        partial = Path(f"{path}.part")
-        with partial.open("wb") as file:
+        for i, evaluations in enumerate(self.evaluations):
+            for j, evaluation in enumerate(evaluations):
+                arrays.update({f"grad/{i}/{j}/{k}": v for k, v in evaluation.grads.items() if v is not None})
+            arrays.update({f"param/{i}/{k}": v for k, v in self.params[i].items()})
+            arrays.update({f"state/{i}/{k}": v for k, v in self.states[i].items()})
+        losses = [[e.loss for e in evaluations] for evaluations in self.evaluations]
+        text = json.dumps({"format": _FORMAT, **self.meta, "groups": self.groups, "losses": losses})
+        with _atomic(str(Path(path).resolve())) as file:
             np.savez_compressed(file, meta=np.array(text), **arrays)  # type: ignore[arg-type]
-        os.replace(partial, path)
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:
         """Read what `save` wrote.
 
         Raises:
-            ValueError: if it is not a recording, or one of another version.
+            ValueError: if there is no such file, it is not a recording, or one of another version.
         """
-        with np.load(path, allow_pickle=False) as file:
-            if "meta" not in file:
-                raise ValueError(f"{path} is not a recording of crosscheck")
-            meta = json.loads(str(file["meta"]))
-            if meta.pop("format", None) != _FORMAT:
-                raise ValueError(f"{path} was written by another version of crosscheck; record it again")
-            self = cls(meta)
-            self.groups = meta.pop("groups")
-            self.start = {k: file[f"start/{k}"] for k in meta["names"]}
-            for i in range(len(self.groups)):
-                stored = {k: f"grad/{i}/{k}" for k in meta["names"]}
-                self.grads.append({k: _maybe(file, n) for k, n in stored.items()})
-                self.params.append({k: file[f"param/{i}/{k}"] for k in meta["names"]})
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                meta = json.loads(str(file["meta"]))
+                if meta.pop("format", None) != _FORMAT:
+                    raise WrongUse(f"{path} was written by another version of crosscheck; record it again")
+                return cls._of(meta, file)
+        except FileNotFoundError:
+            raise WrongUse(f"{path}: there is no such file; `crosscheck record SCRIPT` writes one") from None
+        except WrongUse:
+            raise
+        except (zipfile.BadZipFile, KeyError, TypeError, ValueError, EOFError, OSError) as error:
+            raise WrongUse(f"{path} is not a recording of crosscheck, or damaged: {error}") from error
+
+    @classmethod
+    def _of(cls, meta: dict[str, Any], file: Any) -> Recording:
+        self = cls(meta)
+        self.groups, losses, names = meta.pop("groups"), meta.pop("losses"), meta["names"]
+        self.start = {k: file[f"start/{k}"] for k in names}
+        there = set(file.files)
+        for i, of_step in enumerate(losses):
+            grads = lambda at: {k: file[at + k] if at + k in there else None for k in names}
+            self.evaluations.append([Evaluation(x, grads(f"grad/{i}/{j}/")) for j, x in enumerate(of_step)])
+            self.params.append({k: file[f"param/{i}/{k}"] for k in names})
+            mark = f"state/{i}/"
+            self.states.append({k.removeprefix(mark): file[k] for k in file.files if k.startswith(mark)})
         return self
-
-
-def _maybe(file: Any, name: str) -> Any:
-    return file[name] if name in file.files else None
 
 
 class _Recorder:
     """Hooks on every optimizer's step; the one numbered ``which`` (in the order of first steps) is written down."""
 
     def __init__(self, lib: Any, which: int, limit: int | None) -> None:
+        if which < 0:
+            raise WrongUse(f"which must be the number of an optimizer, from 0, got {which}")
+        if limit is not None and limit < 1:
+            raise WrongUse(f"the number of steps to record must be at least 1, got {limit}")
         self.lib, self.which, self.limit = lib, which, limit
         self.seen: list[Any] = []
         self.recording: Recording | None = None
         self.params: dict[str, Any] = {}
+        #: what the step that is going on evaluated; None between steps, and for those that are not recorded
+        self.now: list[Evaluation] | None = None
+        self.options: list[dict[str, Any]] = []
 
-    def before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def before(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         if not any(o is optimizer for o in self.seen):
             self.seen.append(optimizer)
-        if self.seen[self.which : self.which + 1] != [optimizer]:
-            return
+        if not self.is_the_one(optimizer):
+            return None
+        self.now = None
+        if self.full():
+            return None
+        if self.lib.compiler.is_compiling():
+            raise NotImplementedError(
+                "crosscheck record: this step is part of a traced function (functionalize), whose numbers cannot be "
+                "recorded. Call optimizer.step() outside of it"
+            )
         if self.recording is None:
             self.begin(optimizer)
-        assert self.recording is not None
-        if self.full():
-            return
-        if any(a is not None for a in args[1:]) or kwargs.get("closure") is not None:
-            raise NotImplementedError(
-                "crosscheck record: optimizer.step(closure) evaluates gradients inside the step, which cannot be "
-                "recorded. Compute the gradients before the step and call optimizer.step()"
-            )
-        self.recording.groups.append([_options(g) for g in optimizer.param_groups])
-        self.recording.grads.append(
-            {k: None if p.grad is None else _array(p.grad) for k, p in self.params.items()}
-        )
+        self.options = [_options(g) for g in optimizer.param_groups]
+        closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        if closure is None:
+            self.now = [Evaluation(None, self.grads())]
+            return None
+        self.now = []
+        if len(args) > 1:
+            return (args[0], self.watched(closure), *args[2:]), kwargs
+        return args, {**kwargs, "closure": self.watched(closure)}
+
+    def is_the_one(self, optimizer: Any) -> bool:
+        """Whether this optimizer is recorded."""
+        return any(o is optimizer for o in self.seen[self.which : self.which + 1])
+
+    def watched(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        """A closure whose evaluations are noted."""
+
+        def noted() -> Any:
+            loss = closure()
+            if self.now is not None:
+                value = loss.detach() if hasattr(loss, "detach") else loss
+                self.now.append(Evaluation(None if value is None else float(value), self.grads()))
+            return loss
+
+        return noted
 
     def after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self.seen[self.which : self.which + 1] == [optimizer] and self.recording is not None:
-            if len(self.recording.params) < len(self.recording.grads):
-                self.recording.params.append({k: _array(p) for k, p in self.params.items()})
+        if not self.is_the_one(optimizer):
+            return
+        if self.now and self.recording is not None:
+            self.recording.groups.append(self.options)
+            self.recording.evaluations.append(self.now)
+            self.recording.params.append({k: _array(p) for k, p in self.params.items()})
+            self.recording.states.append(state_of(optimizer, self.params))
+        self.now = None
+
+    def grads(self) -> Gradients:
+        return {k: None if p.grad is None else _array(p.grad) for k, p in self.params.items()}
 
     def full(self) -> bool:
-        return (
-            self.limit is not None and self.recording is not None and len(self.recording.params) >= self.limit
-        )
+        return self.limit is not None and self.steps() >= self.limit
+
+    def steps(self) -> int:
+        """How many are recorded."""
+        return len(self.recording.params) if self.recording is not None else 0
 
     def begin(self, optimizer: Any) -> None:
-        places: list[list[str]] = []
-        for i, group in enumerate(optimizer.param_groups):
-            names = group.get("param_names") or [f"{i}.{j}" for j in range(len(group["params"]))]
-            places.append(list(names))
+        places = _names(optimizer, self.lib)
+        for names, group in zip(places, optimizer.param_groups, strict=True):
             self.params.update(zip(names, group["params"], strict=True))
         kinds = {str(p.dtype).removeprefix("torch.") for p in self.params.values()}
-        if len(kinds) > 1:
+        if len(kinds) > 1 or not kinds <= set(DTYPES):
             raise NotImplementedError(
-                f"crosscheck record: parameters of several dtypes ({', '.join(sorted(kinds))})"
+                f"crosscheck record: parameters of dtype {' and '.join(sorted(kinds))}; they must all have one, of "
+                f"{', '.join(DTYPES)}"
             )
+        cls = type(optimizer)
+        if cls.__name__ == "SparseAdam":
+            raise NotImplementedError(
+                "crosscheck record: a recording does not tell the rows that a sparse gradient has from zeros, as "
+                "SparseAdam does; `crosscheck --optimizer SparseAdam` compares it on a problem"
+            )
+        standard = getattr(self.lib.optim, cls.__name__, None) is cls
         self.recording = Recording(
             {
-                "optimizer": type(optimizer).__name__, "names": list(self.params), "places": places,
-                "dtype": kinds.pop(), "library": self.lib.__name__, "version": str(self.lib.__version__),
+                "optimizer": cls.__name__, "home": None if standard else cls.__module__, "places": places,
+                "names": list(self.params), "dtype": kinds.pop(), "library": self.lib.__name__,
+                "version": str(self.lib.__version__),
             }
         )  # fmt: skip
         self.recording.start = {k: _array(p) for k, p in self.params.items()}
+
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Where steps are noted. Compiled functions run as plain Python meanwhile, where the hooks see each step."""
+        pre, post = _hooks(self.lib)
+        handles = [pre(self.before), post(self.after)]
+        try:
+            with self.lib.compiler.set_stance("force_eager"):
+                yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def finish(self, path: str | Path, whole: bool) -> bool:
+        """Write the file, unless what was to be recorded broke off; returns whether it is written."""
+        if self.recording is None or not self.steps() or not (whole or self.full()):
+            return False
+        self.recording.save(path)
+        return True
+
+    def nothing(self) -> NothingRecorded:
+        """The error."""
+        return NothingRecorded(
+            f"nothing was recorded: {len(self.seen)} optimizers of {self.lib.__name__} took a step, and number "
+            f"{self.which} was asked for"
+        )
+
+
+def _names(optimizer: Any, lib: Any) -> list[list[str]]:
+    """The parameters of each group by the names that they have in the modules there are, else by group and number."""
+    wanted = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    tables: list[tuple[int, int, int, str, dict[int, str]]] = []
+    for thing in gc.get_objects():
+        if issubclass(type(thing), lib.nn.Module):
+            table = {id(p): name for name, p in thing.named_parameters() if id(p) in wanted}
+            kind = type(thing).__name__
+            tables.append((-len(table), sum(map(len, table.values())), len(tables), kind, table))
+    found: dict[int, str] = {}
+    for *_, kind, table in sorted(
+        tables
+    ):  # the module with the most of them comes first, by the shortest names
+        new = {key: name for key, name in table.items() if key not in found}
+        taken = set(new.values()) & set(found.values())
+        found |= {key: f"{kind}.{name}" if taken else name for key, name in new.items()}
+    places = []
+    for i, group in enumerate(optimizer.param_groups):
+        given = group.get("param_names") or [None] * len(group["params"])
+        pairs = enumerate(zip(given, group["params"], strict=True))
+        places.append([name or found.get(id(p), f"{i}.{j}") for j, (name, p) in pairs])
+    names = [n for group in places for n in group]
+    if len(set(names)) == len(names):
+        return places
+    return [[f"{i}.{j}" for j in range(len(group))] for i, group in enumerate(places)]
 
 
 def _array(tensor: Any) -> np.ndarray:
@@ -153,24 +279,34 @@ def _array(tensor: Any) -> np.ndarray:
         tensor = tensor.to_dense()
     if tensor.itemsize < 4:
         tensor = tensor.float()
-    return np.array(tensor.numpy())
+    return np.array(tensor.cpu().numpy())
 
 
 def _options(group: dict[str, Any]) -> dict[str, Any]:
-    return {k: _plain(v) for k, v in group.items() if k not in _NOT_MATH}
+    """The hyperparameters of a group that a file can hold."""
+    plain = {k: _plain(v) for k, v in group.items() if k not in _NOT_MATH}
+    return {k: v for k, v in plain.items() if v is not _NOT_PLAIN}
+
+
+_NOT_PLAIN: Any = object()
 
 
 def _plain(value: Any) -> Any:
-    if hasattr(value, "item") and hasattr(value, "detach"):
-        return value.item()
-    return list(map(_plain, value)) if isinstance(value, (list, tuple)) else value
+    if hasattr(value, "item") and hasattr(value, "dtype"):
+        return value.item() if value.ndim == 0 else _NOT_PLAIN
+    if isinstance(value, (list, tuple)):
+        entries = list(map(_plain, value))
+        return _NOT_PLAIN if _NOT_PLAIN in entries else entries
+    return value if isinstance(value, (bool, int, float, str, type(None))) else _NOT_PLAIN
 
 
 @contextlib.contextmanager
 def recording(
     path: str | Path, lib: Any = None, *, which: int = 0, steps: int | None = None
 ) -> Iterator[_Recorder]:
-    """Write down what an optimizer does inside the ``with`` block.
+    """Write down what an optimizer does inside the ``with`` block, where compiled functions run as plain Python.
+
+    After an exception nothing is written, unless all the steps asked for are recorded.
 
     Args:
         path: the file to write, ending in ``.npz`` by custom.
@@ -180,7 +316,8 @@ def recording(
 
     Raises:
         RuntimeError: at the end, if that optimizer never took a step.
-        NotImplementedError: for a step with a closure, or parameters of several dtypes.
+        ValueError: if ``which`` or ``steps`` makes no sense.
+        NotImplementedError: for parameters of several dtypes, and for a step inside of `functionalize`.
 
     Example:
         >>> import functorch_port as torch
@@ -193,28 +330,16 @@ def recording(
         >>> crosscheck.replay("run.npz", through=["torch"]).ok  # doctest: +SKIP
         True
     """
-    lib = library("ours") if lib is None else lib
-    hooks = _hooks(lib)
-    recorder = _Recorder(lib, which, steps)
-    handles = [hooks[0](recorder.before), hooks[1](recorder.after)]
+    recorder = _Recorder(library("ours") if lib is None else lib, which, steps)
+    whole = False
     try:
-        yield recorder
+        with recorder.at_work():
+            yield recorder
+        whole = True
     finally:
-        for handle in handles:
-            handle.remove()
-        if recorder.recording is not None:
-            done = recorder.recording
-            count = len(done.params)
-            done.groups, done.grads = (
-                done.groups[:count],
-                done.grads[:count],
-            )  # a step that failed is left out
-            done.save(path)
-    if recorder.recording is None:
-        raise RuntimeError(
-            f"nothing was recorded: {len(recorder.seen)} optimizers of {lib.__name__} took a step, and number {which} "
-            "was asked for"
-        )
+        written = recorder.finish(path, whole)
+    if not written:
+        raise recorder.nothing()
 
 
 def _hooks(lib: Any) -> Any:
@@ -228,128 +353,43 @@ def record_script(
     script: str,
     arguments: list[str],
     path: str,
+    how: str = "script",
     *,
     side: str = "torch",
     which: int = 0,
     steps: int | None = None,
-) -> int:
+) -> tuple[Any, bool, str]:
     """Run a training script and record one of its optimizers.
 
     Args:
-        script: path of the script; its ``import torch`` gets PyTorch, or this package for ``side="ours"``.
-        arguments: what it finds in ``sys.argv[1:]``.
+        script, arguments, how: as for `launcher.run`; ``import torch`` gets PyTorch, or this package for
+            ``side="ours"``.
         path, which, steps: as for `recording`.
         side: ``torch`` or ``ours``.
 
     Returns:
-        The exit status of the script.
+        The exit status of the script, whether the recording is written, and what to tell about it.
     """
-    lib = library(side)
-    if side == "ours":
-        from functorch_port import launcher
+    from functorch_port import launcher
 
-        with recording(path, lib, which=which, steps=steps):
-            return launcher.run(script, arguments)
-    saved = sys.argv, sys.path[0]
-    sys.argv, sys.path[0] = [script, *arguments], os.path.dirname(os.path.abspath(script))
+    recorder = _Recorder(library(side), which, steps)
+    saved = sys.argv, sys.path[0], sys.modules["__main__"]
+    status: Any
     try:
-        with recording(path, lib, which=which, steps=steps):
-            runpy.run_path(script, run_name="__main__")
+        with recorder.at_work():
+            status = (launcher.run if side == "ours" else launcher.execute)(script, arguments, how)
+        whole = status == 0
+    except SystemExit as end:  # the script's own way to end
+        status, whole = end.code, True
     finally:
-        sys.argv, sys.path[0] = saved
-    return 0
-
-
-# ---------------------------------------------------------------------- replay
-
-
-class _Replay(TorchRun):
-    """An optimizer with the groups of a recording."""
-
-    def __init__(self, lib: Any, tape: Recording) -> None:
-        self.tape, self.at = tape, 0
-        first = _arguments(lib, tape.meta["optimizer"], tape.groups[0][0])
-        super().__init__(lib, tape.meta["optimizer"], first, tape.start, tape.meta["dtype"])
-        self.sparse = False
-        cls = type(self.optimizer)
-        groups = [{"params": [self.values[n] for n in names]} for names in tape.meta["places"]]
-        self.optimizer = cls(groups, **first)
-
-    def play(self, i: int) -> None:
-        """Take step ``i`` of the recording."""
-        for group, options in zip(self.optimizer.param_groups, self.tape.groups[i], strict=True):
-            group.update(
-                {k: tuple(v) if isinstance(v, list) else v for k, v in options.items() if k in group}
-            )
-        self.feed(self.tape.grads[i])
-
-
-def _arguments(lib: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    import inspect
-
-    known = inspect.signature(getattr(lib.optim, name)).parameters
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in options.items() if k in known}
-
-
-def replay(
-    path: str | Path,
-    through: Iterable[str] = ("ours", "torch", "optax"),
-    *,
-    tolerance: float | None = None,
-    first_ulps: float = FIRST_ULPS,
-    numbers: int = 2,
-) -> Report:
-    """Feed recorded gradients to other libraries, and compare with the recorded parameters.
-
-    Args:
-        path: from `recording` or ``functorch-port crosscheck record``.
-        through: ``ours``, ``torch``, ``optax``: what is missing is left out and named. optax is only used with
-            one group of constant hyperparameters and a gradient for every parameter.
-        tolerance, first_ulps, numbers: as for `compare`.
-
-    Returns:
-        One result per library; its ``against`` says which.
-    """
-    tape = Recording.load(path)
-    meta = tape.meta
-    recorded = Track([tape.start, *tape.params], [{}] * (len(tape.params) + 1))
-    limit = TOLERANCE[meta["dtype"]] if tolerance is None else tolerance
-    options = {k: tuple(v) if isinstance(v, list) else v for k, v in tape.groups[0][0].items()}
-    results, skipped = [], []
-    for side in through:
-        why = missing(side) or (_not_for_optax(tape) if side == "optax" else None)
-        if why is not None:
-            skipped.append(f"{side}: {why}")
-            continue
-        for result, run in _runs(side, tape, options):
-            track = Track([run.params()], [{}])
-            for i in range(len(tape.params)):
-                run.play(i) if isinstance(run, _Replay) else run.feed(tape.grads[i])
-                track.params.append(run.params())
-                track.states.append({})
-            results.append(judge(result, track, recorded, limit, first_ulps, numbers))
-    return Report(results, skipped)
-
-
-def _not_for_optax(tape: Recording) -> str | None:
-    if len(tape.groups[0]) > 1:
-        return "the recording has several groups"
-    if any(groups != tape.groups[0] for groups in tape.groups):
-        return "the hyperparameters change along the way"
-    if any(g is None for grads in tape.grads for g in grads.values()):
-        return "some gradients are missing, which optax would take for zeros"
-    return None
-
-
-def _runs(side: str, tape: Recording, options: dict[str, Any]) -> Iterator[tuple[Result, Run]]:
-    meta = tape.meta
-    source = f"recording of {meta['library']} {meta['version']}"
-    template: tuple[Any, ...] = (meta["optimizer"], options, meta["dtype"], source, len(tape.params))
-    if side != "optax":
-        yield Result(*template, against=side), _Replay(library(side), tape)
-        return
-    for twin in twins(meta["optimizer"], options):
-        result = Result(*template, against="optax", call=twin.call, note=twin.note, flags=twin.flags)
-        if twin.call is not None:
-            with OptaxRun._settings():
-                yield result, OptaxRun(make(twin), tape.start, meta["dtype"])
+        sys.argv, sys.path[0], sys.modules["__main__"] = saved
+    written = recorder.finish(path, whole)
+    count, tape = recorder.steps(), recorder.recording
+    if written:
+        assert tape is not None
+        name = tape.meta["optimizer"]
+        return status, True, f"{path}: {count} steps of {name}, {len(tape.start)} parameters"
+    if not count:
+        return status or 2, False, str(recorder.nothing())
+    hint = f"--first {count} records them"
+    return status, False, f"the script failed after {count} steps; {path} is not written. {hint}"

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ..serialization import _atomic
 from .comparison import Report, Result, show_options
 from .grids import ROUNDING
 
@@ -25,7 +26,9 @@ _COLUMNS = (
     "first off",
     "",
 )
-_STYLE = {"equal": "green", "differs": "bold red", "known": "yellow", "skipped": "dim"}
+_STYLE = {
+    "equal": "green", "differs": "bold red", "empty": "bold red", "known": "yellow", "skipped": "dim",
+}  # fmt: skip
 
 
 def versions() -> dict[str, str]:
@@ -52,7 +55,8 @@ def _against(result: Result) -> str:
 
 
 def _off(result: Result) -> str:
-    return "" if result.first_beyond is None else f"step {result.first_beyond}: {result.first_where}"
+    off = "" if result.first_beyond is None else f"step {result.first_beyond}: {result.first_where}"
+    return "; ".join(filter(None, (off, result.why)))
 
 
 def _cells(result: Result) -> list[str]:
@@ -71,7 +75,7 @@ def _cells(result: Result) -> list[str]:
     figures = (result.first_ulps, result.first_relative, result.run_ulps, result.run_relative)
     return [
         result.optimizer, show_options(result.options), _against(result), *map(_number, figures), _off(result),
-        {"known": "known difference"}.get(result.verdict, result.verdict),
+        {"known": "known difference", "empty": "NOTHING COMPARED"}.get(result.verdict, result.verdict),
     ]  # fmt: skip
 
 
@@ -88,15 +92,19 @@ def notes(results: Sequence[Result]) -> list[str]:
 def summary(report: Report) -> str:
     """One line."""
     counts = {v: sum(r.verdict == v for r in report.results) for v in _STYLE}
-    worst = max((r.run_relative for r in report.results if r.verdict == "equal"), default=0.0)
+    worst = max((r.run_relative for r in report.results if r.verdict == "equal"), default=None)
     words = {
         "equal": "equal",
         "known": "with a known difference",
         "skipped": "without counterpart",
         "differs": "DIFFER",
+        "empty": "WITH NOTHING TO COMPARE",
     }
     parts = [f"{n} {words[v]}" for v, n in counts.items() if n]
-    return f"{len(report.results)} comparisons: {', '.join(parts)}; largest relative error of the equal {worst:.1e}"
+    if not any(counts[v] for v in ("equal", "known", "differs")):
+        return f"NOTHING WAS COMPARED ({', '.join(parts) or 'all was left out'})"
+    tail = "" if worst is None else f"; largest relative error of the equal {worst:.1e}"
+    return f"{len(report.results)} comparisons: {', '.join(parts)}{tail}"
 
 
 def print_report(title: str, report: Report) -> None:
@@ -122,7 +130,8 @@ def print_report(title: str, report: Report) -> None:
         head = ["", ""] if here == last else list(here)
         last = here
         table.add_row(*map(Text, [*head, *cells[2:8]]), Text(cells[8], style=_STYLE[r.verdict]))
-    console.print(table)
+    if report.results:
+        console.print(table)
     for text in notes(report.results):
         console.print(Text(text, style="yellow"))
     for text in report.skipped:
@@ -134,7 +143,7 @@ def _print_plain(title: str, report: Report) -> None:
     rows = [list(_COLUMNS), *map(_cells, report.results)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
     print(title)
-    for row in rows:
+    for row in rows if report.results else ():
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     for text in notes(report.results):
         print(text)
@@ -148,13 +157,11 @@ def print_numbers(report: Report) -> None:
     for r in report.results:
         if not r.numbers:
             continue
-        print(
-            f"\n{r.optimizer}({show_options(r.options)}) against {r.call or r.against}, {r.dtype}, first step"
-        )
+        between = f"through {r.call or r.against}" if r.recorded else f"against {r.call or r.against}"
+        print(f"\n{r.optimizer}({show_options(r.options)}) {between}, {r.dtype}, first step")
         width = max(len(n["element"]) for n in r.numbers)
-        print(
-            f"  {'':<{width}}  {'before':>24}  {'update, ours':>24}  {f'update, {r.against}':>24}  {'ulp':>8}"
-        )
+        heads = "  ".join(f"{head:>24}" for head in ("before", *(f"update, {side}" for side in r.labels)))
+        print(f"  {'':<{width}}  {heads}  {'ulp':>8}")
         for n in r.numbers:
             values = "  ".join(f"{n[k]:>24.17g}" for k in ("before", "ours", "theirs"))
             print(f"  {n['element']:<{width}}  {values}  {_number(n['ulps']):>8}")
@@ -163,7 +170,13 @@ def print_numbers(report: Report) -> None:
 def save_json(path: str | Path, reports: Sequence[Report], settings: dict[str, Any]) -> None:
     """Everything, the differences after every step included."""
     data = {"versions": versions(), "settings": settings, "reports": [r.as_dict() for r in reports]}
-    Path(path).write_text(json.dumps(data, indent=1) + "\n")
+    write(path, json.dumps(data, indent=1) + "\n")
+
+
+def write(path: str | Path, text: str) -> None:
+    """Write a file, whole or not at all."""
+    with _atomic(str(Path(path).resolve())) as file:
+        file.write(text.encode())
 
 
 def plot(path: str | Path, reports: Sequence[Report], title: str) -> None:
@@ -172,10 +185,8 @@ def plot(path: str | Path, reports: Sequence[Report], title: str) -> None:
     Raises:
         ImportError: without matplotlib.
     """
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ImportError("--plot needs matplotlib: pip install 'functorch-port[examples]'") from error
+    import matplotlib
+
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import jax
@@ -17,10 +18,9 @@ import numpy as np
 import functorch_port
 from functorch_port.core import storage
 
-from .problems import Arrays
-from .twins import Twin, make
+from .problems import Arrays, WrongUse
 
-__all__ = ["DTYPES", "OptaxRun", "Run", "TorchRun", "library", "missing"]
+__all__ = ["DTYPES", "OptaxRun", "Run", "TorchRun", "library", "missing", "state_of"]
 
 #: dtype name -> numpy type
 DTYPES: dict[str, Any] = {
@@ -76,7 +76,13 @@ class TorchRun:
         self.lib, self.dtype = lib, getattr(lib, dtype)
         self.sparse = optimizer == "SparseAdam"
         self.values = {k: lib.nn.Parameter(self._tensor(v)) for k, v in start.items()}
-        self.optimizer = getattr(lib.optim, optimizer)(list(self.values.values()), **options)
+        try:
+            self.optimizer = getattr(lib.optim, optimizer)(list(self.values.values()), **options)
+        except (TypeError, ValueError, RuntimeError) as error:
+            written = ", ".join(f"{k}={v!r}" for k, v in options.items())
+            known = list(inspect.signature(getattr(lib.optim, optimizer)).parameters)[1:]
+            unknown = f" (its options: {', '.join(known)})" if not set(options) <= set(known) else ""
+            raise WrongUse(f"{lib.__name__}.optim.{optimizer}({written}): {error}{unknown}") from error
         self.with_closure = optimizer == "LBFGS"
 
     def _tensor(self, value: np.ndarray) -> Any:
@@ -118,14 +124,19 @@ class TorchRun:
         return {k: _plain(p) for k, p in self.values.items()}
 
     def state(self) -> dict[str, np.ndarray]:
-        found = {}
-        for name, p in self.values.items():
-            for key, value in self.optimizer.state.get(p, {}).items():
-                if hasattr(value, "detach") and not getattr(value, "is_sparse", False):
-                    found[f"{key} of {name}"] = _plain(value)
-                elif isinstance(value, (int, float)) and not isinstance(value, bool):
-                    found[f"{key} of {name}"] = np.array(value, np.float64)
-        return found
+        return state_of(self.optimizer, self.values)
+
+
+def state_of(optimizer: Any, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The tensors and numbers of an optimizer's state, as ``entry of parameter``."""
+    found = {}
+    for name, p in values.items():
+        for key, value in optimizer.state.get(p, {}).items():
+            if hasattr(value, "detach") and not getattr(value, "is_sparse", False):
+                found[f"{key} of {name}"] = _plain(value)
+            elif isinstance(value, (int, float)) and not isinstance(value, bool):
+                found[f"{key} of {name}"] = np.array(value, np.float64)
+    return found
 
 
 def _plain(tensor: Any) -> np.ndarray:
@@ -138,10 +149,18 @@ def _double(tensor: Any) -> Any:
     return lib.complex128 if tensor.is_complex() else lib.float64
 
 
-class OptaxRun:
-    """An optax transformation on a plain dict of arrays, jitted."""
+@contextlib.contextmanager
+def optax_settings() -> Iterator[None]:
+    """How optax's code is run."""
+    with storage.x64(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # optax's deprecations are not what is looked at
+        yield
 
-    def __init__(self, tx: Any, start: Arrays, dtype: str) -> None:
+
+class OptaxRun:
+    """An optax transformation, which ``make`` gives, on a plain dict of arrays, jitted."""
+
+    def __init__(self, make: Callable[[], Any], start: Arrays, dtype: str) -> None:
         import optax
 
         self.kind = DTYPES[dtype]
@@ -150,30 +169,18 @@ class OptaxRun:
             updates, state = tx.update(grads, state, params)
             return optax.apply_updates(params, updates), state
 
-        with self._settings():
+        with optax_settings():
+            tx = make()
             self.values = {k: jnp.asarray(np.asarray(v), self.kind) for k, v in start.items()}
             self.inner = tx.init(self.values)
         self.update = jax.jit(update)
-
-    @staticmethod
-    @contextlib.contextmanager
-    def _settings() -> Any:
-        with storage.x64(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # optax's deprecations are not what is looked at
-            yield
-
-    @classmethod
-    def of(cls, twin: Twin, start: Arrays, dtype: str) -> OptaxRun:
-        """The run of an entry of the table."""
-        with cls._settings():
-            return cls(make(twin), start, dtype)
 
     def step(self, evaluate: Evaluate) -> None:
         self.feed(evaluate(self.params())[1])
 
     def feed(self, grads: Mapping[str, Any]) -> None:
         """Take a step with these gradients."""
-        with self._settings():
+        with optax_settings():
             slopes = {k: jnp.asarray(grads[k], self.kind) for k in self.values}
             self.values, self.inner = self.update(self.values, self.inner, slopes)
 

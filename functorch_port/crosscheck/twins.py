@@ -6,10 +6,13 @@ table of the known differences between optax (0.2.8) and torch.optim.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["Twin", "make", "twins"]
+from .problems import WrongUse
+
+__all__ = ["Twin", "make", "own", "twins"]
 
 
 class Twin(NamedTuple):
@@ -31,7 +34,50 @@ def make(twin: Twin) -> Any:
     import jax.numpy as jnp
     import optax
 
-    return eval(twin.call or "None", {"optax": optax, "jnp": jnp})
+    return eval(twin.call or "None", {"optax": optax, "jnp": jnp, "inf": jnp.inf, "nan": jnp.nan})
+
+
+def own(given: Any, name: str, options: dict[str, Any]) -> Any:
+    """A user's transformation.
+
+    Args:
+        given: the transformation, or a function that makes it. The function gets those of the options that it has
+            arguments for.
+        name: what it is called, for errors.
+        options: the optimizer's, all of them.
+
+    Raises:
+        WrongUse: if it is neither, or the function wants something else.
+
+    Example:
+        >>> import optax
+        >>> from functorch_port.crosscheck import twins
+        >>> tx = twins.own(lambda lr: optax.sgd(lr), "mine", {"lr": 0.1, "momentum": 0})
+    """
+    made = given
+    if not _is_transformation(given):
+        if not callable(given):
+            raise WrongUse(f"{name} is neither an optax transformation nor a function that makes one")
+        known = inspect.signature(given).parameters.values()
+        takes_all = any(p.kind is p.VAR_KEYWORD for p in known)
+        arguments = {k: v for k, v in options.items() if takes_all or any(p.name == k for p in known)}
+        asked = [
+            p.name for p in known if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        ]
+        lacking = [n for n in asked if n not in arguments]
+        if lacking:
+            raise WrongUse(
+                f"{name} has an argument {lacking[0]!r} without a default, which is none of the options: "
+                f"{', '.join(options)}"
+            )
+        made = given(**arguments)
+    if not _is_transformation(made):
+        raise WrongUse(f"{name} gave {type(made).__name__}, which is no optax transformation")
+    return made
+
+
+def _is_transformation(given: Any) -> bool:
+    return callable(getattr(given, "init", None)) and callable(getattr(given, "update", None))
 
 
 def twins(name: str, options: dict[str, Any]) -> list[Twin]:

@@ -8,6 +8,7 @@ from itertools import pairwise
 import chex
 import numpy as np
 import pytest
+import torch
 from counting import xla_compilations
 
 import functorch_port as ft
@@ -513,3 +514,34 @@ def test_only_programs_with_64_bits_run_with_them_switched_on(name):
     assert program.is_narrow is not wide
     assert got.dtype is want.dtype and count == [0]
     np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script_method.*:DeprecationWarning")  # of PyTorch's compiler
+def test_the_stance_of_the_compiler():
+    def run(T):
+        calls = []
+        double = T.compile(lambda x: (calls.append(1), x * 2)[1])
+        with T.compiler.set_stance("force_eager"):
+            [double(T.ones(2)) for _ in range(3)]
+        seen = [len(calls)]
+
+        @T.compiler.set_stance("force_eager")
+        def inside():
+            return [double(T.ones(2)) for _ in range(2)]
+
+        inside()
+        seen.append(len(calls))
+        T.compiler.set_stance("force_eager")
+        double(T.ones(2))
+        seen.append(len(calls))
+        T.compiler.set_stance("default")
+        return seen, double
+
+    ours, double = run(ft)
+    assert ours == run(torch)[0] == [3, 5, 6] and double.traces == 0
+    assert double(ft.ones(1)).tolist() == double(ft.ones(1)).tolist() == [2.0] and double.traces
+    for T in (torch, ft):
+        with pytest.raises(RuntimeError, match="non-default stance cannot have force_backend set"):
+            T.compiler.set_stance("force_eager", force_backend="eager")
+    with pytest.raises(NotImplementedError, match="fail_on_recompile"):
+        ft.compiler.set_stance("fail_on_recompile")
