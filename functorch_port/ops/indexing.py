@@ -11,8 +11,9 @@ import numpy as np
 from jax import lax
 
 from ..core import bind
+from ..core.fits import ITEM, OWN
 from ..core.out import write_out
-from ..core.promotion import cast, promote, result_dtype
+from ..core.promotion import cast, promote
 from ..core.refusal import refuse
 from ..core.registry import Array, Scalar, TensorOnly, composite, op
 from ..core.tensor import Tensor
@@ -31,7 +32,6 @@ from ._common import (
     type_name,
     wrap_dim,
 )
-from .cast import overflow_name
 from .reduction import take_along
 
 Indices = tuple[Any, ...]
@@ -132,7 +132,7 @@ def _scatter_parts(
 _LEGACY_REDUCE = {"add": "add", "multiply": "multiply"}
 
 
-@op(inplace=True, check=_check_gather_range)
+@op(inplace=True, check=_check_gather_range, fits={"src": OWN, "value": OWN})
 def scatter(
     input: TensorOnly,
     dim: int,
@@ -305,7 +305,7 @@ def _check_add_range(input: Any, dim: int, index: Any, source: Any, *_: Any, **_
         check_index_range(index, size, _out_of_bounds(axis, size), lowest=0)
 
 
-@op(inplace=True, check=_check_add_range)
+@op(inplace=True, check=_check_add_range, fits={"alpha": OWN})
 def index_add(input: TensorOnly, dim: int, index: TensorOnly, source: TensorOnly, *, alpha: Scalar = 1):
     """A copy with ``alpha * source`` added to the slices at the positions in a vector."""
     if input.dtype != source.dtype:
@@ -369,7 +369,7 @@ def index_copy(input: TensorOnly, dim: int, index: TensorOnly, source: TensorOnl
     return put_at(x, at, at_least_1d(source), mode="promise_in_bounds").reshape(input.shape)
 
 
-@op(inplace=True, check=_checked_range(""))
+@op(inplace=True, check=_checked_range(""), fits={"value": ITEM})
 def index_fill(input: TensorOnly, dim: int, index: TensorOnly, value: Array):
     """A copy with ``value`` in the slices at the positions in a vector."""
     if getattr(value, "ndim", 0) > 0:
@@ -495,7 +495,7 @@ def _check_mask_type(name: str, mask: jax.Array) -> None:
         raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {found}")
 
 
-@op(inplace=True)
+@op(inplace=True, fits={"value": ITEM})
 def masked_fill(input: TensorOnly, mask: TensorOnly, value: Array):
     """A copy with ``value`` where the mask holds."""
     _check_mask_type("masked_fill_", mask)
@@ -503,8 +503,6 @@ def masked_fill(input: TensorOnly, mask: TensorOnly, value: Array):
         raise RuntimeError(
             f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
-    if result_dtype(value).is_complex and input.dtype.kind != "c":
-        raise RuntimeError(f"value cannot be converted to type {overflow_name(input.dtype)} without overflow")
     check_broadcast(mask, input)
     return jnp.where(mask, cast(value, input.dtype), input)
 
@@ -642,7 +640,7 @@ def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tenso
     return self._take(bind.function("_diagonal_filled")(self, fill_value, wrap))
 
 
-@op("_diagonal_filled", where="", node="FillBackward0")
+@op("_diagonal_filled", where="", node="FillBackward0", fits={"value": OWN})
 def _diagonal_filled(input: TensorOnly, value: Array, wrap: bool):
     """A copy with a number in the main diagonal."""
     shape = input.shape

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..core import bind, config
+from ..core.fits import ALPHA, FACTOR, OWN
 from ..core.promotion import cast, promote
 from ..core.registry import Array, Scalar, TensorOnly, TensorsOnly, composite, op
 from ..core.tensor import Tensor
@@ -25,6 +26,7 @@ from ._common import (
     wrap_dim,
 )
 from .distance import largest
+from .pointwise import check_factor
 from .reduction import vector_norm_of
 
 
@@ -187,6 +189,9 @@ def vdot(input: TensorOnly, other: TensorOnly):
     return dot(jnp.conj(input), other)
 
 
+_FACTORS = {"beta": FACTOR, "alpha": FACTOR}
+
+
 def _scale(x: jax.Array, factor: Any) -> jax.Array:
     """``factor * x``; a plain 1, the default, costs nothing."""
     return x if isinstance(factor, int) and factor == 1 else x * cast(factor, x.dtype)
@@ -219,7 +224,7 @@ def _check_self_type(input: jax.Array, mat: jax.Array) -> None:
         )
 
 
-@op(inplace=True)
+@op(inplace=True, fits=_FACTORS)
 def addmm(input: TensorOnly, mat1: TensorOnly, mat2: TensorOnly, *, beta: Scalar = 1, alpha: Scalar = 1):
     """``beta * input + alpha * mat1 @ mat2``."""
     for name, x in (("mat1", mat1), ("mat2", mat2)):
@@ -231,7 +236,7 @@ def addmm(input: TensorOnly, mat1: TensorOnly, mat2: TensorOnly, *, beta: Scalar
     return _plus_product(input, _wide_product(mat1, mat2), beta, alpha, mat1.dtype)
 
 
-@op(inplace=True)
+@op(inplace=True, fits={"beta": OWN, "alpha": OWN})
 def addmv(input: TensorOnly, mat: Array, vec: TensorOnly, *, beta: Scalar = 1, alpha: Scalar = 1):
     """``beta * input + alpha * mat @ vec``."""
     if mat.ndim != 2 or vec.ndim != 1 or input.ndim > 1:
@@ -244,7 +249,7 @@ def addmv(input: TensorOnly, mat: Array, vec: TensorOnly, *, beta: Scalar = 1, a
     return _plus_product(input, _wide_product(mat, vec), beta, alpha, mat.dtype)
 
 
-@op(inplace=True)
+@op(inplace=True, fits=_FACTORS)
 def addbmm(input: TensorOnly, batch1: TensorOnly, batch2: TensorOnly, *, beta: Scalar = 1, alpha: Scalar = 1):
     """``beta * input + alpha * (the sum of the products of two batches)``."""
     _check_batches(batch1, batch2)
@@ -258,7 +263,7 @@ def addbmm(input: TensorOnly, batch1: TensorOnly, batch2: TensorOnly, *, beta: S
     return _plus_product(input, summed, beta, alpha, batch1.dtype)
 
 
-@op(inplace=True)
+@op(inplace=True, fits=_FACTORS)
 def baddbmm(
     input: TensorOnly, batch1: TensorOnly, batch2: TensorOnly, *, beta: Scalar = 1, alpha: Scalar = 1
 ):
@@ -275,13 +280,15 @@ def _check_batches(batch1: jax.Array, batch2: jax.Array) -> None:
     _check_types("bmm", batch1, batch2)
 
 
-@op(inplace=True)
+@op(inplace=True, fits={"beta": ALPHA, "alpha": ALPHA})
 def addr(input: TensorOnly, vec1: TensorOnly, vec2: TensorOnly, *, beta: Scalar = 1, alpha: Scalar = 1):
     """``beta * input + alpha * outer(vec1, vec2)``."""
     for name, x in (("vec1", vec1), ("vec2", vec2)):
         if x.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {x.ndim}-D")
     x, a, b = promote(input, vec1, vec2)
+    check_factor(beta, x, name="beta")
+    check_factor(alpha, x)
     return _plus_product(x, a[:, None] * b, beta, alpha, x.dtype)
 
 
