@@ -29,6 +29,7 @@ from ._common import (
     is_inexact,
     numel,
     put_at,
+    rounded_once,
     type_name,
     wrap_dim,
 )
@@ -76,6 +77,7 @@ def _check_gather(input: jax.Array, axis: int, index: jax.Array) -> None:
 
 
 @op(check=_check_gather_range)
+@rounded_once
 def gather(input: TensorOnly, dim: int, index: TensorOnly, *, sparse_grad: bool = False):
     """``out[i][j] = input[index[i][j]][j]`` for ``dim`` 0, and so on."""
     axis = wrap_dim(dim, input.ndim)
@@ -153,6 +155,7 @@ def scatter(
 
 
 @op(inplace=True, check=_check_gather_range)
+@rounded_once
 def scatter_add(input: TensorOnly, dim: int, index: TensorOnly, src: TensorOnly):
     """A copy with ``out[index[i][j]][j] += src[i][j]`` for ``dim`` 0, and so on."""
     x, at, values = _scatter_parts("scatter_add", input, dim, index, src)
@@ -242,6 +245,7 @@ def _check_reduce(reduce: str) -> None:
 
 
 @op(inplace=True, check=_check_gather_range)
+@rounded_once
 def scatter_reduce(
     input: TensorOnly, dim: int, index: TensorOnly, src: TensorOnly, reduce: str, *, include_self: bool = True
 ):
@@ -269,6 +273,7 @@ def _check_select_range(input: Any, dim: int, index: Any) -> None:
 
 
 @op(check=_check_select_range)
+@rounded_once
 def index_select(input: TensorOnly, dim: int, index: TensorOnly):
     """The slices at the positions in a vector."""
     _check_vector("index_select", index)
@@ -306,6 +311,7 @@ def _check_add_range(input: Any, dim: int, index: Any, source: Any, *_: Any, **_
 
 
 @op(inplace=True, check=_check_add_range, fits={"alpha": OWN})
+@rounded_once
 def index_add(input: TensorOnly, dim: int, index: TensorOnly, source: TensorOnly, *, alpha: Scalar = 1):
     """A copy with ``alpha * source`` added to the slices at the positions in a vector."""
     if input.dtype != source.dtype:
@@ -384,6 +390,7 @@ def index_fill(input: TensorOnly, dim: int, index: TensorOnly, value: Array):
 
 
 @op(inplace=True, check=_check_add_range)
+@rounded_once
 def index_reduce(
     input: TensorOnly,
     dim: int,
@@ -420,6 +427,7 @@ def _flat_index(name: str, input: jax.Array, index: jax.Array) -> jax.Array:
 
 
 @op(check=_check_flat_range)
+@rounded_once
 def take(input: TensorOnly, index: TensorOnly):
     """The elements at positions in the flattened input."""
     at = _flat_index("take", input, index)
@@ -427,6 +435,7 @@ def take(input: TensorOnly, index: TensorOnly):
 
 
 @op(inplace=True, check=_check_flat_range)
+@rounded_once
 def put(input: TensorOnly, index: TensorOnly, source: TensorOnly, accumulate: bool = False):
     """A copy with ``source`` written (or added) at positions in the flattened input."""
     if input.dtype != source.dtype:
@@ -455,6 +464,7 @@ def _check_take_along(input: Any, indices: Any, dim: int | None = None) -> None:
 
 
 @op(node="GatherBackward0", check=_check_take_along)
+@rounded_once
 def take_along_dim(input: TensorOnly, indices: TensorOnly, dim: int | None = None):
     """`gather` with input and indices broadcast together."""
     if indices.dtype.kind not in "iu":

@@ -747,7 +747,7 @@ def where(condition: Array, input: Array, other: Array):
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {type_name(condition)}"
         )
     check_broadcast(condition, input, other)
-    return jnp.where(condition.astype(BOOL), *promote(input, other))
+    return elementwise(lambda a, b: jnp.where(condition.astype(BOOL), a, b), input, other)
 
 
 @op("clamp", "clip", inplace=True, node="ClampBackward1", fits={"min": COMMON, "max": COMMON})

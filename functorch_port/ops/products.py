@@ -20,7 +20,9 @@ from ._common import (
     broadcast_shapes,
     c_name,
     check_expand,
+    compute,
     is_inexact,
+    rounded_once,
     type_name,
     wide,
     wrap_dim,
@@ -289,7 +291,8 @@ def addr(input: TensorOnly, vec1: TensorOnly, vec2: TensorOnly, *, beta: Scalar 
     x, a, b = promote(input, vec1, vec2)
     check_factor(beta, x, name="beta")
     check_factor(alpha, x)
-    return _plus_product(x, a[:, None] * b, beta, alpha, x.dtype)
+    product = compute(lambda a, b: a[:, None] * b, wide(x.dtype), a, b)
+    return _plus_product(x, product, beta, alpha, x.dtype)
 
 
 @op("outer", "ger", node="MulBackward0")
@@ -299,7 +302,7 @@ def outer(input: TensorOnly, vec2: TensorOnly):
         if x.ndim != 1:
             raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {x.ndim}-D")
     a, b = promote(input, vec2)
-    return a[:, None] * b
+    return compute(lambda a, b: a[:, None] * b, a.dtype, a, b)
 
 
 @op(node="ViewBackward0")
@@ -352,7 +355,8 @@ def tensordot(a: TensorOnly, b: TensorOnly, dims: Any = 2):
 @op(node="UnsafeViewBackward0")
 def kron(input: TensorOnly, other: TensorOnly):
     """The Kronecker product."""
-    return jnp.kron(*promote(input, other))
+    a, b = promote(input, other)
+    return compute(jnp.kron, a.dtype, a, b)
 
 
 def _cross(input: jax.Array, other: jax.Array, dim: int) -> jax.Array:
@@ -398,6 +402,7 @@ def linalg_cross(input: TensorOnly, other: TensorOnly, *, dim: int = -1):
 
 
 @op(where="torch")
+@rounded_once
 def cdist(x1: TensorOnly, x2: TensorOnly, p: float = 2.0, compute_mode: str | None = None):
     """The p-norm distances between all rows of two (batches of) matrices; the gradient at distance 0 is 0."""
     for name, x in (("X1", x1), ("X2", x2)):
