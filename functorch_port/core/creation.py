@@ -17,6 +17,7 @@ from . import dtypes, host, storage
 from .data import checked_numpy, value_of
 from .deferred import Deferred
 from .dtypes import dtype as DType
+from .fits import fits
 from .layout import sparse_coo
 from .symbolic import SymNumber
 from .tensor import Tensor, wrap
@@ -505,8 +506,7 @@ def full(
         )
     value = _fill_value(fill_value, "full")
     kind = _dtype(dtype, "full") or (out.dtype if out is not None else _number_dtype(fill_value))
-    if isinstance(value, _COMPLEX) and not kind.is_complex:
-        raise RuntimeError("value cannot be converted to type float without overflow")
+    fits(storage.as_array(value), kind.np)
     return _filled(_shape((size,), "full"), value, kind, layout, device, requires_grad, out)
 
 
@@ -618,7 +618,9 @@ def full_like(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.full_like.html
     """
     _need("full_like", "fill_value", fill_value)
-    return _like(input, _fill_value(fill_value, "full_like"), dtype, device, requires_grad, "full_like")
+    value, kind = _fill_value(fill_value, "full_like"), _dtype(dtype, "full_like")
+    fits(storage.as_array(value), _tensor_argument(input, "full_like").dtype if kind is None else kind.np)
+    return _like(input, value, kind, device, requires_grad, "full_like")
 
 
 # ------------------------------------------------------------------- ranges
@@ -662,19 +664,24 @@ def arange(
         raise NotImplementedError(f"\"arange_cpu\" not implemented for '{name}'")
     if not (math.isfinite(first) and math.isfinite(last)):
         raise RuntimeError(f"unsupported range: {first} -> {last}")
-    if by == 0:
+    if by == 0 or by != by:
         raise RuntimeError("step must be nonzero")
     if (last - first) / by < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if floating and not kind.is_floating_point:
-        if int(by) == 0:
-            raise ValueError("step must be nonzero")
+    computed = dtypes.float32 if kind.itemsize < 4 else dtypes.float64
+    for bound in (first, last, by):
+        fits(bound, (computed if kind.is_floating_point else dtypes.int64).np)
+    whole = floating and not kind.is_floating_point
+    if whole and kind is dtypes.int64:
         first, last, by = int(first), int(last), int(by)
+        if by == 0:
+            raise ValueError("step must be nonzero")
     count = math.ceil((last - first) / by)
+    if whole:
+        first, by = int(first), int(by)
     if _is_meta(device):
         return wrap(jax.ShapeDtypeStruct((count,), kind.np))
-    exact = kind.is_floating_point or floating
-    values = first + np.arange(count, dtype=np.float64 if exact else np.int64) * by
+    values = first + np.arange(count, dtype=np.float64 if kind.is_floating_point else np.int64) * by
     with storage.x64():
         made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
     return made if out is None else _into(out, made)
@@ -746,7 +753,7 @@ def linspace(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.linspace.html
     """
     steps = _number(steps)
-    first, last = _ends("linspace", start, end, steps)
+    first, last = _ends("linspace", start, end, steps, _dtype(dtype, "linspace"))
     is_complex = np.iscomplexobj(first) or np.iscomplexobj(last)
     kind = _dtype(dtype, "linspace") or (
         dtypes.get_default_complex_dtype() if is_complex else dtypes.get_default_dtype()
@@ -761,8 +768,8 @@ def linspace(
     return made if out is None else _into(out, made)
 
 
-def _ends(name: str, start: Any, end: Any, steps: Any) -> tuple[Any, Any]:
-    """The first and the last of evenly spaced numbers, as numbers."""
+def _ends(name: str, start: Any, end: Any, steps: Any, kind: DType | None) -> tuple[Any, Any]:
+    """The first and the last of evenly spaced numbers, as numbers that the dtype holds."""
     ndims = [x.ndim if isinstance(x, Tensor) else 0 for x in (start, end)]
     if any(ndims):
         raise RuntimeError(
@@ -775,7 +782,16 @@ def _ends(name: str, start: Any, end: Any, steps: Any) -> tuple[Any, Any]:
         raise _wrong_call(name, [v for v in (start, end, steps) if v is not _ABSENT], {})
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    return first, last
+    np_dtype = (kind or dtypes.get_default_dtype()).np
+    for value in (first, last):
+        if kind is not None or not isinstance(value, _COMPLEX):
+            fits(value, np_dtype)
+    return (_whole(first, np_dtype), _whole(last, np_dtype)) if np_dtype.kind in "iu" else (first, last)
+
+
+def _whole(value: Any, np_dtype: np.dtype) -> Any:
+    """A number in an integer type; negative ones wrap around in an unsigned type."""
+    return value if isinstance(value, jax.core.Tracer) else np.asarray(int(value)).astype(np_dtype).item()
 
 
 def _end(value: Any) -> Any:
@@ -816,7 +832,7 @@ def logspace(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.logspace.html
     """
     kind = _dtype(dtype, "logspace") or dtypes.get_default_dtype()
-    first, last = _ends("logspace", start, end, steps)
+    first, last = _ends("logspace", start, end, steps, kind)
     double = np.dtype(np.float64)
     with storage.x64():
         values = np.float64(base) ** _linspace(_of_type(double, first), _of_type(double, last), steps)
@@ -867,7 +883,10 @@ def scalar_tensor(
     pin_memory: bool = False,
 ) -> Tensor:
     """A 0-dim tensor of the default dtype."""
-    return _from_data(s, _dtype(dtype, "scalar_tensor") or dtypes.get_default_dtype(), device, requires_grad)
+    kind = _dtype(dtype, "scalar_tensor") or dtypes.get_default_dtype()
+    if not (kind.is_floating_point and kind.itemsize < 4):  # rounded, as data is
+        fits(storage.as_array(s), kind.np)
+    return _from_data(s, kind, device, requires_grad)
 
 
 # ------------------------------------------------------------ Tensor.new_...

@@ -149,7 +149,7 @@ def _array(data: Any, kind: DType | None, dtype: DType | None) -> np.ndarray:
 def _check_range(array: np.ndarray, dtype: DType) -> None:
     """Numbers must fit an integer type that was asked for; negative ones wrap around in an unsigned type."""
     info = dtypes.iinfo(dtype)
-    low = -info.max if info.min == 0 else info.min
+    low = -info.max if info.min == 0 and array.dtype.kind != "f" else info.min
     if array.size and array.dtype.kind != "b" and not bool(np.all((array >= low) & (array <= info.max))):
         raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
 

@@ -20,7 +20,7 @@ from jax import lax
 from ..autograd import anomaly, grad_mode, saved
 from ..autograd.node import FREED, Edge, Node, accumulator
 from ..autograd.node import _sequence as _sequence
-from . import autocast, config, dtypes, host, inside, memory, storage
+from . import autocast, config, dtypes, fits, host, inside, memory, storage
 from .deferred import Call, Deferred, DeferredStorage, avals_of, computed, may_wait, scope
 from .layout import SparseOperand
 from .out import write_out
@@ -641,7 +641,7 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
                 mask = tuple([isinstance(a, Tensor) and edge_of(a) is not None for a in dyn])
             with _x64(_X64):
                 out, kept = plan.run_recorded(mask, values)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         out = _run_elsewhere(plan, values, error)
     if recorded:
         return _record(plan, dyn, values, out, kept, call)
@@ -681,7 +681,10 @@ def _look_later(plan: Plan, dyn: Sequence[Any]) -> Tensor | None:
 
 
 def _run_elsewhere(plan: Plan, values: Sequence[Any], error: Exception) -> Any:
-    """Meta tensors, and the error for tensors on different devices."""
+    """Meta tensors, and the errors for tensors on different devices and for integers of more than 64 bits."""
+    for value in values:
+        if type(value) is int:
+            fits.fits(value, dtypes.int64.np)
     if any(isinstance(v, jax.ShapeDtypeStruct) for v in values):
         with storage.x64():
             return jax.eval_shape(plan.fn, *[_aval(v) if hasattr(v, "dtype") else v for v in values])
@@ -975,9 +978,14 @@ class Op:
         plan.named = lambda values: {**{n: _fill(s, values) for n, s in slots.items()}, **static}
         plan.saves, plan.slots = {} if spec.name in saved.RULES else None, slots
         plan.tensors = frozenset(s for n, s in slots.items() if self.kind_of[n] is ARRAY)
+        checks: list[Callable[..., None]] = []
         if spec.check is not None:
             check = spec.check
-            plan.check = lambda *values: check(**{n: _fill(s, values) for n, s in slots.items()}, **static)
+            checks.append(lambda *values: check(**{n: _fill(s, values) for n, s in slots.items()}, **static))
+        arrays = [s for n, s in slots.items() if self.kind_of[n] is ARRAY]
+        for name in spec.fits.keys() & slots.keys():
+            checks.append(_fitting(spec.fits[name], slots[name], arrays))
+        plan.check = checks[0] if len(checks) == 1 else _all_of(checks) if checks else None
         if spec.edges is not None:
             named = [(e[2:-1], True) if e.startswith("t(") else (e, False) for e in spec.edges]
             plan.edge_order = tuple((slots[n], t) for n, t in named if n in slots)
@@ -1211,6 +1219,22 @@ def _fill(slot: Any, values: Sequence[Any]) -> Any:
     if slot is None:
         return None
     return tuple(_fill(s, values) for s in slot) if isinstance(slot, tuple) else values[slot]
+
+
+def _fitting(how: fits.How, slot: int, arrays: Sequence[int]) -> Callable[..., None]:
+    """The check that the number in a slot fits beside arrays, or numbers in their places."""
+    first = arrays[0]
+    if not how.common:
+        return lambda *values: fits.check(how, values[slot], values[first])
+    return lambda *values: fits.check(how, values[slot], *[values[s] for s in arrays])
+
+
+def _all_of(checks: Sequence[Callable[..., None]]) -> Callable[..., None]:
+    def check(*values: Any) -> None:
+        for one in checks:
+            one(*values)
+
+    return check
 
 
 def _static(value: Any) -> Any:

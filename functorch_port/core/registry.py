@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections import namedtuple
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -33,6 +33,8 @@ __all__ = [
 
 
 if TYPE_CHECKING:  # a type checker sees what the pure functions get
+    from .fits import How
+
     Array: TypeAlias = Any
     Arrays: TypeAlias = Sequence[Any]
     Scalar: TypeAlias = Any
@@ -85,6 +87,7 @@ class OpSpec:
     varargs: str | None = None
     own_node: str | Callable[..., str] | None = None
     check: Callable[..., None] | None = None
+    fits: Mapping[str, How] = field(default_factory=dict)
     eager: str = ""
     edges: tuple[str, ...] | None = None
     legacy: str | None = None
@@ -183,6 +186,7 @@ def op(
     varargs: str | None = None,
     node: str | Callable[..., str] | None = None,
     check: Callable[..., None] | None = None,
+    fits: Mapping[str, How] | None = None,
     eager: str = "",
     edges: tuple[str, ...] | None = None,
     legacy: str | None = None,
@@ -204,6 +208,7 @@ def op(
         varargs: the tuple parameter that collects trailing positional arguments, as in ``x.permute(0, 1)``.
         node: the autograd node's name (default ``CamelCaseBackward0``), or a function of the static arguments.
         check: called with the pure function's arguments before an eager run, to raise on bad values.
+        fits: the parameters whose numbers must fit a dtype, and how they are converted (see `core.fits`).
         eager: the output's shape depends on values: not jitted, and an error inside ``compile`` that names
             this, what to use there.
         edges: order of the autograd node's ``next_functions`` by parameter name; ``t(weight)`` puts a
@@ -245,6 +250,7 @@ def op(
             varargs=varargs,
             own_node=node,
             check=check,
+            fits=fits or {},
             eager=eager,
             edges=edges,
             legacy=legacy,

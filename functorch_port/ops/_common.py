@@ -103,6 +103,49 @@ def compute(fn: Callable[..., jax.Array], np_dtype: np.dtype[Any], *args: Any) -
     return lax.convert_element_type(out, np_dtype) if out.dtype != np_dtype else out
 
 
+def rounded_once(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A pure function that computes half precision in float32, and its derivatives too, which add up where elements
+    are copied or broadcast. Where the arrays are not all of one type it is left to itself.
+    """
+
+    @functools.wraps(fn)
+    def rounded(*args: Any, **kwargs: Any) -> Any:
+        arrays = [a for a in (*args, *kwargs.values()) if is_inexact(getattr(a, "dtype", BOOL))]
+        kinds = {a.dtype for a in arrays if not getattr(a, "weak_type", False)}
+        np_dtype = kinds.pop() if len(kinds) == 1 else FLOAT32
+        if wide(np_dtype) == np_dtype:
+            return fn(*args, **kwargs)
+
+        def widened(a: Any) -> Any:
+            return cast(a, FLOAT32) if getattr(a, "dtype", None) == np_dtype else a
+
+        out = fn(*map(widened, args), **{k: widened(a) for k, a in kwargs.items()})
+        return lax.convert_element_type(out, np_dtype)
+
+    return rounded
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def plus_bias(
+    product: Callable[..., jax.Array], shape: tuple[int, ...], x: jax.Array, w: jax.Array, bias: jax.Array
+) -> jax.Array:
+    """``product(x, w, dtype of the result) + bias``, where the bias takes a shape; rounded once to half precision. The
+    derivatives' products are of half precision.
+    """
+    out = product(x, w, wide(x.dtype))
+    return (out + bias.astype(out.dtype).reshape(shape)).astype(x.dtype)
+
+
+@plus_bias.defjvp
+def _plus_bias_jvp(
+    product: Callable[..., jax.Array], shape: tuple[int, ...], primals: Any, tangents: Any
+) -> Any:
+    (x, w, bias), (dx, dw, dbias) = primals, tangents
+    out = plus_bias(product, shape, x, w, bias)
+    moved = compute(lambda d: jnp.broadcast_to(d.reshape(shape), out.shape), x.dtype, dbias)
+    return out, product(dx, w, x.dtype) + product(x, dw, x.dtype) + moved
+
+
 def elementwise(fn: Callable[..., jax.Array], *args: Any) -> jax.Array:
     """``fn`` of the arguments in their common type."""
     check_broadcast(*args)

@@ -24,11 +24,11 @@ __all__ = ["Convolution", "blocked_convolution", "convolution_p", "convolve", "c
 LEAST = 1 << 18
 
 
-def convolve(x: jax.Array, w: jax.Array, how: Convolution) -> jax.Array:
-    """The convolution; by oneDNN in programs for a CPU, where it is installed and faster."""
+def convolve(x: jax.Array, w: jax.Array, out: Any = None, *, how: Convolution) -> jax.Array:
+    """The convolution, in the dtype ``out``; by oneDNN in programs for a CPU, where it is installed and faster."""
     if _suits_onednn(x, w, how):
         return convolution_p.bind(x, w, kind="forward", how=how)
-    return _forward(x, w, how)
+    return _forward(x, w, how, out)
 
 
 def convolve_back(y: jax.Array, w: jax.Array, how: Convolution, otherwise: Callable[..., Any]) -> jax.Array:
@@ -57,7 +57,7 @@ def by_xla(a: Any, b: Any, kind: str, how: Convolution) -> jax.Array:
     return jax.linear_transpose(lambda w: forward(a, w), like)(b)[0]
 
 
-def _forward(x: Any, w: Any, how: Convolution) -> jax.Array:
+def _forward(x: Any, w: Any, how: Convolution, out: Any = None) -> jax.Array:
     options: dict[str, Any] = {
         "window_strides": how.strides,
         "padding": how.pads,
@@ -65,6 +65,7 @@ def _forward(x: Any, w: Any, how: Convolution) -> jax.Array:
         "feature_group_count": how.groups,
         "dimension_numbers": LAYOUTS[len(how.strides)],
         "precision": how.precision,
+        "preferred_element_type": None if out == x.dtype else out,
     }
 
     def plain(x: jax.Array, w: jax.Array) -> jax.Array:

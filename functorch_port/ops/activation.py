@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from functorch_port.core.fits import fits
 from functorch_port.core.promotion import cast
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import compute, elementwise_float, not_implemented, type_name, wide, wrap_dim
@@ -19,9 +20,20 @@ _SELU_ALPHA = 1.6732632423543772848170429916717
 _SELU_SCALE = 1.0507009873554804934193349852946
 
 
-def _floating(kernel: str, fn: Callable[..., Any], x: Any, *more: Any, kinds: str = "biuc") -> jax.Array:
-    """``fn`` computed in a wide enough type; integers are refused, as PyTorch's kernels refuse them."""
+def _floating(
+    kernel: str,
+    fn: Callable[..., Any],
+    x: Any,
+    *more: Any,
+    kinds: str = "biuc",
+    numbers: Sequence[float] = (),
+) -> jax.Array:
+    """``fn`` computed in a wide enough type, which must hold the numbers that it uses; integers are refused, as
+    PyTorch's kernels refuse them.
+    """
     not_implemented(kernel, x, kinds=kinds)
+    for number in numbers:
+        fits(number, wide(x.dtype))
     return compute(fn, x.dtype, x, *more)
 
 
@@ -61,6 +73,8 @@ def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0):
     _real(input)
     if input.dtype.kind == "u" and min_val < 0:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
+    for limit in (min_val, max_val):
+        fits(limit, input.dtype)
     low, high = cast(min_val, input.dtype), cast(max_val, input.dtype)
     return jnp.where(input <= low, low, jnp.where(input >= high, high, input))
 
@@ -74,7 +88,9 @@ def relu6(input: Array):
 @op(where="F", inplace=True)
 def leaky_relu(input: Array, negative_slope: float = 0.01):
     """``input`` where positive, else ``negative_slope * input``."""
-    return _floating("leaky_relu_cpu", lambda x: jnp.where(x > 0, x, x * negative_slope), input)
+    return _floating(
+        "leaky_relu_cpu", lambda x: jnp.where(x > 0, x, x * negative_slope), input, numbers=(negative_slope,)
+    )
 
 
 def _prelu_weight(input: Any, weight: Any) -> jax.Array:
@@ -115,7 +131,8 @@ def _elu(x: jax.Array, alpha: float, scale: float, input_scale: float) -> jax.Ar
 @op(where="F", inplace=True)
 def elu(input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0):
     """``scale * x`` where positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
-    return _floating("elu_cpu", lambda x: _elu(x, alpha, scale, input_scale), input)
+    numbers = (alpha, scale, input_scale)
+    return _floating("elu_cpu", lambda x: _elu(x, *numbers), input, numbers=numbers)
 
 
 @op(where="torch F", inplace=True, node="EluBackward0")
@@ -164,7 +181,10 @@ def mish(input: Array):
 def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0):
     """``log(1 + exp(beta * input)) / beta``, and ``input`` itself where ``beta * input`` is above the threshold."""
     return _floating(
-        "softplus_cpu", lambda x: jnp.where(x * beta > threshold, x, jax.nn.softplus(x * beta) / beta), input
+        "softplus_cpu",
+        lambda x: jnp.where(x * beta > threshold, x, jax.nn.softplus(x * beta) / beta),
+        input,
+        numbers=(beta, threshold),
     )
 
 
@@ -221,6 +241,8 @@ def _inside(x: jax.Array, limit: float) -> jax.Array:
 @op(where="torch method F")
 def hardshrink(input: Array, lambd: float = 0.5):
     """``input``, with 0 where ``|input| <= lambd``."""
+    not_implemented("hardshrink_cpu", input, kinds="biuc")
+    fits(lambd, input.dtype)
     return _floating(
         "hardshrink_cpu", lambda x: jnp.where(_inside(x, lambd), jnp.zeros((), x.dtype), x), input
     )
@@ -245,7 +267,11 @@ def softshrink(input: Array, lambd: float = 0.5):
 @op(where="torch F", inplace=True)
 def threshold(input: Array, threshold: float, value: float):
     """``input`` where above the threshold, else ``value``."""
-    return jnp.where(input <= cast(threshold, input.dtype), cast(value, input.dtype), input)
+    not_implemented("threshold_cpu", input, kinds="b")
+    fits(threshold, wide(input.dtype))
+    fits(value, input.dtype)
+    below = input.astype(wide(input.dtype)) <= threshold  # a number is not rounded to half precision
+    return jnp.where(below, cast(value, input.dtype), input)
 
 
 @op(where="F")

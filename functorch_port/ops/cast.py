@@ -14,17 +14,18 @@ from ..autograd.node import Edge, Node
 from ..core import creation, dtypes, inside, storage
 from ..core import device as devices
 from ..core.dispatch import Op, edge_of
+from ..core.fits import OWN
 from ..core.registry import Array, composite, op, ops
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor, wrap
-from ._common import broadcast_shapes
+from ._common import broadcast_shapes, wide
 
 __all__: list[str] = []
 
 
 def cast_array(x: Any, np_dtype: Any) -> Any:
-    """An array in another dtype, as C++ casts: complex drops the imaginary part, floats are cut off and
-    integers wrap.
+    """An array in another dtype, as C++ casts: complex drops the imaginary part, floats are cut off and integers wrap.
+    Floats that an integer type does not hold become what the instructions of an x86 processor make of them.
     """
     if x.dtype == np_dtype:  # a number that is weakly typed must not stay so
         return lax.convert_element_type(x, np_dtype) if getattr(x, "weak_type", False) else x
@@ -32,10 +33,25 @@ def cast_array(x: Any, np_dtype: Any) -> Any:
     if x.dtype.kind == "c" and kind not in "cb":
         x = x.real
     if kind in "iu" and jnp.issubdtype(x.dtype, jnp.floating):
-        x = jnp.trunc(x)
-        if np_dtype.itemsize < 8:  # through int64: XLA would saturate
-            x = x.astype(jnp.int64)
+        return _cut_off(x, np_dtype)
     return x.astype(np_dtype)
+
+
+def _cut_off(x: Any, np_dtype: Any) -> Any:
+    """Floats as integers: those out of range are the lowest number of 32 or 64 bits, of which a narrow type takes the
+    last bits. XLA would saturate.
+    """
+    bits = 64 if np_dtype.itemsize == 8 or np_dtype.name == "uint8" else 32
+    signed, limit = f"int{bits}", 2.0 ** (bits - 1)
+    x = x.astype(wide(x.dtype))
+
+    def held(x: Any) -> Any:
+        return jnp.where((x >= -limit) & (x < limit), x, -limit).astype(signed)
+
+    if np_dtype.kind == "u" and np_dtype.itemsize >= 4:  # the upper half of the unsigned ones
+        high = held(x - limit) ^ jnp.iinfo(signed).min
+        return jnp.where(x >= limit, high, held(x)).astype(np_dtype)
+    return held(x).astype(np_dtype)
 
 
 @op("to_dtype", where="", node="ToCopyBackward0")
@@ -74,7 +90,7 @@ def copy(input: Array, src: Array) -> Any:
     return jnp.broadcast_to(cast_array(src, input.dtype), input.shape)
 
 
-@op("fill", where="torch", node="FillBackward0")
+@op("fill", where="torch", node="FillBackward0", fits={"value": OWN})
 def fill(input: Array, value: Array) -> Any:
     """``value`` in the shape and dtype of ``input``."""
     value = jnp.asarray(value)
@@ -82,8 +98,6 @@ def fill(input: Array, value: Array) -> Any:
         raise RuntimeError(
             f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
         )
-    if value.dtype.kind == "c" and input.dtype.kind not in "cb":
-        raise RuntimeError(f"value cannot be converted to type {overflow_name(input.dtype)} without overflow")
     return jnp.broadcast_to(cast_array(value, input.dtype), input.shape)
 
 
@@ -91,18 +105,6 @@ def fill(input: Array, value: Array) -> Any:
 def zero(input: Array) -> Any:
     """Zeros in the shape and dtype of ``input``."""
     return jnp.zeros_like(input)
-
-
-#: C++'s names, as PyTorch's overflow error has them
-_C_NAMES = {
-    "float32": "float", "float64": "double", "float16": "double", "bfloat16": "double", "int64": "int64_t",
-    "int32": "int32_t", "int16": "int16_t", "int8": "int8_t", "uint8": "uint8_t",
-}  # fmt: skip
-
-
-def overflow_name(np_dtype: Any) -> str:
-    """What PyTorch calls a dtype when a number does not fit."""
-    return _C_NAMES.get(np_dtype.name, np_dtype.name)
 
 
 _to_dtype, _to_device, _clone, _copy, _fill, _zero = (

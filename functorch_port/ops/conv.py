@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,7 +11,16 @@ from jax import lax
 
 from functorch_port.core.config import matmul_precision
 from functorch_port.core.registry import Array, op
-from functorch_port.ops._common import c_name, check_expand, not_implemented, numel, type_name
+from functorch_port.ops._common import (
+    c_name,
+    check_expand,
+    not_implemented,
+    numel,
+    plus_bias,
+    rounded_once,
+    type_name,
+    wide,
+)
 
 Ints = int | tuple[int, ...]
 
@@ -162,9 +172,13 @@ def _convolve(
     _check_fits(input.shape[-n:], weight.shape[2:], pads, reach)
     batched = input if input.ndim == n + 2 else input[None]
     how = Convolution(batched.shape, weight.shape, strides, pads, dilations, groups, matmul_precision())
-    out = convolve(batched, weight, how)
-    if bias is not None:
-        out = out + bias.reshape(-1, *(1,) * n)
+    shape = (-1, *(1,) * n)
+    if bias is None:
+        out = convolve(batched, weight, how=how)
+    elif wide(input.dtype) == input.dtype:
+        out = convolve(batched, weight, how=how) + bias.reshape(shape)
+    else:
+        out = plus_bias(partial(convolve, how=how), shape, batched, weight, bias)
     return out if input.ndim == n + 2 else out[0]
 
 
@@ -191,8 +205,8 @@ conv1d, conv2d, conv3d = _conv_op(1), _conv_op(2), _conv_op(3)
 # dense layers
 
 
-def _matrix_product(x: Any, w: Any) -> jax.Array:
-    """``x @ w.T`` without a transposed copy."""
+def _matrix_product(x: Any, w: Any, out: Any = None) -> jax.Array:
+    """``x @ w.T`` without a transposed copy, in the dtype ``out``."""
     from ._product import multiply
 
     rows, columns = numel(x.shape[:-1]), x.shape[-1]
@@ -202,7 +216,7 @@ def _matrix_product(x: Any, w: Any) -> jax.Array:
         )
     if x.dtype != w.dtype:
         raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {c_name(x)} != {c_name(w)}")
-    return multiply(x, w, transposed=True)
+    return multiply(x, w, transposed=True, wide=out)
 
 
 def _check_dense(input: Any, weight: Any) -> None:
@@ -223,6 +237,10 @@ def _linear(input: Any, weight: Any, bias: Any) -> jax.Array:
             raise RuntimeError(
                 f"{what} and mat2 must have the same dtype, but got {type_name(value)} and {type_name(weight)}"
             )
+    if wide(input.dtype) != input.dtype:
+        out = jax.eval_shape(_matrix_product, input, weight)
+        check_expand(bias.shape, out.shape)
+        return plus_bias(_matrix_product, bias.shape, input, weight, bias)
     out = _matrix_product(input, weight)
     check_expand(bias.shape, out.shape)
     return out + bias
@@ -269,6 +287,7 @@ def linear_vector(input: Array, weight: Array):
 
 
 @op(where="torch F", node="AddBackward0")
+@rounded_once
 def bilinear(input1: Array, input2: Array, weight: Array, bias: Array | None = None):
     """``input1 @ weight[k] @ input2`` for every output ``k``, plus the bias."""
     if input1.ndim != input2.ndim:

@@ -19,7 +19,7 @@ from jax import lax
 
 from functorch_port.core.config import matmul_precision
 from functorch_port.core.registry import Array, op
-from functorch_port.ops._common import LAYOUTS, not_implemented, wide
+from functorch_port.ops._common import FLOAT32, LAYOUTS, not_implemented, plus_bias, wide
 from functorch_port.ops.conv import _check_types, _per_dim
 
 #: Kernels with more taps per phase than this are left to XLA: the programs would grow too long.
@@ -93,6 +93,7 @@ def _dilated(
     padding: tuple[int, ...],
     dilation: tuple[int, ...],
     groups: int,
+    dtype: Any,
 ) -> jax.Array:
     """As a convolution of the input with zeros between its elements."""
     n, kernel = len(stride), w.shape[2:]
@@ -114,6 +115,7 @@ def _dilated(
         feature_group_count=groups,
         dimension_numbers=LAYOUTS[n],
         precision=matmul_precision(),
+        preferred_element_type=None if dtype == x.dtype else dtype,
     )
 
 
@@ -209,8 +211,8 @@ def _transposed(
             f"({' x '.join(map(str, out))}). Output size is too small"
         )
 
-    def dilated(x: jax.Array, w: jax.Array) -> jax.Array:
-        return _dilated(x, w, out, strides, paddings, dilations, groups)
+    def dilated(x: jax.Array, w: jax.Array, dtype: Any = None) -> jax.Array:
+        return _dilated(x, w, out, strides, paddings, dilations, groups, dtype)
 
     def by_phases(x: jax.Array, w: jax.Array) -> jax.Array:
         return _by_phases(x, w, out, strides, paddings, groups)
@@ -231,7 +233,24 @@ def _transposed(
         pads = tuple([(p, p) for p in paddings])
         shape = (batched.shape[0], weight.shape[1] * groups, *out)
         how = Convolution(shape, weight.shape, strides, pads, dilations, groups, matmul_precision())
-        y = convolve_back(batched, weight, how, either if taps <= _MANY_TAPS else dilated)
+        way = either if taps <= _MANY_TAPS else dilated
+        if wide(input.dtype) == input.dtype:
+            y = convolve_back(batched, weight, how, way)
+        else:
+
+            def product(x: jax.Array, w: jax.Array, out: Any) -> jax.Array:
+                """Half precision: a CPU computes it in float32 anyway."""
+                return lax.platform_dependent(
+                    x,
+                    w,
+                    cpu=lambda x, w: way(x.astype(FLOAT32), w.astype(FLOAT32)).astype(out),
+                    default=lambda x, w: dilated(x, w, out),
+                )
+
+            if bias is not None:
+                y = plus_bias(product, (-1, *(1,) * n), batched, weight, bias)
+                return y if input.ndim == n + 2 else y[0]
+            y = product(batched, weight, input.dtype)
     if bias is not None:
         y = y + bias.reshape(-1, *(1,) * n)
     return y if input.ndim == n + 2 else y[0]

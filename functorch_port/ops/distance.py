@@ -14,6 +14,7 @@ from functorch_port.ops._common import (
     absolute,
     broadcast_shapes,
     not_implemented,
+    rounded_once,
     type_name,
     wrap_dim,
     wrap_dims,
@@ -22,6 +23,7 @@ from functorch_port.ops.reduction import vector_norm_of
 
 
 @op("cosine_similarity", where="torch F", node="SumBackward1")
+@rounded_once
 def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-08):
     """The cosine of the angle between vectors along ``dim``; norms below ``eps`` count as ``eps``."""
     shape = broadcast_shapes(x1.shape, x2.shape)
@@ -48,6 +50,7 @@ def cosine_of_loss(x1: jax.Array, x2: jax.Array) -> jax.Array:
 
 
 @op("pairwise_distance", where="torch F", node="NormBackward1")
+@rounded_once
 def pairwise_distance(x1: Array, x2: Array, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False):
     """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
     broadcast_shapes(x1.shape, x2.shape)
@@ -80,6 +83,7 @@ def pdist(input: Array, p: float = 2):
 
 
 @op("_unit_vectors", where="", node="DivBackward0")
+@rounded_once
 def unit_vectors(input: Array, p: float, dim: Any, eps: float):
     """``input`` divided by its p-norm along ``dim``, which counts as at least ``eps``."""
     norm = vector_norm_of(input, p, wrap_dims(dim, input.ndim), True)

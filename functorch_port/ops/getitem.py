@@ -21,13 +21,14 @@ from ..autograd import grad_mode
 from ..core import bind, dtypes, storage
 from ..core.creation import tensor
 from ..core.dispatch import Op
+from ..core.fits import ASSIGNED
 from ..core.refusal import outside, refuse
 from ..core.registry import Array, Arrays, composite, op, ops
 from ..core.symbolic import SymNumber
 from ..core.tensor import VIEW_OF_LEAF_INPLACE, Tensor, wrap
 from ..core.view import PLAIN
 from ._common import check_expand, put_at, type_name
-from .cast import cast_array, overflow_name
+from .cast import cast_array
 
 __all__ = ["getitem", "setitem"]
 
@@ -103,7 +104,7 @@ def basic_index(input: Array, starts: Arrays, spec: tuple) -> Any:
     return _cut(input, *_starts(spec, starts, input.shape)).reshape(_basic_shape(spec, input.shape))
 
 
-@op("basic_put", where="", node="CopySlices", edges=("input", "value"))
+@op("basic_put", where="", node="CopySlices", edges=("input", "value"), fits={"value": ASSIGNED})
 def basic_put(input: Array, value: Array, starts: Arrays, spec: tuple) -> Any:
     """``input`` with ``value`` written into the block."""
     begin, extent, step = _starts(spec, starts, input.shape)
@@ -127,17 +128,8 @@ def basic_put(input: Array, value: Array, starts: Arrays, spec: tuple) -> Any:
 
 
 def _cast_value(value: Any, np_dtype: np.dtype[Any]) -> Any:
-    """An assigned value in the type of its place; complex numbers do not go into real tensors, complex
-    tensors lose a part.
-    """
-    value = jnp.asarray(value)
-    if value.dtype.kind == "c" and np_dtype.kind not in "cb":
-        if value.weak_type:
-            raise RuntimeError(
-                f"value cannot be converted to type {overflow_name(np_dtype)} without overflow"
-            )
-        value = value.real
-    return cast_array(value, np_dtype)
+    """An assigned value in the type of its place."""
+    return cast_array(jnp.asarray(value), np_dtype)
 
 
 def _wrapped(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
@@ -197,7 +189,14 @@ def _check_put(input: Any, indices: Any, values: Any, accumulate: bool = False) 
     _check_range(input, indices)
 
 
-@op("_index_put", where="", node="IndexPutBackward0", edges=("input", "values"), check=_check_put)
+@op(
+    "_index_put",
+    where="",
+    node="IndexPutBackward0",
+    edges=("input", "values"),
+    check=_check_put,
+    fits={"values": ASSIGNED},
+)
 def index_put_(input: Array, indices: Arrays, values: Array, accumulate: bool = False) -> Any:
     """``input`` with ``values`` at the index tensors; added up where positions repeat if ``accumulate``."""
     _broadcast_check(indices)
@@ -230,7 +229,7 @@ def _leading_ones(shape: Any, ndim: int) -> int:
     return count
 
 
-@op("mask_put", where="", node="IndexPutBackward0", edges=("input", "value"))
+@op("mask_put", where="", node="IndexPutBackward0", edges=("input", "value"), fits={"value": ASSIGNED})
 def mask_put(input: Array, mask: Array, value: Array) -> Any:
     """``input`` with the single ``value`` where ``mask`` (of the leading dimensions) is true."""
     mask = mask.reshape(mask.shape + (1,) * (input.ndim - mask.ndim))

@@ -11,8 +11,9 @@ import numpy as np
 from jax import lax
 
 from ..core import bind
+from ..core.fits import ITEM, OWN
 from ..core.out import write_out
-from ..core.promotion import cast, promote, result_dtype
+from ..core.promotion import cast, promote
 from ..core.refusal import refuse
 from ..core.registry import Array, Scalar, TensorOnly, composite, op
 from ..core.tensor import Tensor
@@ -28,10 +29,10 @@ from ._common import (
     is_inexact,
     numel,
     put_at,
+    rounded_once,
     type_name,
     wrap_dim,
 )
-from .cast import overflow_name
 from .reduction import take_along
 
 Indices = tuple[Any, ...]
@@ -76,6 +77,7 @@ def _check_gather(input: jax.Array, axis: int, index: jax.Array) -> None:
 
 
 @op(check=_check_gather_range)
+@rounded_once
 def gather(input: TensorOnly, dim: int, index: TensorOnly, *, sparse_grad: bool = False):
     """``out[i][j] = input[index[i][j]][j]`` for ``dim`` 0, and so on."""
     axis = wrap_dim(dim, input.ndim)
@@ -132,7 +134,7 @@ def _scatter_parts(
 _LEGACY_REDUCE = {"add": "add", "multiply": "multiply"}
 
 
-@op(inplace=True, check=_check_gather_range)
+@op(inplace=True, check=_check_gather_range, fits={"src": OWN, "value": OWN})
 def scatter(
     input: TensorOnly,
     dim: int,
@@ -153,6 +155,7 @@ def scatter(
 
 
 @op(inplace=True, check=_check_gather_range)
+@rounded_once
 def scatter_add(input: TensorOnly, dim: int, index: TensorOnly, src: TensorOnly):
     """A copy with ``out[index[i][j]][j] += src[i][j]`` for ``dim`` 0, and so on."""
     x, at, values = _scatter_parts("scatter_add", input, dim, index, src)
@@ -242,6 +245,7 @@ def _check_reduce(reduce: str) -> None:
 
 
 @op(inplace=True, check=_check_gather_range)
+@rounded_once
 def scatter_reduce(
     input: TensorOnly, dim: int, index: TensorOnly, src: TensorOnly, reduce: str, *, include_self: bool = True
 ):
@@ -269,6 +273,7 @@ def _check_select_range(input: Any, dim: int, index: Any) -> None:
 
 
 @op(check=_check_select_range)
+@rounded_once
 def index_select(input: TensorOnly, dim: int, index: TensorOnly):
     """The slices at the positions in a vector."""
     _check_vector("index_select", index)
@@ -305,7 +310,8 @@ def _check_add_range(input: Any, dim: int, index: Any, source: Any, *_: Any, **_
         check_index_range(index, size, _out_of_bounds(axis, size), lowest=0)
 
 
-@op(inplace=True, check=_check_add_range)
+@op(inplace=True, check=_check_add_range, fits={"alpha": OWN})
+@rounded_once
 def index_add(input: TensorOnly, dim: int, index: TensorOnly, source: TensorOnly, *, alpha: Scalar = 1):
     """A copy with ``alpha * source`` added to the slices at the positions in a vector."""
     if input.dtype != source.dtype:
@@ -369,7 +375,7 @@ def index_copy(input: TensorOnly, dim: int, index: TensorOnly, source: TensorOnl
     return put_at(x, at, at_least_1d(source), mode="promise_in_bounds").reshape(input.shape)
 
 
-@op(inplace=True, check=_checked_range(""))
+@op(inplace=True, check=_checked_range(""), fits={"value": ITEM})
 def index_fill(input: TensorOnly, dim: int, index: TensorOnly, value: Array):
     """A copy with ``value`` in the slices at the positions in a vector."""
     if getattr(value, "ndim", 0) > 0:
@@ -384,6 +390,7 @@ def index_fill(input: TensorOnly, dim: int, index: TensorOnly, value: Array):
 
 
 @op(inplace=True, check=_check_add_range)
+@rounded_once
 def index_reduce(
     input: TensorOnly,
     dim: int,
@@ -420,6 +427,7 @@ def _flat_index(name: str, input: jax.Array, index: jax.Array) -> jax.Array:
 
 
 @op(check=_check_flat_range)
+@rounded_once
 def take(input: TensorOnly, index: TensorOnly):
     """The elements at positions in the flattened input."""
     at = _flat_index("take", input, index)
@@ -427,6 +435,7 @@ def take(input: TensorOnly, index: TensorOnly):
 
 
 @op(inplace=True, check=_check_flat_range)
+@rounded_once
 def put(input: TensorOnly, index: TensorOnly, source: TensorOnly, accumulate: bool = False):
     """A copy with ``source`` written (or added) at positions in the flattened input."""
     if input.dtype != source.dtype:
@@ -455,6 +464,7 @@ def _check_take_along(input: Any, indices: Any, dim: int | None = None) -> None:
 
 
 @op(node="GatherBackward0", check=_check_take_along)
+@rounded_once
 def take_along_dim(input: TensorOnly, indices: TensorOnly, dim: int | None = None):
     """`gather` with input and indices broadcast together."""
     if indices.dtype.kind not in "iu":
@@ -495,7 +505,7 @@ def _check_mask_type(name: str, mask: jax.Array) -> None:
         raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {found}")
 
 
-@op(inplace=True)
+@op(inplace=True, fits={"value": ITEM})
 def masked_fill(input: TensorOnly, mask: TensorOnly, value: Array):
     """A copy with ``value`` where the mask holds."""
     _check_mask_type("masked_fill_", mask)
@@ -503,8 +513,6 @@ def masked_fill(input: TensorOnly, mask: TensorOnly, value: Array):
         raise RuntimeError(
             f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
-    if result_dtype(value).is_complex and input.dtype.kind != "c":
-        raise RuntimeError(f"value cannot be converted to type {overflow_name(input.dtype)} without overflow")
     check_broadcast(mask, input)
     return jnp.where(mask, cast(value, input.dtype), input)
 
@@ -642,7 +650,7 @@ def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tenso
     return self._take(bind.function("_diagonal_filled")(self, fill_value, wrap))
 
 
-@op("_diagonal_filled", where="", node="FillBackward0")
+@op("_diagonal_filled", where="", node="FillBackward0", fits={"value": OWN})
 def _diagonal_filled(input: TensorOnly, value: Array, wrap: bool):
     """A copy with a number in the main diagonal."""
     shape = input.shape

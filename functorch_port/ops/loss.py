@@ -21,6 +21,7 @@ from functorch_port.ops._common import (
     compute,
     int32_if_small,
     not_implemented,
+    rounded_once,
     type_name,
     wide,
 )
@@ -569,6 +570,7 @@ def margin_ranking_loss(
 
 
 @op("_triplet_margin_loss", where="", node="MeanBackward0")
+@rounded_once
 def triplet_margin_loss(
     anchor: Array,
     positive: Array,
@@ -634,6 +636,7 @@ def _check_multi_margin_shapes(input: Any, target: Any, weight: Any) -> None:
     edges=("input",),
     check=_check_multi_margin,
 )
+@rounded_once
 def multi_margin_loss(
     input: Array,
     target: Array,

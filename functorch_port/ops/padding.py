@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from functorch_port.core.fits import OWN
 from functorch_port.core.promotion import cast
 from functorch_port.core.registry import Array, Scalar, op
 
@@ -27,7 +28,7 @@ def _by_dimension(name: str, ndim: int, pad: tuple[int, ...]) -> list[tuple[int,
     return [(0, 0)] * (ndim - len(pairs)) + pairs[::-1]
 
 
-@op("constant_pad_nd", where="torch")
+@op("constant_pad_nd", where="torch", fits={"value": OWN})
 def constant_pad_nd(input: Array, pad: tuple[int, ...], value: Scalar = 0):
     """``input`` with ``value`` around it; negative numbers cut off."""
     pairs = _by_dimension("constant_pad_nd", input.ndim, pad)

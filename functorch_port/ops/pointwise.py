@@ -14,6 +14,7 @@ from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
 from ..core import bind, dtypes
+from ..core.fits import ALPHA, COMMON, COMMON_FACTOR, CONVERTED, FACTOR, fits
 from ..core.promotion import cast, promote, result_dtype, scalar_type
 from ..core.refusal import refuse
 from ..core.registry import Array, Arrays, Scalar, TensorOnly, composite, op
@@ -54,24 +55,43 @@ def _scaled(other: jax.Array, alpha: Any) -> jax.Array:
     return other & cast(alpha, BOOL) if other.dtype == BOOL else other * cast(alpha, other.dtype)
 
 
-def _check_alpha(alpha: Any, *args: Any) -> None:
+def check_factor(alpha: Any, *args: Any, name: str = "alpha") -> None:
+    """Refuse a factor that the common type of ``args`` is not multiplied by."""
     kind, result = _category(alpha), result_dtype(*args)
     if kind == "b" and result is not dtypes.bool_:
-        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+        raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
     if kind in "fc" and not (result.is_floating_point or result.is_complex):
-        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+        raise RuntimeError(
+            f"For integral input tensors, argument {name} must not be a floating point number."
+        )
     if kind == "c" and not result.is_complex:
-        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+        raise RuntimeError(f"For non-complex input tensors, argument {name} must not be a complex number.")
 
 
-@op(inplace=True, dunder=("__add__",), rdunder=("__radd__",), legacy="alpha", numbers=True)
+@op(
+    inplace=True,
+    dunder=("__add__",),
+    rdunder=("__radd__",),
+    legacy="alpha",
+    numbers=True,
+    fits={"alpha": ALPHA},
+)
 def add(input: Array, other: Array, *, alpha: Scalar = 1):
     """``input + alpha * other``."""
-    _check_alpha(alpha, input, other)
+    check_factor(alpha, input, other)
     return elementwise(lambda a, b: a + _scaled(b, alpha), input, other)
 
 
-@op("sub", "subtract", inplace=True, dunder=("__sub__",), rdunder=("__rsub__",), legacy="alpha", numbers=True)
+@op(
+    "sub",
+    "subtract",
+    inplace=True,
+    dunder=("__sub__",),
+    rdunder=("__rsub__",),
+    legacy="alpha",
+    numbers=True,
+    fits={"alpha": ALPHA},
+)
 def sub(input: Array, other: Array, *, alpha: Scalar = 1):
     """``input - alpha * other``."""
     kinds = _category(input) + _category(other)
@@ -85,11 +105,11 @@ def sub(input: Array, other: Array, *, alpha: Scalar = 1):
             "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, "
             "use the `~` or `logical_not()` operator instead."
         )
-    _check_alpha(alpha, input, other)
+    check_factor(alpha, input, other)
     return elementwise(lambda a, b: a - _scaled(b, alpha), input, other)
 
 
-@op(where="torch", node="RsubBackward1")
+@op(where="torch", node="RsubBackward1", fits={"alpha": ALPHA})
 def rsub(input: TensorOnly, other: Array, *, alpha: Scalar = 1):
     """``other - alpha * input``."""
     return sub(other, input, alpha=alpha)
@@ -268,7 +288,13 @@ def _pow(input: Array, exponent: Array):
     return elementwise(_power, input, exponent)
 
 
-@op("_pow_number", where="", node="PowBackward0")
+def _check_exponent(input: Any, exponent: Any) -> None:
+    common = result_dtype(input, exponent)
+    if common is not dtypes.float32:  # that one is computed with a double
+        fits(exponent, common.np)
+
+
+@op("_pow_number", where="", node="PowBackward0", check=_check_exponent)
 def _pow_number(input: Array, exponent: Scalar):
     """``input`` to the power of a number."""
     return _pow(input, exponent)
@@ -443,7 +469,7 @@ def positive(input: Any) -> Any:
     return input
 
 
-@op(inplace=True)
+@op(inplace=True, fits={"weight": FACTOR})
 def lerp(input: TensorOnly, end: TensorOnly, weight: Array):
     """``input + weight * (end - input)``."""
     not_implemented("lerp_kernel_scalar", input, kinds="biu")
@@ -465,14 +491,14 @@ def _lerp(start: jax.Array, end: jax.Array, weight: jax.Array) -> jax.Array:
     )
 
 
-@op(inplace=True, legacy="value")
+@op(inplace=True, legacy="value", fits={"value": COMMON_FACTOR})
 def addcmul(input: TensorOnly, tensor1: TensorOnly, tensor2: TensorOnly, *, value: Scalar = 1):
     """``input + value * tensor1 * tensor2``."""
-    np_dtype = _result_with_value(value, input, tensor1, tensor2)
+    np_dtype = _common(input, tensor1, tensor2)
     return compute(lambda a, b, c: a + _scaled(b, value) * c, np_dtype, input, tensor1, tensor2)
 
 
-@op(inplace=True, legacy="value")
+@op(inplace=True, legacy="value", fits={"value": COMMON_FACTOR})
 def addcdiv(input: TensorOnly, tensor1: TensorOnly, tensor2: TensorOnly, *, value: Scalar = 1):
     """``input + value * tensor1 / tensor2``."""
     if not any(is_inexact(x.dtype) for x in (tensor1, tensor2)):
@@ -484,16 +510,13 @@ def addcdiv(input: TensorOnly, tensor1: TensorOnly, tensor2: TensorOnly, *, valu
             "tensor2) for float inputs. The future addcdiv behavior is just the latter implementation: (input + value "
             "* tensor1 / tensor2), for all dtypes."
         )
-    np_dtype = _result_with_value(value, input, tensor1, tensor2)
+    np_dtype = _common(input, tensor1, tensor2)
     return compute(lambda a, b, c: a + _scaled(b, value) / c, np_dtype, input, tensor1, tensor2)
 
 
-def _result_with_value(value: Any, *args: Any) -> np.dtype[Any]:
+def _common(*args: Any) -> np.dtype[Any]:
     check_broadcast(*args)
-    common = result_dtype(*args)
-    if _category(value) in "fc" and not (common.is_floating_point or common.is_complex):
-        raise RuntimeError("value cannot be converted to type int64_t without overflow")
-    return common.np
+    return result_dtype(*args).np
 
 
 # comparison
@@ -716,7 +739,7 @@ def lcm(input: TensorOnly, other: TensorOnly):
 # choosing
 
 
-@op("_where", where="", node="WhereBackward0")
+@op("_where", where="", node="WhereBackward0", fits={"input": CONVERTED, "other": CONVERTED})
 def where(condition: Array, input: Array, other: Array):
     """``input`` where the condition holds, else ``other``."""
     if condition.dtype.kind != "b" and condition.dtype != np.uint8:
@@ -724,10 +747,10 @@ def where(condition: Array, input: Array, other: Array):
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {type_name(condition)}"
         )
     check_broadcast(condition, input, other)
-    return jnp.where(condition.astype(BOOL), *promote(input, other))
+    return elementwise(lambda a, b: jnp.where(condition.astype(BOOL), a, b), input, other)
 
 
-@op("clamp", "clip", inplace=True, node="ClampBackward1")
+@op("clamp", "clip", inplace=True, node="ClampBackward1", fits={"min": COMMON, "max": COMMON})
 def clamp(input: TensorOnly, min: Array | None = None, max: Array | None = None):
     """``input`` brought between ``min`` and ``max``; at the edges the gradient passes."""
     bounds = [b for b in (min, max) if b is not None]
@@ -744,14 +767,14 @@ def clamp(input: TensorOnly, min: Array | None = None, max: Array | None = None)
     return x if max is None else _at_most(x, limits[-1])
 
 
-@op(inplace=True)
+@op(inplace=True, fits={"min": COMMON})
 def clamp_min(input: TensorOnly, min: Array):
     """``input``, at least ``min``."""
     check_broadcast(input, min)
     return _at_least(*promote(input, min))
 
 
-@op(inplace=True)
+@op(inplace=True, fits={"max": COMMON})
 def clamp_max(input: TensorOnly, max: Array):
     """``input``, at most ``max``."""
     check_broadcast(input, max)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..core import bind, config
+from ..core.fits import ALPHA, FACTOR, OWN
 from ..core.promotion import cast, promote
 from ..core.registry import Array, Scalar, TensorOnly, TensorsOnly, composite, op
 from ..core.tensor import Tensor
@@ -19,12 +20,15 @@ from ._common import (
     broadcast_shapes,
     c_name,
     check_expand,
+    compute,
     is_inexact,
+    rounded_once,
     type_name,
     wide,
     wrap_dim,
 )
 from .distance import largest
+from .pointwise import check_factor
 from .reduction import vector_norm_of
 
 
@@ -187,6 +191,9 @@ def vdot(input: TensorOnly, other: TensorOnly):
     return dot(jnp.conj(input), other)
 
 
+_FACTORS = {"beta": FACTOR, "alpha": FACTOR}
+
+
 def _scale(x: jax.Array, factor: Any) -> jax.Array:
     """``factor * x``; a plain 1, the default, costs nothing."""
     return x if isinstance(factor, int) and factor == 1 else x * cast(factor, x.dtype)
@@ -219,7 +226,7 @@ def _check_self_type(input: jax.Array, mat: jax.Array) -> None:
         )
 
 
-@op(inplace=True)
+@op(inplace=True, fits=_FACTORS)
 def addmm(input: TensorOnly, mat1: TensorOnly, mat2: TensorOnly, *, beta: Scalar = 1, alpha: Scalar = 1):
     """``beta * input + alpha * mat1 @ mat2``."""
     for name, x in (("mat1", mat1), ("mat2", mat2)):
@@ -231,7 +238,7 @@ def addmm(input: TensorOnly, mat1: TensorOnly, mat2: TensorOnly, *, beta: Scalar
     return _plus_product(input, _wide_product(mat1, mat2), beta, alpha, mat1.dtype)
 
 
-@op(inplace=True)
+@op(inplace=True, fits={"beta": OWN, "alpha": OWN})
 def addmv(input: TensorOnly, mat: Array, vec: TensorOnly, *, beta: Scalar = 1, alpha: Scalar = 1):
     """``beta * input + alpha * mat @ vec``."""
     if mat.ndim != 2 or vec.ndim != 1 or input.ndim > 1:
@@ -244,7 +251,7 @@ def addmv(input: TensorOnly, mat: Array, vec: TensorOnly, *, beta: Scalar = 1, a
     return _plus_product(input, _wide_product(mat, vec), beta, alpha, mat.dtype)
 
 
-@op(inplace=True)
+@op(inplace=True, fits=_FACTORS)
 def addbmm(input: TensorOnly, batch1: TensorOnly, batch2: TensorOnly, *, beta: Scalar = 1, alpha: Scalar = 1):
     """``beta * input + alpha * (the sum of the products of two batches)``."""
     _check_batches(batch1, batch2)
@@ -258,7 +265,7 @@ def addbmm(input: TensorOnly, batch1: TensorOnly, batch2: TensorOnly, *, beta: S
     return _plus_product(input, summed, beta, alpha, batch1.dtype)
 
 
-@op(inplace=True)
+@op(inplace=True, fits=_FACTORS)
 def baddbmm(
     input: TensorOnly, batch1: TensorOnly, batch2: TensorOnly, *, beta: Scalar = 1, alpha: Scalar = 1
 ):
@@ -275,14 +282,17 @@ def _check_batches(batch1: jax.Array, batch2: jax.Array) -> None:
     _check_types("bmm", batch1, batch2)
 
 
-@op(inplace=True)
+@op(inplace=True, fits={"beta": ALPHA, "alpha": ALPHA})
 def addr(input: TensorOnly, vec1: TensorOnly, vec2: TensorOnly, *, beta: Scalar = 1, alpha: Scalar = 1):
     """``beta * input + alpha * outer(vec1, vec2)``."""
     for name, x in (("vec1", vec1), ("vec2", vec2)):
         if x.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {x.ndim}-D")
     x, a, b = promote(input, vec1, vec2)
-    return _plus_product(x, a[:, None] * b, beta, alpha, x.dtype)
+    check_factor(beta, x, name="beta")
+    check_factor(alpha, x)
+    product = compute(lambda a, b: a[:, None] * b, wide(x.dtype), a, b)
+    return _plus_product(x, product, beta, alpha, x.dtype)
 
 
 @op("outer", "ger", node="MulBackward0")
@@ -292,7 +302,7 @@ def outer(input: TensorOnly, vec2: TensorOnly):
         if x.ndim != 1:
             raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {x.ndim}-D")
     a, b = promote(input, vec2)
-    return a[:, None] * b
+    return compute(lambda a, b: a[:, None] * b, a.dtype, a, b)
 
 
 @op(node="ViewBackward0")
@@ -345,7 +355,8 @@ def tensordot(a: TensorOnly, b: TensorOnly, dims: Any = 2):
 @op(node="UnsafeViewBackward0")
 def kron(input: TensorOnly, other: TensorOnly):
     """The Kronecker product."""
-    return jnp.kron(*promote(input, other))
+    a, b = promote(input, other)
+    return compute(jnp.kron, a.dtype, a, b)
 
 
 def _cross(input: jax.Array, other: jax.Array, dim: int) -> jax.Array:
@@ -391,6 +402,7 @@ def linalg_cross(input: TensorOnly, other: TensorOnly, *, dim: int = -1):
 
 
 @op(where="torch")
+@rounded_once
 def cdist(x1: TensorOnly, x2: TensorOnly, p: float = 2.0, compute_mode: str | None = None):
     """The p-norm distances between all rows of two (batches of) matrices; the gradient at distance 0 is 0."""
     for name, x in (("X1", x1), ("X2", x2)):

@@ -29,6 +29,7 @@ from ._common import (
     index_dtype,
     is_inexact,
     positions,
+    rounded_once,
     stable_order,
     type_name,
     wide,
@@ -678,6 +679,7 @@ def dist(input: TensorOnly, other: TensorOnly, p: float = 2):
 
 
 @op(inplace=True)
+@rounded_once
 def renorm(input: TensorOnly, p: float, dim: int, maxnorm: float):
     """Every slice along ``dim`` shrunk to a p-norm of at most ``maxnorm``."""
     if input.ndim < 2:
@@ -773,6 +775,7 @@ def diff(
 
 
 @op("trapezoid", "trapz", where="torch", node="MulBackward1")
+@rounded_once
 def trapezoid(y: TensorOnly, x: TensorOnly | None = None, *, dx: Scalar = 1, dim: int = -1):
     """The integral along ``dim`` by the trapezoidal rule."""
     return sum(_trapezoids(y, x, dx, dim), dim)

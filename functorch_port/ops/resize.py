@@ -243,7 +243,7 @@ def _resize(
             kernel = "compute_indices_weights_cubic"
         not_implemented(kernel, input, kinds="biuc")
     work = np.dtype(np.float32) if dtype == np.uint8 else wide(dtype)
-    x = input if mode.startswith("nearest") else input.astype(work)
+    x = input if mode.startswith("nearest") and dtype == np.uint8 else input.astype(work)
     real = np.float64 if work == np.float64 else np.float32
     for dim in reversed(range(len(output_size))):
         axis, out = dim + 2, output_size[dim]

@@ -27,8 +27,10 @@ from ._common import (
     at_least_1d,
     broadcast_shapes,
     check_expand,
+    compute,
     index_dtype,
     numel,
+    rounded_once,
     type_name,
     wrap_dim,
     wrap_dims,
@@ -388,7 +390,7 @@ def expand(input: TensorOnly, size: tuple[int, ...], *, implicit: bool = False):
             )
     target = tuple(input.shape[i - offset] if n == -1 else n for i, n in enumerate(size))
     check_expand(input.shape, target)
-    return jnp.broadcast_to(input, target)
+    return compute(lambda x: jnp.broadcast_to(x, target), input.dtype, input)
 
 
 @composite(where="method")
@@ -951,7 +953,7 @@ def _repeat(input: jax.Array, repeats: tuple[int, ...]) -> jax.Array:
     if min(repeats, default=0) < 0:
         sizes = [n * r for n, r in zip(shape, repeats, strict=True)]
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {sizes}")
-    return jnp.tile(input, repeats)
+    return compute(lambda x: jnp.tile(x, repeats), input.dtype, input)
 
 
 @op(where="method", varargs="repeats")
@@ -967,6 +969,7 @@ def tile(input: TensorOnly, dims: tuple[int, ...]):
 
 
 @op("_repeat_each", where="", node="ViewBackward0")
+@rounded_once
 def _repeat_each(input: TensorOnly, repeats: int, dim: int | None = None):
     """Every element repeated the same number of times."""
     x = input.reshape(-1) if dim is None else at_least_1d(input)
@@ -974,6 +977,7 @@ def _repeat_each(input: TensorOnly, repeats: int, dim: int | None = None):
 
 
 @op("_repeat_by", where="", node="IndexSelectBackward0")
+@rounded_once
 def _repeat_by(input: TensorOnly, repeats: TensorOnly, dim: int | None, total: int):
     """Every element repeated as often as ``repeats`` says, ``total`` in all."""
     x = input.reshape(-1) if dim is None else at_least_1d(input)

@@ -98,7 +98,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             f"{len(widths)} and input of dimension {input.ndim}"
         )
     if mode == "constant":
-        return _constant_pad(input, widths, 0 if value is None else value)
+        value = 0 if value is None else value
+        return _constant_pad(input, widths, float(value) if float(value) == value else value)
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode not in ("reflect", "replicate", "circular"):

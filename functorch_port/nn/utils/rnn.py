@@ -13,6 +13,7 @@ from ...autograd.grad_mode import is_grad_enabled
 from ...core import storage
 from ...core.bind import function
 from ...core.creation import full
+from ...core.fits import fits
 from ...core.tensor import Tensor, wrap
 from ...ops.recurrent_stack import constant, host_integers
 
@@ -315,13 +316,15 @@ def pad_sequence(
                 raise RuntimeError(
                     f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {d}"
                 )
+    fits(float(padding_value), given[0].dtype.np)
     sizes = np.array([len(x) for x in given])
     steps = int(sizes.max())
     starts = steps - sizes if padding_side == "left" else np.zeros_like(sizes)
     place = np.arange(steps) - starts[:, None]
     inside = (place >= 0) & (place < sizes[:, None])
     if not storage.overlay and not (is_grad_enabled() and any(x.requires_grad for x in given)):
-        host = np.full((len(given), steps, *given[0].shape[1:]), padding_value, given[0].dtype.np)
+        fill = np.asarray(padding_value).astype(given[0].dtype.np)
+        host = np.full((len(given), steps, *given[0].shape[1:]), fill)
         host[inside] = np.concatenate([np.asarray(x._value) for x in given])
         with storage.x64():
             return wrap(jnp.asarray(host if batch_first else host.swapaxes(0, 1)))
