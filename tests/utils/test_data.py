@@ -2,6 +2,7 @@
 "errors."""
 
 import collections
+import enum
 import json
 import random
 import re
@@ -20,6 +21,11 @@ import functorch_port as ft
 from functorch_port.utils.data import dataloader as ft_dataloader
 
 Point = collections.namedtuple("Point", "x y")
+Level = enum.IntEnum("Level", "LOW HIGH")
+
+
+class Metres(float):
+    pass
 
 
 def plain(value):
@@ -205,6 +211,11 @@ SAMPLES = {
     "numpy doubles": lambda t: [np.float64(1), np.float64(2)],
     "numpy ints": lambda t: [np.int32(1), np.int32(2)],
     "numpy bools": lambda t: [np.bool_(True), np.bool_(False)],
+    "numpy types": lambda t: [np.float32(1), 2, np.int8(3)],
+    "numpy halves and ints": lambda t: [np.float16(1), np.int32(2)],
+    "enums": lambda t: [Level.LOW, Level.HIGH],
+    "floats of a class": lambda t: [Metres(1), Metres(2)],
+    "large ints": lambda t: [2**63, 1],
     "tuples": lambda t: [(1, 2.0, "x"), (3, 4.0, "y")],
     "lists": lambda t: [[1, 2.0], [3, 4.0]],
     "dicts": lambda t: [{"a": 1, "b": [1, 2]}, {"a": 3, "b": [3, 4]}],
@@ -318,6 +329,9 @@ DATASETS = {
     "subset many": lambda t, d: d.Subset(Batched(), [4, 2]).__getitems__([1, 0]),
     "subset override": lambda t, d: type("Sub", (d.Subset,), {"__getitem__": lambda s, i: 0})([1], [0]),
     "split too much": lambda t, d: d.random_split(range(3), [1, 3]),
+    "split below": lambda t, d: [part.indices for part in d.random_split(range(5), [-1, 6])],
+    "split tensors": lambda t, d: [part.indices for part in d.random_split(range(5), t.tensor([2, 3]))],
+    "concat, the old name": lambda t, d: d.ConcatDataset([[1, 2], [3]]).cummulative_sizes,
     "split fraction": lambda t, d: d.random_split(range(3), [1.5, -0.5]),
 }
 

@@ -56,10 +56,10 @@ class DataLoader(Generic[T]):
     Everything is loaded in the calling process. ``num_workers > 0`` is accepted: each worker's part is done
     in turn, with the worker's own seeds and its own copy of the dataset, ``collate_fn`` and ``worker_init_fn``
     (``get_worker_info``, augmentation and datasets with a state give PyTorch's batches), and a warning says
-    once that no processes are started. What belongs to modules, classes and closures has no copies, and a
-    worker that is killed takes the process with it. An exception in a worker comes in place of its batch: the same type,
-    with the worker's traceback as its text, and the next batches may be asked for. Batches of a ``TensorDataset``
-    (also through ``Subset``) with the default collate function are taken by a single indexing.
+    once that no processes are started. What belongs to modules, classes and closures has no copies, and who
+    kills a worker kills the process. An exception in a worker comes in place of its batch: the same type,
+    with the worker's traceback as its text, and the next batches may be asked for. Batches of a
+    ``TensorDataset`` (also through ``Subset``) with the default collate function are taken by a single indexing.
 
     Args:
         dataset: a map-style or iterable-style dataset, or anything with ``__getitem__`` and ``__len__``.
