@@ -560,7 +560,7 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
         if isinstance(a, Tensor):
             cell = a._storage
             found = cell.host
-            if found is None or (cell.__class__ is not HostStorage and cell.twin() is not cell._value):
+            if found is None or (cell.__class__ is not HostStorage and cell.on_host() is None):
                 break
             if a._view is not None:
                 if a._base is not None and _grad.enabled and plan.differentiable:

@@ -285,6 +285,7 @@ def random_split(
                 )
     if sum(lengths) != _size(dataset):
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
-    order = torch.randperm(operator.index(sum(lengths)), generator=generator).tolist()
+    total: Any = sum(lengths)
+    order = torch.randperm(operator.index(total), generator=generator).tolist()
     ends = itertools.accumulate(lengths)
     return [Subset(dataset, order[end - length : end]) for end, length in zip(ends, lengths, strict=True)]  # type: ignore
