@@ -187,5 +187,6 @@ def follow(cell: Storage, array: Any) -> None:
         and (cell.host.shape, cell.host.dtype) == (array.shape, array.dtype)
         and _may_share(array)
     ):
+        array = array.view(np.ndarray)  # one that has its shape and dtype for itself
         memory = _Memory(array, array.tobytes(), HostStorage(cell.host))
         cell.raw, cell.__class__ = memory, SharedStorage  # type: ignore[assignment]

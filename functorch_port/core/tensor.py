@@ -930,8 +930,8 @@ class Tensor:
         """The value as a numpy array.
 
         Up to 4,096 elements on a CPU it has the tensor's memory, as in PyTorch: what is written to one is in the
-        other. A larger tensor is a `jax.Array`, which nobody may write to: of it the result is a snapshot that cannot
-        be written to; take ``np.array(t)`` to have an array of your own.
+        other. A larger tensor is a `jax.Array`, which nobody may write to: of it the result is a copy that is
+        read-only, so that no write is lost; ``np.array(t)`` is one to write to.
 
         Args:
             force: of a tensor that requires a gradient, or is on another device, too.
@@ -1130,10 +1130,9 @@ def _rebuild(
 
 
 def _only_read(array: np.ndarray) -> np.ndarray:
-    """The array, for whoever may not write to it: a `jax.Array` has the memory, or other tensors."""
-    if array.flags.writeable:
-        array = array.copy()
-        array.flags.writeable = False
+    """A copy for whoever may not write to the array. PyTorch would: it takes memory of numpy that is read-only."""
+    array = array.copy()
+    array.flags.writeable = False
     return array
 
 

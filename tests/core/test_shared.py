@@ -75,6 +75,10 @@ def from_arrays(t: Any) -> Any:
             found.append(x.tolist())
             x.fill_(1)
             found += [array.tolist(), x.numpy().strides, np.shares_memory(x.numpy(), array)]
+    x = t.from_numpy(array := np.arange(6.0))
+    array.shape = (2, 3)
+    array[1] = 9
+    found.append(x.tolist())
     x = t.frombuffer(buffer, dtype=t.uint8, offset=1)
     buffer[1] = 0
     x[2] = 1
@@ -268,8 +272,7 @@ def test_a_large_tensor_gives_an_array_that_cannot_be_written_to(make: Any) -> N
         assert not array.flags.writeable
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 5
-        with pytest.raises(ValueError, match="WRITEABLE"):
-            array.flags.writeable = True
+        assert not np.shares_memory(array, np.asarray(x.jax()))  # PyTorch would write to it all the same
     own = np.array(x)
     own[0] = 5
     assert x[0].item() == 1
