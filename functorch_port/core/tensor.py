@@ -993,10 +993,10 @@ class Tensor:
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         whole = None if storage.overlay or self._view is not None else shared.memory_of(self._storage)
-        if whole is not None:
-            return whole.view().__dlpack__(copy=copy, **kwargs)
-        value: Any = self._value if copy is False else jnp.copy(self._value)
-        return value.__dlpack__(copy=copy, **kwargs)
+        value: Any = whole
+        if whole is None:
+            value = self._value if copy is False else jnp.copy(self._value)
+        return value.__dlpack__(**kwargs) if copy is None else value.__dlpack__(copy=copy, **kwargs)
 
     def __dlpack_device__(self) -> Any:
         return self._value.__dlpack_device__()
