@@ -54,12 +54,10 @@ def _read(data: bytes, like: np.ndarray) -> np.ndarray:
 
 def _measure_alone() -> tuple[int, int]:
     """The reference counts that `_Memory.is_alone` sees of an array and its base which nobody else holds."""
-    found: list[int] = []
     memory = _Memory(np.zeros(2)[:], b"", None)  # type: ignore[arg-type]
     array = memory.array
-    found.append(getrefcount(array))
     base = array.base
-    return found[0], getrefcount(base)
+    return getrefcount(array), getrefcount(base)
 
 
 _ALONE = _measure_alone()
