@@ -157,7 +157,7 @@ def sym_min(a: Any, b: Any) -> Any:
 def frombuffer(
     buffer: Any, *, dtype: dtypes.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
-    """A 1-dimensional tensor of the bytes of a buffer, copied (PyTorch shares the memory).
+    """A 1-dimensional tensor of the bytes of a buffer, which share their memory where `from_numpy` says so.
 
     Args:
         buffer: an object with Python's buffer interface.
@@ -192,8 +192,8 @@ def frombuffer(
             f"requested buffer length ({count} * {each} bytes) after offset ({offset} bytes) must not be greater than "
             f"actual buffer length ({size} bytes)"
         )
-    array = np.frombuffer(view, dtype.np, count, offset).copy()
-    out = from_numpy(array) if array.dtype.kind != "V" else _wrapped(array)
+    array = np.frombuffer(view, dtype.np, count, offset)
+    out = from_numpy(array) if array.dtype.kind != "V" else _wrapped(array.copy())
     return out.requires_grad_(requires_grad) if requires_grad else out
 
 

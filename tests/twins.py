@@ -43,7 +43,7 @@ def plain(value: Any) -> Any:
 
 def to_torch(value: Any) -> Any:
     """A state_dict of ours with torch tensors, through numpy."""
-    return _convert(value, ft.Tensor, lambda t: torch.from_numpy(t.detach().numpy()))
+    return _convert(value, ft.Tensor, lambda t: torch.from_numpy(np.array(t.detach())))
 
 
 def to_ours(value: Any) -> Any:

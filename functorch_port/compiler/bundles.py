@@ -28,6 +28,7 @@ from jax import lax
 
 from ..core import host, storage
 from ..core.donation import on_one_cpu
+from ..core.shared import SharedStorage
 from ..core.storage import HostStorage, Storage
 from ..core.tensor import Tensor
 from .program import Stale, grads_of
@@ -91,7 +92,10 @@ class Bundle:
     def put(self, joined: Any) -> None:
         """New values of all members."""
         self.joined, self.pieces = joined, []
-        for member in self.members:
+        for number, member in enumerate(self.members):
+            if member.__class__ is SharedStorage:
+                member._value = cut(np.array(joined), self.shapes)[number]
+                continue
             member.__class__ = BundledStorage  # type: ignore[assignment]
             _set_raw(member, self)
             member.host = None

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import device as devices
-from . import dtypes, host, storage
+from . import dtypes, host, shared, storage
 from .data import checked_numpy, value_of
 from .deferred import Deferred
 from .dtypes import dtype as DType
@@ -184,12 +184,21 @@ def _from_data(data: Any, dtype: DType | None, device: Any = None, requires_grad
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """``data`` itself if it is a Tensor of that dtype and device, else a new tensor.
 
+    A numpy array of that dtype shares its memory with the tensor where `from_numpy` says so.
+
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.as_tensor.html
     """
     dtype = _dtype(dtype, "as_tensor")
     if isinstance(data, Tensor):
         return data.to(dtype=dtype or data.dtype, device=device)  # type: ignore[attr-defined]
-    return _from_data(data, dtype, device)
+    return _following(_from_data(data, dtype, device), data)
+
+
+def _following(made: Tensor, data: Any) -> Tensor:
+    """The tensor, after it shares the memory of the numpy array that it was made of, if it may."""
+    if isinstance(data, np.ndarray) and not storage.overlay:
+        shared.follow(made._storage, data)
+    return made
 
 
 def asarray(
@@ -200,22 +209,76 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """As `as_tensor`, with a copy on request."""
+    """As `as_tensor`, with a copy on request.
+
+    Args:
+        copy: True for a copy, False for an error instead of one; None for what `as_tensor` does.
+
+    Raises:
+        ValueError, RuntimeError: ``copy=False`` of what has no memory to share, or another dtype.
+        NotImplementedError: ``copy=False`` of a numpy array that is too large to share its memory (see `from_numpy`).
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.asarray.html
+    """
+    if copy is False:
+        _check_alias(obj, _dtype(dtype, "asarray"))
     if isinstance(obj, Tensor):
         out = obj.to(dtype=_dtype(dtype, "asarray") or obj.dtype, device=device)  # type: ignore[attr-defined]
         out = out.clone() if copy and out is obj else out  # type: ignore[attr-defined]
         return out.requires_grad_() if requires_grad else out
-    return _from_data(obj, _dtype(dtype, "asarray"), device, requires_grad)
+    made = _from_data(obj, _dtype(dtype, "asarray"), device, requires_grad)
+    if copy or not isinstance(obj, np.ndarray) or not obj.ndim:  # one of no dimensions counts as a number
+        return made
+    _following(made, obj)
+    if copy is False and made._storage.__class__ is not shared.SharedStorage:
+        raise NotImplementedError(
+            "asarray(copy=False) of a numpy array that is read-only, has more than 4096 elements or a dtype that stays "
+            "with JAX: a jax.Array cannot share its memory. Leave out copy=False for a copy"
+        )
+    return made
+
+
+def _check_alias(obj: Any, dtype: DType | None) -> None:
+    if isinstance(obj, np.generic):
+        raise RuntimeError(
+            "can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. "
+        )
+    if isinstance(obj, np.ndarray | jax.Array):
+        kind = dtypes.from_np(obj.dtype)
+    elif isinstance(obj, Tensor):
+        kind = obj.dtype
+    else:
+        raise ValueError("can't alias arbitrary sequence into a tensor.")
+    if dtype not in (None, kind):
+        raise ValueError(
+            f"can't alias tensor with dtype '{kind.scalar_name}' into dtype '{dtype.scalar_name}'."  # type: ignore[union-attr]
+        )
 
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:
-    """A tensor with the array's values. The memory is not shared: JAX arrays are immutable.
+    """A tensor with the array's values.
+
+    Up to 4,096 elements on a CPU the two share their memory, as in PyTorch: what is written to one is in the other. A
+    larger tensor is a `jax.Array`, which cannot share memory that others write to: it has the values of now, and does
+    not follow the array.
+
+    Raises:
+        TypeError: it is no numpy array, or PyTorch does not have its dtype.
+        ValueError: a stride is negative.
+
+    Example:
+        >>> import functorch_port as torch, numpy as np
+        >>> a = np.zeros(3)
+        >>> t = torch.from_numpy(a)
+        >>> a[0] = 5
+        >>> t
+        tensor([5., 0., 0.], dtype=torch.float64)
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.from_numpy.html
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    return _from_data(checked_numpy(ndarray), None)
+    return _following(_from_data(checked_numpy(ndarray), None), ndarray)
 
 
 def from_jax(array: jax.Array) -> Tensor:
@@ -230,14 +293,25 @@ def from_jax(array: jax.Array) -> Tensor:
 
 
 def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A tensor from any object with ``__dlpack__``.
+    """A tensor from any object with ``__dlpack__``; the memory is shared where `from_numpy` says so.
 
     Reference: https://docs.pytorch.org/docs/stable/dlpack.html
     """
     if isinstance(ext_tensor, Tensor):
         return ext_tensor.detach()
+    array = _seen_by_numpy(ext_tensor)
+    if array is not None and host.keeps(array):
+        return from_numpy(array)
     with storage.x64():
         return wrap(jnp.from_dlpack(ext_tensor, copy=True))
+
+
+def _seen_by_numpy(ext_tensor: Any) -> np.ndarray | None:
+    """What has ``__dlpack__`` as a numpy array in its memory; None for what numpy does not have."""
+    try:
+        return None if isinstance(ext_tensor, jax.Array) else np.from_dlpack(ext_tensor)
+    except (BufferError, RuntimeError, TypeError, AttributeError):
+        return None
 
 
 def legacy(args: tuple[Any, ...], device: Any = None, dtype: DType | None = None) -> Tensor:

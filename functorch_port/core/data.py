@@ -20,6 +20,7 @@ __all__ = ["checked_numpy", "value_of"]
 _SEQUENCES = (list, tuple, range, bytearray, memoryview)
 _COMPLEX = complex
 _RANK = {bool: 0, int: 1, float: 2, _COMPLEX: 3}
+_NUMBERS = tuple(_RANK)
 _SUPPORTED = (
     "The only supported types are: float64, float32, float16, complex64, complex128, int64, int32, int16, "
     "int8, uint64, uint32, uint16, uint8, and bool."
@@ -91,6 +92,8 @@ def _infer(data: Any) -> tuple[DType | None, bool]:
     while stack:
         item = stack.pop()
         rank = _RANK.get(type(item))
+        if rank is None and isinstance(item, _NUMBERS) and not isinstance(item, np.generic):
+            rank = next(rank for kind, rank in _RANK.items() if isinstance(item, kind))  # an enum, say
         if rank is not None:
             widest = max(widest, rank)
         elif isinstance(item, _SEQUENCES):
@@ -132,6 +135,8 @@ def _array(data: Any, kind: DType | None, dtype: DType | None) -> np.ndarray:
         _explain(data, target)
         raise
     if kind is not None and not kind.is_complex and not kind.is_floating_point and array.size:
+        if array.dtype.kind == "f":  # what numpy makes of integers with and without a sign
+            array = np.array(data, object)
         if array.dtype == object or (array.dtype == np.uint64 and target is dtypes.int64):
             if not target.is_floating_point and target is not dtypes.uint64:
                 raise ValueError("Overflow when unpacking long long")

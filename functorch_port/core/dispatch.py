@@ -25,6 +25,7 @@ from .deferred import Call, Deferred, DeferredStorage, avals_of, computed, may_w
 from .layout import SparseOperand
 from .out import write_out
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
+from .shared import SharedStorage
 from .storage import HOST, HostStorage, form_of
 from .strides import REINTERPRET
 from .symbolic import SymNumber
@@ -574,7 +575,7 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
         if isinstance(a, Tensor):
             cell = a._storage
             found = cell.host
-            if found is None or (cell.__class__ is not HostStorage and cell.twin() is not cell._value):
+            if found is None or (cell.__class__ is not HostStorage and cell.on_host() is None):
                 break
             if a._view is not None:
                 if a._base is not None and _grad.enabled and plan.differentiable:
@@ -1116,15 +1117,16 @@ def _note(args: Iterable[Any], kinds: Iterable[str], known: list[Any], values: l
             known.append(tuple(a) if cls is list else a)
         elif cls is Tensor:
             cell = a._storage
-            if (
-                cell.__class__ is not HostStorage
-                or a._view is not None
-                or (a._requires_grad and _grad.enabled)
-            ):
+            if a._view is not None or (a._requires_grad and _grad.enabled):
                 return False
-            value, form = cell.host, cell.form  # at once: another thread may write
-            if form is None:
-                form = cell.form = form_of(value)
+            if cell.__class__ is HostStorage:
+                value, form = cell.host, cell.form  # at once: another thread may write
+                if form is None:
+                    form = cell.form = form_of(value)
+            elif cell.__class__ is SharedStorage and (value := cell.host) is not None:
+                form = form_of(value)
+            else:
+                return False
             values.append(value)
             known.append(form)
         elif cls in _COUNTS:

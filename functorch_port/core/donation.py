@@ -26,6 +26,7 @@ import jax
 import numpy as np
 
 from . import memory, storage
+from .shared import SharedStorage
 from .storage import HostStorage, Storage
 
 __all__ = ["HELD", "Before", "Donating", "at_once", "call", "is_whole", "lent", "on_one_cpu", "own", "whole"]
@@ -212,6 +213,8 @@ class Before:
             if content is not None:
                 _set_content(cell, content)
             cell.__class__, cell.host, cell.form = cls, host, form
+            if cls is SharedStorage:
+                content.put_back()
         for tensor, version in zip(self.tensors, self.versions, strict=True):
             tensor._storage.version = version
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..autograd import grad_mode, saved
 from ..autograd.node import EndedView, Hooks, RemovableHandle
-from . import deferred, dtypes, host, inside, memory, storage
+from . import deferred, dtypes, host, inside, memory, shared, storage
 from . import device as devices
 from .deferred import Deferred, DeferredStorage
 from .size import Size
@@ -74,7 +74,7 @@ C_NAMES = {
 
 
 _new = object.__new__
-_ON_CPU = frozenset({HostStorage, DeferredStorage})
+_ON_CPU = frozenset({HostStorage, DeferredStorage, shared.SharedStorage})
 
 
 def wrap(value: Any) -> Tensor:
@@ -930,7 +930,25 @@ class Tensor:
         return (array if array.dtype.kind != "V" else array.astype(np.float32)).tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The value as a numpy array: a snapshot that can be written to without changing the tensor.
+        """The value as a numpy array.
+
+        Up to 4,096 elements on a CPU it has the tensor's memory, as in PyTorch: what is written to one is in the
+        other. A larger tensor is a `jax.Array`, which nobody may write to: of it the result is a copy that is
+        read-only, so that no write is lost; ``np.array(t)`` is one to write to.
+
+        Args:
+            force: of a tensor that requires a gradient, or is on another device, too.
+
+        Raises:
+            RuntimeError: the tensor requires a gradient.
+            TypeError: it is on another device, or numpy does not have its dtype.
+
+        Example:
+            >>> import functorch_port as torch
+            >>> t = torch.zeros(3)
+            >>> t.numpy()[1] = 5
+            >>> t
+            tensor([0., 5., 0.])
 
         Reference: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.numpy.html
         """
@@ -945,11 +963,24 @@ class Tensor:
             )
         if self.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
             raise TypeError(f"Got unsupported ScalarType {self.dtype.scalar_name}")
-        return np.array(self._host("Tensor.numpy()"))
+        whole = None if storage.overlay else shared.memory_of(self._storage)
+        if whole is not None and self._view is None:
+            return whole.view()
+        array = self._host("Tensor.numpy()")
+        shown = None if whole is None else self._part(whole, array)
+        return _only_read(array) if shown is None else shown
+
+    def _part(self, whole: np.ndarray, array: np.ndarray) -> np.ndarray | None:
+        """``array``, the value of a view, in the memory of its Storage; None where it does not lie there."""
+        if whole.dtype != array.dtype or not whole.flags.c_contiguous:
+            return None
+        each, (strides, offset) = array.itemsize, self._layout()
+        shown = np.ndarray(array.shape, array.dtype, whole, offset * each, [n * each for n in strides])
+        return shown if shown.tobytes() == array.tobytes() else None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy()
-        return array if dtype is None else array.astype(dtype, copy=False)
+        return array if dtype is None and copy is None else np.array(array, dtype, copy=copy)
 
     def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
         """What a numpy function of a Tensor gives: a Tensor again."""
@@ -957,8 +988,18 @@ class Tensor:
 
         return creation.from_numpy(np.asarray(array, np.uint8 if array.dtype == np.bool_ else None))
 
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        return self._value.__dlpack__(**kwargs)
+    def __dlpack__(self, *, copy: bool | None = None, **kwargs: Any) -> Any:
+        """The value for another library, which may write to it: in shared memory where `numpy` gives that, or a copy.
+
+        ``copy=False`` is for who does not write to it.
+        """
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        whole = None if storage.overlay or self._view is not None else shared.memory_of(self._storage)
+        value: Any = whole
+        if whole is None:
+            value = self._value if copy is False else jnp.copy(self._value)
+        return value.__dlpack__(**kwargs) if copy is None else value.__dlpack__(copy=copy, **kwargs)
 
     def __dlpack_device__(self) -> Any:
         return self._value.__dlpack_device__()
@@ -1089,6 +1130,13 @@ def _rebuild(
         tensor._view = strided._view
     tensor.__dict__.update(extra)
     return tensor
+
+
+def _only_read(array: np.ndarray) -> np.ndarray:
+    """A copy for whoever may not write to the array. PyTorch would: it takes memory of numpy that is read-only."""
+    array = array.copy()
+    array.flags.writeable = False
+    return array
 
 
 def _on_meta(own: Any, value: Any) -> Any:

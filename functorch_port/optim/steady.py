@@ -24,6 +24,7 @@ import numpy as np
 from ..autograd import grad_mode
 from ..core import bind, host, storage
 from ..core.donation import Donating, at_once, call, lent, on_one_cpu, own, whole
+from ..core.shared import SharedStorage
 from ..core.storage import HostStorage, Storage
 from ..core.tensor import Tensor, View
 from . import engine
@@ -605,6 +606,7 @@ def is_free(tensor: Tensor | None) -> bool:
     return (
         type(tensor) is Tensor
         and tensor._view is None
+        and tensor._storage.__class__ is not SharedStorage
         and getrefcount(tensor._storage) == _HELD
         and not weakref.getweakrefcount(tensor._storage)
     )

@@ -406,7 +406,7 @@ def test_donation_spares_what_someone_else_can_see():
     seen = {
         "detach().clone()": w.detach().clone(),
         "jax()": w.jax(),
-        "numpy": np.asarray(w.detach()),
+        "numpy": np.array(w.detach()),
         "zero-copy numpy": np.asarray(w.jax()),
         "view": w.detach().view(-1) * 1,
         "buffer": opt.state[w]["momentum_buffer"].jax(),
@@ -436,7 +436,7 @@ def test_returned_state_survives_the_next_call():
         return w.detach().clone(), w.grad
 
     first = step(X)
-    held = [t.numpy() for t in first]
+    held = [t.numpy().copy() for t in first]
     step(X)
     for t, expected in zip(first, held, strict=True):
         np.testing.assert_array_equal(t.numpy(), expected)

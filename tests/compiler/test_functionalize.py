@@ -45,7 +45,7 @@ def test_names_are_those_of_the_source():
 def test_jit_and_scan_give_the_eager_numbers():
     losses, weights = _eager(6)
     net, opt, step = _training()
-    before = {k: v.numpy() for k, v in net.state_dict().items()}
+    before = {k: v.numpy().copy() for k, v in net.state_dict().items()}
     pure = ft.functionalize(step)
     state = pure.state(X, Y)
     jitted = jax.jit(pure)

@@ -209,7 +209,7 @@ def test_memory_is_not_reused_under_the_eyes_of_others():
     seen = []
     for _ in range(5):
         p = case.model[0].weight
-        seen.append((p.jax(), p.detach().numpy(), p.detach().clone(), p.detach().numpy().copy()))
+        seen.append((p.jax(), np.asarray(p.jax()), p.detach().clone(), p.detach().numpy().copy()))
         case.run()
     for array, view, clone, expected in seen:
         for kept in (np.asarray(array), view, clone.numpy()):

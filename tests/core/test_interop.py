@@ -73,18 +73,6 @@ def test_dlpack() -> None:
     assert ft.from_dlpack(torch.arange(3)).tolist() == [0, 1, 2]
 
 
-def test_numpy_is_a_snapshot() -> None:
-    x = ft.zeros(2)
-    array = x.numpy()
-    array[0] = 5
-    x[1] = 3
-    assert x.tolist() == [0, 3] and array.tolist() == [5, 0]
-    source = np.zeros(2)
-    y = ft.from_numpy(source)
-    source[0] = 1
-    assert y.tolist() == [0, 0]
-
-
 @pytest.mark.parametrize(
     "through", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["deepcopy", "pickle"]
 )

@@ -225,7 +225,7 @@ def test_the_closure_can_be_compiled_and_the_step_says_so(search):
     values = []
     for _ in range(5):
         values.append(optimizer.step(compiled).detach().numpy())
-        values += [p.detach().numpy() for p in params]
+        values += [p.detach().numpy().copy() for p in params]
     expected, _ = _train(torch, _logistic, {"line_search_fn": search, "max_iter": 4}, steps=5)
     assert distance(expected, values) < 1e-9
     assert compiled.traces == 1

@@ -32,7 +32,7 @@ def _ours(make, start, grads, between=None):
         for p, g in zip(params, row, strict=True):
             p.grad = None if g is None else ft.tensor(g)
         optimizer.step()
-        seen += [p.detach().numpy() for p in params]
+        seen += [p.detach().numpy().copy() for p in params]
         if between:
             between(i, optimizer)
     return seen, optimizer
@@ -388,7 +388,7 @@ def test_with_a_grad_scaler_inside_compile():
         step, seen = compile(step), []
         for i in range(6):
             step(ft.tensor(float("inf") if i in (0, 3) else 1.0))
-            seen.append(w.detach().numpy())
+            seen.append(w.detach().numpy().copy())
         return seen
 
     ours = run(ft.compile, lambda p: optim.from_optax(optax.adam, p, lr=0.1))

@@ -2,10 +2,13 @@
 "errors."""
 
 import collections
+import enum
 import json
 import random
+import re
 import subprocess
 import sys
+import threading
 import types
 import warnings
 
@@ -18,6 +21,11 @@ import functorch_port as ft
 from functorch_port.utils.data import dataloader as ft_dataloader
 
 Point = collections.namedtuple("Point", "x y")
+Level = enum.IntEnum("Level", "LOW HIGH")
+
+
+class Metres(float):
+    pass
 
 
 def plain(value):
@@ -203,6 +211,11 @@ SAMPLES = {
     "numpy doubles": lambda t: [np.float64(1), np.float64(2)],
     "numpy ints": lambda t: [np.int32(1), np.int32(2)],
     "numpy bools": lambda t: [np.bool_(True), np.bool_(False)],
+    "numpy types": lambda t: [np.float32(1), 2, np.int8(3)],
+    "numpy halves and ints": lambda t: [np.float16(1), np.int32(2)],
+    "enums": lambda t: [Level.LOW, Level.HIGH],
+    "floats of a class": lambda t: [Metres(1), Metres(2)],
+    "large ints": lambda t: [2**63, 1],
     "tuples": lambda t: [(1, 2.0, "x"), (3, 4.0, "y")],
     "lists": lambda t: [[1, 2.0], [3, 4.0]],
     "dicts": lambda t: [{"a": 1, "b": [1, 2]}, {"a": 3, "b": [3, 4]}],
@@ -316,6 +329,9 @@ DATASETS = {
     "subset many": lambda t, d: d.Subset(Batched(), [4, 2]).__getitems__([1, 0]),
     "subset override": lambda t, d: type("Sub", (d.Subset,), {"__getitem__": lambda s, i: 0})([1], [0]),
     "split too much": lambda t, d: d.random_split(range(3), [1, 3]),
+    "split below": lambda t, d: [part.indices for part in d.random_split(range(5), [-1, 6])],
+    "split tensors": lambda t, d: [part.indices for part in d.random_split(range(5), t.tensor([2, 3]))],
+    "concat, the old name": lambda t, d: d.ConcatDataset([[1, 2], [3]]).cummulative_sizes,
     "split fraction": lambda t, d: d.random_split(range(3), [1.5, -0.5]),
 }
 
@@ -532,7 +548,7 @@ def of_torch():
 
 @pytest.mark.parametrize("name", worker_cases.CASES)
 def test_workers_give_the_batches_of_torch_workers(quiet, of_torch, name):
-    assert worker_cases.CASES[name](ft) == of_torch[name]
+    assert json.loads(json.dumps(worker_cases.CASES[name](ft))) == of_torch[name]
 
 
 class Noise:
@@ -565,17 +581,107 @@ def test_an_error_in_a_worker_keeps_its_type_and_restores_the_streams(quiet):
     assert ft.utils.data.get_worker_info() is None
 
 
-def test_what_cannot_be_copied_is_shared_by_the_workers(quiet):
-    class Stream(ft.utils.data.IterableDataset):
-        module = sys
+def own(dataset):
+    """The two copies of a dataset that two workers have."""
+    found = []
+    tell = lambda batch: found.append(ft.utils.data.get_worker_info().dataset)  # noqa: E731
+    list(ft.utils.data.DataLoader(dataset, num_workers=2, collate_fn=tell))
+    return found
 
-        def __init__(self):
-            self.module = sys  # deepcopy refuses it
 
-        def __iter__(self):
-            return iter([ft.utils.data.get_worker_info().id])
+class Holding(list):
+    """A dataset of two samples that holds something more."""
 
-    assert [x.item() for x in ft.utils.data.DataLoader(Stream(), num_workers=2)] == [0, 1]
+    def __init__(self, **more):
+        super().__init__([1, 2])
+        self.__dict__.update(more)
+
+
+def test_workers_share_what_has_no_copy_or_is_never_written(quiet, tmp_path):
+    class Local:
+        pass
+
+    np.arange(4.0).tofile(tmp_path / "numbers")
+    mapped = np.memmap(tmp_path / "numbers", mode="r+")
+    frozen = np.broadcast_to(np.arange(3.0), (2, 3))
+    shared = dict(module=sys, lock=threading.Lock(), function=lambda x: x, kind=Local, mapped=mapped)
+    shared |= dict(pattern=re.compile("a"), mark=object(), generator=ft.default_generator, type=ft.float32)
+    dataset = Holding(**shared, own=Local(), array=np.arange(3), frozen=frozen, rows=ft.arange(3))
+    first, second = own(dataset)
+    assert first is not dataset and second is not first and first == second == dataset
+    for name, thing in shared.items():
+        assert getattr(first, name) is getattr(second, name) is thing
+    assert first.own is not second.own and type(first.own) is Local
+    first.array[0] = 5
+    first.rows[0] = 6
+    assert dataset.array[0] == second.array[0] == dataset.rows[0] == second.rows[0] == 0
+    assert np.array_equal(first.frozen, frozen)
+
+
+def test_workers_copies_keep_what_is_shared_within(quiet):
+    rows = ft.arange(6.0).reshape(2, 3)
+    dataset = Holding(rows=rows, part=rows[1], layer=ft.nn.Linear(2, 1), names=["a"])
+    dataset.again, dataset.itself = dataset.names, dataset
+    for copy in own(dataset):
+        assert copy.again is copy.names is not dataset.names and copy.itself is copy
+        copy.rows.mul_(2)
+        assert copy.part.tolist() == [6, 8, 10] and dataset.part.tolist() == [3, 4, 5]
+        assert isinstance(copy.layer.weight, ft.nn.Parameter) and copy.layer.weight.requires_grad
+        assert copy.layer.weight is not dataset.layer.weight
+
+
+def test_a_deeply_nested_dataset_has_copies_of_its_own(quiet):
+    chain = []
+    for _ in range(100_000):
+        chain = [chain]
+    dataset = Holding(chain=chain)
+    first, second = own(dataset)
+    assert first is not second and first is not dataset and first.chain is chain
+    while chain:  # else deleting it goes deeper than the stack
+        chain = chain.pop()
+
+
+def test_a_generator_has_no_copy(quiet):
+    loader = ft.utils.data.DataLoader(Holding(rows=(i for i in range(3))), num_workers=1)
+    with pytest.raises(NotImplementedError, match="holds a generator"):
+        iter(loader)
+
+
+def test_what_the_user_interrupts_comes_again(quiet):
+    interrupts = [KeyboardInterrupt]
+
+    class Slow(Holding):
+        def __getitem__(self, i):
+            draw = random.random()
+            if i == 1 and interrupts:
+                raise interrupts.pop()
+            return super().__getitem__(i), draw
+
+    def batches(dataset):
+        ft.manual_seed(0)
+        it, found = iter(ft.utils.data.DataLoader(dataset, num_workers=2, collate_fn=list)), []
+        while len(found) < 2:
+            try:
+                found.append(next(it))
+            except KeyboardInterrupt:
+                assert ft.utils.data.get_worker_info() is None
+        return found
+
+    assert batches(Slow()) == batches(Slow()) and not interrupts
+
+
+def test_a_worker_that_exits_is_an_error(quiet):
+    loader = ft.utils.data.DataLoader([1, 2], num_workers=1, collate_fn=lambda batch: sys.exit(0))
+    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly"):
+        list(loader)
+
+
+def test_a_key_error_of_a_worker_can_be_read(quiet):
+    loader = ft.utils.data.DataLoader({"a": 1}, sampler=["b"], num_workers=1)
+    with pytest.raises(KeyError) as caught:
+        list(loader)
+    assert "Caught KeyError in DataLoader worker process 0.\nOriginal Traceback" in str(caught.value)
+    assert "\n" in repr(caught.value)
 
 
 def test_workers_are_announced_once(monkeypatch):

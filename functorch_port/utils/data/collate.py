@@ -118,8 +118,8 @@ def _plain(table: dict | None) -> bool:
 
 
 def collate_numpy_scalar_fn(batch: Any, *, collate_fn_map: dict | None = None) -> Tensor:
-    """Numpy numbers as one tensor of their type."""
-    return torch.as_tensor(np.asarray(batch))
+    """Numpy numbers as one tensor of their type, or of the one that PyTorch promotes their types to."""
+    return torch.as_tensor(np.asarray(batch) if len(set(map(type, batch))) == 1 else list(batch))
 
 
 def collate_float_fn(batch: Any, *, collate_fn_map: dict | None = None) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import functools
 import multiprocessing
 import warnings
 from collections import deque
@@ -17,6 +17,7 @@ from functorch_port.core.generator import Generator
 from functorch_port.core.tensor import Tensor
 from functorch_port.utils.data import collate as _collate
 from functorch_port.utils.data._arrays import taken
+from functorch_port.utils.data._copies import copies
 from functorch_port.utils.data.collate import default_collate as default_collate
 from functorch_port.utils.data.collate import default_convert as default_convert
 from functorch_port.utils.data.dataset import Dataset, IterableDataset, Subset, TensorDataset
@@ -27,7 +28,7 @@ from functorch_port.utils.data.sampler import (
     SequentialSampler,
     draw_seed,
 )
-from functorch_port.utils.data.worker import Worker, WorkerInfo
+from functorch_port.utils.data.worker import ENDED, Failure, Worker, WorkerInfo
 from functorch_port.utils.data.worker import get_worker_info as get_worker_info
 
 T = TypeVar("T", covariant=True)
@@ -53,9 +54,12 @@ class DataLoader(Generic[T]):
     """An iterable over batches of a dataset.
 
     Everything is loaded in the calling process. ``num_workers > 0`` is accepted: each worker's part is done
-    in turn with the worker's own seeds (``get_worker_info``, ``worker_init_fn`` and random augmentation give
-    PyTorch's numbers), and a warning says once that no processes are started. Batches of a ``TensorDataset``
-    (also through ``Subset``) with the default collate function are taken by a single indexing.
+    in turn, with the worker's own seeds and its own copy of the dataset, ``collate_fn`` and ``worker_init_fn``
+    (``get_worker_info``, augmentation and datasets with a state give PyTorch's batches), and a warning says
+    once that no processes are started. What belongs to modules, classes and closures has no copies, and who
+    kills a worker kills the process. An exception in a worker comes in place of its batch: the same type,
+    with the worker's traceback as its text, and the next batches may be asked for. Batches of a
+    ``TensorDataset`` (also through ``Subset``) with the default collate function are taken by a single indexing.
 
     Args:
         dataset: a map-style or iterable-style dataset, or anything with ``__getitem__`` and ``__len__``.
@@ -77,6 +81,7 @@ class DataLoader(Generic[T]):
 
     Raises:
         ValueError: options that exclude each other, or out of range.
+        NotImplementedError: with workers, a dataset that holds a generator, of which there is no copy.
 
     Example:
         >>> import functorch_port as torch
@@ -338,9 +343,9 @@ class _IterableFetcher:
         return self.collate_fn(batch)
 
 
-def _fetcher(loader: DataLoader, dataset: Any) -> _MapFetcher | _IterableFetcher:
+def _fetcher(loader: DataLoader, dataset: Any, collate_fn: Callable) -> _MapFetcher | _IterableFetcher:
     kind = _IterableFetcher if loader._dataset_kind == _DatasetKind.Iterable else _MapFetcher
-    return kind(dataset, loader._auto_collation, loader.collate_fn, loader.drop_last)
+    return kind(dataset, loader._auto_collation, collate_fn, loader.drop_last)
 
 
 # Iterators: one pass over a loader.
@@ -420,7 +425,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         super().__init__(loader)
         if loader.timeout != 0:
             raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
-        self._fetcher = _fetcher(loader, loader.dataset)
+        self._fetcher = _fetcher(loader, loader.dataset, loader.collate_fn)
 
     def _next_data(self) -> Any:
         return self._fetcher.fetch(self._next_index())
@@ -432,31 +437,33 @@ class _WorkersIter(_BaseDataLoaderIter):
     def __init__(self, loader: DataLoader) -> None:
         _tell_about_workers()
         super().__init__(loader)
-        self._workers = [self._start(loader, number) for number in range(loader.num_workers)]
+        if not loader.prefetch_factor:
+            raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
+        self._prefetch = loader.prefetch_factor * loader.num_workers
+        parts = copies((loader.dataset, loader.collate_fn, loader.worker_init_fn), loader.num_workers)
+        self._workers = [self._start(loader, number, *own) for number, own in enumerate(parts)]
         self._sampler_iter = iter(self._index_sampler)  # a second time, as PyTorch does
-        self._begin(loader)
+        self._begin()
 
-    def _start(self, loader: DataLoader, number: int) -> Worker:
-        dataset: Any = loader.dataset
-        if self._counted or loader.worker_init_fn is not None:
-            dataset = _own_copy(dataset)
+    def _start(self, loader: DataLoader, number: int, dataset: Any, collate_fn: Any, init_fn: Any) -> Worker:
         info = WorkerInfo(number, loader.num_workers, self._base_seed + number, dataset)
-        return Worker(info, self._base_seed, loader.worker_init_fn)
+        fetcher = functools.partial(_fetcher, loader, dataset, collate_fn)
+        return Worker(info, self._base_seed, init_fn, fetcher, self._counted)
 
     def _reset(self, loader: DataLoader) -> None:
         super()._reset(loader)
         if hasattr(self, "_workers"):
-            self._begin(loader)
+            while self._tasks:  # a process would have done them meanwhile
+                self._do_task()
+            for worker in self._workers:
+                worker.begin()
+            self._begin()
 
-    def _begin(self, loader: DataLoader) -> None:
-        """Start a pass: every worker has its fetcher, and the indices of the first batches are drawn."""
-        for worker in self._workers:
-            worker.active = True
-            with worker.running():
-                worker.fetcher = _fetcher(loader, worker.info.dataset)
+    def _begin(self) -> None:
+        """Start a pass: the indices of the first batches are drawn."""
         self._turn = 0
         self._tasks: deque[tuple[Worker, Any]] = deque()
-        for _ in range((loader.prefetch_factor or 0) * loader.num_workers):
+        for _ in range(self._prefetch):
             self._put_task()
 
     def _put_task(self) -> None:
@@ -471,29 +478,24 @@ class _WorkersIter(_BaseDataLoaderIter):
                 self._tasks.append((worker, index))
                 return
 
+    def _do_task(self) -> Any:
+        """What the next task gives; it stays the next one if the user interrupts it."""
+        worker, index = self._tasks[0]
+        data = worker.fetch(index)
+        self._tasks.popleft()
+        if data is ENDED:
+            self._tasks = deque(task for task in self._tasks if task[0].active)
+        return data
+
     def _next_data(self) -> Any:
         while self._tasks:
-            worker, index = self._tasks.popleft()
-            if not worker.active:
-                continue
-            try:
-                with worker.running():
-                    data = worker.fetcher.fetch(index)
-            except StopIteration:
-                worker.active = False
-                self._put_task()
-                continue
+            data = self._do_task()
             self._put_task()
-            return data
+            if isinstance(data, Failure):
+                raise data.error()
+            if data is not ENDED:
+                return data
         raise StopIteration
-
-
-def _own_copy(dataset: Any) -> Any:
-    """A worker's copy of the dataset, as a process would have it, to set up as its number asks."""
-    try:
-        return copy.deepcopy(dataset)
-    except (TypeError, ValueError, RuntimeError):  # open files, locks, modules: these are shared
-        return copy.copy(dataset)
 
 
 def _tell_about_workers() -> None:

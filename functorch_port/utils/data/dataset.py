@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+import operator
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
@@ -156,6 +157,14 @@ class ConcatDataset(Dataset[T]):
         """Running totals of the lengths."""
         return list(itertools.accumulate(len(member) for member in sequence))
 
+    @property
+    def cummulative_sizes(self) -> list[int]:
+        """The old name of ``cumulative_sizes``."""
+        warnings.warn(
+            "`cummulative_sizes` attribute is renamed to `cumulative_sizes`", DeprecationWarning, stacklevel=2
+        )
+        return self.cumulative_sizes
+
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
 
@@ -276,5 +285,7 @@ def random_split(
                 )
     if sum(lengths) != _size(dataset):
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
-    order = iter(torch.randperm(sum(lengths), generator=generator).tolist())
-    return [Subset(dataset, list(itertools.islice(order, int(length)))) for length in lengths]
+    total: Any = sum(lengths)
+    order = torch.randperm(operator.index(total), generator=generator).tolist()
+    ends = itertools.accumulate(lengths)
+    return [Subset(dataset, order[end - length : end]) for end, length in zip(ends, lengths, strict=True)]  # type: ignore

@@ -1,14 +1,16 @@
 """What a data loading worker is here: not a process, but its own seeds and its own copy of the dataset.
 
 JAX and forked processes do not go together, so a loader with ``num_workers > 0`` does its workers' work in
-the main process, in the order and with the random numbers that PyTorch's worker processes have.
+the main process, in the order, with the random numbers and with the errors that PyTorch's worker processes have.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -69,19 +71,32 @@ class RandomState:
         torch.default_generator.set_state(self.generator)
 
 
+#: what a worker gives when its iterable dataset has no more
+ENDED = object()
+
+
 class Worker:
-    """One worker: ``with worker:`` makes its random streams and its ``WorkerInfo`` the current ones.
+    """One worker, with random streams and a `WorkerInfo` of its own.
 
     Args:
         info: who it is.
         base_seed: the loader iterator's seed.
         init_fn: the user's ``worker_init_fn``.
+        fetcher: makes what gets batches from its dataset.
+        streams: whether that is an iterable dataset, which ends by a ``StopIteration``.
     """
 
-    def __init__(self, info: WorkerInfo, base_seed: int, init_fn: Callable[[int], Any] | None) -> None:
+    def __init__(
+        self,
+        info: WorkerInfo,
+        base_seed: int,
+        init_fn: Callable[[int], Any] | None,
+        fetcher: Callable[[], Any],
+        streams: bool,
+    ) -> None:
         self.info = info
         self.active = True
-        self.fetcher: Any = None
+        self._make, self._streams = fetcher, streams
         outside = RandomState()
         try:
             random.seed(info.seed)
@@ -90,22 +105,80 @@ class Worker:
             self._state = RandomState()
         finally:
             outside.restore()
-        if init_fn is not None:
-            with self.running():
-                init_fn(info.id)
+        self._begin(init_fn)
+
+    def begin(self) -> None:
+        """Start another pass."""
+        self.active = True
+        self._begin(None)
+
+    def _begin(self, init_fn: Callable[[int], Any] | None) -> None:
+        self._broken: Failure | None = None
+        with self.running():
+            try:
+                if init_fn is not None:
+                    init_fn(self.info.id)
+                self._fetcher = self._make()
+            except Exception as error:  # comes in place of the batches
+                self._broken = Failure(error, self.info.id)
+
+    def fetch(self, index: Any) -> Any:
+        """A batch, a `Failure` in place of it, or `ENDED`."""
+        if self._broken is not None:
+            return self._broken
+        with self.running():
+            try:
+                return self._fetcher.fetch(index)
+            except Exception as error:
+                if self._streams and isinstance(error, StopIteration):
+                    self.active = False
+                    return ENDED
+                return Failure(error, self.info.id)
+            except SystemExit as error:  # would end a process, but not the main one
+                return Failure(error, self.info.id)
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Do what follows as this worker."""
+        """Do what follows as this worker; what the user interrupts has drawn nothing."""
         outside, outer = RandomState(), _state.current
         self._state.restore()
         _state.current = self.info
         try:
             yield
-        finally:
             self._state = RandomState()
+        finally:
             _state.current = outer
             outside.restore()
+
+
+class Failure:
+    """An exception in a worker, as text: it is raised where its batch is asked for."""
+
+    def __init__(self, error: BaseException, number: int) -> None:
+        self.kind = type(error)
+        lines = "".join(traceback.format_exception(error))
+        self.text = f"Caught {self.kind.__name__} in DataLoader worker process {number}.\nOriginal {lines}"
+
+    def error(self) -> BaseException:
+        """A new exception of the same type; a RuntimeError where that cannot be made of a text."""
+        if self.kind is SystemExit:
+            return RuntimeError(f"DataLoader worker (pid(s) {os.getpid()}) exited unexpectedly")
+        if self.kind is KeyError:
+            return KeyError(_Plain(self.text))
+        make: Any = self.kind
+        if getattr(make, "message", None):
+            return make(message=self.text)
+        try:
+            return make(self.text)
+        except Exception:
+            return RuntimeError(self.text)
+
+
+class _Plain(str):
+    """A text that a KeyError shows as it is, on several lines."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
 def _numpy_seed(base_seed: int, worker_id: int) -> list[int]:
