@@ -44,11 +44,32 @@ def value_of(data: Any, dtype: DType | None = None) -> Any:
         if host.keeps(array) and dtype in (None, dtypes.from_np(array.dtype)):
             return array.copy(order="C")
         return storage.on_device(array if dtype is None else array.astype(dtype.np))
-    inferred, plain = _infer(data)
+    try:
+        inferred, plain = _infer(data)
+    except _Unlisted:
+        data = _listed(data)
+        inferred, plain = _infer(data)
     if not plain and any(isinstance(leaf, Tensor | SymNumber | jax.Array) for leaf in _leaves(data)):
         return _from_tensors(data, dtype or inferred)
     array = _array(data, inferred, dtype)
     return array if host.keeps(array) else storage.on_device(array)
+
+
+def _listed(data: Any) -> Any:
+    """Another kind of sequence (a deque, an array, what has a length and items by number) as a list."""
+    if isinstance(data, _SEQUENCES) or _is_sequence(data):
+        return [_listed(data[i]) for i in range(len(data))]
+    return data
+
+
+def _is_sequence(data: Any) -> bool:
+    cls = type(data)
+    counts = hasattr(cls, "__len__") and hasattr(cls, "__getitem__") and not hasattr(cls, "keys")
+    return counts and not isinstance(data, str | bytes | Tensor | np.ndarray | np.generic | jax.Array)
+
+
+class _Unlisted(Exception):
+    """Among nested data is a sequence that is no list or tuple."""
 
 
 def _drops_imaginary(array: np.ndarray, dtype: DType | None) -> bool:
@@ -121,6 +142,8 @@ def _leaf_dtype(item: Any) -> DType:
         return dtypes.get_default_dtype() if isinstance(item.value, float) else dtypes.int64
     if isinstance(item, str | bytes):
         raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
+    if _is_sequence(item):
+        raise _Unlisted
     raise RuntimeError(f"Could not infer dtype of {type(item).__name__}")
 
 

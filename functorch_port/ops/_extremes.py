@@ -26,14 +26,14 @@ Dims = tuple[int, ...]
 _MOST_PLACES = 1 << 24
 
 
-def largest(x: jax.Array, dims: Dims, keepdims: bool = False) -> jax.Array:
-    """The largest numbers over ``dims``, NaN where there is one; ties share the gradient."""
-    return _over(_largest, x, dims, keepdims)
+def largest(x: jax.Array, dims: Dims, keepdims: bool = False, nans: bool = False) -> jax.Array:
+    """The largest numbers over ``dims``, NaN where there is one; ties share the gradient, and ``nans`` if asked for."""
+    return _over(_largest, x, dims, keepdims, nans)
 
 
-def smallest(x: jax.Array, dims: Dims, keepdims: bool = False) -> jax.Array:
-    """The smallest numbers over ``dims``, NaN where there is one; ties share the gradient."""
-    return _over(_smallest, x, dims, keepdims)
+def smallest(x: jax.Array, dims: Dims, keepdims: bool = False, nans: bool = False) -> jax.Array:
+    """The smallest numbers over ``dims``, as `largest`."""
+    return _over(_smallest, x, dims, keepdims, nans)
 
 
 def argmax(x: jax.Array, axis: int, dtype: Any) -> jax.Array:
@@ -46,23 +46,25 @@ def argmin(x: jax.Array, axis: int, dtype: Any) -> jax.Array:
     return _place(_place_of_smallest, lax.argmin, x, axis, dtype)
 
 
-def _over(formula: rows.Formula, x: jax.Array, dims: Dims, keepdims: bool) -> jax.Array:
+def _over(formula: rows.Formula, x: jax.Array, dims: Dims, keepdims: bool, nans: bool) -> jax.Array:
     is_float = jnp.issubdtype(x.dtype, jnp.floating)
-    out = _shared(formula, x, dims) if is_float else formula(x, dims=dims)[0]
+    out = _shared(formula, x, dims, nans) if is_float else formula(x, dims=dims)[0]
     return out if keepdims else out.squeeze(dims)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 2))
-def _shared(formula: rows.Formula, x: jax.Array, dims: Dims) -> jax.Array:
-    """Its result, whose gradient is shared by the numbers that are equal to it: NaN if that is NaN, which none is."""
+@partial(jax.custom_jvp, nondiff_argnums=(0, 2, 3))
+def _shared(formula: rows.Formula, x: jax.Array, dims: Dims, nans: bool) -> jax.Array:
+    """Its result, whose gradient is shared by the numbers that are equal to it. None is if that is NaN: then the
+    gradient is NaN, or with ``nans`` all that are NaN share it.
+    """
     return formula(x, dims=dims)[0]
 
 
 @_shared.defjvp
-def _shared_jvp(formula: rows.Formula, dims: Dims, primals: Any, tangents: Any) -> Any:
+def _shared_jvp(formula: rows.Formula, dims: Dims, nans: bool, primals: Any, tangents: Any) -> Any:
     (x,), (dx,) = primals, tangents
-    out = _shared(formula, x, dims)
-    same = x == out
+    out = _shared(formula, x, dims, nans)
+    same = (x == out) | (x != x) if nans else x == out
     count = jnp.sum(same, dims, keepdims=True).astype(x.dtype)
     # NaN by itself: XLA takes the product of a NaN and a bool that is converted for 0
     share = jnp.where(count == 0, jnp.nan, same).astype(x.dtype)

@@ -171,19 +171,21 @@ def _multiply_at(x: jax.Array, at: Indices, src: jax.Array) -> jax.Array:
 @_multiply_at.defjvp
 def _multiply_at_jvp(primals: Any, tangents: Any) -> Any:
     (x, at, src), (dx, _, dsrc) = primals, tangents
-    zeros = (x == 0).astype(np.int32).at[at].add((src == 0).astype(np.int32), mode="promise_in_bounds")
+    out, how = _multiply_at(x, at, src), {"mode": "promise_in_bounds"}
+    zeros = (x == 0).astype(np.int32).at[at].add((src == 0).astype(np.int32), **how)
+    # 0, but not so its derivative
+    none = jnp.where(x == 0, x, 0).at[at].add(jnp.where(src == 0, src, 0), **how)
     others = _multiply_at(
         jnp.where(x == 0, 1, x), at, jnp.where(src == 0, 1, src)
     )  # the product of what is not 0
 
-    def slope(factor: jax.Array, zeros: jax.Array, others: jax.Array) -> jax.Array:
-        rest = jnp.where(factor == 0, others, others / jnp.where(factor == 0, 1, factor))
-        return jnp.where(zeros == (factor == 0), rest, 0)  # 0 if another factor is 0
+    def slope(factor: jax.Array, out: jax.Array, zeros: jax.Array, none: jax.Array, others: jax.Array) -> Any:
+        """The product of the other factors, in a form that has the right derivative too."""
+        of_zero = jnp.where(zeros == 1, others, jnp.where(zeros == 2, others * (none - factor), 0))
+        return jnp.where(factor == 0, of_zero, out / jnp.where(factor == 0, 1, factor))
 
-    moved = (slope(src, zeros[at], others[at]) * dsrc).astype(x.dtype)
-    return _multiply_at(x, at, src), (slope(x, zeros, others) * dx).at[at].add(
-        moved, mode="promise_in_bounds"
-    )
+    moved = (slope(src, out[at], zeros[at], none[at], others[at]) * dsrc).astype(x.dtype)
+    return out, (slope(x, out, zeros, none, others) * dx).at[at].add(moved, **how)
 
 
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
@@ -307,7 +309,10 @@ def _check_add_range(input: Any, dim: int, index: Any, source: Any, *_: Any, **_
     axis = wrap_dim(dim, input.ndim)
     size = input.shape[axis] if input.ndim else 1
     if index.size == (source.shape[axis] if source.ndim else 1) and index.ndim < 2:
-        check_index_range(index, size, _out_of_bounds(axis, size), lowest=0)
+        line = IndexError("index out of range in self")
+        check_index_range(
+            index, size, (lambda bad: line) if input.ndim == 1 else _out_of_bounds(axis, size), lowest=0
+        )
 
 
 @op(inplace=True, check=_check_add_range, fits={"alpha": OWN})

@@ -474,6 +474,8 @@ def lerp(input: TensorOnly, end: TensorOnly, weight: Array):
     """``input + weight * (end - input)``."""
     not_implemented("lerp_kernel_scalar", input, kinds="biu")
     for name, value in (("end", end), ("weight", weight)):
+        if name == "weight" and not getattr(value, "ndim", 0):
+            continue  # a number
         if hasattr(value, "dtype") and not getattr(value, "weak_type", False) and value.dtype != input.dtype:
             raise RuntimeError(f"expected dtype {_c(input)} for `{name}` but got dtype {_c(value)}")
     check_broadcast(input, end, weight)

@@ -251,7 +251,7 @@ def max_all(input: TensorOnly):
     _check_not_empty("max", input, None)
     from ._extremes import largest
 
-    return largest(input, wrap_dims(None, input.ndim))
+    return largest(input, wrap_dims(None, input.ndim), nans=True)
 
 
 @op("_min", where="", node="MinBackward1")
@@ -260,7 +260,7 @@ def min_all(input: TensorOnly):
     _check_not_empty("min", input, None)
     from ._extremes import smallest
 
-    return smallest(input, wrap_dims(None, input.ndim))
+    return smallest(input, wrap_dims(None, input.ndim), nans=True)
 
 
 def _pick(name: str, input: jax.Array, dim: int, keepdim: bool) -> tuple[jax.Array, jax.Array]:
