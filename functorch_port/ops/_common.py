@@ -129,10 +129,10 @@ def rounded_once(fn: Callable[..., Any]) -> Callable[..., Any]:
 def plus_bias(
     product: Callable[..., jax.Array], shape: tuple[int, ...], x: jax.Array, w: jax.Array, bias: jax.Array
 ) -> jax.Array:
-    """``product(x, w, dtype of the result) + bias``, where the bias takes a shape; rounded once to half precision. The
+    """``product(x, w, out=dtype) + bias``, where the bias takes a shape; rounded once to half precision. The
     derivatives' products are of half precision.
     """
-    out = product(x, w, wide(x.dtype))
+    out = product(x, w, out=wide(x.dtype))
     return (out + bias.astype(out.dtype).reshape(shape)).astype(x.dtype)
 
 
@@ -143,7 +143,7 @@ def _plus_bias_jvp(
     (x, w, bias), (dx, dw, dbias) = primals, tangents
     out = plus_bias(product, shape, x, w, bias)
     moved = compute(lambda d: jnp.broadcast_to(d.reshape(shape), out.shape), x.dtype, dbias)
-    return out, product(dx, w, x.dtype) + product(x, dw, x.dtype) + moved
+    return out, product(dx, w, out=x.dtype) + product(x, dw, out=x.dtype) + moved
 
 
 def elementwise(fn: Callable[..., jax.Array], *args: Any) -> jax.Array:

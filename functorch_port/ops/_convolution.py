@@ -24,7 +24,7 @@ __all__ = ["Convolution", "blocked_convolution", "convolution_p", "convolve", "c
 LEAST = 1 << 18
 
 
-def convolve(x: jax.Array, w: jax.Array, out: Any = None, *, how: Convolution) -> jax.Array:
+def convolve(x: jax.Array, w: jax.Array, how: Convolution, out: Any = None) -> jax.Array:
     """The convolution, in the dtype ``out``; by oneDNN in programs for a CPU, where it is installed and faster."""
     if _suits_onednn(x, w, how):
         return convolution_p.bind(x, w, kind="forward", how=how)

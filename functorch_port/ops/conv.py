@@ -174,9 +174,9 @@ def _convolve(
     how = Convolution(batched.shape, weight.shape, strides, pads, dilations, groups, matmul_precision())
     shape = (-1, *(1,) * n)
     if bias is None:
-        out = convolve(batched, weight, how=how)
+        out = convolve(batched, weight, how)
     elif wide(input.dtype) == input.dtype:
-        out = convolve(batched, weight, how=how) + bias.reshape(shape)
+        out = convolve(batched, weight, how) + bias.reshape(shape)
     else:
         out = plus_bias(partial(convolve, how=how), shape, batched, weight, bias)
     return out if input.ndim == n + 2 else out[0]
