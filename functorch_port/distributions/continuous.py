@@ -114,7 +114,7 @@ class Uniform(Distribution):
         return (self.high + self.low) / 2
 
     @property
-    def mode(self) -> Tensor:
+    def mode(self) -> Any:
         return self.high * math.nan
 
     @property

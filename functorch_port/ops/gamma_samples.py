@@ -103,7 +103,10 @@ def _dirichlet(concentration: jax.Array, sample: jax.Array) -> jax.Array:
 def _(primals: Any, tangents: Any) -> Any:
     alpha, x = map(_wide, primals)
     rest = alpha.sum(-1, keepdims=True) - alpha
-    moved = (beta_slope(alpha, rest, x) / (1 - x)).astype(primals[1].dtype) * tangents[0]
+    slope = jnp.where(
+        rest > 0, beta_slope(alpha, rest, x) / (1 - x), 0
+    )  # a single coordinate stays where it is
+    moved = slope.astype(primals[1].dtype) * tangents[0]
     return primals[1], moved - primals[1] * moved.sum(-1, keepdims=True)
 
 

@@ -181,10 +181,10 @@ def _quotient(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _quotient_jvp(primals: Any, tangents: Any) -> Any:
-    """In PyTorch's order, without the square of ``b``, which is 0 for a small one."""
+    """Without the square of ``b``, which is 0 for a small one; XLA would make it of ``(a / b) / b``."""
     (a, b), (da, db) = primals, tangents
     out = a / b
-    by_a, by_b = lambda t: t / b, lambda t: -t * (out / b)
+    by_a, by_b = lambda t: t / b, lambda t: -(t / b) * out
     return out, _along(out, (by_a, da), (by_b, db))
 
 

@@ -279,3 +279,14 @@ def test_plus_is_the_tensor_itself_and_not_refuses_floats() -> None:
             TypeError, match=r"~ \(operator.invert\) is only implemented on integer and Boolean"
         ):
             ~x
+
+
+@pytest.mark.parametrize("size", [3, 5000])  # numpy's loops, and XLA's, which make a / (b * b) of a / b / b
+def test_gradient_of_a_quotient_of_small_numbers(size):
+    a, b, t = ft.full((size,), 1e-35), ft.full((size,), 1e-35, requires_grad=True), ft.full((size,), 1e-3)
+
+    def slope(t):
+        return ft.autograd.grad(((a / b) * t).sum(), b)[0]
+
+    for got in (slope(t), ft.compile(slope)(t)):
+        assert got.tolist() == pytest.approx([-1e32] * size, rel=1e-5)
