@@ -40,6 +40,8 @@ _grad = grad_mode.state
 _quiet = host.quiet.run
 _NUMBERS = frozenset({bool, int, float, complex})
 _COUNTS = frozenset({int, float, complex})
+_REALS = frozenset({int, float})
+_FLOAT32 = np.dtype(np.float32)
 _PLAIN = HOST | _NUMBERS
 _new = object.__new__
 _ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}
@@ -1228,7 +1230,16 @@ def _fitting(how: fits.How, slot: int, arrays: Sequence[int]) -> Callable[..., N
     first = arrays[0]
     if not how.common:
         return lambda *values: fits.check(how, values[slot], values[first])
-    return lambda *values: fits.check(how, values[slot], *[values[s] for s in arrays])
+
+    def check(*values: Any) -> None:
+        value = values[slot]
+        # most are small, which every dtype holds, but that an unsigned one holds no negative fraction
+        if type(value) in _REALS and -128 < value < 128:
+            if value >= 0 or getattr(values[first], "dtype", None) is _FLOAT32:
+                return
+        fits.check(how, value, *[values[s] for s in arrays])
+
+    return check
 
 
 def _all_of(checks: Sequence[Callable[..., None]]) -> Callable[..., None]:

@@ -116,10 +116,13 @@ def _error(np_dtype: Any, *_: Any) -> Exception:
 def check(how: How, value: Any, *arrays: Any) -> None:
     """Refuse a number that does not fit beside arrays and numbers, of which the first one is the input."""
     cls = value.__class__
-    if cls is float or cls is int:
-        if how.common and -128 < value < 128 and (value >= 0 or cls is int):
-            return
-    elif cls is not complex and not how.item and not getattr(value, "weak_type", False):
+    if (
+        cls is not float
+        and cls is not int
+        and cls is not complex
+        and not how.item
+        and not getattr(value, "weak_type", False)
+    ):
         return
     np_dtype = result_dtype(*arrays).np if how.common else arrays[0].dtype
     if how.alike and cls is float and np_dtype.kind in "biu":

@@ -171,10 +171,10 @@ def _multiply_at(x: jax.Array, at: Indices, src: jax.Array) -> jax.Array:
 @_multiply_at.defjvp
 def _multiply_at_jvp(primals: Any, tangents: Any) -> Any:
     (x, at, src), (dx, _, dsrc) = primals, tangents
-    out, how = _multiply_at(x, at, src), {"mode": "promise_in_bounds"}
-    zeros = (x == 0).astype(np.int32).at[at].add((src == 0).astype(np.int32), **how)
+    out, how = _multiply_at(x, at, src), "promise_in_bounds"
+    zeros = (x == 0).astype(np.int32).at[at].add((src == 0).astype(np.int32), mode=how)
     # 0, but not so its derivative
-    none = jnp.where(x == 0, x, 0).at[at].add(jnp.where(src == 0, src, 0), **how)
+    none = jnp.where(x == 0, x, 0).at[at].add(jnp.where(src == 0, src, 0), mode=how)
     others = _multiply_at(
         jnp.where(x == 0, 1, x), at, jnp.where(src == 0, 1, src)
     )  # the product of what is not 0
@@ -185,7 +185,7 @@ def _multiply_at_jvp(primals: Any, tangents: Any) -> Any:
         return jnp.where(factor == 0, of_zero, out / jnp.where(factor == 0, 1, factor))
 
     moved = (slope(src, out[at], zeros[at], none[at], others[at]) * dsrc).astype(x.dtype)
-    return out, (slope(x, out, zeros, none, others) * dx).at[at].add(moved, **how)
+    return out, (slope(x, out, zeros, none, others) * dx).at[at].add(moved, mode=how)
 
 
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
