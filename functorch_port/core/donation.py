@@ -203,7 +203,9 @@ class Before:
         pairs = [
             (t._storage, t._view) for t in kept
         ]  # Storages that others hold are not put together (`is_free`)
-        self.values = [(view, c.__class__, c.host, c.form, _content(c)) for c, view in pairs]
+        # the host's value first: to ask for it makes a `SharedStorage` that nobody shares an ordinary one
+        hosts = [(c.host, c, view) for c, view in pairs]
+        self.values = [(view, c.__class__, host, c.form, _content(c)) for host, c, view in hosts]
 
     def undo(self) -> None:
         for tensor, (view, cls, host, form, content) in zip(self.kept, self.values, strict=True):
