@@ -40,6 +40,8 @@ _grad = grad_mode.state
 _quiet = host.quiet.run
 _NUMBERS = frozenset({bool, int, float, complex})
 _COUNTS = frozenset({int, float, complex})
+#: the integers that an operation takes: numpy takes any
+_LEAST, _MOST = -(2**63), 2**64 - 1
 _REALS = frozenset({int, float})
 _FLOAT32 = np.dtype(np.float32)
 _PLAIN = HOST | _NUMBERS
@@ -591,6 +593,8 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
             if a._requires_grad:
                 recorded = True
         else:
+            if a.__class__ is int and not _LEAST <= a <= _MOST:
+                fits.fits(a, dtypes.int64.np)
             values.append(a)
             key.append(type(a))
     else:
@@ -1132,6 +1136,8 @@ def _note(args: Iterable[Any], kinds: Iterable[str], known: list[Any], values: l
             values.append(value)
             known.append(form)
         elif cls in _COUNTS:
+            if cls is int and not _LEAST <= a <= _MOST:
+                return False
             known.append(cls)
             values.append(a)
         elif a is None or cls is bool:

@@ -110,6 +110,16 @@ def test_numbers_that_do_not_fit(name: str) -> None:
         compare(OPERATIONS[name], kind, number, f"{name} of {kind} and {number}")
 
 
+def test_integers_of_more_than_64_bits() -> None:
+    """Also where a call like it came before."""
+    for T in (ft, torch):
+        x = T.ones(3)
+        assert (x + 1 + 1 + 1).tolist() == [4.0] * 3
+        for number in (10**40, 2**64, -(2**63) - 1):
+            with pytest.raises(OverflowError, match="int too big to convert|can't convert negative int"):
+                x + number
+
+
 def test_where_a_number_is_in_a_compiled_function() -> None:
     x, mask = ft.ones(3, dtype=ft.float16), ft.tensor([True, False, True])
     filled = ft.compile(lambda x: x.masked_fill(mask, -1e9))
