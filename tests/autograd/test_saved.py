@@ -66,6 +66,14 @@ def base_of_a_view(T):
     y.sum().backward()
 
 
+def through_a_late_view(T):
+    h = T.ones(3, 2, requires_grad=True) * 1
+    v = h.t()
+    y = v * v
+    h.detach().add_(1)
+    y.sum().backward()
+
+
 def in_place_saves_a_copy(T):
     a, b = T.ones(3, requires_grad=True), T.full((3,), 2.0, requires_grad=True)
     h = a * 1
@@ -225,6 +233,7 @@ def freed_first(T):
 
 CASES = [
     leaf, result, between, again_after_a_step, again_after_a_step_that_needs_no_weight, through_detach, base_of_a_view,
+    through_a_late_view,
     in_place_saves_a_copy, in_place_result, in_place_result_changed, in_place_relu, in_place_on_a_view,
     in_place_on_another_dtype, gradient_of_a_gradient, recorded_walk, with_anomaly_detection, a_function, allowed,
     batch_norm_twice, recurrent, lstm, positions, condition, half, freed_first,
