@@ -362,7 +362,8 @@ def test_a_step_beside_forward_passes(compiled: bool) -> None:
     def look() -> None:
         while running.is_set():
             assert net(x).isfinite().all()
-            ours.autograd.grad(net(x).sum(), list(net.parameters()))
+            with ours.autograd.graph.allow_mutation_on_saved_tensors():  # a step may come between
+                ours.autograd.grad(net(x).sum(), list(net.parameters()))
             assert all(v.isfinite().all() for v in net.state_dict().values())
             assert len(opt.state_dict()["param_groups"]) == 1
 
