@@ -136,8 +136,7 @@ class Compiled:
                     if program is not programs[0]:
                         programs.remove(program)
                         programs.insert(0, program)
-                    if self._kept.last is not program:
-                        self._kept.use(program)
+                    self._kept.use(program)
                     return program.run(leaves, env)
             except Stale:
                 why = "a tensor changed its shape or dtype"

@@ -183,25 +183,25 @@ def _compiled(
             terms.append(
                 f"{key} not in {owner}" if isinstance(v.owner, dict) else f"{name(v)}.get() is MISSING"
             )
-        elif before is None or type(before) is bool:
-            terms.append(f"{v.expression(owner, key)} is {before}")
-        elif is_plain(before) or isinstance(before, tuple | MethodType):
-            terms.append(f"((x := {v.expression(owner, key)}) is {name(before)} or same(x, {name(before)}))")
         else:
-            terms.append(f"{v.expression(owner, key)} is {name(before)}")
+            by_value = is_plain(before) or isinstance(before, tuple | MethodType)
+            terms.append(_of_value(v.expression(owner, key), before, name, "same" if by_value else ""))
     terms += [_of_content(c, name) for c in contents]
     for table, key, before in items:
-        value = source.item(table, key)
-        if before is None or type(before) is bool:
-            terms.append(f"{value} is {before}")
-        elif isinstance(before, Tensor):
-            terms.append(f"{value} is {name(before)}")
-        else:
-            terms.append(f"((x := {value}) is {name(before)} or equal(x, {name(before)}))")
+        compare = "" if isinstance(before, Tensor) else "equal"
+        terms.append(_of_value(source.item(table, key), before, name, compare))
     tried = ["try:", "    return (" + "\n            and ".join(terms) + ")"]
     return source.function(
         "holds()", [*tried, "except (LookupError, AttributeError, ValueError):", "    return False"]
     )
+
+
+def _of_value(found: str, before: Any, name: Callable[[Any], str], compare: str) -> str:
+    """The comparison of a value, by identity first; ``compare`` is the function for others, or empty."""
+    if before is None or type(before) is bool:
+        return f"{found} is {before}"
+    known = name(before)
+    return f"((x := {found}) is {known} or {compare}(x, {known}))" if compare else f"{found} is {known}"
 
 
 def _of_content(content: Content, name: Callable[[Any], str]) -> str:

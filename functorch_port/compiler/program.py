@@ -210,10 +210,8 @@ class Program:
         return ""
 
     def is_ready(self, leaves: Sequence[Any]) -> bool:
-        """Whether `run_pass` may be called: most calls of a model without gradients need no further guard."""
-        return (
-            self.is_pass and self.epoch == storage.epoch and not self._shared(leaves) and self.guards.match()
-        )
+        """Whether `run_pass` may be called, if it `is_pass`: a model without gradients needs no further guard."""
+        return self.epoch == storage.epoch and not self._shared(leaves) and self.guards.match()
 
     def matches(self, leaves: Sequence[Any]) -> str:
         """Empty if the program may be run now, else the reason why not."""

@@ -99,8 +99,8 @@ _latest: Any = None
 def started(results: Any) -> None:
     """Note that a large program runs, which gives these."""
     global _latest
-    found = next((leaf for leaf in jax.tree.leaves(results) if isinstance(leaf, jax.Array)), None)
-    _latest = None if found is None or isinstance(found, jax.core.Tracer) else weakref.ref(found)
+    found = _first_array(results)
+    _latest = None if found is None else weakref.ref(found)
 
 
 def _wait_for_latest() -> None:
@@ -134,11 +134,16 @@ _BYTES = re.compile(r"([\d.]+) ?([KMGT]?)i?(?:B|bytes)\b")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
+def _first_array(tree: Any) -> Any:
+    """An array of JAX, if there is one that is no tracer."""
+    leaves = jax.tree.leaves(tree)
+    arrays = (x for x in leaves if isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer))
+    return next(arrays, None)
+
+
 def _device(args: Any) -> Any:
-    for leaf in jax.tree.leaves(args):
-        if isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer):
-            return next(iter(leaf.sharding.device_set))
-    return None
+    array = _first_array(args)
+    return None if array is None else next(iter(array.sharding.device_set))
 
 
 def _may_have(size: int, device: Any) -> bool:

@@ -8,7 +8,6 @@ arguments, or a tensor that the function captured, requires grad, it is run once
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -241,19 +240,14 @@ class Level:
         Raises:
             NotImplementedError: in forward mode inside of reverse mode, where it would be both.
         """
-        modes, level = [], self
-        while isinstance(level, Level):
-            if level.mode is not None:
-                modes.append(level.mode)
-            level = level.outer
-        changes = len([*itertools.groupby(modes)]) - 1
+        modes = [level.mode for level in _levels(self) if level.mode is not None]
         if "forward" not in modes:
             return lax.stop_gradient(value)
         if "reverse" not in modes or not isinstance(value, jax.core.Tracer):
             return value
         if not jnp.issubdtype(value.dtype, jnp.inexact):
             return value
-        if modes[0] == "forward" or changes > 1:
+        if "reverse" in modes[modes.index("forward") :]:
             raise NotImplementedError(NO_GRAD)
         try:
             return _stop_reverse(value)
@@ -279,16 +273,14 @@ class Level:
 
     def host_draw(self, draw: Any) -> Any:
         """Random numbers: the same for every example, or a slice of numbers drawn for all of them."""
-        level: Any = self
         sizes: list[tuple[int, Any]] = []
-        while isinstance(level, Level):
+        for level in _levels(self):
             if level.mapped is not None:
                 size, index, randomness = level.mapped
                 if randomness == "error":
                     raise RuntimeError(RANDOM)
                 if randomness == "different":
                     sizes.insert(0, (size, index))
-            level = level.outer
         shape = (*(n for n, _ in sizes), *draw.shape)
         if self.session.dry:
             array = jnp.zeros(shape, draw.dtype.np)
@@ -297,7 +289,7 @@ class Level:
             drawn = type(draw)(draw.generator, draw.kind, shape, draw.dtype, params)
             if self.session.in_jax:
                 inside_jax.may_draw(draw.generator)
-            array = self.session.random(lambda: _draw(drawn, level))
+            array = self.session.random(lambda: _draw(drawn, level.outer))
         for _, index in sizes:
             array = lax.dynamic_index_in_dim(array, index, 0, keepdims=False)
         return array
@@ -307,7 +299,7 @@ class Level:
         if not isinstance(param, jax.core.Tracer):
             return param
         param = lax.stop_gradient(param)
-        if self._in_compile() and not _is_mapped(self):
+        if self._in_compile() and all(level.mapped is None for level in _levels(self)):
             return param
         try:
             return np.asarray(param)
@@ -318,12 +310,11 @@ class Level:
             ) from None
 
 
-def _is_mapped(level: Any) -> bool:
-    while isinstance(level, Level):
-        if level.mapped is not None:
-            return True
-        level = level.outer
-    return False
+def _levels(overlay: Any) -> Iterator[Level]:
+    """The levels in progress, the innermost first."""
+    while isinstance(overlay, Level):
+        yield overlay
+        overlay = overlay.outer
 
 
 @jax.custom_vjp
@@ -337,17 +328,15 @@ _stop_reverse.defvjp(lambda value: (value, None), lambda _, slope: (jnp.zeros_li
 
 def in_compile(overlay: Any) -> bool:
     """Whether there is a trace of `compile` around all levels."""
-    while isinstance(overlay, Level):
-        overlay = overlay.outer
+    for level in _levels(overlay):
+        overlay = level.outer
     return overlay is not None
 
 
 def differentiated_forward() -> bool:
     """Whether the innermost derivative that is being taken is one of forward mode."""
-    level = storage.current()
-    while isinstance(level, Level) and level.mode is None:
-        level = level.outer
-    return isinstance(level, Level) and level.mode == "forward"
+    modes = (level.mode for level in _levels(storage.current()) if level.mode is not None)
+    return next(modes, None) == "forward"
 
 
 def _draw(draw: Any, around: Any) -> Any:
