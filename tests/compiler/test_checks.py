@@ -572,6 +572,24 @@ def test_a_compiled_function_in_another_one_is_checked():
 # ------------------------------------------------------------------ the switch
 
 
+def test_constant_indices_are_checked_once_and_what_comes_after_them_before_the_program_runs():
+    tokens, places = ft.nn.Embedding(5, 3), ft.nn.Embedding(4, 3)
+
+    @ft.compile
+    def loss(x, y):
+        scores = (tokens(x) + places(ft.arange(x.shape[1]))) @ tokens.weight.T
+        return ft.nn.functional.cross_entropy(scores.flatten(0, 1), y.flatten())
+
+    x = ft.tensor([[0, 1, 2], [2, 3, 4]])
+    loss(x, x)
+    (program,) = loss.programs()
+    assert program.within is None and len(program.before) == 2
+    with pytest.raises(IndexError, match=r"Target 5 is out of bounds\."):
+        loss(x, x + 1)
+    with pytest.raises(IndexError, match="index out of range in self"):
+        loss(ft.zeros(2, 5, dtype=ft.int64), ft.zeros(2, 5, dtype=ft.int64))
+
+
 def test_without_checks_nothing_is_raised_and_the_loss_of_a_bad_target_is_nan():
     scores = ft.tensor(TABLE, requires_grad=True)
     for options in ({}, {"label_smoothing": 0.1}, {"reduction": "sum"}):
