@@ -63,13 +63,12 @@ def _of(slots: dict[str, Any], argument: str) -> list[int]:
 
 def note(node: Any, where: Sequence[int], inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
     """Have a node note the Storages of tensors that it saves."""
-    saved = []
+    saved = node.saved = []
     for i in where:
         tensor = inputs[i] if i >= 0 else outputs[-1 - i]
         cell = getattr(tensor, "_storage", None)  # a number has none
         if cell is not None:
             saved.append((ref(cell), cell.version - cell.apart, i, tensor._view is not None))
-    node.saved = saved
 
 
 def after_write(node: Any, made: Any, cell: Any) -> None:

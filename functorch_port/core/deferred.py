@@ -49,30 +49,29 @@ class _Waiting:
     Calls are referred to weakly, and counted again now and then: a `__del__` swallows a Ctrl-C that comes in it.
     """
 
-    elements = 0
-    calls: list[weakref.ref[Call]] = []
-    #: how many calls there are when they are counted again
-    patience = 4096
+    __slots__ = ("calls", "elements", "patience")
 
-    @classmethod
-    def enter(cls, call: Call) -> None:
-        cls.elements += call.size
-        cls.calls.append(weakref.ref(call))
+    def __init__(self) -> None:
+        self.elements = 0
+        self.calls: list[weakref.ref[Call]] = []
+        #: how many calls there are when they are counted again
+        self.patience = 4096
 
-    @classmethod
-    def are_too_many(cls) -> bool:
+    def are_too_many(self) -> bool:
         """Whether no more may wait."""
-        if len(cls.calls) > cls.patience or cls.elements > MOST_ELEMENTS:
-            cls.count()
-        return cls.elements > MOST_ELEMENTS
+        if self.elements <= MOST_ELEMENTS and len(self.calls) <= self.patience:
+            return False
+        return self.count() > MOST_ELEMENTS
 
-    @classmethod
-    def count(cls) -> int:
+    def count(self) -> int:
         """The elements of those that are alive."""
-        cls.calls = [ref for ref in cls.calls if (call := ref()) is not None and call.size]
-        cls.elements = sum([call.size for ref in cls.calls if (call := ref()) is not None])
-        cls.patience = max(4096, 2 * len(cls.calls))
-        return cls.elements
+        self.calls = [ref for ref in self.calls if (call := ref()) is not None and call.size]
+        self.elements = sum([call.size for ref in self.calls if (call := ref()) is not None])
+        self.patience = max(4096, 2 * len(self.calls))
+        return self.elements
+
+
+waiting = _Waiting()
 
 
 class Call:
@@ -105,8 +104,9 @@ class Call:
         many = kinds.__class__ is not jax.ShapeDtypeStruct
         outs = tuple([Deferred(self, i, kind) for i, kind in enumerate(kinds if many else (kinds,))])
         self.handles = [weakref.ref(out) for out in outs]
-        self.size = sum([out.size for out in outs])
-        _Waiting.enter(self)
+        self.size = size = sum([out.size for out in outs])
+        waiting.elements += size
+        waiting.calls.append(weakref.ref(self))
         return outs if many else outs[0]
 
     def done(self, results: Sequence[Any]) -> None:
@@ -114,7 +114,7 @@ class Call:
         if self.results is None:
             self.results = results
         self.values = None
-        _Waiting.elements -= self.size
+        waiting.elements -= self.size
         self.size = 0
 
     def run(self) -> None:
@@ -186,9 +186,13 @@ class _Scope(OfThread):
 scope = _Scope()
 
 
+_NUMBERS = frozenset({bool, int, float, complex})
+
+
 def avals_of(values: Sequence[Any]) -> tuple[Any, ...]:
     """Shapes and dtypes of those that are no numbers."""
-    return tuple([(v.shape, v.dtype) for v in values if hasattr(v, "dtype")])
+    kinds = [getattr(v, "aval", v) for v in values if v.__class__ not in _NUMBERS]
+    return tuple([(kind.shape, kind.dtype) for kind in kinds if hasattr(kind, "dtype")])
 
 
 def source_of(value: Any) -> Any:
@@ -229,28 +233,31 @@ def computed(values: Sequence[Any]) -> Sequence[Any]:
     return [v.array() if v.__class__ is Deferred else v for v in values]
 
 
-_NUMBERS = frozenset({bool, int, float, complex})
-
-
 def may_wait(values: Sequence[Any]) -> bool:
     """Whether an operation on these values may be put off: where the CPU is what JAX computes on, and arrays are there.
 
     An array that was put on one of several devices decides where the result is, which a `Deferred` does not know.
     """
-    if not AFTER or not host.on_cpu() or _Waiting.are_too_many():
+    if not AFTER or not host.on_cpu() or waiting.are_too_many():
         return False
     for value in values:
         cls = value.__class__
         if cls is Deferred or cls in _NUMBERS:
             continue
-        source = source_of(value)
-        if source.__class__ is Deferred:
-            continue
-        if not isinstance(source, jax.Array) or isinstance(source, jax.core.Tracer):
-            return False
-        if source.committed and not host.is_only_cpu(source.devices()):
+        if cls not in _arrays:
+            value = source_of(value)
+            if value.__class__ is Deferred:
+                continue
+            if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
+                return False
+            _arrays.add(value.__class__)
+        if value.committed and not host.is_only_cpu(value.devices()):
             return False
     return True
+
+
+#: the classes of arrays that are no tracers, as far as they were seen
+_arrays: set[type] = set()
 
 
 class DeferredStorage(Storage):

@@ -456,7 +456,8 @@ class OpNode(Node):
         values = self.values
         if values is not None:
             if self._avals is None:
-                self._avals = [(v.shape, v.dtype) if hasattr(v, "dtype") else v for v in values]
+                kinds = [getattr(v, "aval", v) for v in values]
+                self._avals = [(k.shape, k.dtype) if hasattr(k, "dtype") else k for k in kinds]
             self.values = self.pull = self.kept = self.call = None
             self.saved = ()
 
@@ -609,16 +610,20 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
                 return plan.returns(*outs) if plan.returns is not None else tuple(outs)
             return wrap(out)
     values = []
-    recorded = False
+    recorded, plain = False, True
     for a in dyn:
         if not isinstance(a, Tensor):
             values.append(a)
             continue
         view = a._view
         cell = a._storage
-        if view is None:
-            values.append(cell.peek() if cell.__class__ is DeferredStorage else cell._value)
+        if view is None and cell.__class__ is not DeferredStorage:
+            values.append(cell._value)
+        elif view is None:
+            plain = False
+            values.append(cell.peek())
         else:
+            plain = False
             if a._base is not None and _grad.enabled and plan.differentiable:
                 a._sync_view()
             values.append(view.look(cell))
@@ -641,7 +646,7 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
                 call.number = next(_sequence)
         elif not recorded:
             with _x64(_X64):
-                out = plan.run(values)
+                out = memory.run(plan.jit, values) if plain else plan.run(values)
         else:
             mask: tuple[bool, ...] = ()
             if plan.keeps is not None:
@@ -754,12 +759,10 @@ _has_gradient = _HasGradient()
 
 def _note_saved(plan: Plan, node: OpNode, dyn: Sequence[Any], outs: Sequence[Tensor]) -> None:
     """Have a node note what PyTorch saves for it."""
-    if saved.state.allowed:
-        return
     where = plan.saves.get(node.mask)  # type: ignore[union-attr]
     if where is None:
         where = plan.saves[node.mask] = saved.positions(plan.name, plan.slots, node.mask)  # type: ignore[index]
-    if where:
+    if where and not saved.state.allowed:
         saved.note(node, where, dyn, outs)
 
 

@@ -8,8 +8,9 @@ in every call: such numbers, a dropout mask among them, are written and drawn as
 
 JAX keeps the transform in progress as the current *trace*, which `top_trace` tells. What is made during one is noted,
 so that in a plain program, where there is none, a write costs that question and nothing else: a tenth of a microsecond.
-Small operations on the host, for which that is much, ask only when a trace was `met` before. So in the first one of a
-process a tensor that they compute before anything else counts as made outside, and a write of a tracer is refused.
+What is made of anything but tracers, for which that is much, asks only when a trace was `met` before. So in the first
+one of a process a tensor that is made of numbers before anything else counts as made outside, and a write of a tracer
+is refused.
 Transforms of ours have an overlay (see `core.storage`), and rules of their own.
 """
 
@@ -60,6 +61,24 @@ def repair() -> None:
 
 
 _JAX = os.path.dirname(jax.__file__) + os.sep
+#: the classes of values that are no tracers, as far as they were seen
+concrete: set[type] = set()
+
+
+def is_made_inside(value: Any) -> bool:
+    """Whether JAX traces something now, in which this value was made.
+
+    As long as there was no trace in the process, values that are no tracers cost the look at their class.
+    """
+    if not met and value.__class__ in concrete:
+        return False
+    if top_trace(None) is not NO_TRACE:
+        return True
+    if not isinstance(value, jax.core.Tracer):
+        concrete.add(value.__class__)
+    return False
+
+
 #: what `repair` has entered for good
 _entered: list[Any] = []
 

@@ -167,7 +167,7 @@ class Storage:
         self.version = self.apart = 0
         if overlay:
             overlay.created(self)
-        elif inside.top_trace(None) is not inside.NO_TRACE:
+        elif inside.is_made_inside(value):
             inside.note(self)
 
     @property

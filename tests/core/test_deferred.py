@@ -30,10 +30,10 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(programs, "_programs", {})
     monkeypatch.setattr(programs, "NEW", 0)  # nothing is compiled before it has come a few times
     gc.collect()
-    before = deferred._Waiting.count()
+    before = deferred.waiting.count()
     yield
     gc.collect()
-    assert deferred._Waiting.count() == before
+    assert deferred.waiting.count() == before
 
 
 @contextlib.contextmanager
@@ -191,7 +191,7 @@ def test_memory_is_freed_with_the_graph() -> None:
 
 
 def test_a_limit_to_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deferred, "MOST_ELEMENTS", deferred._Waiting.count() + 2 * N * N)
+    monkeypatch.setattr(deferred, "MOST_ELEMENTS", deferred.waiting.count() + 2 * N * N)
     w, x = data()
     made = [x @ w for _ in range(5)]
     assert [waits(y) for y in made] == [True] * 3 + [False] * 2
