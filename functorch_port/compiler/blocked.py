@@ -23,6 +23,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from ..core import onednn
 from ..core.epilogue import Epilogue
+from ..core.storage import x64
 from ..ops._convolution import blocked_convolution, convolution_p
 from .epilogues import PER_ELEMENT, Finished, find
 
@@ -89,11 +90,12 @@ def as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
     """`jax.extend.core.jaxpr_as_fun` for a program on a CPU that `pays`."""
 
     def run(*args: Any) -> list[Any]:
-        given = [
-            jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, weak_type=v.aval.weak_type)
-            for v in (*closed.jaxpr.constvars, *closed.jaxpr.invars)
-        ]
-        flat = jax.make_jaxpr(partial(_inline, closed.jaxpr))(given)
+        with x64():
+            given = [
+                jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, weak_type=v.aval.weak_type)
+                for v in (*closed.jaxpr.constvars, *closed.jaxpr.invars)
+            ]
+            flat = jax.make_jaxpr(partial(_inline, closed.jaxpr))(given)
         return [_plain(v) for v in _evaluate(flat, (*closed.consts, *args))]
 
     return run
