@@ -1,6 +1,8 @@
 # Two commands matter: `make demo` and `make test`. Both make their own virtual environment.
 PYTHON ?= python3
 WORKERS ?= 2
+# 0: without what llvmlite and oneDNN compute
+KERNELS ?= 1
 ARGS ?=
 
 DEMO := .venv/bin/python
@@ -15,7 +17,7 @@ demo: .venv/installed  ## train a CNN on real digits (under 3 minutes on 2 cores
 	$(DEMO) examples/digits_cnn.py $(ARGS)
 
 test: lint  ## lint, type-check and run every test (installs PyTorch to compare with)
-	JAX_PLATFORMS=cpu $(TEST) -m pytest -n $(WORKERS) $(ARGS)
+	JAX_PLATFORMS=cpu FUNCTORCH_PORT_KERNELS=$(KERNELS) $(TEST) -m pytest -n $(WORKERS) $(ARGS)
 
 lint: .venv-test/installed
 	$(TEST) -m ruff check .

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import jax
 
+from . import settings
+
 __all__ = ["available", "compiles", "function", "lanes", "register", "register_with"]
 
 _lock = threading.Lock()
@@ -28,8 +30,8 @@ def available() -> bool:
 
 @cache
 def compiles() -> bool:
-    """Whether llvmlite is there and works, for what is called from Python."""
-    if os.name != "posix":
+    """Whether llvmlite is there, works and may be used, for what is called from Python."""
+    if os.name != "posix" or not settings.get("KERNELS"):
         return False
     try:
         import llvmlite.binding
