@@ -263,16 +263,13 @@ class AccumulateGrad(Node):
 
 def accumulator(variable: Any) -> AccumulateGrad:
     """The one `AccumulateGrad` of a leaf, made on first use and kept as long as a graph holds it."""
-    ref = variable._accumulator
-    node = ref() if ref is not None else None
-    if node is None:
-        with _making:  # another thread may make it just now
-            ref = variable._accumulator
-            node = ref() if ref is not None else None
-            if node is None:
-                node = AccumulateGrad(variable)
-                variable._accumulator = weakref.ref(node)
-    return node
-
-
-_making = threading.Lock()
+    while True:
+        ref = variable._accumulator
+        node = ref() if ref is not None else None
+        if node is not None:
+            return node
+        node = AccumulateGrad(variable)
+        new = weakref.ref(node)
+        if variable._accumulator is ref:  # no other thread was faster; see `Storage.raw`
+            variable._accumulator = new
+            return node

@@ -300,7 +300,8 @@ class Overlay:
 
     def note_optimizer(self, optimizer: Any) -> None:
         if optimizer not in self.optimizers:
-            self.optimizers[optimizer] = OptimizerSnapshot(optimizer, self)
+            snapshot = self.optimizers[optimizer] = OptimizerSnapshot(optimizer)
+            snapshot.put_symbols(self)  # now that they are put back whatever comes
 
     def note_check(self, check: Check) -> None:
         """A check of values that only a call knows."""
@@ -400,15 +401,18 @@ def number_slots(optimizer: Any) -> list[tuple[dict[Any, Any], Any, int | None]]
 class OptimizerSnapshot:
     """An optimizer before the trace touched it; its numbers are symbolic while the trace runs."""
 
-    def __init__(self, optimizer: Any, overlay: Overlay) -> None:
+    def __init__(self, optimizer: Any) -> None:
         self.optimizer = optimizer
         self.groups = [(g, dict(g), list(g["params"])) for g in optimizer.param_groups]
         self.state = [(p, d, dict(d)) for p, d in optimizer.state.items() if isinstance(d, dict)]
         self.premade = dict(getattr(optimizer, "_premade", None) or {})
         self.symbols: dict[tuple[int, Any, int | None], SymNumber] = {}
         self.tables = {id(t): t for t in (*optimizer.param_groups, *optimizer.state.values())}
+
+    def put_symbols(self, overlay: Overlay) -> None:
+        """Have the overlay's symbolic numbers stand where the optimizer's numbers are."""
         by_tuple: dict[tuple[int, Any], list[Any]] = {}
-        for table, key, index in number_slots(optimizer):
+        for table, key, index in number_slots(self.optimizer):
             name = (id(table), key, index)
             found = overlay.numbers.get(name)
             if found is None:

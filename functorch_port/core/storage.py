@@ -77,7 +77,7 @@ overlay: Any = None
 
 _of_thread = _OfThread()
 _threads: set[int] = set()
-_setting = threading.Lock()
+_setting = threading.RLock()
 
 
 def current() -> Any:
