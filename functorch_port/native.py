@@ -11,6 +11,7 @@ from typing import Any
 
 from .core import dtypes
 from .core.bind import function
+from .core.bind import publish_functions as _publish
 from .core.creation import ones_like
 from .core.tensor import Tensor, wrap
 from .nn import functional as F
@@ -355,3 +356,6 @@ def triplet_margin_loss(
     """`nn.functional.triplet_margin_loss`."""
     how = _reduction(reduction)
     return F.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction=how)
+
+
+globals().update(_publish({name: globals()[name] for name in __all__}, "torch"))

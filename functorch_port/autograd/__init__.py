@@ -25,8 +25,11 @@ _MODULES = ("functional", "graph", "profiler")
 
 
 def complete() -> None:
-    """Bind the function that has its submodule's name: an import of that would hide it later."""
+    """Bind the function that has its submodule's name, as an import of that would hide it later, and publish `grad`."""
     globals()["gradcheck"] = importlib.import_module(f"{__name__}.gradcheck").gradcheck
+    from ..core.bind import publish_functions
+
+    globals().update(publish_functions({"grad": grad}, "torch.autograd"))
 
 
 def __getattr__(name: str) -> Any:

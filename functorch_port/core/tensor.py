@@ -15,7 +15,7 @@ import numpy as np
 
 from ..autograd import grad_mode, saved
 from ..autograd.node import EndedView, Hooks, RemovableHandle
-from . import deferred, dtypes, host, inside, memory, shared, storage
+from . import deferred, dtypes, host, inside, memory, overriding, shared, storage
 from . import device as devices
 from .deferred import Deferred, DeferredStorage
 from .size import Size
@@ -23,7 +23,7 @@ from .storage import HOST, HostStorage, Storage
 from .strides import contiguous
 from .view import PLAIN, SPLIT, View, is_dense, put_through, refusal
 
-__all__ = ["Tensor", "View", "wrap"]
+__all__ = ["Tensor", "View", "bare", "wrap"]
 
 _grad = grad_mode.state
 
@@ -74,6 +74,17 @@ C_NAMES = {
 
 
 _new = object.__new__
+
+
+def bare(cls: type[Any]) -> Any:
+    """A tensor without a Storage."""
+    tensor = _new(cls)
+    tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
+    tensor._requires_grad = False
+    tensor._output_nr = 0
+    return tensor
+
+
 _ON_CPU = frozenset({HostStorage, DeferredStorage, shared.SharedStorage})
 
 
@@ -134,26 +145,71 @@ class Tensor:
     _own_count: list[int] | None = None
     is_sparse = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = False
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
-        tensor = _new(cls)
-        tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
-        tensor._requires_grad = False
-        tensor._output_nr = 0
-        return tensor
+    def __new__(cls, *args: Any, device: Any = None) -> Tensor:
+        from . import creation
+
+        made = creation.legacy(args, device)
+        return made if cls is Tensor else made._as(cls)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         jax.tree_util.register_pytree_node(cls, _flatten, _unflatten)
+        if overriding.is_overriding(cls):
+            overriding.activate()
 
-    def __init__(self, *args: Any, device: Any = None) -> None:
-        from . import creation
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Everything is done in `__new__`."""
 
-        made = creation.legacy(args, device)
-        self._storage, self._view, self._base = made._storage, made._view, made._base
-        self._requires_grad, self._grad_fn, self._output_nr = (
-            made._requires_grad,
-            made._grad_fn,
-            made._output_nr,
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What a function does with tensors of this class: itself, and its results are of the class.
+
+        A subclass may have its own, which calls this one with ``super().__torch_function__(func, types, args, kwargs)``.
+
+        Args:
+            func: the function, method, getter or setter that was called.
+            types: the classes of the arguments that have a ``__torch_function__``.
+            args, kwargs: the arguments.
+
+        Example:
+            >>> import functorch_port as torch
+            >>> class Named(torch.Tensor):
+            ...     pass
+            >>> Named([1., 2.]) + 1
+            Named([2., 3.])
+
+        Reference: https://docs.pytorch.org/docs/stable/notes/extending.html
+        """
+        return overriding.default(cls, func, types, args, kwargs)
+
+    def _as(self, cls: type[Tensor]) -> Any:
+        """Another handle, of a subclass, on what this one is a handle on."""
+        if hasattr(cls, "__torch_dispatch__"):
+            raise NotImplementedError(
+                f"{cls.__name__}: __torch_dispatch__ is not called here, as there are no dispatch keys: "
+                "override functions by __torch_function__"
+            )
+        made = bare(cls)
+        for slot in ("_storage", "_view", "_base", "_grad_fn", "_requires_grad", "_output_nr"):
+            setattr(made, slot, getattr(self, slot))
+        made._version_seen = self._version_seen
+        if storage.overlay and not storage.overlay.transforms:
+            storage.overlay.note_made(made)
+        return made
+
+    @staticmethod
+    def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
+        """An instance of a subclass that shares the Storage of ``data`` and is cut off from its history."""
+        made = data.detach()._as(cls)
+        made.requires_grad = require_grad
+        return made
+
+    @staticmethod
+    def _make_wrapper_subclass(cls: type[Tensor], *args: Any, **kwargs: Any) -> Any:
+        """Refused: a tensor without elements needs ``__torch_dispatch__``."""
+        raise NotImplementedError(
+            "Tensor._make_wrapper_subclass: a tensor without elements of its own needs __torch_dispatch__, which is not "
+            "called here: hold the tensors in a class with __torch_function__"
         )
 
     @classmethod

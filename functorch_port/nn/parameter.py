@@ -9,7 +9,8 @@ from typing import Any
 
 from ..core import inside, storage
 from ..core.creation import empty
-from ..core.tensor import Tensor, View
+from ..core.overriding import disabled
+from ..core.tensor import Tensor, View, bare
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
@@ -34,11 +35,13 @@ class Parameter(Tensor):
         https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Parameter.html
     """
 
+    __torch_function__ = disabled
+
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         data = empty(0) if data is None else data.detach()
         if requires_grad and not (data.is_floating_point() or data.is_complex()):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-        self = super().__new__(cls)
+        self = bare(cls)
         self._storage, self._view = data._storage, data._view
         self._requires_grad = bool(requires_grad)
         if storage.in_jax():
@@ -148,7 +151,7 @@ class UninitializedTensorMixin:
     @property
     def data(self) -> Tensor:
         """An empty tensor of the dtype and device that the tensor will have."""
-        made = Tensor.__new__(Tensor)
+        made = bare(Tensor)
         made._storage = self._storage
         return made
 
@@ -248,11 +251,12 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
     """
 
     cls_to_become = Tensor
+    __torch_function__ = disabled
 
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
     ) -> UninitializedBuffer:
-        self: Any = super().__new__(cls)
+        self: Any = bare(cls)
         self._start(empty(0, device=device, dtype=dtype))
         self._requires_grad = bool(requires_grad)
         self.persistent, self._is_buffer = persistent, True

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import anomaly
-from ..core import dtypes, storage
+from ..core import bind, dtypes, storage
 from ..core import legacy as _legacy  # noqa: F401  registers the old tensor classes
 from ..core.promotion import result_dtype
 from ..core.registry import composite
@@ -141,14 +141,7 @@ def as_subclass(self: Tensor, cls: type) -> Tensor:
             "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your "
             "class inherits from Tensor."
         )
-    made: Tensor = cls.__new__(cls)
-    seen = self.view_as(self)  # type: ignore[attr-defined]
-    for slot in ("_storage", "_view", "_base", "_grad_fn", "_requires_grad", "_output_nr"):
-        setattr(made, slot, getattr(seen, slot))
-    made._version_seen = seen._version_seen
-    if storage.overlay and not storage.overlay.transforms:
-        storage.overlay.note_made(made)
-    return made
+    return bind.function("alias")(self)._as(cls)
 
 
 @composite("detach_", where="torch")
