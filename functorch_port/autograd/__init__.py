@@ -25,19 +25,19 @@ _MODULES = ("functional", "graph", "profiler")
 
 
 def complete() -> None:
-    """Bind the function that has its submodule's name, as an import of that would hide it later, and publish `grad`."""
+    """Bind the function that has its submodule's name: an import of that would hide it later."""
     globals()["gradcheck"] = importlib.import_module(f"{__name__}.gradcheck").gradcheck
-    from ..core.bind import publish_functions
-
-    globals().update(publish_functions({"grad": grad}, "torch.autograd"))
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     if name in _LATER:
-        globals()[name] = found = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
-        return found
+        table = {name: getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)}
+        if name == "grad":
+            importlib.import_module("functorch_port.core.bind").publish_functions(table, "torch.autograd")
+        globals().update(table)
+        return table[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
