@@ -12,7 +12,7 @@ from typing import Any, cast
 import jax
 
 from ..autograd import grad_mode
-from ..core import autocast, config, dtypes, inside, modes, settings, storage
+from ..core import autocast, config, dtypes, inside, modes, overriding, settings, storage
 from ..core.jaxprs import count_of
 from ..core.limits import Latest, tidy
 from ..core.tensor import Tensor
@@ -86,8 +86,8 @@ class Compiled:
         self.reasons: list[str] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # inside another compiled function, or a transform of JAX: part of that one
-        if storage.overlay or inside.top_trace(None) is not inside.NO_TRACE:
+        # inside another compiled function, or a transform of JAX: part of that one; under a mode, its to see
+        if storage.overlay or inside.top_trace(None) is not inside.NO_TRACE or overriding.state.modes:
             return self._fn(*args, **kwargs)
         leaves, tree, signature = _arguments(args, kwargs)
         key = (
@@ -354,9 +354,12 @@ def _signature(leaf: Any) -> Any:
         value = leaf._value
         if by_identity(leaf):
             return (id(leaf), value.shape, value.dtype, leaf.requires_grad)
+        kind = (value.shape, value.dtype, leaf.requires_grad)
+        if type(leaf) is not Tensor and overriding.is_overriding(type(leaf)):
+            kind = (*kind, type(leaf))
         if leaf._view is not None and not leaf.is_contiguous():
-            return (value.shape, value.dtype, leaf.requires_grad, leaf._strides())
-        return (value.shape, value.dtype, leaf.requires_grad)
+            return (*kind, leaf._strides())
+        return kind
     if isinstance(leaf, jax.Array):
         return (leaf.shape, leaf.dtype, None)
     if type(leaf) is float:

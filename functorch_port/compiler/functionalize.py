@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..core import storage
+from ..core.overriding import is_overriding
 from ..core.storage import Storage
 from ..core.tensor import Tensor, wrap
 from ..core.tree import Structure, flatten_call, flatten_up_to, unflatten
@@ -84,7 +85,9 @@ class Functionalized:
 def _signature(leaf: Any) -> Any:
     value = leaf._value if isinstance(leaf, Tensor) else leaf
     if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return (tuple(value.shape), np.dtype(value.dtype), isinstance(leaf, Tensor) and leaf.requires_grad)
+        kind = (tuple(value.shape), np.dtype(value.dtype), isinstance(leaf, Tensor) and leaf.requires_grad)
+        overrides = isinstance(leaf, Tensor) and type(leaf) is not Tensor and is_overriding(type(leaf))
+        return (*kind, type(leaf)) if overrides else kind
     return (type(leaf), None if type(leaf) is float else leaf)
 
 

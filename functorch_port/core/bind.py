@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from .dispatch import Op, caller
-from .overriding import Public, copied, noticed, noticing, publish
+from .overriding import Public, copied, noticed, noticing, publish, published
 from .registry import OpSpec, composites, ops
 from .symbolic import SymNumber
 from .tensor import Tensor
@@ -34,8 +34,13 @@ def _publish(name: str, where: tuple[str, ...], fn: Callable[..., Any]) -> None:
 
 def _inplace(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        self._check_inplace(*args, *kwargs.values(), name=name)
-        return self._take(fn(self, *args, **kwargs))
+        try:
+            self._check_inplace(*args, *kwargs.values(), name=name)
+            return self._take(fn(self, *args, **kwargs))
+        except TypeError:
+            if not noticed(args, kwargs):
+                raise
+        return method(self, *args, **kwargs)  # it has other code now
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"In-place version of `{fn.__name__}`."
@@ -154,14 +159,13 @@ def bind() -> None:
 
 #: functions of tensors that are nobody else's to decide
 _OWN = frozenset({
-    "from_dlpack", "from_jax", "from_numpy", "frombuffer", "handle_torch_function", "has_torch_function",
+    "broadcast_shapes", "from_dlpack", "from_jax", "from_numpy", "frombuffer", "handle_torch_function", "has_torch_function",
     "has_torch_function_unary", "has_torch_function_variadic", "is_storage", "is_tensor", "set_default_tensor_type",
     "typename",
 })  # fmt: skip
 #: functions whose arguments are not asked: modes are
 _OF_DATA = frozenset({
-    "arange", "as_tensor", "asarray", "broadcast_shapes", "can_cast", "empty", "eye", "full", "ones", "promote_types",
-    "scalar_tensor", "tensor", "zeros",
+    "arange", "as_tensor", "asarray", "empty", "eye", "full", "ones", "scalar_tensor", "tensor", "zeros",
 })  # fmt: skip
 #: functions that PyTorch has in `torch.functional`, in Python
 _IN_PYTHON = frozenset({
@@ -171,7 +175,7 @@ _IN_PYTHON = frozenset({
 })  # fmt: skip
 #: functions of `torch.nn.functional` that PyTorch has in C
 _IN_C = frozenset({
-    "avg_pool1d", "avg_pool2d", "avg_pool3d", "bilinear", "celu_", "channel_shuffle", "conv1d", "conv2d", "conv3d",
+    "adaptive_avg_pool1d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "bilinear", "celu_", "channel_shuffle", "conv1d", "conv2d", "conv3d",
     "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_similarity", "elu_", "gelu",
     "hardshrink", "hardtanh_", "leaky_relu_", "linear", "logsigmoid", "native_channel_shuffle", "one_hot",
     "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu_", "rrelu_",
@@ -209,22 +213,26 @@ def publish_functions(table: dict[str, Any], module: str) -> dict[str, Any]:
     for name, fn in table.items():
         if name.startswith("_") or name in _OWN or not isinstance(fn, Op | FunctionType):
             continue
+        if module == "torch.nn.functional" and name in ("sigmoid", "tanh"):
+            continue  # methods
         spelled = name in _IN_PYTHON if module == "torch" else module in ("torch.autograd", "torch.nn.init")
         path, label = f"{'torch.functional' if spelled and module == 'torch' else module}.{name}", ""
         if module == "torch.nn.functional":
             shared = namespaces["torch"].get(name)
             if isinstance(fn, Op) and shared is not None and shared.__wrapped__ is fn.__wrapped__:
                 table[name] = shared
+                known = published[shared]
+                known.path, known.label = f"{module}.{name}", known.path
                 continue
             spelled = name not in _IN_C
             label = f"torch.nn.{name}"
         elif module in ("torch.linalg", "torch.fft", "torch.special"):
             label = f"{module}.{module.removeprefix('torch.')}_{name}"
-        made = caller(fn, name, home) if isinstance(fn, Op) else noticing(fn, name, home)
+        asks = name not in _OF_DATA or module != "torch"
+        made = caller(fn, name, home) if isinstance(fn, Op) else (noticing if asks else copied)(fn, name, home)
         table[name] = made
         if label:
             made.__name__ = label.rpartition(".")[2]
-        asks = name not in _OF_DATA or module != "torch"
         publish(Public(made, made, path, spelled, asks=asks, label=label))
     return table
 
@@ -237,7 +245,7 @@ def publish_methods() -> None:
         if isinstance(value, FunctionType | property)
         and _methods.get(name) is not value
         and name not in _UNASKED
-        and (not name.startswith("_") or name.startswith("__") or name == "_version")
+        and (not name.startswith("_") or name.startswith("__"))
     ]
     for name, value in new:
         if isinstance(value, FunctionType):
@@ -248,8 +256,9 @@ def publish_methods() -> None:
         if isinstance(value, FunctionType):
             known_as = _KNOWN_AS.get(name, name)
             spelled = name in _METHODS_IN_PYTHON
-            alone = value.__code__.co_argcount == 1 and not value.__code__.co_flags & inspect.CO_VARARGS
-            operator = value.__code__.co_name == "binary"
+            code = inspect.unwrap(value).__code__
+            alone = code.co_argcount == 1 and not (code.co_kwonlyargcount or code.co_flags & inspect.CO_VARARGS)
+            operator = value.__code__.co_name == "binary" or name.strip("_") in ("matmul", "pow", "rmatmul", "rpow")
             where = f"torch.Tensor.{known_as}"
             publish(Public(value, _methods[known_as], where, spelled, alone and not spelled, operator=operator))
             continue
@@ -267,10 +276,15 @@ def _method_of_its_own(name: str, fn: FunctionType) -> FunctionType:
     if fn.__qualname__ == f"Tensor.{name}" or fn.__name__ == name and fn.__code__.co_name in _MADE_HERE:
         return fn
     others = [a for n, a in fn.__annotations__.items() if n != "return"][1:]
-    if name in ("__getitem__", "__setitem__") or any("Tensor" in str(a) for a in others):
+    if name in _TAKE_ANY or any("Tensor" in str(a) for a in others):
         return noticing(fn, name, "functorch_port")
-    return copied(fn, name)
+    return copied(fn, name, "functorch_port")
 
 
+#: methods of several tensors whose annotations do not say so
+_TAKE_ANY = frozenset({
+    "__getitem__", "__ipow__", "__matmul__", "__pow__", "__rmatmul__", "__rpow__", "__setitem__", "copy_", "fill_",
+    "index_put", "index_put_", "pow", "pow_", "where",
+})  # fmt: skip
 #: the code of methods that belong to nobody else
 _MADE_HERE = frozenset({"binary", "call", "method", "unary"})

@@ -89,12 +89,13 @@ def activate() -> None:
             _give_code(_waiting.pop())
 
 
-def copied(fn: FunctionType, name: str) -> FunctionType:
+def copied(fn: FunctionType, name: str, module: str) -> FunctionType:
     """A function of its own with the same code."""
     copy = FunctionType(fn.__code__, fn.__globals__, name, fn.__defaults__, fn.__closure__)
     functools.update_wrapper(copy, fn)
     copy.__kwdefaults__ = fn.__kwdefaults__
     copy.__name__ = copy.__qualname__ = name
+    copy.__module__ = module
     if getattr(fn, "__wrapped__", None) is None:
         del copy.__wrapped__  # type: ignore[attr-defined]
     else:
@@ -104,9 +105,9 @@ def copied(fn: FunctionType, name: str) -> FunctionType:
 
 def _give_code(public: Public) -> None:
     fn = public.code_of
-    run = _overridden(public, copied(fn, fn.__name__))
+    run = _overridden(public, copied(fn, fn.__name__, fn.__module__))
     if not hasattr(fn, "__wrapped__"):
-        fn.__wrapped__ = copied(fn, fn.__name__)  # type: ignore[attr-defined]  # where `inspect` finds the signature
+        fn.__wrapped__ = copied(fn, fn.__name__, fn.__module__)  # type: ignore[attr-defined]  # where `inspect` finds the signature
     fn.__kwdefaults__ = {**(fn.__kwdefaults__ or {}), "_run": run}
     fn.__code__ = _code(len(fn.__closure__ or ()))
 
@@ -131,6 +132,7 @@ def _overridden(public: Public, usual: Callable[..., Any]) -> Callable[..., Any]
     """A call of a public function: whoever overrides it is asked, and if nobody does it goes the usual way."""
     asks, alone, spelled = public.asks, public.alone, public.spelled
     tensor = tensor_class()
+    quiet = not asks or getattr(public.given, "__name__", "") == "__set__"
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if state.enabled and (asks or state.modes):
@@ -140,9 +142,14 @@ def _overridden(public: Public, usual: Callable[..., Any]) -> Callable[..., Any]
                 if kwargs:
                     _find(kwargs.values(), found, tensor)
             if found or state.modes:
-                if (alone or spelled) and asks and state.subclasses:
-                    found = overriding_args(args[:1] if alone else _relevant(args, kwargs))
+                if alone:
+                    found = list(args[:1])
+                elif spelled and state.subclasses:
+                    found = overriding_args(_relevant(args, kwargs))
                 return _ask(public, found, args, kwargs)
+        if quiet:
+            with Without():
+                return usual(*args, **kwargs)
         return usual(*args, **kwargs)
 
     return run
@@ -288,7 +295,10 @@ _signature = functools.cache(inspect.signature)
 
 def noticed(args: Iterable[Any], kwargs: Mapping[str, Any] = {}) -> bool:
     """Whether among arguments that were refused there is something that overrides functions; if so they ask from now on."""
-    found = any(is_overriding(type(a)) and not isinstance(a, tensor_class()) for a in _relevant(tuple(args), kwargs))
+    if not (state.enabled and state.subclasses):
+        return False
+    tensor = tensor_class()
+    found = any(is_overriding(type(a)) and not isinstance(a, tensor) for a in _relevant(tuple(args), kwargs))
     if found:
         activate()
     return found
@@ -300,7 +310,9 @@ def noticing(fn: Callable[..., Any], name: str, module: str) -> FunctionType:
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            return fn(*args, **kwargs)
+            result = fn(*args, **kwargs)
+            if result is not NotImplemented or not noticed(args, kwargs):
+                return result
         except Exception:
             if not noticed(args, kwargs):
                 raise

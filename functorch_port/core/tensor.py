@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import warnings
@@ -58,6 +59,10 @@ REPEATED_WRITES = {
     **dict.fromkeys(("masked_fill_", "index_fill_"), "tensor[mask] = scalar"),
     "index_put_": "tensor[indices] = tensor",
 }
+NO_SUBCLASS = (
+    "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your "
+    "class inherits from Tensor."
+)
 DETACH_VIEW = (
     "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
     "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
@@ -85,6 +90,10 @@ def bare(cls: type[Any]) -> Any:
     return tensor
 
 
+#: what `Tensor.__dict__` has of the library's own
+_BOOKKEEPING = frozenset({
+    "_hooks", "_inherits", "_own_count", "_post_accumulate_hooks", "_retains_grad", "_version_seen",
+})  # fmt: skip
 _ON_CPU = frozenset({HostStorage, DeferredStorage, shared.SharedStorage})
 
 
@@ -200,8 +209,15 @@ class Tensor:
     @staticmethod
     def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
         """An instance of a subclass that shares the Storage of ``data`` and is cut off from its history."""
-        made = data.detach()._as(cls)
-        made.requires_grad = require_grad
+        for cond, wrong in (
+            (isinstance(data, Tensor), f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {type(data).__name__}"),
+            (issubclass(cls, Tensor), NO_SUBCLASS),
+        ):
+            if not cond:
+                raise TypeError(wrong)
+        with overriding.WithoutAll():
+            made = data.detach()._as(cls)
+            made.requires_grad = require_grad
         return made
 
     @staticmethod
@@ -1102,7 +1118,7 @@ class Tensor:
         return shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
-        if self.ndim == 0:
+        if self.dim() == 0:
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))  # type: ignore[attr-defined]
 
@@ -1149,6 +1165,7 @@ class Tensor:
             )  # arrays are immutable: nothing to copy
         new = self._like(cell)
         memo[id(self)] = new
+        new.__dict__.update(copy.deepcopy(self._own_attributes(), memo))
         grad = self._get_grad()
         if grad is not None:
             new._set_grad(grad.__deepcopy__(memo))
@@ -1159,15 +1176,15 @@ class Tensor:
         new._storage, new._view = cell, self._view
         new._base = new._grad_fn = new._kept_grad = new._accumulator = None
         new._requires_grad, new._output_nr = self._requires_grad, 0
-        new.__dict__.update(
-            {k: v for k, v in self.__dict__.items() if not k.startswith("_") or k == "_is_buffer"}
-        )
         return new
+
+    def _own_attributes(self) -> dict[str, Any]:
+        """What a program put on the tensor."""
+        return {k: v for k, v in self.__dict__.items() if k not in _BOOKKEEPING}
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         view = None if self._view is None else (tuple(self.shape), *self._layout())
-        extra = {k: v for k, v in self.__dict__.items() if not k.startswith("_") or k == "_is_buffer"}
-        return (_rebuild, (type(self), self._storage, view, self.requires_grad, extra))
+        return (_rebuild, (type(self), self._storage, view, self.requires_grad, self._own_attributes()))
 
 
 def _rebuild(
@@ -1182,8 +1199,8 @@ def _rebuild(
         from . import bind
 
         size, strides, offset = view
-        strided = bind.function("as_strided")(tensor.detach(), size, strides, offset)
-        tensor._view = strided._view
+        with overriding.WithoutAll():
+            tensor._view = bind.function("as_strided")(tensor.detach(), size, strides, offset)._view
     tensor.__dict__.update(extra)
     return tensor
 

@@ -13,7 +13,7 @@ from ..core import legacy as _legacy  # noqa: F401  registers the old tensor cla
 from ..core.promotion import result_dtype
 from ..core.registry import composite
 from ..core.size import Size
-from ..core.tensor import Tensor
+from ..core.tensor import NO_SUBCLASS, Tensor
 
 __all__: list[str] = []
 
@@ -137,10 +137,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
 def as_subclass(self: Tensor, cls: type) -> Tensor:
     """This tensor as an instance of a subclass, sharing its Storage."""
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
-        raise TypeError(
-            "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your "
-            "class inherits from Tensor."
-        )
+        raise TypeError(NO_SUBCLASS)
     return bind.function("alias")(self)._as(cls)
 
 
