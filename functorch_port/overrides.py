@@ -160,20 +160,19 @@ def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
         -1
     """
     _everything()
-    return {given: _returning(given) for given, public in overriding.published.items() if public.asks}
+    return {
+        given: _returning(given)
+        for given, public in overriding.published.items()
+        if public.asks and given.__name__ not in ("__set__", "__delete__")
+    }
 
 
 def _returning(given: Any) -> Callable[..., Any]:
     def override(*args: Any, **kwargs: Any) -> int:
         return -1
 
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    words = {"__get__": ("self",), "__set__": ("self", "value"), "__delete__": ("self",)}.get(given.__name__)
-    override.__signature__ = (  # type: ignore[attr-defined]
-        inspect.signature(given)
-        if words is None
-        else inspect.Signature([inspect.Parameter(word, kind) for word in words])
-    )
+    getter = inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)])
+    override.__signature__ = getter if given.__name__ == "__get__" else inspect.signature(given)  # type: ignore[attr-defined]
     return override
 
 
@@ -184,7 +183,12 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
     _everything()
     asking = get_testing_overrides()
     spaces = (torch, torch.nn.functional, torch.nn.init)
-    found = {f for space in spaces for n, f in vars(space).items() if not n.startswith("_") and inspect.isfunction(f)}
+    found = {
+        f
+        for space in spaces
+        for n, f in vars(space).items()
+        if not n.startswith("_") and inspect.isfunction(f)
+    }
     found |= {public.given for public in overriding.published.values() if not public.asks}
     methods = {f for f in vars(Tensor).values() if inspect.isfunction(f)}
     return {f for f in found | methods if f not in asking}
@@ -210,7 +214,7 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
         home = overriding.published[given].path.rpartition(".")[0]
         if home in spaces:
             found[spaces[home]].append(given)
-        else:  # of a property
+        elif home.startswith("torch.Tensor."):  # of a property
             found[getattr(Tensor, home.rpartition(".")[2])].append(given)
     return found
 

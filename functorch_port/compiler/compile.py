@@ -89,7 +89,10 @@ class Compiled:
         # inside another compiled function, or a transform of JAX: part of that one; under a mode, its to see
         if storage.overlay or inside.top_trace(None) is not inside.NO_TRACE or overriding.state.modes:
             return self._fn(*args, **kwargs)
-        leaves, tree, signature = _arguments(args, kwargs)
+        try:
+            leaves, tree, signature = _arguments(args, kwargs)
+        except _HasAttributes:
+            return self._fn(*args, **kwargs)
         key = (
             tree,
             _grad.enabled,
@@ -348,6 +351,10 @@ def _flat_tree(count: int) -> Any:
     return flatten_call((0,) * count, {})[1]
 
 
+class _HasAttributes(Exception):
+    """An argument is of a subclass and has attributes, which its ``__torch_function__`` may read: nothing is compiled."""
+
+
 def _signature(leaf: Any) -> Any:
     """What of an argument the program depends on."""
     if isinstance(leaf, Tensor):
@@ -356,6 +363,8 @@ def _signature(leaf: Any) -> Any:
             return (id(leaf), value.shape, value.dtype, leaf.requires_grad)
         kind = (value.shape, value.dtype, leaf.requires_grad)
         if type(leaf) is not Tensor and overriding.is_overriding(type(leaf)):
+            if leaf._own_attributes():
+                raise _HasAttributes
             kind = (*kind, type(leaf))
         if leaf._view is not None and not leaf.is_contiguous():
             return (*kind, leaf._strides())

@@ -87,6 +87,11 @@ def _signature(leaf: Any) -> Any:
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         kind = (tuple(value.shape), np.dtype(value.dtype), isinstance(leaf, Tensor) and leaf.requires_grad)
         overrides = isinstance(leaf, Tensor) and type(leaf) is not Tensor and is_overriding(type(leaf))
+        if overrides and leaf._own_attributes():
+            raise NotImplementedError(
+                f"functionalize: an argument of class {type(leaf).__name__} with attributes, which its "
+                "__torch_function__ may read; give tensors and their attributes as arguments of their own"
+            )
         return (*kind, type(leaf)) if overrides else kind
     return (type(leaf), None if type(leaf) is float else leaf)
 

@@ -229,7 +229,9 @@ def publish_functions(table: dict[str, Any], module: str) -> dict[str, Any]:
         elif module in ("torch.linalg", "torch.fft", "torch.special"):
             label = f"{module}.{module.removeprefix('torch.')}_{name}"
         asks = name not in _OF_DATA or module != "torch"
-        made = caller(fn, name, home) if isinstance(fn, Op) else (noticing if asks else copied)(fn, name, home)
+        made = (
+            caller(fn, name, home) if isinstance(fn, Op) else (noticing if asks else copied)(fn, name, home)
+        )
         table[name] = made
         if label:
             made.__name__ = label.rpartition(".")[2]
@@ -257,10 +259,19 @@ def publish_methods() -> None:
             known_as = _KNOWN_AS.get(name, name)
             spelled = name in _METHODS_IN_PYTHON
             code = inspect.unwrap(value).__code__
-            alone = code.co_argcount == 1 and not (code.co_kwonlyargcount or code.co_flags & inspect.CO_VARARGS)
-            operator = value.__code__.co_name == "binary" or name.strip("_") in ("matmul", "pow", "rmatmul", "rpow")
+            alone = code.co_argcount == 1 and not (
+                code.co_kwonlyargcount or code.co_flags & inspect.CO_VARARGS
+            )
+            operator = value.__code__.co_name == "binary" or name.strip("_") in (
+                "matmul",
+                "pow",
+                "rmatmul",
+                "rpow",
+            )
             where = f"torch.Tensor.{known_as}"
-            publish(Public(value, _methods[known_as], where, spelled, alone and not spelled, operator=operator))
+            publish(
+                Public(value, _methods[known_as], where, spelled, alone and not spelled, operator=operator)
+            )
             continue
         ways = (value.fget, value.__get__), (value.fset, value.__set__), (value.fdel, value.__delete__)
         for part, given in ways:
@@ -273,12 +284,13 @@ _methods: dict[str, Any] = {}
 
 
 def _method_of_its_own(name: str, fn: FunctionType) -> FunctionType:
-    if fn.__qualname__ == f"Tensor.{name}" or fn.__name__ == name and fn.__code__.co_name in _MADE_HERE:
-        return fn
     others = [a for n, a in fn.__annotations__.items() if n != "return"][1:]
-    if name in _TAKE_ANY or any("Tensor" in str(a) for a in others):
+    if name in _TAKE_ANY:
         return noticing(fn, name, "functorch_port")
-    return copied(fn, name, "functorch_port")
+    if fn.__qualname__ == f"Tensor.{name}" or (fn.__name__ == name and fn.__code__.co_name in _MADE_HERE):
+        return fn
+    made = noticing if any("Tensor" in str(a) for a in others) else copied
+    return made(fn, name, "functorch_port")
 
 
 #: methods of several tensors whose annotations do not say so

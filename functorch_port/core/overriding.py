@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType
@@ -244,7 +245,15 @@ def asked(
         if result is not NotImplemented:
             return result
     for a in found:
-        result = a.__torch_function__(*words)
+        function = a.__torch_function__
+        if getattr(function, "__self__", None) is a:
+            warnings.warn(
+                "Defining your `__torch_function__` as a plain method is deprecated and will be an error in future, "
+                "please define it as a classmethod.",
+                DeprecationWarning,
+                stacklevel=4,
+            )
+        result = function(*words)
         if result is not NotImplemented:
             return result
     if public is not None and not public.spelled:
