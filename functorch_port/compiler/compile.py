@@ -352,7 +352,7 @@ def _flat_tree(count: int) -> Any:
 
 
 class _HasAttributes(Exception):
-    """An argument is of a subclass and has attributes, which its ``__torch_function__`` may read: nothing is compiled."""
+    """An argument is of a subclass and has attributes, which its functions may read: nothing is compiled."""
 
 
 def _signature(leaf: Any) -> Any:

@@ -184,9 +184,9 @@ class Places:
     def _find(self, form: Form) -> list[Tensor]:
         found = form.tensors
         for i in self.bare:
-            bare = bare(Tensor)
-            bare._storage = form.cells[i]
-            found.append(bare)
+            made = bare(Tensor)
+            made._storage = form.cells[i]
+            found.append(made)
         return found
 
     # ----------------------------------------------------------- in the trace

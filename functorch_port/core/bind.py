@@ -159,9 +159,9 @@ def bind() -> None:
 
 #: functions of tensors that are nobody else's to decide
 _OWN = frozenset({
-    "broadcast_shapes", "from_dlpack", "from_jax", "from_numpy", "frombuffer", "handle_torch_function", "has_torch_function",
-    "has_torch_function_unary", "has_torch_function_variadic", "is_storage", "is_tensor", "set_default_tensor_type",
-    "typename",
+    "broadcast_shapes", "from_dlpack", "from_jax", "from_numpy", "frombuffer", "handle_torch_function",
+    "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic", "is_storage", "is_tensor",
+    "set_default_tensor_type", "typename",
 })  # fmt: skip
 #: functions whose arguments are not asked: modes are
 _OF_DATA = frozenset({
@@ -175,10 +175,10 @@ _IN_PYTHON = frozenset({
 })  # fmt: skip
 #: functions of `torch.nn.functional` that PyTorch has in C
 _IN_C = frozenset({
-    "adaptive_avg_pool1d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "bilinear", "celu_", "channel_shuffle", "conv1d", "conv2d", "conv3d",
-    "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_similarity", "elu_", "gelu",
-    "hardshrink", "hardtanh_", "leaky_relu_", "linear", "logsigmoid", "native_channel_shuffle", "one_hot",
-    "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu_", "rrelu_",
+    "adaptive_avg_pool1d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "bilinear", "celu_", "channel_shuffle", "conv1d",
+    "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_similarity",
+    "elu_", "gelu", "hardshrink", "hardtanh_", "leaky_relu_", "linear", "logsigmoid", "native_channel_shuffle",
+    "one_hot", "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu_", "rrelu_",
     "scaled_dot_product_attention", "selu_", "softplus", "softshrink", "threshold_",
 })  # fmt: skip
 #: methods that PyTorch has in Python

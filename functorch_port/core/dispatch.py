@@ -1097,7 +1097,7 @@ def caller(op: Op, name: str = "", module: str = "") -> FunctionType:
                 and _note(args, kinds, known, values)
                 and not (kwargs and not _note_named(kwargs, kind_of, known, values))
             ):
-                # Most calls are like one that came before: on small tensors that need no gradient, with the same settings.
+                # Most calls are like one that came before: on small tensors without a gradient, with the same settings.
                 try:
                     program, plan, made = small[tuple(known)]
                 except KeyError:

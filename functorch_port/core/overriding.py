@@ -2,8 +2,8 @@
 
 A program without them pays nothing for them. The first class of Tensors that has a ``__torch_function__``, the first
 mode, and the first other object of that kind in an argument that is refused call `activate`: it gives every public
-function (`publish`) the code of `_overridden`, which asks the arguments first. Functions stay the objects they were, so a
-table that has them as keys holds. What the library calls inside is not published and asks nobody.
+function (`publish`) other code, which asks the arguments first. Functions stay the objects they were, so a table that
+has them as keys holds. What the library calls inside is not published and asks nobody.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 from .modes import OfThread
 
 __all__ = [
-    "Public", "Without", "WithoutAll", "activate", "asked", "copied", "default", "disabled", "has_override", "is_overriding", "noticed",
-    "noticing", "overriding_args", "publish", "state",
+    "Public", "Without", "WithoutAll", "activate", "asked", "copied", "default", "disabled", "has_override",
+    "is_overriding", "noticed", "noticing", "overriding_args", "publish", "state",
 ]  # fmt: skip
 
 
@@ -107,8 +107,8 @@ def copied(fn: FunctionType, name: str, module: str) -> FunctionType:
 def _give_code(public: Public) -> None:
     fn = public.code_of
     run = _overridden(public, copied(fn, fn.__name__, fn.__module__))
-    if not hasattr(fn, "__wrapped__"):
-        fn.__wrapped__ = copied(fn, fn.__name__, fn.__module__)  # type: ignore[attr-defined]  # where `inspect` finds the signature
+    if not hasattr(fn, "__wrapped__"):  # where `inspect` finds the signature
+        fn.__wrapped__ = copied(fn, fn.__name__, fn.__module__)  # type: ignore[attr-defined]
     fn.__kwdefaults__ = {**(fn.__kwdefaults__ or {}), "_run": run}
     fn.__code__ = _code(len(fn.__closure__ or ()))
 
@@ -303,7 +303,7 @@ _signature = functools.cache(inspect.signature)
 
 
 def noticed(args: Iterable[Any], kwargs: Mapping[str, Any] = {}) -> bool:
-    """Whether among arguments that were refused there is something that overrides functions; if so they ask from now on."""
+    """Whether something among arguments that were refused overrides functions; if so these ask from now on."""
     if not (state.enabled and state.subclasses):
         return False
     tensor = tensor_class()

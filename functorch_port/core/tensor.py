@@ -173,7 +173,7 @@ class Tensor:
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """What a function does with tensors of this class: itself, and its results are of the class.
 
-        A subclass may have its own, which calls this one with ``super().__torch_function__(func, types, args, kwargs)``.
+        A subclass may have its own, and call this one: ``super().__torch_function__(func, types, args, kwargs)``.
 
         Args:
             func: the function, method, getter or setter that was called.
@@ -227,8 +227,8 @@ class Tensor:
     def _make_wrapper_subclass(cls: type[Tensor], *args: Any, **kwargs: Any) -> Any:
         """Refused: a tensor without elements needs ``__torch_dispatch__``."""
         raise NotImplementedError(
-            "Tensor._make_wrapper_subclass: a tensor without elements of its own needs __torch_dispatch__, which is not "
-            "called here: hold the tensors in a class with __torch_function__"
+            "Tensor._make_wrapper_subclass: a tensor without elements of its own needs __torch_dispatch__, which is "
+            "not called here: hold the tensors in a class with __torch_function__"
         )
 
     @classmethod

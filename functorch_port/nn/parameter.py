@@ -86,9 +86,9 @@ def _marked(data: Any, requires_grad: bool) -> Any:
     kind = type(data).__name__
     if type(made) is not type(data):
         raise RuntimeError(
-            f"Creating a Parameter from an instance of type {kind} requires that detach() returns an instance of the same "
-            f"type, but return type {type(made).__name__} was found instead. To use the type as a Parameter, please "
-            f"correct the detach() semantics defined by its __torch_dispatch__() implementation."
+            f"Creating a Parameter from an instance of type {kind} requires that detach() returns an instance of the "
+            f"same type, but return type {type(made).__name__} was found instead. To use the type as a Parameter, "
+            f"please correct the detach() semantics defined by its __torch_dispatch__() implementation."
         )
     made._is_param = True
     return made

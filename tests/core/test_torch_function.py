@@ -1,5 +1,4 @@
-"""``__torch_function__`` of subclasses, of other classes and of modes: what they are told, and what becomes of it, as in
-PyTorch."""
+"""``__torch_function__`` of subclasses, other classes and modes: what they are told and what becomes of it."""
 
 from __future__ import annotations
 
@@ -141,10 +140,10 @@ def test_overrides_hear_what_they_hear_in_pytorch(group):
 @pytest.mark.parametrize(
     "group",
     [
-        "torch.ones(2) torch.tensor([1.]) torch.zeros(2) torch.arange(3) torch.rand(2) torch.as_tensor([1.]) torch.eye(2)",
-        "torch.full((2,),1) torch.linspace(0,1,3) torch.is_tensor(p) torch.broadcast_shapes((1,),(2,)) torch.randperm(3)",
-        "p+1 1-p p.shape par.shape F.relu(p) F.linear(p,p) F.softmax(p,-1) p[0] torch.sin(p) p.neg() p.sum() p.dim() x+1",
-        "torch.cat([p,p]) repr(p) p.detach() torch.nn.Parameter(p) d+p F.relu(d) len(p) p.grad p.clone() par+1",
+        "torch.ones(2) torch.tensor([1.]) torch.zeros(2) torch.arange(3) torch.rand(2) torch.as_tensor([1.])",
+        "torch.eye(2) torch.full((2,),1) torch.linspace(0,1,3) torch.is_tensor(p) torch.broadcast_shapes((1,),(2,)) ",
+        "torch.randperm(3) p+1 1-p p.shape par.shape F.relu(p) F.linear(p,p) F.softmax(p,-1) p[0] torch.sin(p) p.neg()",
+        "p.sum() p.dim() x+1 torch.cat([p,p]) repr(p) p.detach() torch.nn.Parameter(p) d+p F.relu(d) len(p) p.grad p.clone() par+1",
     ],
 )  # fmt: skip
 def test_modes_hear_what_they_hear_in_pytorch(group):
@@ -194,7 +193,8 @@ print(overriding._active, type(Mine(library.ones(1)) + 1).__name__, flush=True)
 def test_the_first_object_that_overrides_is_noticed(capfd):
     """Whichever call it comes in: functions are what they were before, so a table of them that was made then holds."""
     forked = f"for call in {FIRST_CALLS!r}:\n    pid = os.fork()\n    if not pid:\n"
-    forked += "        print(overriding._active, said(lambda: eval(call)), flush=True)\n        os._exit(0)\n    os.waitpid(pid, 0)\n"
+    forked += "        print(overriding._active, said(lambda: eval(call)), flush=True)\n"
+    forked += "        os._exit(0)\n    os.waitpid(pid, 0)\n"
     code = f"{FRESH}{TABLE}{forked}{LATER}print(overriding._active, library.Tensor.size.__code__ is plain)"
     run = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
     names = {"library": torch, "F": torch.nn.functional}
@@ -222,11 +222,13 @@ def test_subclasses_stay_what_they_are():
         layer.load_state_dict(layer.state_dict())
         return [
             *map(kind, (x + 1, 1 - x, x[0], x.T, x.sum(), values, indices, list(x), x.split(1), x.data, x.detach())),
-            *map(kind, (library.cat([x, library.ones(1, 2)]), library.zeros_like(x), x.double(), x.new_ones(2), x.shape)),
+            *map(kind, (library.cat([x, library.ones(1, 2)]), library.zeros_like(x), x.double(), x.new_ones(2))),
             *map(kind, (copy.copy(x), layer.weight, out, layer.weight.grad, layer.state_dict()["weight"])),
-            *map(kind, (layer.double().weight, library.func.functional_call(layer, dict(layer.named_parameters()), x.double()))),
-            isinstance(layer.weight, library.nn.Parameter), [n for n, _ in layer.named_parameters()], repr(layer.weight[0, 0].detach() * 0),
-            repr(x), x.add_(1) is x, (x * 2).tolist(), repr(library.nn.Parameter(x)), repr(library.nn.Parameter(Sub([1.0]), False)),
+            kind(layer.double().weight),
+            kind(library.func.functional_call(layer, dict(layer.named_parameters()), x.double())),
+            isinstance(layer.weight, library.nn.Parameter), [n for n, _ in layer.named_parameters()],
+            repr(layer.weight[0, 0].detach() * 0), repr(x), x.add_(1) is x, (x * 2).tolist(),
+            repr(library.nn.Parameter(x)), repr(library.nn.Parameter(Sub([1.0]), False)),
         ]  # fmt: skip
 
     assert run(T) == run(torch)
@@ -260,9 +262,10 @@ def test_parameters_are_of_their_own_class_or_marked():
                 made()
             errors.append(str(error.value))
         return [
-            *map(kind, (P(library.ones(2)) + 1, own, own + 1, asked + 1, asked.detach(), marked, marked + 1, marked.data)),
-            isinstance(marked, P), isinstance(marked, Own), isinstance(own, P), isinstance(library.ones(1), P), marked.is_leaf,
-            repr(own), repr(marked), errors, kind(library.nn.Buffer(Sub([1.0]))), kind(library.ones(1).as_subclass(Lost) + 1),
+            *map(kind, (P(library.ones(2)) + 1, own, own + 1, asked + 1, asked.detach(), marked, marked + 1)),
+            kind(marked.data), isinstance(marked, P), isinstance(marked, Own), isinstance(own, P),
+            isinstance(library.ones(1), P), marked.is_leaf, repr(own), repr(marked), errors,
+            kind(library.nn.Buffer(Sub([1.0]))), kind(library.ones(1).as_subclass(Lost) + 1),
         ]  # fmt: skip
 
     assert run(T) == run(torch)
@@ -349,11 +352,12 @@ def test_who_is_asked_first_and_what_nobody_takes():
         p = library.ones(2)
         a, b, c, s = A(), B(), C(), p.as_subclass(S)
         for call in (
-            lambda: library.add(a, b), lambda: library.add(b, a), lambda: library.add(a, c), lambda: library.cat([a, c, b]),
-            lambda: library.add(p, s), lambda: library.add(p, a, alpha=b), lambda: p + a, lambda: a + p, lambda: s.shape,
+            lambda: library.add(a, b), lambda: library.add(b, a), lambda: library.add(a, c),
+            lambda: library.cat([a, c, b]), lambda: library.add(p, s), lambda: library.add(p, a, alpha=b),
+            lambda: p + a, lambda: a + p, lambda: s.shape,
             lambda: p.add_(a), lambda: library.nn.functional.relu(a), lambda: library.nn.functional.mse_loss(p, a),
-            lambda: library.linalg.det(a), lambda: library.fft.fft(a), lambda: library.nn.functional.gelu(a), lambda: s[0],
-            lambda: library.nn.functional.conv2d(a, p), lambda: p * a, lambda: p == s, lambda: s.sum(),
+            lambda: library.linalg.det(a), lambda: library.fft.fft(a), lambda: library.nn.functional.gelu(a),
+            lambda: s[0], lambda: library.nn.functional.conv2d(a, p), lambda: p * a, lambda: p == s, lambda: s.sum(),
         ):  # fmt: skip
             try:
                 said.append(call())
@@ -435,8 +439,9 @@ def test_tools():
 
         Tensor, F = library.Tensor, library.nn.functional
         functions = [
-            library.add, Tensor.add, Tensor.shape.__get__, Tensor.grad.__set__, F.relu, F.gelu, F.conv2d, library.linalg.det,
-            library.fft.fft, library.special.expit, library.split, library.ones, Tensor.__rsub__, Tensor.__getitem__,
+            library.add, Tensor.add, Tensor.shape.__get__, Tensor.grad.__set__, F.relu, F.gelu, F.conv2d,
+            library.linalg.det, library.fft.fft, library.special.expit, library.split, library.ones,
+            Tensor.__rsub__, Tensor.__getitem__,
         ]  # fmt: skip
         testing, ignored, grouped = (
             o.get_testing_overrides(),
@@ -452,8 +457,10 @@ def test_tools():
             [o.has_torch_function((v,)) for v in (p, Sub(1), Duck(), 3, library.nn.Parameter(p))],
             o.has_torch_function_unary(Duck()), o.has_torch_function_variadic(p, 1, Sub(1)),
             twice(p).tolist(), twice(Duck(), k=3), kind(twice(Sub([1.0]))), str(error.value),
-            [f in testing for f in functions], testing[library.add](1, 2), [f in ignored for f in (library.ones, library.add)],
-            [f in grouped[space] for f, space in ((library.fft.fft, library.fft), (Tensor.add, Tensor), (F.relu, F), (F.relu, library))],
+            [f in testing for f in functions], testing[library.add](1, 2),
+            [f in ignored for f in (library.ones, library.add)],
+            library.fft.fft in grouped[library.fft], Tensor.add in grouped[Tensor], F.relu in grouped[F],
+            F.relu in grouped[library],
         ]  # fmt: skip
 
     assert run(T) == run(torch)
