@@ -361,7 +361,7 @@ def _signature(leaf: Any) -> Any:
         value = leaf._value
         if by_identity(leaf):
             return (id(leaf), value.shape, value.dtype, leaf.requires_grad)
-        kind = (value.shape, value.dtype, leaf.requires_grad)
+        kind: tuple[Any, ...] = (value.shape, value.dtype, leaf.requires_grad)
         if type(leaf) is not Tensor and overriding.is_overriding(type(leaf)):
             if leaf._own_attributes():
                 raise _HasAttributes

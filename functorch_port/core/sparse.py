@@ -61,7 +61,7 @@ class SparseTensor(Tensor):
     """
 
     is_sparse = True
-    __torch_function__ = disabled
+    __torch_function__ = disabled  # type: ignore[assignment]
 
     _ids: Tensor
     _vals: Tensor

@@ -141,6 +141,12 @@ class Tensor:
         "_storage", "_view",
     )  # fmt: skip
     __module__ = "functorch_port"
+    _storage: Storage
+    _view: Any
+    _base: Any
+    _grad_fn: Any
+    _requires_grad: bool
+    _output_nr: int
     __array_priority__ = 1000
 
     #: of a view: `_version` when its history was last right; what is written after that may be recorded by the base

@@ -45,7 +45,7 @@ class Parameter(Tensor, metaclass=_ParameterType):
         https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Parameter.html
     """
 
-    __torch_function__ = disabled
+    __torch_function__ = disabled  # type: ignore[assignment]
     _is_param = True
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
@@ -282,7 +282,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
     """
 
     cls_to_become = Tensor
-    __torch_function__ = disabled
+    __torch_function__ = disabled  # type: ignore[assignment]
 
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True

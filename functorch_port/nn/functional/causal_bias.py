@@ -41,7 +41,7 @@ class CausalBias(Tensor):
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.attention.bias.CausalBias.html
     """
 
-    __torch_function__ = disabled
+    __torch_function__ = disabled  # type: ignore[assignment]
 
     variant: CausalVariant
     seq_len_q: int
