@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 __all__ = [
     "channels_last",
     "channels_last_3d",
@@ -46,3 +49,36 @@ contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
+
+_CHANNELS_LAST = {4: channels_last, 5: channels_last_3d}
+
+
+def memory_order(tensor: Any, kind: memory_format | None = None) -> Sequence[int] | None:
+    """The dimensions, from the outermost in memory to the innermost, of what PyTorch makes like a tensor.
+
+    Args:
+        tensor: the tensor.
+        kind: the memory format that is asked for; None or `preserve_format`: the tensor's own order.
+
+    Returns:
+        The dimensions, or None if they are in order.
+
+    Raises:
+        RuntimeError: the format is one of tensors with another number of dimensions.
+    """
+    if kind is not None and kind is not preserve_format:
+        if kind is contiguous_format:
+            return None
+        n = tensor.dim()
+        if _CHANNELS_LAST.get(n) is not kind:
+            wanted = 4 if kind is channels_last else 5
+            raise RuntimeError(f"required rank {wanted} tensor to use {kind._name} format")
+        return (0, *range(2, n), 1)
+    if tensor._view is None:
+        return None
+    shape, strides = tensor._aval().shape, tensor._strides()
+    if any(s == 0 and n > 1 for n, s in zip(shape, strides, strict=True)):
+        return None
+    order = sorted(range(len(shape)), key=lambda d: -strides[d])
+    wide = [d for d in order if shape[d] != 1]
+    return None if wide == sorted(wide) else order
