@@ -907,6 +907,8 @@ class Op:
                 base = dyn[0]._storage.value
             extra = tuple(map(storage.as_array, dyn[1:]))
             _attach_view(result, dyn[0], View(dyn[0]._view, plan, extra, base, value, _grad.enabled))
+        if spec.after is not None and (kwargs or dyn[0]._view is not None):
+            return spec.after(result, *args, **kwargs)
         if known is not None and type(result) is Tensor and (args or not spec.view):
             self._remember(known, plan, values, kwargs, form_of(result._look()))
         return result if out is None else write_out(out, result, spec.name, dyn)

@@ -19,6 +19,7 @@ from ..autograd.node import EndedView, Hooks, RemovableHandle
 from . import deferred, dtypes, host, inside, memory, overriding, shared, storage
 from . import device as devices
 from .deferred import Deferred, DeferredStorage
+from .layout import channels_last, channels_last_3d, is_in_format
 from .size import Size
 from .storage import HOST, HostStorage, Storage
 from .strides import contiguous
@@ -423,7 +424,9 @@ class Tensor:
         return self._layout()[1]
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Whether the elements lie in order, as PyTorch's layout of the same views would."""
+        """Whether the elements lie in order, that of ``memory_format``, as PyTorch's layout of the same views would."""
+        if memory_format in (channels_last, channels_last_3d):
+            return is_in_format(self._aval().shape, self._strides(), memory_format)
         return self._view is None or self._view.is_contiguous(self._storage)
 
     def _overlaps(self) -> bool:
