@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -327,8 +327,12 @@ def legacy(args: tuple[Any, ...], device: Any = None, dtype: DType | None = None
             return zeros(first, dtype=kind, device=device)
         if isinstance(first, _SEQUENCES):
             return _from_data(first, kind, device)
-        if isinstance(first, float | _COMPLEX | np.floating):
-            raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
+        if isinstance(first, bytes):
+            raise TypeError("new(): invalid data type 'bytes'")
+        if not isinstance(first, int | np.integer | SymNumber):
+            if not hasattr(first, "__getitem__") or isinstance(first, Mapping):
+                raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
+            return _from_data(list(first), kind, device)
     for i, n in enumerate(args):
         if not isinstance(n, int | np.integer | SymNumber):
             raise TypeError(

@@ -154,7 +154,8 @@ y=torch.arange(120.).reshape(2,3,4,5).to(memory_format=torch.channels_last)
   [y.as_strided((2,3),(1,7),4), y.permute(0,2,3,1).view(-1), y[1].storage_offset(), y[:, :2].clone().stride()]
 y=torch.arange(120.).reshape(2,3,4,5).to(memory_format=torch.channels_last); y.view(-1)
 y=torch.arange(120.).reshape(2,3,4,5).to(memory_format=torch.channels_last); [y.reshape(-1), y.flatten(1).stride()]
-x=torch.arange(120.).reshape(2,3,4,5).requires_grad_(); y=x.to(memory_format=torch.channels_last); (y*y).sum().backward()
+x=torch.arange(120.).reshape(2,3,4,5).requires_grad_(); y=x.to(memory_format=torch.channels_last)
+  (y*y).sum().backward()
   [x.grad, type(y.grad_fn).__name__]
 x=torch.arange(120.).reshape(2,3,4,5).requires_grad_(); y=x.clone(memory_format=torch.channels_last); y.mul_(3)
   (y*y).sum().backward()
