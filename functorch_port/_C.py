@@ -11,6 +11,7 @@ from .core.device import device
 from .core.overriding import Without as DisableTorchFunctionSubclass
 from .core.overriding import WithoutAll as DisableTorchFunction
 from .core.overriding import disabled as _disabled_torch_function_impl  # noqa: F401
+from .core.overriding import no_dispatch as _disabled_torch_dispatch_impl  # noqa: F401
 from .core.overriding import state as _overriding
 from .fx import Graph as Graph
 

@@ -348,6 +348,11 @@ def disabled(func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any =
         return func(*args, **(kwargs or {}))
 
 
+def no_dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """The ``__torch_dispatch__`` of classes that say that they have none."""
+    return func(*args, **(kwargs or {}))
+
+
 def default(cls: type, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """`Tensor.__torch_function__`: the function itself, and what it returns as instances of the class."""
     if not all(issubclass(cls, t) for t in types):

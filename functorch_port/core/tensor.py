@@ -200,7 +200,7 @@ class Tensor:
 
     def _as(self, cls: type[Tensor]) -> Any:
         """Another handle, of a subclass, on what this one is a handle on."""
-        if hasattr(cls, "__torch_dispatch__"):
+        if getattr(cls, "__torch_dispatch__", overriding.no_dispatch) is not overriding.no_dispatch:
             raise NotImplementedError(
                 f"{cls.__name__}: __torch_dispatch__ is not called here, as there are no dispatch keys: "
                 "override functions by __torch_function__"

@@ -481,6 +481,8 @@ def test_what_is_not_there_is_refused_by_name():
     ):
         with pytest.raises(NotImplementedError, match="__torch_dispatch__"):
             make()
+    undispatched = {"__torch_dispatch__": T._C._disabled_torch_dispatch_impl}
+    assert (T.ones(1).as_subclass(type("Sub", (T.Tensor,), undispatched)) + 1).tolist() == [2.0]
     with pytest.raises(NotImplementedError, match="redispatch_function"):
         T.overrides.redispatch_function(T.add, (), (), {})
 
