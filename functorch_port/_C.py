@@ -8,9 +8,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from .core.device import device
+from .core.overriding import Without as DisableTorchFunctionSubclass
+from .core.overriding import WithoutAll as DisableTorchFunction
+from .core.overriding import disabled as _disabled_torch_function_impl  # noqa: F401
+from .core.overriding import no_dispatch as _disabled_torch_dispatch_impl  # noqa: F401
+from .core.overriding import state as _overriding
 from .fx import Graph as Graph
 
-__all__ = ["DispatchKey", "DispatchKeySet", "Graph", "Value"]
+__all__ = [
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet", "Graph", "Value",
+]  # fmt: skip
 
 
 class Value:
@@ -37,6 +44,22 @@ class DispatchKeySet:
 @contextlib.contextmanager
 def _ExcludeDispatchKeyGuard(keys: Any) -> Iterator[None]:
     yield
+
+
+def _is_torch_function_enabled() -> bool:
+    return _overriding.enabled and _overriding.subclasses
+
+
+def _is_torch_function_all_disabled() -> bool:
+    return not _overriding.enabled
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    return _overriding.enabled and bool(_overriding.modes)
+
+
+def _len_torch_function_stack() -> int:
+    return len(_overriding.modes)
 
 
 def _get_tracing_state() -> None:

@@ -44,7 +44,7 @@ _allocator.keep()
 _cache.enable()
 autograd.complete()
 for _table in (
-    {n: getattr(_creation, n) for n in _creation.__all__},
+    _bind.publish_functions({n: getattr(_creation, n) for n in _creation.__all__}, "torch"),
     {n: getattr(_layout, n) for n in _layout.__all__},
     _bind.namespaces["torch"],
     _dtypes.NAMES,

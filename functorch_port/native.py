@@ -11,7 +11,9 @@ from typing import Any
 
 from .core import dtypes
 from .core.bind import function
+from .core.bind import publish_functions as _publish
 from .core.creation import ones_like
+from .core.layout import memory_order
 from .core.tensor import Tensor, wrap
 from .nn import functional as F
 from .nn.functional._common import require_tensor
@@ -102,7 +104,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     _check_probability(p)
     if train is False or not input.numel():
         return input.clone(), ones_like(input, dtype=dtypes.bool_)
-    mask = wrap(dropout_mask(input.shape, p, input.dtype))
+    mask = wrap(dropout_mask(input.shape, p, input.dtype, memory_order(input)))
     return function("_dropped")(input, mask, float(p)), mask.bool()
 
 
@@ -355,3 +357,6 @@ def triplet_margin_loss(
     """`nn.functional.triplet_margin_loss`."""
     how = _reduction(reduction)
     return F.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction=how)
+
+
+globals().update(_publish({name: globals()[name] for name in __all__}, "torch"))

@@ -1,75 +1,292 @@
-"""``torch.overrides``: ``__torch_function__`` is not called here, so nothing overrides anything."""
+"""``torch.overrides``: the tools for classes and modes with a ``__torch_function__`` (see `core.overriding`).
+
+Reference: https://docs.pytorch.org/docs/stable/torch.overrides.html
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import inspect
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .core import overriding
+from .core.overriding import state
 from .core.tensor import Tensor
 
 __all__ = [
-    "BaseTorchFunctionMode", "TorchFunctionMode", "handle_torch_function", "has_torch_function",
+    "BaseTorchFunctionMode", "TorchFunctionMode", "enable_reentrant_dispatch", "get_ignored_functions",
+    "get_overridable_functions", "get_testing_overrides", "handle_torch_function", "has_torch_function",
     "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like", "is_tensor_method_or_property",
-    "resolve_name", "wrap_torch_function",
+    "redispatch_function", "resolve_name", "wrap_torch_function",
 ]  # fmt: skip
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """False: functions do not look for ``__torch_function__``."""
-    return False
+    """Whether a function of these arguments is for a mode, or for one of them, to decide.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> class Mine(torch.Tensor):
+        ...     pass
+        >>> torch.overrides.has_torch_function((Mine(2), 1)), torch.overrides.has_torch_function((torch.ones(2), 1))
+        (True, False)
+    """
+    return overriding.has_override(relevant_args)
 
 
 def has_torch_function_unary(a: Any) -> bool:
-    """False."""
-    return False
+    """`has_torch_function` of one argument."""
+    return overriding.has_override((a,))
 
 
 def has_torch_function_variadic(*args: Any) -> bool:
-    """False."""
-    return False
+    """`has_torch_function` of the arguments."""
+    return overriding.has_override(args)
 
 
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Calls the function itself."""
-    return public_api(*args, **kwargs)
+    """What the innermost mode, or one of ``relevant_args``, makes of ``public_api(*args, **kwargs)``.
+
+    Raises:
+        TypeError: all of them return NotImplemented.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> class Mine:
+        ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+        ...         return func.__name__, args[1]
+        >>> mine = Mine()
+        >>> torch.overrides.handle_torch_function(torch.add, (mine,), mine, 3)
+        ('add', 3)
+    """
+    found = overriding.overriding_args(relevant_args)
+    return overriding.asked(public_api, found, args, kwargs)
 
 
-def wrap_torch_function(dispatcher: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator that gives back the function."""
-    return lambda fn: fn
+def wrap_torch_function(
+    dispatcher: Callable[..., Iterable[Any]],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator for a function of one's own that modes and arguments may override.
+
+    Args:
+        dispatcher: a function of the same arguments that returns those to ask.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> @torch.overrides.wrap_torch_function(lambda x: (x,))
+        ... def double(x):
+        ...     return x * 2
+        >>> double(torch.ones(1))
+        tensor([2.])
+    """
+
+    def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(fn)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            relevant = tuple(dispatcher(*args, **kwargs))
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return fn(*args, **kwargs)
+
+        return wrapped
+
+    return decorate
+
+
+def redispatch_function(func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+    """Refused: what a function calls inside does not ask anybody.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(
+        "torch.overrides.redispatch_function: what a function of the library calls inside is not seen here; call "
+        "super().__torch_function__(func, types, args, kwargs), or func under torch._C.DisableTorchFunctionSubclass()"
+    )
 
 
 def is_tensor_like(inp: Any) -> bool:
     """Whether it is a Tensor, or its type has ``__torch_function__``."""
-    return isinstance(inp, Tensor) or hasattr(inp, "__torch_function__")
+    return type(inp) is Tensor or hasattr(inp, "__torch_function__")
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
-    """Whether a function is a method or property of `Tensor`."""
-    return any(func is getattr(Tensor, name, None) for name in dir(Tensor))
+    """Whether what ``__torch_function__`` was given is a method of `Tensor`, or the getter of a property.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> is_method = torch.overrides.is_tensor_method_or_property
+        >>> is_method(torch.Tensor.add), is_method(torch.Tensor.shape.__get__), is_method(torch.add)
+        (True, True, False)
+    """
+    name = getattr(func, "__name__", "")
+    return name == "__get__" or func is vars(Tensor).get(name)
 
 
 def resolve_name(f: Callable[..., Any]) -> str | None:
-    """The name of a function."""
-    return getattr(f, "__qualname__", None)
+    """The name by which a function of the library is found, or None for another one.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.overrides.resolve_name(torch.Tensor.shape.__get__)
+        'torch.Tensor.shape.__get__'
+    """
+    public = overriding.published.get(f)
+    if public is None:
+        name = getattr(f, "__name__", "")
+        return f"torch.Tensor.{name}" if name and vars(Tensor).get(name) is f else None
+    return public.path
+
+
+def _everything() -> None:
+    """Import the modules whose functions are published only then."""
+    from . import fft, linalg, native, special  # noqa: F401
+    from .core import sparse  # noqa: F401
+    from .nn import functional, init  # noqa: F401
+
+
+@functools.cache
+def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """For every function that can be overridden by its arguments one of the same signature, which returns -1.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.overrides.get_testing_overrides()[torch.add](1, 2)
+        -1
+    """
+    _everything()
+    return {
+        given: _returning(given)
+        for given, public in overriding.published.items()
+        if public.asks and given.__name__ not in ("__set__", "__delete__")
+    }
+
+
+def _returning(given: Any) -> Callable[..., Any]:
+    def override(*args: Any, **kwargs: Any) -> int:
+        return -1
+
+    getter = inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)])
+    override.__signature__ = getter if given.__name__ == "__get__" else inspect.signature(given)  # type: ignore[attr-defined]
+    return override
+
+
+def get_ignored_functions() -> set[Callable[..., Any]]:
+    """The public functions that arguments cannot override; modes may see them."""
+    import functorch_port as torch
+
+    _everything()
+    asking = get_testing_overrides()
+    spaces = (torch, torch.nn.functional, torch.nn.init)
+    found = {
+        f
+        for space in spaces
+        for n, f in vars(space).items()
+        if not n.startswith("_") and inspect.isfunction(f)
+    }
+    found |= {public.given for public in overriding.published.values() if not public.asks}
+    methods = {f for f in vars(Tensor).values() if inspect.isfunction(f)}
+    return {f for f in found | methods if f not in asking}
+
+
+def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
+    """The functions that can be overridden, by the namespace they are in.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.fft.fft in torch.overrides.get_overridable_functions()[torch.fft]
+        True
+    """
+    import functorch_port as torch
+
+    spaces = {
+        "torch": torch, "torch.functional": torch, "torch.Tensor": Tensor, "torch.nn.functional": torch.nn.functional,
+        "torch.linalg": torch.linalg, "torch.fft": torch.fft, "torch.special": torch.special,
+        "torch.nn.init": torch.nn.init,
+    }  # fmt: skip
+    found: dict[Any, list[Callable[..., Any]]] = defaultdict(list)
+    for given in get_testing_overrides():
+        home = overriding.published[given].path.rpartition(".")[0]
+        if home in spaces:
+            found[spaces[home]].append(given)
+        elif home.startswith("torch.Tensor."):  # of a property
+            found[getattr(Tensor, home.rpartition(".")[2])].append(given)
+    return found
+
+
+@contextlib.contextmanager
+def enable_reentrant_dispatch() -> Any:
+    """Does nothing: there is no dispatch that would have to be let in again."""
+    yield
 
 
 class TorchFunctionMode:
-    """Refused when it is entered: functions do not go through modes.
+    """While it is entered, every function of Tensors goes to its ``__torch_function__``, whatever its arguments are.
 
-    Raises:
-        NotImplementedError: on entry.
+    Inside ``__torch_function__`` the mode is off, so that it may call functions.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> class Named(torch.overrides.TorchFunctionMode):
+        ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+        ...         print(torch.overrides.resolve_name(func))
+        ...         return func(*args, **(kwargs or {}))
+        >>> x = torch.ones(2)
+        >>> with Named():
+        ...     y = torch.sin(x) + 1
+        torch.sin
+        torch.Tensor.add
+
+    Reference: https://docs.pytorch.org/docs/stable/notes/extending.html
     """
 
+    def __init__(self) -> None:
+        pass
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImplementedError
+
     def __enter__(self) -> Any:
-        raise NotImplementedError(
-            "torch.overrides.TorchFunctionMode: functions do not go through modes here; wrap the functions themselves"
-        )
+        _push(self)
+        return self
 
     def __exit__(self, *exc: object) -> None:
-        """Never reached."""
+        _pop()
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
+        """A mode made from the arguments, to be entered."""
+        return cls(*args, **kwargs)
 
 
-BaseTorchFunctionMode = TorchFunctionMode
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that calls the function."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def _push(mode: TorchFunctionMode) -> None:
+    overriding.activate()
+    state.modes = (*state.modes, mode)
+
+
+def _pop() -> Any:
+    *rest, last = state.modes
+    state.modes = tuple(rest)
+    return last
+
+
+@contextlib.contextmanager
+def _pop_mode_temporarily() -> Any:
+    modes = state.modes
+    state.modes = modes[:-1]
+    try:
+        yield modes[-1]
+    finally:
+        state.modes = modes

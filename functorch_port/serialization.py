@@ -73,7 +73,7 @@ def _size(sizes: tuple[int, ...]) -> Size:
 def _tensor_classes() -> dict[str, type[Tensor]]:
     from functorch_port.nn.parameter import Buffer, Parameter
 
-    return {"tensor": Tensor, "parameter": Parameter, "buffer": Buffer}
+    return {"tensor": Tensor, "parameter": Parameter, "buffer": Buffer}  # type: ignore[dict-item]
 
 
 def _uninitialized_classes() -> dict[str, type[Tensor]]:

@@ -33,8 +33,11 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     if name in _LATER:
-        globals()[name] = found = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
-        return found
+        table = {name: getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)}
+        if name == "grad":
+            importlib.import_module("functorch_port.core.bind").publish_functions(table, "torch.autograd")
+        globals().update(table)
+        return table[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

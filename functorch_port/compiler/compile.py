@@ -12,7 +12,7 @@ from typing import Any, cast
 import jax
 
 from ..autograd import grad_mode
-from ..core import autocast, config, dtypes, inside, modes, settings, storage
+from ..core import autocast, config, dtypes, inside, modes, overriding, settings, storage
 from ..core.jaxprs import count_of
 from ..core.limits import Latest, tidy
 from ..core.tensor import Tensor
@@ -86,10 +86,13 @@ class Compiled:
         self.reasons: list[str] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # inside another compiled function, or a transform of JAX: part of that one
-        if storage.overlay or inside.top_trace(None) is not inside.NO_TRACE:
+        # inside another compiled function, or a transform of JAX: part of that one; under a mode, its to see
+        if storage.overlay or inside.top_trace(None) is not inside.NO_TRACE or overriding.state.modes:
             return self._fn(*args, **kwargs)
-        leaves, tree, signature = _arguments(args, kwargs)
+        try:
+            leaves, tree, signature = _arguments(args, kwargs)
+        except _HasAttributes:
+            return self._fn(*args, **kwargs)
         key = (
             tree,
             _grad.enabled,
@@ -348,15 +351,24 @@ def _flat_tree(count: int) -> Any:
     return flatten_call((0,) * count, {})[1]
 
 
+class _HasAttributes(Exception):
+    """An argument is of a subclass and has attributes, which its functions may read: nothing is compiled."""
+
+
 def _signature(leaf: Any) -> Any:
     """What of an argument the program depends on."""
     if isinstance(leaf, Tensor):
         value = leaf._value
         if by_identity(leaf):
             return (id(leaf), value.shape, value.dtype, leaf.requires_grad)
+        kind: tuple[Any, ...] = (value.shape, value.dtype, leaf.requires_grad)
+        if type(leaf) is not Tensor and overriding.is_overriding(type(leaf)):
+            if leaf._own_attributes():
+                raise _HasAttributes
+            kind = (*kind, type(leaf))
         if leaf._view is not None and not leaf.is_contiguous():
-            return (value.shape, value.dtype, leaf.requires_grad, leaf._strides())
-        return (value.shape, value.dtype, leaf.requires_grad)
+            return (*kind, leaf._strides())
+        return kind
     if isinstance(leaf, jax.Array):
         return (leaf.shape, leaf.dtype, None)
     if type(leaf) is float:

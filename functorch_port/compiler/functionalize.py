@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..core import storage
+from ..core.overriding import is_overriding
 from ..core.storage import Storage
 from ..core.tensor import Tensor, wrap
 from ..core.tree import Structure, flatten_call, flatten_up_to, unflatten
@@ -84,7 +85,14 @@ class Functionalized:
 def _signature(leaf: Any) -> Any:
     value = leaf._value if isinstance(leaf, Tensor) else leaf
     if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return (tuple(value.shape), np.dtype(value.dtype), isinstance(leaf, Tensor) and leaf.requires_grad)
+        kind = (tuple(value.shape), np.dtype(value.dtype), isinstance(leaf, Tensor) and leaf.requires_grad)
+        overrides = isinstance(leaf, Tensor) and type(leaf) is not Tensor and is_overriding(type(leaf))
+        if overrides and leaf._own_attributes():
+            raise NotImplementedError(
+                f"functionalize: an argument of class {type(leaf).__name__} with attributes, which its "
+                "__torch_function__ may read; give tensors and their attributes as arguments of their own"
+            )
+        return (*kind, type(leaf)) if overrides else kind
     return (type(leaf), None if type(leaf) is float else leaf)
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from ..core.storage import HostStorage, Storage
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, bare
 from ..core.tree import LEAF, unflatten
 from ..core.view import View
 from .handles import Content, Made, can_be_made, find
@@ -184,9 +184,9 @@ class Places:
     def _find(self, form: Form) -> list[Tensor]:
         found = form.tensors
         for i in self.bare:
-            bare = Tensor.__new__(Tensor)
-            bare._storage = form.cells[i]
-            found.append(bare)
+            made = bare(Tensor)
+            made._storage = form.cells[i]
+            found.append(made)
         return found
 
     # ----------------------------------------------------------- in the trace
@@ -266,7 +266,7 @@ def _before(argument: Any, overlay: Overlay) -> Any:
     """What a call was given there, if it gave that another Storage."""
     if not isinstance(argument, Tensor) or argument not in overlay.data:
         return argument
-    look = Tensor.__new__(type(argument))
+    look = bare(type(argument))
     look._storage, look._view = overlay.data[argument][:2]
     return look
 

@@ -19,7 +19,7 @@ from ..core import storage
 from ..core.alive import alive
 from ..core.donation import HELD
 from ..core.storage import Storage
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, bare
 from ..core.tree import LEAF, Structure, flatten, unflatten
 
 __all__ = ["DataSlot", "Slot", "find", "looked_at", "references", "tensors_of"]
@@ -117,7 +117,7 @@ def looked_at(tensor: Tensor, overlay: Any = None) -> Tensor:
 
 
 def _look(cell: Storage, view: Any) -> Tensor:
-    look = Tensor.__new__(Tensor)
+    look = bare(Tensor)
     look._storage, look._view = cell, view
     return look
 

@@ -17,6 +17,7 @@ import numpy as np
 from ..autograd.node import FREED
 from ..autograd.node import _sequence as node_sequence
 from ..core import alive, inside, modes, storage
+from ..core.overriding import is_overriding
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber, plain_math, symbolic_math
 from ..core.tensor import Tensor, wrap
@@ -234,6 +235,8 @@ def _prepare(leaves: list[Any]) -> list[Any]:
     for leaf in leaves:
         if isinstance(leaf, Tensor) and leaf._view is not None:
             proxy = wrap(leaf._value)
+            if type(leaf) is not Tensor and is_overriding(type(leaf)):
+                proxy = proxy._as(type(leaf))
             if not leaf.is_contiguous():
                 value, strides = leaf._value, leaf._strides()
                 proxy._view = View(None, laid_out(strides), (), value, value)

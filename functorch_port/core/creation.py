@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -18,7 +18,7 @@ from .data import checked_numpy, value_of
 from .deferred import Deferred
 from .dtypes import dtype as DType
 from .fits import fits
-from .layout import sparse_coo
+from .layout import contiguous_format, laid, memory_order, preserve_format, sparse_coo
 from .symbolic import SymNumber
 from .tensor import Tensor, wrap
 
@@ -327,8 +327,12 @@ def legacy(args: tuple[Any, ...], device: Any = None, dtype: DType | None = None
             return zeros(first, dtype=kind, device=device)
         if isinstance(first, _SEQUENCES):
             return _from_data(first, kind, device)
-        if isinstance(first, float | _COMPLEX | np.floating):
-            raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
+        if isinstance(first, bytes):
+            raise TypeError("new(): invalid data type 'bytes'")
+        if not isinstance(first, int | np.integer | SymNumber):
+            if not hasattr(first, "__getitem__") or isinstance(first, Mapping):
+                raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
+            return _from_data(list(first), kind, device)
     for i, n in enumerate(args):
         if not isinstance(n, int | np.integer | SymNumber):
             raise TypeError(
@@ -499,7 +503,10 @@ def empty(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.empty.html
     """
-    return _filled(size, 0, dtype, layout, device, requires_grad, out, "empty")
+    if memory_format is preserve_format:
+        raise RuntimeError("unsupported memory format Preserve")
+    made = _filled(size, 0, dtype, layout, device, requires_grad, out, "empty")
+    return made if memory_format is None else laid(made, memory_order(made, memory_format))
 
 
 def empty_strided(
@@ -607,10 +614,17 @@ def _number_dtype(value: Any) -> DType:
 _ON_CPU = frozenset({*storage.HOST, Deferred})
 
 
-def _like(input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool, name: str) -> Tensor:
+def _like(
+    input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool, name: str, memory_format: Any
+) -> Tensor:
     own = _tensor_argument(input, name)
     kind = _dtype(dtype, name)
     np_dtype = own.dtype if kind is None else kind.np
+    if isinstance(input, Tensor) and (input._view is not None or memory_format is not None):
+        order = memory_order(input, memory_format)
+        if order is not None:
+            plain = _like(input.detach(), value, dtype, device, False, name, contiguous_format)
+            return laid(plain, order).requires_grad_(requires_grad)
     if _is_meta(device) or (device is None and isinstance(own, jax.ShapeDtypeStruct)):
         return wrap(jax.ShapeDtypeStruct(own.shape, np_dtype))
     made = _fill(own.shape, value, np_dtype, None)
@@ -637,7 +651,7 @@ def zeros_like(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.zeros_like.html
     """
     _need("zeros_like", "input", input)
-    return _like(input, 0, dtype, device, requires_grad, "zeros_like")
+    return _like(input, 0, dtype, device, requires_grad, "zeros_like", memory_format)
 
 
 def ones_like(
@@ -655,7 +669,7 @@ def ones_like(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.ones_like.html
     """
     _need("ones_like", "input", input)
-    return _like(input, 1, dtype, device, requires_grad, "ones_like")
+    return _like(input, 1, dtype, device, requires_grad, "ones_like", memory_format)
 
 
 def empty_like(
@@ -673,7 +687,7 @@ def empty_like(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.empty_like.html
     """
     _need("empty_like", "input", input)
-    return _like(input, 0, dtype, device, requires_grad, "empty_like")
+    return _like(input, 0, dtype, device, requires_grad, "empty_like", memory_format)
 
 
 def full_like(
@@ -694,7 +708,7 @@ def full_like(
     _need("full_like", "fill_value", fill_value)
     value, kind = _fill_value(fill_value, "full_like"), _dtype(dtype, "full_like")
     fits(storage.as_array(value), _tensor_argument(input, "full_like").dtype if kind is None else kind.np)
-    return _like(input, value, kind, device, requires_grad, "full_like")
+    return _like(input, value, kind, device, requires_grad, "full_like", memory_format)
 
 
 # ------------------------------------------------------------------- ranges

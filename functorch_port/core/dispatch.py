@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
+from types import FunctionType
 from typing import Any, cast
 
 import jax
@@ -24,6 +25,7 @@ from . import autocast, config, dtypes, fits, host, inside, memory, storage
 from .deferred import Call, Deferred, DeferredStorage, avals_of, computed, may_wait, scope
 from .layout import SparseOperand
 from .out import write_out
+from .overriding import noticed
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
 from .shared import SharedStorage
 from .storage import HOST, HostStorage, form_of
@@ -32,7 +34,7 @@ from .symbolic import SymNumber
 from .tensor import Tensor, wrap, wrap_small
 from .view import Look, View, flattened, seen
 
-__all__ = ["Op", "Plan", "run"]
+__all__ = ["Op", "Plan", "caller", "run"]
 
 _x64 = jax.enable_x64
 _X64 = storage.X64
@@ -846,7 +848,7 @@ class Op:
         #: what error texts call it
         self.label = f"{space}_{spec.name}" if space in ("fft", "linalg", "special") else spec.name
         self.__wrapped__ = spec.fn
-        self.call = _caller(self)
+        self.call = caller(self)
 
     @functools.cached_property
     def arrays(self) -> tuple[str, ...]:
@@ -905,6 +907,8 @@ class Op:
                 base = dyn[0]._storage.value
             extra = tuple(map(storage.as_array, dyn[1:]))
             _attach_view(result, dyn[0], View(dyn[0]._view, plan, extra, base, value, _grad.enabled))
+        if spec.after is not None and (kwargs or dyn[0]._view is not None):
+            return spec.after(result, *args, **kwargs)
         if known is not None and type(result) is Tensor and (args or not spec.view):
             self._remember(known, plan, values, kwargs, form_of(result._look()))
         return result if out is None else write_out(out, result, spec.name, dyn)
@@ -1076,45 +1080,54 @@ class Op:
             raise TypeError(self._wrong_type(name, value))
 
 
-def _caller(op: Op) -> Callable[..., Any]:
-    """An operation as a plain function, which Python calls faster than an object."""
+def caller(op: Op, name: str = "", module: str = "") -> FunctionType:
+    """An operation as a plain function, which Python calls faster than an object.
+
+    With a ``name`` it is a public one: arguments that it refuses may override it.
+    """
     spec, kinds, kind_of, small = op.spec, op.kinds, op.kind_of, op.small
     positional, is_view = op.positional, op.spec.view
 
     def call(*args: Any, **kwargs: Any) -> Any:
         known: list[Any] = []
         values: list[Any] = []
-        if (
-            not storage.overlay
-            and not autocast.enabled
-            and len(args) <= positional
-            and _note(args, kinds, known, values)
-            and not (kwargs and not _note_named(kwargs, kind_of, known, values))
-        ):
-            # Most calls are like one that came before: on small tensors that need no gradient, with the same settings.
-            try:
-                program, plan, made = small[tuple(known)]
-            except KeyError:
-                return op.run(args, kwargs, known, values)
-            except TypeError:  # a list in a list
-                return op.run(args, kwargs)
-            if plan is not None and plan.check is not None:
-                plan.check(*values)
-            try:
-                value = _quiet(program, *values)
-            except Exception:  # the usual way says it in its own words
-                return op.run(args, kwargs)
-            result = wrap_small(value, made)
-            if is_view:
-                view = View(None, plan, tuple(values[1:]), values[0], value, _grad.enabled)
-                _attach_view(result, args[0], view)
-            return result
-        return op.run(args, kwargs)
+        try:
+            if (
+                not storage.overlay
+                and not autocast.enabled
+                and len(args) <= positional
+                and _note(args, kinds, known, values)
+                and not (kwargs and not _note_named(kwargs, kind_of, known, values))
+            ):
+                # Most calls are like one that came before: on small tensors without a gradient, with the same settings.
+                try:
+                    program, plan, made = small[tuple(known)]
+                except KeyError:
+                    return op.run(args, kwargs, known, values)
+                except TypeError:  # a list in a list
+                    return op.run(args, kwargs)
+                if plan is not None and plan.check is not None:
+                    plan.check(*values)
+                try:
+                    value = _quiet(program, *values)
+                except Exception:  # the usual way says it in its own words
+                    return op.run(args, kwargs)
+                result = wrap_small(value, made)
+                if is_view:
+                    view = View(None, plan, tuple(values[1:]), values[0], value, _grad.enabled)
+                    _attach_view(result, args[0], view)
+                return result
+            return op.run(args, kwargs)
+        except Exception:
+            if not (name and noticed(args, kwargs)):
+                raise
+        return call(*args, **kwargs)  # it has other code now
 
-    call.__name__ = call.__qualname__ = op.__name__
+    call.__name__ = call.__qualname__ = name or op.__name__
+    call.__module__ = module or __name__
     call.__doc__ = op.__doc__
     call.__wrapped__ = spec.fn  # type: ignore[attr-defined]
-    return call
+    return call  # type: ignore[return-value]
 
 
 def _note(args: Iterable[Any], kinds: Iterable[str], known: list[Any], values: list[Any]) -> bool:

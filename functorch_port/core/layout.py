@@ -1,6 +1,9 @@
-"""Layouts and memory formats: accepted and remembered by name; on XLA the compiler chooses the physical layout."""
+"""Layouts and memory formats, and what lies in memory in one of them."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 __all__ = [
     "channels_last",
@@ -46,3 +49,77 @@ contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
+
+_CHANNELS_LAST = {4: channels_last, 5: channels_last_3d}
+
+
+def memory_order(tensor: Any, kind: memory_format | None = None) -> Sequence[int] | None:
+    """The dimensions, from the outermost in memory to the innermost, of what PyTorch makes like a tensor.
+
+    Args:
+        tensor: the tensor.
+        kind: the memory format that is asked for; None or `preserve_format`: the tensor's own order.
+
+    Returns:
+        The dimensions, or None if they are in order.
+
+    Raises:
+        RuntimeError: the format is one of tensors with another number of dimensions.
+    """
+    if kind is not None and kind is not preserve_format:
+        if kind is contiguous_format:
+            return None
+        n = tensor.dim()
+        if _CHANNELS_LAST.get(n) is not kind:
+            wanted = 4 if kind is channels_last else 5
+            raise RuntimeError(f"required rank {wanted} tensor to use {kind._name} format")
+        return (0, *range(2, n), 1)
+    if tensor._view is None:
+        return None
+    shape, strides = tensor._aval().shape, tensor._strides()
+    if any(s == 0 and n > 1 for n, s in zip(shape, strides, strict=True)):
+        return None
+    order = sorted(range(len(shape)), key=lambda d: -strides[d])
+    wide = [d for d in order if shape[d] != 1]
+    return None if wide == sorted(wide) else order
+
+
+def is_in_format(shape: Sequence[int], strides: Sequence[int], kind: memory_format) -> bool:
+    """Whether elements with these strides lie in the order of `channels_last` or `channels_last_3d`."""
+    if _CHANNELS_LAST.get(len(shape)) is not kind:
+        return False
+    step = 1
+    for d in (1, *range(len(shape) - 1, 1, -1), 0):
+        if shape[d] != 1 and strides[d] != step:
+            return False
+        step *= shape[d]
+    return True
+
+
+def laid(made: Any, order: Sequence[int] | None) -> Any:
+    """A fresh tensor whose elements lie in memory in an order of its dimensions: a look at a Storage that has it."""
+    from . import bind, storage
+
+    if order is None or (storage.overlay and storage.overlay.transforms):
+        return made
+    import jax
+    import numpy as np
+
+    from .tensor import wrap
+    from .view import View
+
+    value = made._look()
+    if isinstance(value, jax.ShapeDtypeStruct):
+        there: Any = jax.ShapeDtypeStruct([value.shape[d] for d in order], value.dtype)
+    elif isinstance(value, np.ndarray):
+        there = np.ascontiguousarray(value.transpose(order))
+    else:
+        with storage.x64():
+            there = value.transpose(order)
+    base = wrap(there)
+    back = tuple(sorted(range(len(order)), key=lambda d: order[d]))
+    made._view = View(None, bind.function("permute").plan(base, back), (), there, value)
+    made._storage = base._storage
+    if storage.overlay:
+        storage.overlay.note_made(made)
+    return made

@@ -263,16 +263,18 @@ def tensor_repr(tensor: Any, contents: str | None = None) -> str:
         made_by = None if node is None else type(node).__name__
     except RuntimeError:  # of a view made in no_grad mode whose base was written to
         made_by = "Invalid"
-    return format_tensor(
+    name, is_param = _class_name(tensor), getattr(tensor, "_is_param", False)
+    text = format_tensor(
         None if unknown else np.asarray(value),
         tensor.dtype,
         shape=value.shape,
         device=None if where == "cpu" else where,
         requires_grad=tensor.requires_grad,
         grad_fn_name=made_by,
-        prefix=f"{_class_name(tensor)}(",
+        prefix=f"{name}(",
         contents=contents,
     )
+    return f"Parameter({text})" if is_param and name != "tensor" else text
 
 
 def sparse_repr(tensor: Any) -> str:

@@ -94,6 +94,7 @@ class OpSpec:
     parts: Callable[..., Any] | None = None
     numbers: bool = False
     keeps: Callable[..., bool] | None = None
+    after: Callable[..., Any] | None = None
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
@@ -193,6 +194,7 @@ def op(
     parts: Callable[..., Any] | None = None,
     numbers: bool = False,
     keeps: Callable[..., bool] | None = None,
+    after: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a pure function of arrays as an operation.
 
@@ -219,6 +221,7 @@ def op(
         numbers: numbers alone will do, as in ``torch.add(1, 2)``.
         keeps: of the pure function's arguments, whether a recorded eager call keeps what its backward pass would
             compute again. Without it only the inputs are kept.
+        after: of the result and the arguments of a call with keywords or of a view, what becomes of the result.
     """
 
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -257,6 +260,7 @@ def op(
             parts=parts,
             numbers=numbers,
             keeps=keeps,
+            after=after,
         )
         return fn
 

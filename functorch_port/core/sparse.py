@@ -22,8 +22,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import dtypes, storage
+from . import bind, dtypes, storage
 from .layout import SparseOperand, sparse_coo
+from .overriding import disabled
 from .size import Size
 from .tensor import Tensor, wrap
 
@@ -60,6 +61,7 @@ class SparseTensor(Tensor):
     """
 
     is_sparse = True
+    __torch_function__ = disabled  # type: ignore[assignment]
 
     _ids: Tensor
     _vals: Tensor
@@ -893,3 +895,4 @@ hspmm = refused("hspmm")
 sspaddmm = refused("sspaddmm")
 for _name in ("to_sparse_csr", "to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc", "sparse_resize_"):
     setattr(Tensor, _name, refused(_name))
+bind.publish_methods()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import warnings
@@ -15,15 +16,16 @@ import numpy as np
 
 from ..autograd import grad_mode, saved
 from ..autograd.node import EndedView, Hooks, RemovableHandle
-from . import deferred, dtypes, host, inside, memory, shared, storage
+from . import deferred, dtypes, host, inside, memory, overriding, shared, storage
 from . import device as devices
 from .deferred import Deferred, DeferredStorage
+from .layout import channels_last, channels_last_3d, is_in_format
 from .size import Size
 from .storage import HOST, HostStorage, Storage
 from .strides import contiguous
 from .view import PLAIN, SPLIT, View, is_dense, put_through, refusal
 
-__all__ = ["Tensor", "View", "wrap"]
+__all__ = ["Tensor", "View", "bare", "wrap"]
 
 _grad = grad_mode.state
 
@@ -58,6 +60,10 @@ REPEATED_WRITES = {
     **dict.fromkeys(("masked_fill_", "index_fill_"), "tensor[mask] = scalar"),
     "index_put_": "tensor[indices] = tensor",
 }
+NO_SUBCLASS = (
+    "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your "
+    "class inherits from Tensor."
+)
 DETACH_VIEW = (
     "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
     "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
@@ -74,6 +80,21 @@ C_NAMES = {
 
 
 _new = object.__new__
+
+
+def bare(cls: type[Any]) -> Any:
+    """A tensor without a Storage."""
+    tensor = _new(cls)
+    tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
+    tensor._requires_grad = False
+    tensor._output_nr = 0
+    return tensor
+
+
+#: what `Tensor.__dict__` has of the library's own
+_BOOKKEEPING = frozenset({
+    "_hooks", "_inherits", "_own_count", "_post_accumulate_hooks", "_retains_grad", "_version_seen",
+})  # fmt: skip
 _ON_CPU = frozenset({HostStorage, DeferredStorage, shared.SharedStorage})
 
 
@@ -121,6 +142,12 @@ class Tensor:
         "_storage", "_view",
     )  # fmt: skip
     __module__ = "functorch_port"
+    _storage: Storage
+    _view: Any
+    _base: Any
+    _grad_fn: Any
+    _requires_grad: bool
+    _output_nr: int
     __array_priority__ = 1000
 
     #: of a view: `_version` when its history was last right; what is written after that may be recorded by the base
@@ -134,26 +161,81 @@ class Tensor:
     _own_count: list[int] | None = None
     is_sparse = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = False
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
-        tensor = _new(cls)
-        tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
-        tensor._requires_grad = False
-        tensor._output_nr = 0
-        return tensor
+    def __new__(cls, *args: Any, device: Any = None) -> Tensor:
+        from . import creation
+
+        made = creation.legacy(args, device)
+        return made if cls is Tensor else made._as(cls)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         jax.tree_util.register_pytree_node(cls, _flatten, _unflatten)
+        if overriding.is_overriding(cls):
+            overriding.activate()
 
-    def __init__(self, *args: Any, device: Any = None) -> None:
-        from . import creation
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Everything is done in `__new__`."""
 
-        made = creation.legacy(args, device)
-        self._storage, self._view, self._base = made._storage, made._view, made._base
-        self._requires_grad, self._grad_fn, self._output_nr = (
-            made._requires_grad,
-            made._grad_fn,
-            made._output_nr,
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What a function does with tensors of this class: itself, and its results are of the class.
+
+        A subclass may have its own, and call this one: ``super().__torch_function__(func, types, args, kwargs)``.
+
+        Args:
+            func: the function, method, getter or setter that was called.
+            types: the classes of the arguments that have a ``__torch_function__``.
+            args, kwargs: the arguments.
+
+        Example:
+            >>> import functorch_port as torch
+            >>> class Named(torch.Tensor):
+            ...     pass
+            >>> Named([1., 2.]) + 1
+            Named([2., 3.])
+
+        Reference: https://docs.pytorch.org/docs/stable/notes/extending.html
+        """
+        return overriding.default(cls, func, types, args, kwargs)
+
+    def _as(self, cls: type[Tensor]) -> Any:
+        """Another handle, of a subclass, on what this one is a handle on."""
+        if getattr(cls, "__torch_dispatch__", overriding.no_dispatch) is not overriding.no_dispatch:
+            raise NotImplementedError(
+                f"{cls.__name__}: __torch_dispatch__ is not called here, as there are no dispatch keys: "
+                "override functions by __torch_function__"
+            )
+        made = bare(cls)
+        for slot in ("_storage", "_view", "_base", "_grad_fn", "_requires_grad", "_output_nr"):
+            setattr(made, slot, getattr(self, slot))
+        made._version_seen = self._version_seen
+        if storage.overlay and not storage.overlay.transforms:
+            storage.overlay.note_made(made)
+        return made
+
+    @staticmethod
+    def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
+        """An instance of a subclass that shares the Storage of ``data`` and is cut off from its history."""
+        for cond, wrong in (
+            (
+                isinstance(data, Tensor),
+                f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {type(data).__name__}",
+            ),
+            (issubclass(cls, Tensor), NO_SUBCLASS),
+        ):
+            if not cond:
+                raise TypeError(wrong)
+        with overriding.WithoutAll():
+            made = data.detach()._as(cls)
+            made.requires_grad = require_grad
+        return made
+
+    @staticmethod
+    def _make_wrapper_subclass(cls: type[Tensor], *args: Any, **kwargs: Any) -> Any:
+        """Refused: a tensor without elements needs ``__torch_dispatch__``."""
+        raise NotImplementedError(
+            "Tensor._make_wrapper_subclass: a tensor without elements of its own needs __torch_dispatch__, which is "
+            "not called here: hold the tensors in a class with __torch_function__"
         )
 
     @classmethod
@@ -342,7 +424,9 @@ class Tensor:
         return self._layout()[1]
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Whether the elements lie in order, as PyTorch's layout of the same views would."""
+        """Whether the elements lie in order, that of ``memory_format``, as PyTorch's layout of the same views would."""
+        if memory_format in (channels_last, channels_last_3d):
+            return is_in_format(self._aval().shape, self._strides(), memory_format)
         return self._view is None or self._view.is_contiguous(self._storage)
 
     def _overlaps(self) -> bool:
@@ -1046,7 +1130,7 @@ class Tensor:
         return shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
-        if self.ndim == 0:
+        if self.dim() == 0:
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))  # type: ignore[attr-defined]
 
@@ -1093,6 +1177,7 @@ class Tensor:
             )  # arrays are immutable: nothing to copy
         new = self._like(cell)
         memo[id(self)] = new
+        new.__dict__.update(copy.deepcopy(self._own_attributes(), memo))
         grad = self._get_grad()
         if grad is not None:
             new._set_grad(grad.__deepcopy__(memo))
@@ -1103,15 +1188,15 @@ class Tensor:
         new._storage, new._view = cell, self._view
         new._base = new._grad_fn = new._kept_grad = new._accumulator = None
         new._requires_grad, new._output_nr = self._requires_grad, 0
-        new.__dict__.update(
-            {k: v for k, v in self.__dict__.items() if not k.startswith("_") or k == "_is_buffer"}
-        )
         return new
+
+    def _own_attributes(self) -> dict[str, Any]:
+        """What a program put on the tensor."""
+        return {k: v for k, v in self.__dict__.items() if k not in _BOOKKEEPING}
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         view = None if self._view is None else (tuple(self.shape), *self._layout())
-        extra = {k: v for k, v in self.__dict__.items() if not k.startswith("_") or k == "_is_buffer"}
-        return (_rebuild, (type(self), self._storage, view, self.requires_grad, extra))
+        return (_rebuild, (type(self), self._storage, view, self.requires_grad, self._own_attributes()))
 
 
 def _rebuild(
@@ -1126,8 +1211,8 @@ def _rebuild(
         from . import bind
 
         size, strides, offset = view
-        strided = bind.function("as_strided")(tensor.detach(), size, strides, offset)
-        tensor._view = strided._view
+        with overriding.WithoutAll():
+            tensor._view = bind.function("as_strided")(tensor.detach(), size, strides, offset)._view
     tensor.__dict__.update(extra)
     return tensor
 

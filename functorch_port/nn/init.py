@@ -17,6 +17,7 @@ import numpy as np
 
 from functorch_port.autograd.grad_mode import no_grad
 from functorch_port.core import creation, dtypes, storage
+from functorch_port.core.bind import publish_functions
 from functorch_port.core.generator import Generator, draw
 from functorch_port.core.tensor import Tensor
 from functorch_port.ops.random import trunc_normal_fill
@@ -470,3 +471,6 @@ kaiming_uniform = _deprecated(kaiming_uniform_)
 kaiming_normal = _deprecated(kaiming_normal_)
 orthogonal = _deprecated(orthogonal_)
 sparse = _deprecated(sparse_)
+
+_PUBLISHED = ("constant_", "kaiming_uniform_", "normal_", "uniform_")
+globals().update(publish_functions({name: globals()[name] for name in _PUBLISHED}, "torch.nn.init"))

@@ -9,20 +9,31 @@ from typing import Any
 
 from ..core import inside, storage
 from ..core.creation import empty
-from ..core.tensor import Tensor, View
+from ..core.overriding import WithoutAll, disabled, is_overriding
+from ..core.tensor import Tensor, View, bare
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 
-class Parameter(Tensor):
+class _ParameterType(type):
+    """A tensor of a subclass becomes a parameter by a mark, so that it stays what it is."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        marked = cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False)
+        return marked or super().__instancecheck__(instance)
+
+
+class Parameter(Tensor, metaclass=_ParameterType):
     """A Tensor that is learned: assigned to a module's attribute it becomes one of `Module.parameters()`.
 
     Args:
-        data: the tensor; the parameter shares its Storage.
+        data: the tensor; the parameter shares its Storage. Of a tensor of a subclass the result is of that class,
+            and an instance of `Parameter` nevertheless.
         requires_grad: whether it takes part in autograd.
 
     Raises:
-        RuntimeError: for an integer or bool tensor, unless ``requires_grad=False``.
+        RuntimeError: for an integer or bool tensor, unless ``requires_grad=False``; for a subclass whose ``detach()``
+            gives another class.
 
     Example:
         >>> import functorch_port as torch
@@ -34,11 +45,20 @@ class Parameter(Tensor):
         https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Parameter.html
     """
 
+    __torch_function__ = disabled  # type: ignore[assignment]
+    _is_param = True
+
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
-        data = empty(0) if data is None else data.detach()
+        if data is not None and type(data) is not Tensor and is_overriding(type(data)):
+            return _marked(data, requires_grad)
+        with WithoutAll():
+            return cls._of(empty(0) if data is None else data.detach(), requires_grad)
+
+    @classmethod
+    def _of(cls, data: Tensor, requires_grad: bool) -> Parameter:
         if requires_grad and not (data.is_floating_point() or data.is_complex()):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-        self = super().__new__(cls)
+        self = bare(cls)
         self._storage, self._view = data._storage, data._view
         self._requires_grad = bool(requires_grad)
         if storage.in_jax():
@@ -58,6 +78,20 @@ class Parameter(Tensor):
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"Parameter containing:\n{super().__repr__()}"
+
+
+def _marked(data: Any, requires_grad: bool) -> Any:
+    """A tensor of a subclass as a parameter."""
+    made = data.detach().requires_grad_(requires_grad)
+    kind = type(data).__name__
+    if type(made) is not type(data):
+        raise RuntimeError(
+            f"Creating a Parameter from an instance of type {kind} requires that detach() returns an instance of the "
+            f"same type, but return type {type(made).__name__} was found instead. To use the type as a Parameter, "
+            f"please correct the detach() semantics defined by its __torch_dispatch__() implementation."
+        )
+    made._is_param = True
+    return made
 
 
 class _BufferType(type):
@@ -148,7 +182,7 @@ class UninitializedTensorMixin:
     @property
     def data(self) -> Tensor:
         """An empty tensor of the dtype and device that the tensor will have."""
-        made = Tensor.__new__(Tensor)
+        made = bare(Tensor)
         made._storage = self._storage
         return made
 
@@ -248,11 +282,12 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
     """
 
     cls_to_become = Tensor
+    __torch_function__ = disabled  # type: ignore[assignment]
 
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
     ) -> UninitializedBuffer:
-        self: Any = super().__new__(cls)
+        self: Any = bare(cls)
         self._start(empty(0, device=device, dtype=dtype))
         self._requires_grad = bool(requires_grad)
         self.persistent, self._is_buffer = persistent, True

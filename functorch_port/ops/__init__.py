@@ -18,6 +18,7 @@ try:
         if not _module.name.startswith("_"):
             importlib.import_module(f"{__name__}.{_module.name}")
     _bind.bind()
+    _bind.publish_methods()
 finally:
     if _collecting:
         gc.enable()

@@ -15,6 +15,7 @@ from ..core import creation, dtypes, inside, storage
 from ..core import device as devices
 from ..core.dispatch import Op, edge_of
 from ..core.fits import OWN
+from ..core.layout import contiguous_format, laid, memory_order
 from ..core.registry import Array, composite, op, ops
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor, wrap
@@ -66,7 +67,11 @@ def to_device(input: Array, device: devices.device) -> Any:
     return jax.device_put(input, devices.to_jax(device))
 
 
-@op("clone", where="torch method", node="CloneBackward0")
+def _lay_clone(result: Tensor, source: Tensor, memory_format: Any = None) -> Tensor:
+    return laid(result, memory_order(source, memory_format))
+
+
+@op("clone", where="torch method", node="CloneBackward0", after=_lay_clone)
 def clone(input: Array, memory_format: Any = None) -> Any:
     """A copy with a Storage of its own (arrays are immutable, so nothing is moved until one of the two is written)."""
     return jnp.asarray(input)
@@ -151,7 +156,7 @@ def _moved(tensor: Tensor, where: Any) -> Tensor:
     return out
 
 
-def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False) -> Tensor:
+def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False, memory_format: Any = None) -> Tensor:
     out = self
     if dtype is not None and out.dtype is not dtype:
         out = _to_dtype(out, dtype)
@@ -165,6 +170,9 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False) -> Tensor:
                 raise NotImplementedError("Cannot copy out of meta tensor; no data!")
             traced = bool(storage.overlay) or isinstance(out._value, jax.core.Tracer)
             out = _to_device(out, where) if traced else _moved(out, devices.to_jax(where))
+    if memory_format is not None and not out.is_contiguous(memory_format):
+        made = _to_dtype(out, out.dtype) if out is self else out
+        return laid(made, memory_order(self, memory_format))
     return _clone(out) if copy and out is self else out
 
 
@@ -196,7 +204,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             copy = copy or (arg if position == 3 else False)
         elif arg is not None:
             device = arg
-    return _to(self, dtype, device, copy)
+    return _to(self, dtype, device, copy, kwargs.get("memory_format"))
 
 
 @composite("type", where="method")
@@ -233,7 +241,13 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_fo
 @composite("contiguous", where="method")
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     """This tensor if it is contiguous, else a copy that is."""
-    return self if self.is_contiguous() else _clone(self)
+    if memory_format is None:
+        return self if self._view is None or self.is_contiguous() else _in_order(self)
+    return self if self.is_contiguous(memory_format) else _clone(self, memory_format=memory_format)
+
+
+def _in_order(source: Tensor) -> Tensor:
+    return _clone(source, memory_format=contiguous_format)
 
 
 @composite("copy_", where="method")

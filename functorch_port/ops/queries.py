@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..autograd import anomaly
-from ..core import dtypes, storage
+from ..core import bind, dtypes, storage
 from ..core import legacy as _legacy  # noqa: F401  registers the old tensor classes
 from ..core.promotion import result_dtype
 from ..core.registry import composite
 from ..core.size import Size
-from ..core.tensor import Tensor
+from ..core.tensor import NO_SUBCLASS, Tensor
 
 __all__: list[str] = []
 
@@ -137,18 +137,8 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
 def as_subclass(self: Tensor, cls: type) -> Tensor:
     """This tensor as an instance of a subclass, sharing its Storage."""
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
-        raise TypeError(
-            "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your "
-            "class inherits from Tensor."
-        )
-    made: Tensor = cls.__new__(cls)
-    seen = self.view_as(self)  # type: ignore[attr-defined]
-    for slot in ("_storage", "_view", "_base", "_grad_fn", "_requires_grad", "_output_nr"):
-        setattr(made, slot, getattr(seen, slot))
-    made._version_seen = seen._version_seen
-    if storage.overlay and not storage.overlay.transforms:
-        storage.overlay.note_made(made)
-    return made
+        raise TypeError(NO_SUBCLASS)
+    return bind.function("alias")(self)._as(cls)
 
 
 @composite("detach_", where="torch")

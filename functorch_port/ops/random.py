@@ -22,6 +22,7 @@ from functorch_port.core import device as devices
 from functorch_port.core.dispatch import Plan, run
 from functorch_port.core.dtypes import dtype as DType
 from functorch_port.core.generator import Generator, draw
+from functorch_port.core.layout import memory_order
 from functorch_port.core.mersenne import accepts_normals
 from functorch_port.core.refusal import refuse
 from functorch_port.core.registry import composite
@@ -43,9 +44,23 @@ _BAD_PROBABILITY = (
 )
 
 
-def dropout_mask(shape: Sequence[int], p: float, dtype: DType, generator: Generator | None = None) -> Any:
-    """An array of ones, each replaced by zero with probability ``p``: drawn as PyTorch's dropout draws it."""
-    return draw(generator, "bernoulli", tuple(shape), dtype, p=1 - p)
+def dropout_mask(shape: Sequence[int], p: float, dtype: DType, order: Sequence[int] | None = None) -> Any:
+    """An array of ones, each replaced by zero with probability ``p``: drawn as PyTorch's dropout draws it.
+
+    ``order`` is that in which the elements of what is dropped lie in memory (`memory_order`).
+    """
+    return _in_order(order, None, "bernoulli", tuple(shape), dtype, p=1 - p)
+
+
+def _in_order(
+    order: Sequence[int] | None, generator: Any, kind: str, shape: tuple[int, ...], d: DType, **params: Any
+) -> Any:
+    """As `draw`, with dimensions in another order in memory."""
+    if order is None:
+        return draw(generator, kind, shape, d, **params)
+    params |= {"contiguous": False} if kind == "normal" else {}
+    value = draw(generator, kind, tuple(shape[dim] for dim in order), d, **params)
+    return jnp.transpose(value, np.argsort(order).tolist())
 
 
 # ------------------------------------------------------------------ helpers
@@ -97,12 +112,18 @@ def _is_meta(value: Any) -> bool:
 
 
 def _out_of_place(
-    kind: str, shape: Sequence[int], d: DType, generator: Any, like: Any = None, **params: Any
+    kind: str,
+    shape: Sequence[int],
+    d: DType,
+    generator: Any,
+    like: Any = None,
+    order: Sequence[int] | None = None,
+    **params: Any,
 ) -> Any:
     """A drawn array; shapes only if ``like`` is a meta array."""
     if _is_meta(like):
         return jax.ShapeDtypeStruct(tuple(shape), d.np)
-    return draw(generator, kind, tuple(shape), d, **params)
+    return _in_order(order, generator, kind, tuple(shape), d, **params)
 
 
 @cache
@@ -132,15 +153,11 @@ def _fill(tensor: Tensor, node: str, kind: str, generator: Generator | None, **p
     d = dtypes.from_np(own.dtype)
     if _is_meta(own):
         return tensor
-    if tensor.is_contiguous():
-        value = draw(generator, kind, own.shape, d, **params)
-    else:
+    order = None
+    if not tensor.is_contiguous():
         strides = tensor.stride()
         order = sorted(range(len(own.shape)), key=lambda dim: -strides[dim])
-        params |= {"contiguous": False} if kind == "normal" else {}
-        value = draw(generator, kind, tuple(own.shape[dim] for dim in order), d, **params)
-        value = jnp.transpose(value, np.argsort(order).tolist())
-    return _overwrite(tensor, node, value)
+    return _overwrite(tensor, node, _in_order(order, generator, kind, own.shape, d, **params))
 
 
 def _overwrite(tensor: Tensor, node: str, value: Any) -> Tensor:
@@ -393,13 +410,14 @@ def _like(
     device: Any,
     requires_grad: bool,
     generator: Any,
+    memory_format: Any,
 ) -> Tensor:
     own = _require(name, input)._value
     d = dtype or dtypes.from_np(own.dtype)
     _refuse_unless_inexact(kernel, d)
-    return _like_made(
-        input, _out_of_place(kind, own.shape, d, generator, _meta_of(own, device)), device, requires_grad
-    )
+    order = memory_order(input, memory_format)
+    value = _out_of_place(kind, own.shape, d, generator, _meta_of(own, device), order)
+    return _like_made(input, value, device, requires_grad)
 
 
 def _meta_of(own: Any, device: Any) -> Any:
@@ -426,7 +444,15 @@ def rand_like(
 ) -> Tensor:
     """`rand` with the shape, dtype and device of ``input``."""
     return _like(
-        "rand_like", "check_uniform_bounds", "uniform", input, dtype, device, requires_grad, generator
+        "rand_like",
+        "check_uniform_bounds",
+        "uniform",
+        input,
+        dtype,
+        device,
+        requires_grad,
+        generator,
+        memory_format,
     )
 
 
@@ -442,7 +468,17 @@ def randn_like(
     memory_format: Any = None,
 ) -> Tensor:
     """`randn` with the shape, dtype and device of ``input``."""
-    return _like("randn_like", "normal_kernel_cpu", "normal", input, dtype, device, requires_grad, generator)
+    return _like(
+        "randn_like",
+        "normal_kernel_cpu",
+        "normal",
+        input,
+        dtype,
+        device,
+        requires_grad,
+        generator,
+        memory_format,
+    )
 
 
 @composite("randint_like", where="torch")
@@ -472,7 +508,8 @@ def randint_like(
     d = dtype or dtypes.from_np(own.dtype)
     bottom = 0 if low is None else low
     first, end = _range("randint_like", d, _integer("randint_like", bottom), _integer("randint_like", high))
-    value = _out_of_place("integers", own.shape, d, generator, _meta_of(own, device), low=first, high=end)
+    order, like = memory_order(input, memory_format), _meta_of(own, device)
+    value = _out_of_place("integers", own.shape, d, generator, like, order, low=first, high=end)
     return _like_made(input, value, device, requires_grad)
 
 

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from functorch_port.core import storage
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import not_implemented, wide
 
@@ -200,6 +201,45 @@ def _resample(x: jax.Array, taps: Taps, axis: int) -> jax.Array:
     return _weighted(x, taps, axis)
 
 
+def _fixed_point(x: jax.Array, matrix: np.ndarray, axis: int) -> jax.Array:
+    """Bytes averaged with the weights of a (size, out) matrix, as PyTorch does on a CPU: in whole numbers.
+
+    The weights are multiples of a power of two, the lowest of which the largest weight is less than 2^15; every
+    dimension is rounded to bytes for itself.
+    """
+    bits = 0
+    while bits < 22 and int(0.5 + matrix.max() * 2 ** (bits + 1)) < 2**15:
+        bits += 1
+    whole = np.trunc(matrix * 2**bits + np.where(matrix < 0, -0.5, 0.5))
+    first = (whole != 0).argmax(0)
+    count = int((len(whole) - (whole != 0)[::-1].argmax(0) - first).max())
+    if count <= _FEW_TAPS:
+        index = np.minimum(first[:, None] + np.arange(count), len(whole) - 1)
+        weight = np.where(
+            first[:, None] + np.arange(count) < len(whole), np.take_along_axis(whole.T, index, 1), 0
+        )
+        total = _weighted(x.astype(np.int32), Taps(index, weight), axis)
+    else:
+        exact = np.dtype(np.float64 if storage.X64 else np.int32)
+        total = jnp.tensordot(x.astype(exact), whole.astype(exact), (axis, 0))
+        total = jnp.moveaxis(total, -1, axis).astype(np.int32)
+    half = np.int32(1 << (bits - 1))
+    return jnp.clip((total + half) >> bits, 0, 255).astype(np.uint8)
+
+
+#: more inputs per output than these are a product with a matrix
+_FEW_TAPS = 8
+
+
+def _matrix(taps: Taps, size: int) -> np.ndarray:
+    """The weights as a (size, out) matrix; what was clamped to one element is added up."""
+    out = len(taps.index)
+    matrix = np.zeros((size, out))
+    weight = np.ones(taps.index.shape) if taps.weight is None else taps.weight
+    np.add.at(matrix, (taps.index, np.arange(out)[:, None]), weight)
+    return matrix
+
+
 _TAPS = {
     "nearest": _nearest,
     "nearest-exact": _nearest_exact,
@@ -244,11 +284,19 @@ def _resize(
         not_implemented(kernel, input, kinds="biuc")
     work = np.dtype(np.float32) if dtype == np.uint8 else wide(dtype)
     x = input if mode.startswith("nearest") and dtype == np.uint8 else input.astype(work)
-    real = np.float64 if work == np.float64 else np.float32
+    by_bytes = dtype == np.uint8 and mode in _FILTERS
+    real = np.float64 if by_bytes or work == np.float64 else np.float32
+    x = input if by_bytes else x
     for dim in reversed(range(len(output_size))):
         axis, out = dim + 2, output_size[dim]
         how = (x.shape[axis], out, align_corners, scales[dim] if scales is not None else None, real)
-        if antialias:
+        if by_bytes:
+            if x.shape[axis] != out:
+                matrix = (
+                    _smoothing_matrix(mode, *how) if antialias else _matrix(_TAPS[mode](*how), x.shape[axis])
+                )
+                x = _fixed_point(x, matrix, axis)
+        elif antialias:
             matrix = _smoothing_matrix(mode, *how)
             x = jnp.moveaxis(jnp.tensordot(x, matrix, (axis, 0), precision=lax.Precision.HIGHEST), -1, axis)
         else:

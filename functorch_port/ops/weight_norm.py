@@ -25,7 +25,16 @@ def norm_except_dim(v: Array, pow: int = 2, dim: int = 0):
 @op("_weight_norm", where="torch")
 def weight_norm(v: Array, g: Array, dim: int = 0):
     """``v`` scaled to the norms ``g`` along ``dim``."""
-    return compute(lambda x, size: x * (size / norm_except_dim(x, 2, dim)), v.dtype, v, g)
+    return compute(lambda x, size: x * (size / _length(x, dim)), v.dtype, v, g)
+
+
+def _length(x: jax.Array, dim: int) -> jax.Array:
+    """The norms that `weight_norm` divides by. Their gradient is NaN where they are 0, as in PyTorch."""
+    length = norm_except_dim(x, 2, dim)
+    others = tuple(d for d in range(x.ndim) if d != dim)
+    squares = jnp.square(jnp.abs(x)) if x.dtype.kind == "c" else jnp.square(x)
+    plain = jnp.sqrt(squares.sum(others, keepdims=dim != -1))
+    return jnp.where(length == 0, plain.astype(length.dtype), length)
 
 
 @op("_power_method", where="", differentiable=False)

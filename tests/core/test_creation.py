@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
+from collections import UserList, deque
+
 import numpy as np
 import programs
 import pytest
+import torch
 from counting import xla_compilations
 
 import functorch_port as ft
@@ -405,3 +409,22 @@ def test_new_shapes_compile_nothing() -> None:
     with xla_compilations() as compiled:
         make(53)
     assert compiled == [0]
+
+
+def test_the_old_constructor_takes_any_sequence():
+    """Of what is none it says so, as PyTorch does."""
+
+    def run(library, make):
+        try:
+            made = make(library)
+        except TypeError as error:
+            return str(error)
+        return str(made.dtype), made.tolist()
+
+    for data in (
+        deque([1, 2]), deque([[1, 2], [3, 4]]), UserList([1, 2]), array("d", [1, 2]), bytearray(b"ab"),
+        memoryview(b"ab"), range(3), (1, 2), {1, 2}, {1: 2}, {1: 2}.keys(), b"ab", None,
+    ):  # fmt: skip
+        makers = (lambda t: t.Tensor(data), lambda t: t.LongTensor(data), lambda t: t.ones(1).new(data))  # noqa: B023
+        for make in makers:
+            assert run(ft, make) == run(torch, make), data

@@ -713,3 +713,36 @@ def test_a_generator_of_ones_own_is_state_too():
 def test_draw_checks_its_generator():
     with pytest.raises(TypeError, match=r"must be torch.Generator, not int"):
         draw(3, "uniform", (2,), dtypes.float32)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_is_drawn_for_a_permuted_tensor_comes_in_its_order(dtype):
+    """PyTorch's result is laid out as the tensor is, and filled from its first element in memory to the last."""
+
+    def run(library):
+        x = library.arange(120, dtype=getattr(library, dtype)).reshape(2, 3, 4, 5) + 1
+        F, last = library.nn.functional, library.channels_last
+        permuted = x.permute(0, 2, 3, 1)
+        sources = (
+            permuted,
+            x[0, 0].t(),
+            permuted[:, 1:, :, ::2],
+            x[:, :1].expand(2, 3, 4, 5).permute(1, 0, 2, 3),
+            x,
+        )
+        drawn = []
+        for source in sources:
+            for call in (
+                lambda t: F.dropout(t, 0.5), lambda t: F.alpha_dropout(t, 0.3, True), library.rand_like,
+                lambda t: F.feature_alpha_dropout(t, 0.3, True), lambda t: library.randint_like(t, 7),
+                library.randn_like,
+                lambda t: library.native_dropout(t, 0.5, True)[0], library.nn.Dropout(0.3),
+                lambda t: library.rand_like(t, memory_format=last) if t.ndim == 4 else t,
+                lambda t: library.randn_like(t, memory_format=library.contiguous_format),
+            ):  # fmt: skip
+                library.manual_seed(3)
+                drawn.append(np.array(call(source).tolist()))
+        return drawn
+
+    for ours, theirs in zip(run(ft), run(torch), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-6, atol=1e-6)

@@ -129,6 +129,48 @@ torch.zeros(2).size(-2)
 """
 
 
+FORMATS = """
+x=torch.arange(120.).reshape(2,3,4,5); y=x.to(memory_format=torch.channels_last)
+  [y, y.stride(), y.is_contiguous(), y.is_contiguous(memory_format=torch.channels_last)]
+x=torch.arange(120.).reshape(2,3,4,5); [x.is_contiguous(memory_format=torch.channels_last), x.is_contiguous()]
+x=torch.arange(60.).reshape(1,3,4,5); [x[:, :1].is_contiguous(memory_format=torch.channels_last)]
+x=torch.arange(120.).reshape(2,3,4,5); [x.clone(memory_format=torch.channels_last).stride(), x.clone().stride()]
+x=torch.arange(120.).reshape(2,3,4,5); y=x.contiguous(memory_format=torch.channels_last)
+  [y.stride(), y.contiguous().stride(), y.contiguous(memory_format=torch.channels_last) is y]
+x=torch.arange(240.).reshape(2,3,4,5,2); y=x.to(memory_format=torch.channels_last_3d)
+  [y.stride(), y.is_contiguous(memory_format=torch.channels_last_3d)]
+x=torch.arange(120.).reshape(2,3,4,5); y=x.to(torch.int64,memory_format=torch.channels_last); [y, y.stride()]
+x=torch.arange(120.).reshape(2,3,4,5).permute(2,0,3,1); y=x.clone(); [y, y.stride(), torch.zeros_like(x).stride()]
+x=torch.arange(120.).reshape(2,3,4,5).permute(2,0,3,1); [torch.full_like(x,3).stride(), torch.ones_like(x)]
+x=torch.arange(120.).reshape(2,3,4,5).permute(2,0,3,1); [x.clone(memory_format=torch.contiguous_format).stride()]
+x=torch.arange(120.).reshape(2,3,4,5).permute(2,0,3,1)[:, :, ::2]; [x.clone().stride(), torch.empty_like(x).stride()]
+x=torch.arange(120.).reshape(2,3,4,5)[:, :1].expand(2,3,4,5); [x.clone().stride(), torch.empty_like(x).stride()]
+torch.empty(2,3,4,5,memory_format=torch.channels_last).stride()
+torch.empty(2,3,4,5,device="meta",memory_format=torch.channels_last).stride()
+torch.empty_like(torch.zeros(2,3,4,5),memory_format=torch.channels_last).stride()
+y=torch.arange(120.).reshape(2,3,4,5).to(memory_format=torch.channels_last); y[0,1]=5; y.mul_(2); y[:, :, 0]+=1
+  y
+y=torch.arange(120.).reshape(2,3,4,5).to(memory_format=torch.channels_last)
+  [y.as_strided((2,3),(1,7),4), y.permute(0,2,3,1).view(-1), y[1].storage_offset(), y[:, :2].clone().stride()]
+y=torch.arange(120.).reshape(2,3,4,5).to(memory_format=torch.channels_last); y.view(-1)
+y=torch.arange(120.).reshape(2,3,4,5).to(memory_format=torch.channels_last); [y.reshape(-1), y.flatten(1).stride()]
+x=torch.arange(120.).reshape(2,3,4,5).requires_grad_(); y=x.to(memory_format=torch.channels_last)
+  (y*y).sum().backward()
+  [x.grad, type(y.grad_fn).__name__]
+x=torch.arange(120.).reshape(2,3,4,5).requires_grad_(); y=x.clone(memory_format=torch.channels_last); y.mul_(3)
+  (y*y).sum().backward()
+  [x.grad, y.stride()]
+torch.ones(3).to(memory_format=torch.channels_last)
+torch.ones(2,3,4,5).contiguous(memory_format=torch.channels_last_3d)
+torch.empty(2,memory_format=torch.preserve_format)
+"""
+
+
+@pytest.mark.parametrize("code", programs.cases(FORMATS))
+def test_memory_formats(code: str) -> None:
+    programs.check(code)
+
+
 @pytest.mark.parametrize("code", programs.cases(SHARING))
 def test_sharing(code: str) -> None:
     programs.check(code)

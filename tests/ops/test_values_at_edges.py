@@ -76,3 +76,35 @@ def test_what_is_no_sequence() -> None:
     for data in ({0: 1.0}, {1}, iter([1])):
         with pytest.raises(RuntimeError, match="Could not infer dtype of"):
             ft.tensor(data)
+
+
+def test_weight_norm_of_a_row_of_zeros():
+    """Its direction is not defined: NaN, in the gradients too."""
+
+    def run(library, dim, v, g):
+        v, g = library.tensor(v, requires_grad=True), library.tensor(g, requires_grad=True)
+        out = library._weight_norm(v, g, dim)
+        out.sum().backward()
+        return [np.array(a.tolist()) for a in (out.detach(), v.grad, g.grad)]
+
+    for dim, v, g in (
+        (0, [[0.0, 0.0], [3.0, 4.0]], [[1.0], [2.0]]),
+        (0, [[0.0, 0.0], [3.0, 4.0]], [[0.0], [2.0]]),
+        (1, [[0.0, 3.0], [0.0, 4.0]], [[1.0, 2.0]]),
+    ):
+        for ours, theirs in zip(run(ft, dim, v, g), run(torch, dim, v, g), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
+
+
+def test_the_gradient_of_a_count_of_elements_is_zero():
+    """PyTorch leaves it out, which counts as zero where it is asked for one (`materialize_grads`)."""
+    for norm in (
+        lambda t, x: t.norm(x, 0),
+        lambda t, x: x.norm(0, 1).sum(),
+        lambda t, x: t.linalg.vector_norm(x, 0),
+    ):
+        found = []
+        for library in (ft, torch):
+            x = library.tensor([[0.0, 1.0], [2.0, 0.0]], requires_grad=True)
+            found.append(library.autograd.grad(norm(library, x), x, materialize_grads=True)[0].tolist())
+        assert found[0] == found[1] == [[0.0, 0.0], [0.0, 0.0]]

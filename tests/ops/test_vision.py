@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from compare import _fresh, case, check_case, check_second, resolve, same, sample, to_ours
@@ -296,3 +297,19 @@ def test_instance_norm_keeps_statistics():
     theirs = program(torch, IMG, torch.zeros(4, dtype=f64), torch.ones(4, dtype=f64))
     ours = program(ft, to_ours(IMG), ft.zeros(4, dtype=ft.float64), ft.ones(4, dtype=ft.float64))
     same(theirs, ours)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("antialias", [False, True])
+def test_bytes_are_resized_in_whole_numbers(mode, antialias):
+    """PyTorch's weights for bytes have a power of two as denominator, and each dimension is rounded."""
+    numbers = np.random.default_rng(0)
+    for shape, how in (
+        ((2, 3, 7, 9), {"size": (14, 18)}), ((2, 3, 33, 40), {"size": (5, 4)}), ((1, 4, 8, 8), {"size": (8, 3)}),
+        ((1, 5, 16, 16), {"scale_factor": (1.3, 0.4)}), ((1, 1, 9, 9), {"size": (33, 7), "align_corners": True}),
+    ):  # fmt: skip
+        bytes_ = numbers.integers(0, 256, shape).astype(np.uint8)
+        how = {"mode": mode, "antialias": antialias, **how}
+        theirs = torch.nn.functional.interpolate(torch.from_numpy(bytes_), **how)
+        ours = ft.nn.functional.interpolate(ft.from_numpy(bytes_), **how)
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())

@@ -617,3 +617,32 @@ def test_state_made_ahead_gives_the_lazy_first_step():
         is None
     )
     assert ft.optim.SGD([p])._init_state(p, {"momentum": 0, "dampening": 0}) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "switch"),
+    [
+        ("Adam", {"amsgrad": True}), ("AdamW", {"amsgrad": True}), ("RMSprop", {"centered": True}),
+        ("RMSprop", {"momentum": 0.9}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_step_that_raises_changes_nothing(name, switch, compiled):
+    """What is switched on in mid-run has no state: PyTorch raises the same error, with the counter moved on."""
+    params = [ft.nn.Parameter(ft.ones(2)) for _ in range(2)]
+    optimizer = getattr(ft.optim, name)([{"params": [p]} for p in params], lr=0.1)
+    step = ft.compile(optimizer.step) if compiled else optimizer.step
+
+    def now():
+        return [[p.tolist(), {k: v.tolist() for k, v in optimizer.state[p].items()}] for p in params]
+
+    for _ in range(2):
+        for p in params:
+            p.grad = ft.ones(2)
+        step()
+    before = now()
+    optimizer.param_groups[1].update(switch)
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            step()
+        assert now() == before

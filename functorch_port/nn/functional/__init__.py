@@ -1,5 +1,6 @@
 """`nn.functional`: layers without state, as functions of Tensors. Thin names over the operations in `ops/`."""
 
+from ...core.bind import publish_functions as _publish
 from ...overrides import handle_torch_function as handle_torch_function
 from ...overrides import has_torch_function as has_torch_function
 from ...overrides import has_torch_function_unary as has_torch_function_unary
@@ -309,3 +310,5 @@ from .vision import unfold as unfold
 from .vision import upsample as upsample
 from .vision import upsample_bilinear as upsample_bilinear
 from .vision import upsample_nearest as upsample_nearest
+
+_publish(globals(), "torch.nn.functional")

@@ -34,7 +34,7 @@ gelu, softplus, softsign, logsigmoid = (
     function("logsigmoid"),
 )
 tanhshrink, hardshrink, softshrink = function("tanhshrink"), function("hardshrink"), function("softshrink")
-prelu, glu, sigmoid, tanh = function("prelu"), function("glu"), function("sigmoid"), function("tanh")
+prelu, glu = function("prelu"), function("glu")
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -49,6 +49,22 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """
     require_tensor("relu", "input", 1, input)
     return relu_(input) if inplace else _relu(input)
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """``1 / (1 + exp(-input))``.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.sigmoid.html
+    """
+    return input.sigmoid()  # type: ignore[attr-defined]
+
+
+def tanh(input: Tensor) -> Tensor:
+    """The hyperbolic tangent.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.tanh.html
+    """
+    return input.tanh()  # type: ignore[attr-defined]
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:

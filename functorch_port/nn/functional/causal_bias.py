@@ -9,7 +9,8 @@ from typing import Any
 from ...core import dtypes
 from ...core.bind import function
 from ...core.creation import ones
-from ...core.tensor import Tensor
+from ...core.overriding import disabled
+from ...core.tensor import Tensor, bare
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
 
@@ -40,6 +41,8 @@ class CausalBias(Tensor):
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.attention.bias.CausalBias.html
     """
 
+    __torch_function__ = disabled  # type: ignore[assignment]
+
     variant: CausalVariant
     seq_len_q: int
     seq_len_kv: int
@@ -52,7 +55,7 @@ class CausalBias(Tensor):
                 "Lower right causal bias will produce NaNs in the output when seq_len_q > seq_len_kv!",
                 stacklevel=2,
             )
-        self = super().__new__(cls)
+        self = bare(cls)
         offset = seq_len_kv - seq_len_q if variant is CausalVariant.LOWER_RIGHT else 0
         mask = function("tril")(ones(seq_len_q, seq_len_kv, dtype=dtypes.bool_), offset)
         self._storage, self._view, self._requires_grad = mask._storage, mask._view, False

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ...core.bind import function
 from ...core.creation import zeros
+from ...core.layout import memory_order
 from ...core.tensor import Tensor, wrap
 from ...ops.random import dropout_mask
 from ._common import require_tensor, write
@@ -20,9 +21,12 @@ def _check_probability(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
-def _mask(input: Tensor, p: float, shape: Sequence[int]) -> Tensor:
-    """Ones, and zeros with probability `p`; nothing is drawn when all are to go."""
-    return zeros((), dtype=input.dtype) if p == 1 else wrap(dropout_mask(shape, p, input.dtype))
+def _mask(input: Tensor, p: float, shape: Sequence[int] | None = None) -> Tensor:
+    """Ones, and zeros with probability `p`, of the input's shape; nothing is drawn when all are to go."""
+    if p == 1:
+        return zeros((), dtype=input.dtype)
+    order = memory_order(input) if shape is None else None
+    return wrap(dropout_mask(input.shape if shape is None else shape, p, input.dtype, order))
 
 
 def _drop(
@@ -31,7 +35,7 @@ def _drop(
     """Drops with a mask of `shape`, which broadcasts against the input."""
     if not training or p == 0 or input.numel() == 0:
         return input
-    mask = _mask(input, p, input.shape if shape is None else shape)
+    mask = _mask(input, p, shape)
     out = _dropped(input, mask, float(p))
     return write(input, out) if inplace else out
 
@@ -134,7 +138,7 @@ def _alpha_drop(input: Tensor, p: float, training: bool, inplace: bool, by_chann
     _check_probability(p)
     if not training or p == 0 or input.numel() == 0:
         return input
-    mask = _mask(input, p, _channels(input) if by_channel else input.shape)
+    mask = _mask(input, p, _channels(input) if by_channel else None)
     if p == 1:
         out = _dropped(input, mask, 1.0)
     else:
