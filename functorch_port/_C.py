@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
+from .autograd import _functions as _functions
+from .autograd.engine import _current_graph_task_execution_order as _current_graph_task_execution_order
+from .autograd.engine import _current_graph_task_id as _current_graph_task_id
+from .autograd.engine import _will_engine_execute_node as _will_engine_execute_node
+from .autograd.forward_ad import _is_fwd_grad_enabled as _is_fwd_grad_enabled
+from .autograd.forward_ad import _set_fwd_grad_enabled as _switch_tangents
+from .autograd.grad_mode import is_grad_enabled as is_grad_enabled
 from .core.device import device
 from .fx import Graph as Graph
 
@@ -32,6 +40,20 @@ class DispatchKeySet:
 
     def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
         return DispatchKeySet(self.keys | other.keys)
+
+
+class _WeakTensorRef:
+    """A weak reference to a tensor."""
+
+    def __init__(self, tensor: Any) -> None:
+        self._ref = weakref.ref(tensor)
+
+    def expired(self) -> bool:
+        return self._ref() is None
+
+
+def _set_fwd_grad_enabled(mode: bool) -> None:
+    _switch_tangents(mode)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..core import storage
+from ..core import storage, watch
 from ..core.dispatch import _conj, edge_of
 from ..core.tensor import Tensor, wrap
 from . import grad_mode
@@ -39,6 +39,7 @@ class FunctionCtx(Node):
     runs_empty = True  # without any gradient it gets zeros
     materialize_grads = True
     _to_save: tuple[Any, ...] = ()
+    _for_forward: tuple[Any, ...] = ()
     _saved: tuple[Any, ...] | None = ()
     _dirty: tuple[Any, ...] = ()
     _non_differentiable: tuple[int, ...] = ()
@@ -219,7 +220,7 @@ class Function:
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """Forward-mode derivative (the transforms of `func` do not use it)."""
+        """Forward-mode derivative in a dual level of `forward_ad` (the transforms of `func` do not use it)."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
@@ -229,28 +230,48 @@ class Function:
         """Run the operation and record it."""
         if kwargs:
             args = _positional(cls, args, kwargs)
+        if watch.on and watch.state.level is not None:
+            return _apply_in_level(cls, args)
         if storage.overlay:
             if storage.overlay.transforms:
                 return _apply_in_transform(cls, args)
             storage.overlay.note_inputs(args)
-        inputs = [a for a in args if isinstance(a, Tensor)]
-        recorded = grad_mode.state.enabled and any(t.requires_grad for t in inputs)
-        edges = tuple(edge_of(t) for t in inputs) if recorded else (None,) * len(inputs)
-        ctx = _node_type(cls)(edges)  # type: ignore[arg-type]
-        if recorded and storage.overlay:
-            storage.overlay.note_edges(inputs, edges)
-            storage.overlay.note_function()
-        ctx._positions = [(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]
-        ctx.needs_input_grad = tuple(recorded and isinstance(a, Tensor) and a.requires_grad for a in args)
-        with grad_mode.no_grad():
-            result = _forward(cls, ctx, args)
-        made = result if isinstance(result, tuple) else (result,)
-        outputs = _with_history(ctx, made, inputs) if recorded else made
-        ctx.outputs = len(outputs)
-        ctx._outputs = [(o.shape, o.dtype) if isinstance(o, Tensor) else None for o in outputs]
-        ctx._saved = tuple(_saved(ctx, t, made, outputs) for t in ctx._to_save)
-        ctx._to_save = ()
-        return outputs if isinstance(result, tuple) else outputs[0]
+        return _apply(cls, args)[0]
+
+
+def _apply_in_level(cls: type[Function], args: tuple[Any, ...]) -> Any:
+    """The operation, and its derivative in the direction of the arguments' tangents."""
+    from ..core import duals
+    from .function_forward import push
+
+    if storage.overlay and storage.overlay.transforms and storage.overlay.differentiates:
+        raise NotImplementedError(duals.IN_TRACE)
+    with duals.paused():
+        result, ctx, raw = _apply(cls, args)
+    push(cls, ctx, args, raw, result if isinstance(result, tuple) else (result,))
+    return result
+
+
+def _apply(cls: type[Function], args: tuple[Any, ...]) -> tuple[Any, FunctionCtx, Sequence[Any]]:
+    """The result, the node, and what forward returned."""
+    inputs = [a for a in args if isinstance(a, Tensor)]
+    recorded = grad_mode.state.enabled and any(t.requires_grad for t in inputs)
+    edges = tuple(edge_of(t) for t in inputs) if recorded else (None,) * len(inputs)
+    ctx = _node_type(cls)(edges)  # type: ignore[arg-type]
+    if recorded and storage.overlay:
+        storage.overlay.note_edges(inputs, edges)
+        storage.overlay.note_function()
+    ctx._positions = [(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]
+    ctx.needs_input_grad = tuple(recorded and isinstance(a, Tensor) and a.requires_grad for a in args)
+    with grad_mode.no_grad():
+        result = _forward(cls, ctx, args)
+    made = result if isinstance(result, tuple) else (result,)
+    outputs = _with_history(ctx, made, inputs) if recorded else made
+    ctx.outputs = len(outputs)
+    ctx._outputs = [(o.shape, o.dtype) if isinstance(o, Tensor) else None for o in outputs]
+    ctx._saved = tuple(_saved(ctx, t, made, outputs) for t in ctx._to_save)
+    ctx._to_save = ()
+    return outputs if isinstance(result, tuple) else outputs[0], ctx, made
 
 
 class InplaceFunction(Function):
@@ -408,29 +429,15 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             outputs = fn(ctx, *args)
         if not recorded:
             return outputs
-        many = isinstance(outputs, tuple)
-        blocked = tuple(_Refusal.block(o) for o in (outputs if many else (outputs,)))
-        return blocked if many else blocked[0]
+        from ._functions import DelayedError
+
+        values = outputs if isinstance(outputs, tuple) else (outputs,)
+        tensors = [o.detach().requires_grad_() for o in values if isinstance(o, Tensor)]
+        refuse = DelayedError(
+            "trying to differentiate twice a function that was marked with @once_differentiable", len(tensors)
+        )
+        blocked = iter([refuse(*tensors)] if len(tensors) == 1 else refuse(*tensors))
+        results = tuple(next(blocked) if isinstance(o, Tensor) else o for o in values)
+        return results if isinstance(outputs, tuple) else results[0]
 
     return wrapper
-
-
-class _Refusal(Node):
-    """Raises when a gradient reaches it."""
-
-    __slots__ = ()
-
-    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        raise RuntimeError(
-            "trying to differentiate twice a function that was marked with @once_differentiable"
-        )
-
-    apply_recorded = apply
-
-    @classmethod
-    def block(cls, tensor: Any) -> Any:
-        if not isinstance(tensor, Tensor):
-            return tensor
-        out = tensor.detach()
-        out._requires_grad, out._grad_fn = True, cls(())
-        return out

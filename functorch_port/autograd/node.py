@@ -215,7 +215,7 @@ class Node:
         raise NotImplementedError("Node._register_hook_dict: register the hook on the tensor")
 
     def __repr__(self) -> str:
-        return f"<{self.name()} object at {id(self):#x}>"
+        return f"<{type(self).__name__} object at {id(self):#x}>"
 
 
 class EndedView(Node):

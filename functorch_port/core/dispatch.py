@@ -20,7 +20,7 @@ from jax import lax
 from ..autograd import anomaly, grad_mode, saved
 from ..autograd.node import FREED, Edge, Node, accumulator
 from ..autograd.node import _sequence as _sequence
-from . import autocast, config, dtypes, fits, host, inside, memory, storage
+from . import autocast, config, dtypes, fits, host, inside, memory, storage, watch
 from .deferred import Call, Deferred, DeferredStorage, avals_of, computed, may_wait, scope
 from .layout import SparseOperand
 from .out import write_out
@@ -73,6 +73,7 @@ class Plan:
         "eager",
         "edge_order",
         "fn",
+        "forward",
         "jit",
         "keeps",
         "name",
@@ -110,6 +111,8 @@ class Plan:
         #: flat dynamic arguments to all arguments by name
         self.named: Callable[[Sequence[Any]], dict[str, Any]] | None = None
         self._backward: dict[Any, Plan] = {}
+        #: by which inputs have a tangent (see `core.duals`)
+        self.forward: dict[tuple[bool, ...], Plan] = {}
         self._keeping: dict[Any, Callable[..., Any]] = {}
         self._looking: dict[Any, Callable[..., Any]] = {}
         self._kinds: dict[Any, Any] = {}
@@ -871,8 +874,12 @@ class Op:
         """A call with these arguments; ``known`` and ``values`` are what `_note` found if they are small tensors."""
         spec = self.spec
         out = kwargs.pop("out", None) if kwargs else None
-        if autocast.enabled:
+        if watch.on:
             args, kwargs = autocast.cast_inputs(spec.name, args, kwargs)
+            if watch.state.level is not None:
+                from . import duals
+
+                return duals.run_op(self, args, kwargs, out)
         sig: list[Any] = [dtypes._default, config.key]
         dyn: list[Any] = []
         try:
@@ -1086,7 +1093,7 @@ def _caller(op: Op) -> Callable[..., Any]:
         values: list[Any] = []
         if (
             not storage.overlay
-            and not autocast.enabled
+            and not watch.on
             and len(args) <= positional
             and _note(args, kinds, known, values)
             and not (kwargs and not _note_named(kwargs, kind_of, known, values))

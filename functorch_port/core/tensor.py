@@ -15,7 +15,7 @@ import numpy as np
 
 from ..autograd import grad_mode, saved
 from ..autograd.node import EndedView, Hooks, RemovableHandle
-from . import deferred, dtypes, host, inside, memory, shared, storage
+from . import deferred, dtypes, host, inside, memory, shared, storage, watch
 from . import device as devices
 from .deferred import Deferred, DeferredStorage
 from .size import Size
@@ -130,6 +130,8 @@ class Tensor:
     _retains_grad = False
     #: of a view without a history: whether it requires a gradient because its base does
     _inherits = False
+    #: in an open dual level: that, and the tangent (see `core.duals`)
+    _dual: tuple[Any, Tensor | None] | None = None
     #: the count of writes, as a list of one number, of a tensor that came from ``.data`` and counts for itself
     _own_count: list[int] | None = None
     is_sparse = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = False
@@ -641,6 +643,7 @@ class Tensor:
             inside.may_change(self, "requires_grad")
         self._note_history()
         self._grad_fn, self._output_nr, self._requires_grad = None, 0, False
+        self._dual = None
         return self
 
     @property
@@ -817,6 +820,10 @@ class Tensor:
             self._take_through_base(out)
         if node is not None and node.saved:
             saved.after_write(node, made, self._storage)
+        if watch.on and watch.state.level is not None:
+            from . import duals
+
+            duals.take(self, out)
         return self
 
     def _note_history(self) -> None:

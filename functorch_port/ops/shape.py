@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from ..autograd import grad_mode
-from ..core import bind, dtypes, storage
+from ..core import bind, dtypes, duals, storage, watch
 from ..core.promotion import cast, promote
 from ..core.refusal import outside, refuse
 from ..core.registry import Scalar, TensorOnly, TensorsOnly, composite, op
@@ -722,6 +722,12 @@ def as_strided(
             "or call as_strided() outside"
         )
     offset = input.storage_offset() if storage_offset is None else storage_offset
+    if watch.state.level is not None:  # of a dual: its base has no tangent, or another
+        return duals.linear(lambda x: _strided(x, size, stride, offset), input)
+    return _strided(input, size, stride, offset)
+
+
+def _strided(input: Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> Tensor:
     root = input if input._view is None else input._base
     if root is None or root._view is not None:
         root = input.detach()
