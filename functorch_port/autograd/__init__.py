@@ -17,6 +17,7 @@ _LATER = {
     "backward": "engine",
     "grad": "engine",
     "Function": "function",
+    "SavedTensor": "packing",
     "Variable": "variable",
     "detect_anomaly": "anomaly",
     "set_detect_anomaly": "anomaly",

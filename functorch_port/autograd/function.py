@@ -14,9 +14,8 @@ import jax.numpy as jnp
 from ..core import storage, watch
 from ..core.dispatch import _conj, edge_of
 from ..core.tensor import Tensor, wrap
-from . import grad_mode
+from . import grad_mode, saved
 from .node import FREED, Node
-from .saved import changed
 
 __all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
 
@@ -76,11 +75,38 @@ class FunctionCtx(Node):
 
     saved_variables = saved_tensors
 
+    @property
+    def _raw_saved_tensors(self) -> tuple[Any, ...]:
+        """What stands for these."""
+        if self._saved is None:
+            raise RuntimeError(FREED)
+        return tuple(self._held(i) for i in range(len(self._saved)))
+
+    def _held(self, i: int) -> Any:
+        from .packing import SavedTensor
+
+        held = vars(self).setdefault("_packed", {})
+        if i not in held:
+            held[i] = SavedTensor.of(lambda: self.saved_tensors[i], lambda one: self._keep(i, one))
+        return held[i]
+
+    def _keep(self, i: int, held: Any) -> None:
+        items: list[Any] = list(self._saved or ())
+        kind, tensor, number, _ = items[i]
+        edge = (self, number) if kind == "output" else edge_of(tensor)
+        items[i] = ("packed", (held, edge), number, 0)
+        self._saved = tuple(items)
+
     def _unpack(self, kind: str, tensor: Any, number: int, version: int) -> Tensor | None:
+        if kind == "packed":
+            from .packing import with_history
+
+            held, edge = tensor
+            return held.get() if edge is None else with_history(held.get(), edge)
         if isinstance(tensor, Tensor) and tensor._version != version:
             made_by = "" if tensor.grad_fn is None else tensor.grad_fn.name()
             shape, now = list(tensor.shape), tensor._version
-            raise RuntimeError(changed(tensor.type(), shape, made_by, tensor._output_nr, now, version))
+            raise RuntimeError(saved.changed(tensor.type(), shape, made_by, tensor._output_nr, now, version))
         if kind == "output":  # kept without its history, which is this node itself
             again = tensor.detach()
             again._requires_grad, again._grad_fn, again._output_nr = True, self, number
@@ -271,6 +297,10 @@ def _apply(cls: type[Function], args: tuple[Any, ...]) -> tuple[Any, FunctionCtx
     ctx._outputs = [(o.shape, o.dtype) if isinstance(o, Tensor) else None for o in outputs]
     ctx._saved = tuple(_saved(ctx, t, made, outputs) for t in ctx._to_save)
     ctx._to_save = ()
+    if recorded and saved.state.hooks:
+        for i, tensor in enumerate(ctx.saved_tensors):
+            if tensor is not None:
+                ctx._held(i).register_hooks(*saved.state.hooks[-1])
     return outputs if isinstance(result, tuple) else outputs[0], ctx, made
 
 

@@ -85,9 +85,9 @@ class Hooks(OrderedDict):
 
 
 class Extras:
-    """What only few nodes have: hooks, tensors that retain their gradient, the user's notes."""
+    """What only few nodes have: hooks, tensors that retain their gradient or are packed, the user's notes."""
 
-    __slots__ = ("metadata", "post_hooks", "pre_hooks", "retained", "tensor_hooks")
+    __slots__ = ("metadata", "packed", "post_hooks", "pre_hooks", "retained", "tensor_hooks")
 
     def __init__(self) -> None:
         self.pre_hooks: Hooks | None = None
@@ -95,10 +95,12 @@ class Extras:
         self.tensor_hooks: dict[int, Hooks] | None = None
         self.retained: dict[int, Any] | None = None
         self.metadata: dict[str, Any] | None = None
+        #: by position what stands for tensors that the node saved (see `packing`)
+        self.packed: dict[int, Any] | None = None
 
     def watched(self) -> bool:
-        """Whether somebody wants to see what passes through the node."""
-        return bool(self.pre_hooks or self.post_hooks or self.tensor_hooks or self.retained)
+        """Whether somebody wants to see what passes through the node, or what it saved."""
+        return bool(self.pre_hooks or self.post_hooks or self.tensor_hooks or self.retained or self.packed)
 
 
 def _extra(name: str) -> Any:
@@ -140,7 +142,7 @@ class Node:
 
     pre_hooks, post_hooks = _extra("pre_hooks"), _extra("post_hooks")
     tensor_hooks, retained = _extra("tensor_hooks"), _extra("retained")
-    _metadata = _extra("metadata")
+    _metadata, packed = _extra("metadata"), _extra("packed")
 
     def name(self) -> str:
         """PyTorch's name of the node, such as ``AddmmBackward0``."""

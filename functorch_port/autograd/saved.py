@@ -9,7 +9,8 @@ more, written to before it went, is not noticed.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from weakref import ref
 
@@ -27,12 +28,34 @@ class _State(OfThread):
     """
     Attributes:
         allowed: whether saved tensors may be written to (`graph.allow_mutation_on_saved_tensors`).
+        hooks: pairs of hooks (`graph.saved_tensors_hooks`), of which the last one counts.
+        refused: why there may be none (`graph.disable_saved_tensors_hooks`).
+        plain: whether what is saved is only noted.
     """
 
     allowed = False
+    hooks: tuple[Any, ...] = ()
+    refused: str | None = None
+    plain = True
+
+    def set(self, **attributes: Any) -> None:
+        """Set some of these."""
+        vars(self).update(attributes)
+        self.plain = not (self.allowed or self.hooks)
 
 
 state = _State()
+
+
+@contextmanager
+def without_hooks() -> Iterator[None]:
+    """Save tensors as they are."""
+    hooks = state.hooks
+    state.set(hooks=())
+    try:
+        yield
+    finally:
+        state.set(hooks=hooks)
 
 
 def positions(name: str, slots: dict[str, Any], mask: Sequence[bool]) -> tuple[int, ...]:
@@ -193,6 +216,8 @@ exponent input: exponent input out0 =
     _pow
 exponent input: out0 =
     float_power
+exponent: exponent out0 =
+    _number_pow
 grid input: grid input =
     grid_sampler_2d grid_sampler_3d
 imag: imag; real: real =
@@ -250,7 +275,8 @@ input: indices =
 input: indices input =
     take_along_dim
 input: input =
-    _local_response_norm _masked_select _reflect_pad1d _reflect_pad2d _reflect_pad3d _replicate_pad1d
+    _local_response_norm _lp_pool1d _lp_pool2d _lp_pool3d _masked_select _pow_exact _pow_number _reflect_pad1d
+    _reflect_pad2d _reflect_pad3d _replicate_pad1d
     _replicate_pad2d _replicate_pad3d _rows _unit_vectors abs acos acosh adaptive_avg_pool1d
     adaptive_avg_pool2d adaptive_avg_pool3d angle asin asinh atan atanh avg_pool1d avg_pool2d avg_pool3d
     celu cos cosh digamma elu entr erf erfc erfinv fft gelu glu hardshrink hardsigmoid hardswish hardtanh i0
@@ -289,11 +315,13 @@ input: other; other: input =
 input: other; other: input other =
     div true_divide
 input: out0 =
-    exp exp2 expm1 log_softmax ndtri reciprocal relu rsqrt sigmoid softmax sqrt tan tanh
+    exp exp2 expit expm1 log_softmax ndtri reciprocal relu rsqrt sigmoid softmax sqrt tan tanh
 input: out1 =
     _max_dim _median_dim _min_dim _nanmedian_dim frexp kthvalue mode sort topk
 input: target =
     _cross_entropy
+input: target; target: input target =
+    _kl_div
 input: tensor; tensor: input =
     dot
 input: vec2; vec2: input =
@@ -301,7 +329,7 @@ input: vec2; vec2: input =
 input: vec; vec: input =
     mv
 input: weight; weight: input =
-    _linear_2d _linear_2d_unbiased _linear_nd _linear_nd_unbiased
+    _linear_vector _linear_2d _linear_2d_unbiased _linear_nd _linear_nd_unbiased
 key query: value =
     _scaled_dot_product_attention
 log_probs: log_probs out0 targets =

@@ -440,11 +440,15 @@ class OpNode(Node):
         if self.saved:
             saved.check(self)
         holes, given = tuple(g is None for g in grads), [g for g in grads if g is not None]
-        self.values = _computed(self.values)
+        values: Sequence[Any]
+        if self.extras is None or not self.extras.packed:
+            values = self.values = _computed(self.values)
+        else:
+            values = _computed(self._unpacked())
         plan = self.plan.backward(self.mask, holes)
-        reads = self.plan.reads(self.mask, holes, [*self.values, *(g._look() for g in given)])
+        reads = self.plan.reads(self.mask, holes, [*values, *(g._look() for g in given)])
         inputs = []
-        for value, edge, read in zip(self.values, self.edges, reads, strict=True):
+        for value, edge, read in zip(values, self.edges, reads, strict=True):
             history = edge is not None and read  # what is not read has no second derivative
             inputs.append(
                 _with_history(value, edge) if history else wrap(value) if hasattr(value, "dtype") else value
@@ -456,13 +460,36 @@ class OpNode(Node):
         return [next(it) if m else None for m in self.mask]
 
     def release(self) -> None:
-        values = self.values
-        if values is not None:
-            if self._avals is None:
-                kinds = [getattr(v, "aval", v) for v in values]
-                self._avals = [(k.shape, k.dtype) if hasattr(k, "dtype") else k for k in kinds]
+        if self.values is not None:
+            self.note_avals()
+            if self.extras is not None:
+                self.extras.packed = None
             self.values = self.pull = self.kept = self.call = None
             self.saved = ()
+
+    def note_avals(self) -> None:
+        """Remember the shapes and dtypes of the inputs, as some are let go of."""
+        if self._avals is None:
+            kinds = [getattr(v, "aval", v) for v in self.values]
+            self._avals = [(k.shape, k.dtype) if hasattr(k, "dtype") else k for k in kinds]
+
+    def _unpacked(self) -> Sequence[Any]:
+        from ..autograd import packing
+
+        return packing.unpacked(self)
+
+    def __getattr__(self, name: str) -> Any:
+        """What PyTorch's node has as ``_saved_NAME``."""
+        if not name.startswith(("_saved_", "_raw_saved_")):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        from ..autograd import packing
+
+        return packing.look(self, name)
+
+    def __dir__(self) -> list[str]:
+        from ..autograd import packing
+
+        return [*super().__dir__(), *(f"_saved_{name}" for name in packing.names(self))]
 
     @property
     def freed(self) -> bool:
@@ -487,6 +514,8 @@ class OpNode(Node):
             return None
         if self.saved:
             saved.check(self)
+        if self.extras is not None and self.extras.packed:
+            return self.plan, self._unpacked()
         kept = self.kept if self.call is None else self.call.kept
         return kept or (self.plan, self.values)
 
@@ -765,8 +794,14 @@ def _note_saved(plan: Plan, node: OpNode, dyn: Sequence[Any], outs: Sequence[Ten
     where = plan.saves.get(node.mask)  # type: ignore[union-attr]
     if where is None:
         where = plan.saves[node.mask] = saved.positions(plan.name, plan.slots, node.mask)  # type: ignore[index]
-    if where and not saved.state.allowed:
+    if not where:
+        return
+    if saved.state.plain:
         saved.note(node, where, dyn, outs)
+    elif saved.state.hooks:
+        from ..autograd import packing
+
+        packing.pack_all(node, where, dyn, outs)
 
 
 def _outputs(plan: Plan, node: Node, out: Any, many: bool, dyn: Sequence[Any] | None = None) -> Any:

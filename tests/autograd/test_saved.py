@@ -334,5 +334,29 @@ def test_which_are_saved(name: str) -> None:
             assert ours == theirs, (wanted, changed)
 
 
+POWERS = {
+    "square": lambda T, x: x**2, "root": lambda T, x: x**0.5, "other": lambda T, x: x**2.7, "of two": lambda T, x: 2**x,
+    "expit": lambda T, x: T.special.expit(x), "vector": lambda T, x: T.nn.functional.linear(x[0], x[1]),
+    "kl_div": lambda T, x: T.nn.functional.kl_div(x, T.full((3, 3), 0.5, dtype=T.float64), reduction="none"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POWERS)
+@pytest.mark.parametrize("changed", ["input", "result"])
+def test_which_other_forms_save(name: str, changed: str) -> None:
+    def program(T):
+        x = T.full((3, 3), 0.5, dtype=T.float64, requires_grad=True)
+        out = POWERS[name](T, x)
+        with T.no_grad():
+            (x if changed == "input" else out).add_(0)
+        out.sum().backward()
+
+    kinds = []
+    for T in (ft, torch):
+        error = outcome(T, program)
+        kinds.append(error if error is None else "modified by an inplace operation" in error)
+    assert kinds[0] == kinds[1]
+
+
 def test_rules_are_of_operations() -> None:
     assert {spec.name for spec in ops.values()} >= RULES.keys()
