@@ -103,9 +103,9 @@ class FunctionCtx(Node):
 
             held, edge = tensor
             return held.get() if edge is None else with_history(held.get(), edge)
-        if isinstance(tensor, Tensor) and tensor._version != version:
+        if isinstance(tensor, Tensor) and tensor._writes != version:
             made_by = "" if tensor.grad_fn is None else tensor.grad_fn.name()
-            shape, now = list(tensor.shape), tensor._version
+            shape, now = list(tensor.shape), tensor._writes
             raise RuntimeError(saved.changed(tensor.type(), shape, made_by, tensor._output_nr, now, version))
         if kind == "output":  # kept without its history, which is this node itself
             again = tensor.detach()
@@ -295,6 +295,8 @@ def _apply(cls: type[Function], args: tuple[Any, ...]) -> tuple[Any, FunctionCtx
     outputs = _with_history(ctx, made, inputs) if recorded else made
     ctx.outputs = len(outputs)
     ctx._outputs = [(o.shape, o.dtype) if isinstance(o, Tensor) else None for o in outputs]
+    if recorded and any(isinstance(t, Tensor) and t.is_inference() for t in ctx._to_save):
+        raise RuntimeError(saved.INFERENCE)
     ctx._saved = tuple(_saved(ctx, t, made, outputs) for t in ctx._to_save)
     ctx._to_save = ()
     if recorded and saved.state.hooks:
@@ -378,8 +380,8 @@ def _saved(
         return ("input", None, 0, 0)
     for number, (raw, out) in enumerate(zip(made, outputs)):
         if tensor is raw and isinstance(out, Tensor) and out._grad_fn is ctx:
-            return ("output", tensor.detach(), number, tensor._version)
-    return ("input", tensor, 0, tensor._version)
+            return ("output", tensor.detach(), number, tensor._writes)
+    return ("input", tensor, 0, tensor._writes)
 
 
 @functools.cache

@@ -42,8 +42,8 @@ def push(cls: Any, ctx: Any, args: Sequence[Any], raw: Sequence[Any], outputs: S
         a.new_zeros(a.shape) if t is None and ctx.materialize_grads and _differentiable(a) else t
         for a, t in zip(args, tangents, strict=True)
     ]
-    versions = [t._version if isinstance(t, Tensor) else 0 for t in given]
-    saved, ctx._saved = ctx._saved, [("input", t, 0, t._version) for t in ctx._for_forward]
+    versions = [t._writes if isinstance(t, Tensor) else 0 for t in given]
+    saved, ctx._saved = ctx._saved, [("input", t, 0, t._writes) for t in ctx._for_forward]
     try:
         with duals.paused():
             made = cls.jvp(ctx, *given)
@@ -76,7 +76,7 @@ def _differentiable(value: Any) -> bool:
 def _check(in_place: bool, own: Tensor, version: int, tangent: Tensor) -> None:
     """Whether an output that shares memory with an input has a tangent that does so with the input's."""
     if in_place:
-        if own._version == version:
+        if own._writes == version:
             raise RuntimeError(_NOT_INPLACE)
         if tangent is not own:
             raise RuntimeError(_NOT_AS_IS)

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..core import storage
 from ..core.modes import OfThread
 
 __all__ = [
@@ -34,6 +35,9 @@ class _State(OfThread):
     inference = False
     multithreading = True
 
+    def put_back(self) -> None:
+        storage.set_inferring(self.inference)
+
 
 #: The calling thread's mode.
 state = _State()
@@ -56,6 +60,8 @@ def switch(flag: bool, inference: bool | None = None) -> None:
     """Set the modes of the calling thread: recording, and inference mode (None: as it is)."""
     if inference is None:
         inference = state.inference
+    if inference is not state.inference:
+        storage.set_inferring(inference)
     state.flag, state.inference = flag, inference
     state.enabled = flag and not inference
 

@@ -93,10 +93,10 @@ class SavedTensor:
     def put(self, hooks: Sequence[Callable[[Any], Any]], tensor: Tensor) -> None:
         """Pack the tensor."""
         pack, self.unpack = hooks
-        version = tensor._version
+        version = tensor._writes
         with grad_mode.no_grad():
             self.packed = pack(tensor)
-        if tensor._version != version:
+        if tensor._writes != version:
             raise RuntimeError(_IN_PLACE)
 
     def get(self) -> Any:

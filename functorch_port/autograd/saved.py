@@ -16,8 +16,15 @@ from weakref import ref
 
 from ..core.alive import alive
 from ..core.modes import OfThread
+from ..core.storage import Untracked
 
 __all__ = ["RULES", "Saved", "after_write", "changed", "check", "note", "positions", "state"]
+
+INFERENCE = (
+    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+    "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in "
+    "autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
+)
 
 #: a weak reference to a Storage, how often it had been written, the number of the input, or -1 and below for outputs,
 #: and whether it is a view
@@ -91,6 +98,8 @@ def note(node: Any, where: Sequence[int], inputs: Sequence[Any], outputs: Sequen
         tensor = inputs[i] if i >= 0 else outputs[-1 - i]
         cell = getattr(tensor, "_storage", None)  # a number has none
         if cell is not None:
+            if cell.version.__class__ is Untracked:
+                raise RuntimeError(INFERENCE)
             saved.append((ref(cell), cell.version - cell.apart, i, tensor._view is not None))
 
 

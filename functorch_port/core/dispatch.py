@@ -1323,8 +1323,12 @@ def _attach_view(result: Tensor, source: Tensor, view: View) -> None:
         if _grad.enabled if transforms else not _grad.enabled:
             result._requires_grad = result._inherits = True
     result._storage = source._storage
-    result._base = source._base if source._base is not None else source
-    version = result._version
+    if source._storage.version.__class__ is storage.Untracked:  # nobody tracks its views
+        result._requires_grad = result._inherits = False
+        result._grad_fn = None
+    else:
+        result._base = source._base if source._base is not None else source
+    version = result._writes
     if version:
         result._version_seen = version
     if storage.overlay:

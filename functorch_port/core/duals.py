@@ -104,7 +104,7 @@ def _same_view(tensor: Tensor, of: Tensor) -> Tensor:
         view = run(_view_again(plans, counts), [of, *extra])
     view._storage, view._base = of._storage, of if of._base is None else of._base
     view._view = tensor._view.fresh(of._view)  # type: ignore[union-attr]
-    view._version_seen = of._version
+    view._version_seen = of._writes
     return view
 
 

@@ -98,6 +98,8 @@ def wrap_small(value: Any, form: int | None = None) -> Tensor:
     cell.host = value
     cell.form = form
     cell.version = cell.apart = 0
+    if storage.inferring:
+        cell.version = storage.UNTRACKED
     if inside.met and inside.top_trace(None) is not inside.NO_TRACE:
         inside.note(cell)
     tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
@@ -317,6 +319,17 @@ class Tensor:
 
     @property
     def _version(self) -> int:
+        if self.is_inference():
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return self._writes
+
+    def is_inference(self) -> bool:
+        """Whether the tensor's memory was made in `inference_mode`."""
+        return self._storage.version.__class__ is storage.Untracked
+
+    @property
+    def _writes(self) -> int:
+        """How often the tensor was written to."""
         own = (self if self._base is None else self._base)._own_count
         return self._storage.version - self._storage.apart if own is None else own[0]
 
@@ -400,7 +413,7 @@ class Tensor:
         base = self._base
         if base is None:
             return
-        if self._version_seen == self._version or not (base._requires_grad or self._grad_fn is not None):
+        if self._version_seen == self._writes or not (base._requires_grad or self._grad_fn is not None):
             if self._grad_fn is None and base._requires_grad is not self._requires_grad:
                 self._inherit(base)
             return
@@ -411,7 +424,7 @@ class Tensor:
         from .dispatch import run
 
         self._note_history()
-        self._version_seen = self._version
+        self._version_seen = self._writes
         if not base._requires_grad:
             self._grad_fn, self._output_nr = EndedView(), 0
             return
@@ -428,7 +441,7 @@ class Tensor:
     def _is_stale(self) -> bool:
         """Whether it is a view made in no_grad mode, or among others, of a base with a history, changed since."""
         base = self._base
-        if base is None or self._view.origin is PLAIN or self._version_seen == self._version:  # type: ignore[union-attr]
+        if base is None or self._view.origin is PLAIN or self._version_seen == self._writes:  # type: ignore[union-attr]
             return False
         return (base._requires_grad or self._grad_fn is not None) and self._is_differentiable()
 
@@ -484,6 +497,8 @@ class Tensor:
             raise RuntimeError(f"you can only change requires_grad flags of leaf variables.{more}")
         if value and not self._is_differentiable():
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        if value:
+            self._check_requires_grad()
         self._inherits = False
         if self._requires_grad != bool(value):
             if storage.in_jax():
@@ -492,6 +507,13 @@ class Tensor:
                 storage.overlay.note_flag(self, self._requires_grad)
             storage.bump_epoch()
         self._requires_grad = bool(value)
+
+    def _check_requires_grad(self) -> None:
+        """Refuse what was made in inference mode, outside of it."""
+        if not _grad.inference and self.is_inference():
+            raise RuntimeError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+            )
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set `requires_grad` and return the tensor."""
@@ -738,6 +760,8 @@ class Tensor:
 
     def _check_history(self, *others: Any) -> None:
         """Refuse what the history does not allow."""
+        if self._storage.version.__class__ is storage.Untracked:
+            self._check_inference()
         if _grad.enabled:
             if self._view is not None and self._view.origin is not PLAIN and self._base is not None:
                 if self.requires_grad or (
@@ -751,6 +775,15 @@ class Tensor:
                     raise RuntimeError(LEAF_INPLACE)
             elif self._base._grad_fn is None and (self._base._requires_grad or self._requires_grad):
                 raise RuntimeError(VIEW_OF_LEAF_INPLACE)
+
+    def _check_inference(self) -> None:
+        """Refuse to write outside of inference mode to what was made in it."""
+        if not _grad.inference and self.is_inference() and self._counter() is None:
+            raise RuntimeError(
+                "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get "
+                "a normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more "
+                "details."
+            )
 
     def _check_overlap(self, *others: Any, name: str = "") -> None:
         """Refuse to write to elements that repeat, or that are read at another position at the same time."""
@@ -875,6 +908,7 @@ class Tensor:
 
     def _assign_out(self, result: Tensor) -> None:
         """Receive an ``out=`` result; resizes as PyTorch does."""
+        self._check_inference()
         if self._overlaps():
             raise RuntimeError(OVERLAP)
         if result.dtype != self.dtype:

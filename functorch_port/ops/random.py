@@ -144,6 +144,7 @@ def _fill(tensor: Tensor, node: str, kind: str, generator: Generator | None, **p
 
 
 def _overwrite(tensor: Tensor, node: str, value: Any) -> Tensor:
+    tensor._check_inference()
     if (tensor.requires_grad and grad_mode.state.enabled) or watch.state.level is not None:
         return tensor._take(_with_history(node, [tensor], value))
     tensor._set_value(_beside(tensor._look(), value))
