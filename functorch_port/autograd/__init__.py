@@ -18,12 +18,14 @@ _LATER = {
     "grad": "engine",
     "Function": "function",
     "SavedTensor": "packing",
+    "kineto_available": "profiler",
+    "_profiler_enabled": "profiler",
     "Variable": "variable",
     "detect_anomaly": "anomaly",
     "set_detect_anomaly": "anomaly",
     "gradgradcheck": "gradcheck",
 }
-_MODULES = ("forward_ad", "functional", "graph", "profiler")
+_MODULES = ("forward_ad", "functional", "graph", "profiler", "profiler_util")
 
 
 def complete() -> None:

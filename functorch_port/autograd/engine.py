@@ -345,7 +345,12 @@ def grad(
                 node.release()
     else:
         found = _run(places, values, retain, create_graph, targets)
-    return tuple(_result(t, v, i, lenient, materialize_grads) for i, (t, v) in enumerate(zip(ins, found)))
+    made = [_result(t, v, i, lenient, materialize_grads) for i, (t, v) in enumerate(zip(ins, found))]
+    if create_graph and materialize_grads:
+        for tensor, value in zip(made, found):
+            if value is None:
+                tensor._requires_grad = True  # type: ignore[union-attr]
+    return tuple(made)
 
 
 def _rows(
@@ -521,7 +526,9 @@ class _Walk:
     def __init__(
         self, order: list[Node], leaves: dict[Node, int], needed: set[Node] | None, catches: bool
     ) -> None:
-        self.nodes = {*order, *leaves} if needed is None else needed
+        self.nodes = {*order, *leaves}
+        if needed is not None:
+            self.nodes &= needed
         self.order = order
         self.number = next(_Walk._numbers)
         self.catches = catches

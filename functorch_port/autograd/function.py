@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from ..core import storage, watch
 from ..core.dispatch import _conj, edge_of
 from ..core.tensor import Tensor, wrap
+from ..core.view import CUSTOM
 from . import grad_mode, saved
 from .node import FREED, Node
 
@@ -73,7 +74,13 @@ class FunctionCtx(Node):
             raise RuntimeError(FREED)
         return tuple(self._unpack(*item) for item in self._saved)
 
-    saved_variables = saved_tensors
+    @property
+    def saved_variables(self) -> tuple[Tensor | None, ...]:
+        """The old name of `saved_tensors`."""
+        warnings.warn(
+            "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
+        )
+        return self.saved_tensors
 
     @property
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
@@ -182,6 +189,13 @@ def _fitted(name: str, result: Any, like: tuple[Any, Any], position: int) -> Ten
     return result if result.dtype is dtype else result.to(dtype)  # type: ignore[attr-defined]
 
 
+class _NodeType:
+    """The class of a Function's nodes, as its attribute."""
+
+    def __get__(self, instance: Any, owner: type[Function]) -> type[FunctionCtx]:
+        return _node_type(owner)
+
+
 class Function:
     """Base class of operations with a custom gradient.
 
@@ -207,6 +221,7 @@ class Function:
     """
 
     generate_vmap_rule = False
+    _backward_cls = _NodeType()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
@@ -251,6 +266,14 @@ class Function:
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """What `func.vmap` would run in PyTorch; here it maps over ``forward`` and ``backward``."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
+            "generate_vmap_rule=True."
+        )
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run the operation and record it."""
@@ -293,6 +316,8 @@ def _apply(cls: type[Function], args: tuple[Any, ...]) -> tuple[Any, FunctionCtx
         result = _forward(cls, ctx, args)
     made = result if isinstance(result, tuple) else (result,)
     outputs = _with_history(ctx, made, inputs) if recorded else made
+    if grad_mode.state.enabled:
+        _mark_views(outputs, inputs)
     ctx.outputs = len(outputs)
     ctx._outputs = [(o.shape, o.dtype) if isinstance(o, Tensor) else None for o in outputs]
     if recorded and any(isinstance(t, Tensor) and t.is_inference() for t in ctx._to_save):
@@ -361,6 +386,14 @@ def _output(ctx: FunctionCtx, out: Any, number: int, inputs: Sequence[Tensor]) -
         out = out.detach()
     out._requires_grad, out._grad_fn, out._output_nr = True, ctx, number
     return out
+
+
+def _mark_views(outputs: Sequence[Any], inputs: Sequence[Tensor]) -> None:
+    """Say of outputs that are views that they are: their history is the function's, whatever it wrote."""
+    for out in outputs:
+        if isinstance(out, Tensor) and out._base is not None and all(out is not t for t in inputs):
+            out._view.origin = CUSTOM  # type: ignore[union-attr]
+            out._version_seen = out._writes
 
 
 def _dirty_output(ctx: FunctionCtx, tensor: Tensor, number: int) -> Tensor:

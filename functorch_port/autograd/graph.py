@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -190,13 +191,43 @@ class allow_mutation_on_saved_tensors:
     Reference: https://docs.pytorch.org/docs/stable/autograd.html
     """
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> SavedInContext:
         if saved.state.allowed:
             raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
-        saved.state.set(allowed=True)
+        made = SavedInContext()
+        saved.state.set(allowed=made)
+        return made
 
     def __exit__(self, *exc: object) -> None:
-        saved.state.set(allowed=False)
+        saved.state.set(allowed=None)
+
+
+class SavedInContext:
+    """What operations saved in an `allow_mutation_on_saved_tensors` context, as long as their backward is to come."""
+
+    def __init__(self) -> None:
+        self._nodes: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def note(self, node: Any, where: Sequence[int], inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """An operation saves these inputs and outputs (see `saved.note`)."""
+        saved.note(node, where, inputs, outputs)
+        node.saved = saved.Allowed(node.saved)
+        self._nodes.add(node)
+
+    def _alive(self) -> list[tuple[Any, int]]:
+        """The Storages with how often they had been written to."""
+        items = [item for node in list(self._nodes) for item in node.saved]
+        return [(cell, item[1]) for item in items if (cell := item[0]()) is not None]
+
+    @property
+    def tid_to_weakhandle(self) -> dict[Any, Any]:
+        """The Storages by their numbers."""
+        return {id(cell): cell for cell, _ in self._alive()}
+
+    @property
+    def cloned(self) -> dict[Any, Any]:
+        """Those that were written to since, once for each time they were saved between writes."""
+        return {(id(c), n): c for c, n in self._alive() if c.version - c.apart != n}
 
 
 class disable_saved_tensors_hooks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import threading
 import weakref
@@ -189,6 +190,14 @@ class Node:
     def release(self) -> None:
         """Let go of saved values."""
 
+    def bypass(self, watched: Node) -> None:
+        """Have gradients go past a node that somebody watches, through one like it."""
+        bare = copy.copy(watched)
+        bare.extras = None
+        self.edges = [
+            (bare, edge[1]) if edge is not None and edge[0] is watched else edge for edge in self.edges
+        ]
+
     def pullback(self) -> tuple[Any, Any] | None:
         """The `Plan` whose `backward` this node is, and the saved values; None if there is more to it."""
         return None
@@ -205,6 +214,8 @@ class Node:
         """Run the node by hand: gradients of the outputs to gradients of the inputs."""
         from . import grad_mode
 
+        if len(grads) != self.outputs:
+            raise TypeError(f"expected {self.outputs} arguments, got {len(grads)} instead")
         results = self.to_hook(self.apply_recorded(list(grads)))
         if not grad_mode.is_grad_enabled():
             results = [None if r is None else r.detach() for r in results]

@@ -142,7 +142,7 @@ def _let_go(node: Any, i: int) -> None:
     if node.call is not None:
         deferred.run([node.call])
     node.kept = node.call = None
-    node.saved = [s for s in node.saved if s[2] != i]
+    node.saved = type(node.saved)(s for s in node.saved if s[2] != i)
     node.note_avals()
     if i >= 0:
         node.values = [None if k == i else v for k, v in enumerate(node.values)]

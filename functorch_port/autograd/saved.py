@@ -34,13 +34,13 @@ Saved = tuple[Any, int, int, bool]
 class _State(OfThread):
     """
     Attributes:
-        allowed: whether saved tensors may be written to (`graph.allow_mutation_on_saved_tensors`).
+        allowed: where saved tensors may be written to: what notes them (`graph.allow_mutation_on_saved_tensors`).
         hooks: pairs of hooks (`graph.saved_tensors_hooks`), of which the last one counts.
         refused: why there may be none (`graph.disable_saved_tensors_hooks`).
         plain: whether what is saved is only noted.
     """
 
-    allowed = False
+    allowed: Any = None
     hooks: tuple[Any, ...] = ()
     refused: str | None = None
     plain = True
@@ -115,11 +115,17 @@ def after_write(node: Any, made: Any, cell: Any) -> None:
             saved.append((ref(cell), cell.version - cell.apart, i, is_view))
         elif found is not cell:
             saved.append((held, version, i, is_view))
-    node.saved = saved
+    node.saved = type(node.saved)(saved)
+
+
+class Allowed(list):
+    """What a node saved that may be written to."""
 
 
 def check(node: Any) -> None:
     """Raise if a tensor that the node saved was written to since."""
+    if node.saved.__class__ is Allowed:
+        return
     for held, expected, i, is_view in node.saved:
         cell = held()
         if cell is not None and cell.version - cell.apart != expected:

@@ -802,6 +802,8 @@ def _note_saved(plan: Plan, node: OpNode, dyn: Sequence[Any], outs: Sequence[Ten
         from ..autograd import packing
 
         packing.pack_all(node, where, dyn, outs)
+    else:
+        saved.state.allowed.note(node, where, dyn, outs)
 
 
 def _outputs(plan: Plan, node: Node, out: Any, many: bool, dyn: Sequence[Any] | None = None) -> Any:
@@ -911,6 +913,10 @@ class Op:
         out = kwargs.pop("out", None) if kwargs else None
         if watch.on:
             args, kwargs = autocast.cast_inputs(spec.name, args, kwargs)
+            if watch.state.profile is not None:
+                return watch.state.profile.run_op(
+                    self, args, kwargs if out is None else {**kwargs, "out": out}
+                )
             if watch.state.level is not None:
                 from . import duals
 

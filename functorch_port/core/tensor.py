@@ -432,11 +432,7 @@ class Tensor:
         with grad_mode.enable_grad():
             current = run(_view_again(plans, counts), [base, *extra])
         self._inherits = False
-        self._requires_grad, self._grad_fn, self._output_nr = (
-            current._requires_grad,
-            current._grad_fn,
-            current._output_nr,
-        )
+        self._become(current)
 
     def _is_stale(self) -> bool:
         """Whether it is a view made in no_grad mode, or among others, of a base with a history, changed since."""
@@ -507,6 +503,10 @@ class Tensor:
                 storage.overlay.note_flag(self, self._requires_grad)
             storage.bump_epoch()
         self._requires_grad = bool(value)
+
+    @requires_grad.deleter
+    def requires_grad(self) -> None:
+        raise RuntimeError("requires_grad must be a bool")
 
     def _check_requires_grad(self) -> None:
         """Refuse what was made in inference mode, outside of it."""
@@ -679,6 +679,11 @@ class Tensor:
     def data(self, other: Tensor) -> None:
         if not isinstance(other, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
+        if other.is_sparse is not self.is_sparse:
+            raise RuntimeError(
+                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor "
+                "type."
+            )
         overlay = storage.current()
         if (
             overlay is not None
@@ -697,6 +702,10 @@ class Tensor:
             overlay.note_inputs((other,))
         storage.bump_epoch()
         self._look_at(other._storage, other._view)
+
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
 
     def _look_at(self, cell: Storage, view: View | None) -> None:
         """Become a handle on another Storage."""
@@ -882,6 +891,8 @@ class Tensor:
             raise RuntimeError(refusal(self._view, self.grad_fn))
         base._note_history()
         self._note_history()
+        if out._grad_fn is not None and self._grad_fn is not None and self._grad_fn.extras is not None:
+            out._grad_fn.bypass(self._grad_fn)
         plans, counts, extra = self._way_from_base()
         new = run(_copy_slices(plans, counts), [base, out, *extra])
         base._set_value(new._value)

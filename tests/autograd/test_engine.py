@@ -221,6 +221,36 @@ y=x*1j; y.imag.sum().backward(); x.grad
 """
 
 
+MORE = """
+[g.requires_grad for g in torch.autograd.grad((x*3).sum(),[x,s],create_graph=True,materialize_grads=True)]
+[g.requires_grad for g in torch.autograd.grad((x*3).sum(),[x,s],materialize_grads=True)]
+(x**2).grad_fn(x, x)
+(x**2).grad_fn()
+r=[]; torch.autograd.graph.register_multi_grad_hook([x,s,w], lambda g: r.append([t is not None for t in g]))
+  y=(x*s).sum(); y.backward(inputs=[x,s], retain_graph=True); y.backward(inputs=[w], retain_graph=True)
+  y.backward(inputs=[w,s]); r
+b=x.clone(); v=b[:2]; u=b[:2]; v.retain_grad(); u.retain_grad(); v.mul_(2); (v+u).sum().backward()
+  [v.grad, u.grad, x.grad]
+r=[]; b=x.clone(); v=b[:2]; u=b[:2]; v.register_hook(lambda g: r.append("v")); u.register_hook(lambda g: r.append("u"))
+  v.mul_(2); u.grad_fn; u.register_hook(lambda g: r.append(g)); (v+u).sum().backward(); [r, x.grad]
+r=[]; b=x*2; v=b[:2]; v.register_hook(lambda g: r.append(g)); v.mul_(3); b.sum().backward(); [r, x.grad]
+a=c*1; u,v=a.unsafe_split(2); u.mul_(3); [u, a]
+y=w*2; a,b=y.unsafe_chunk(2); a.mul_(b); a.sum().backward(); w.grad
+y=w*2; a,b=y.unsafe_split_with_sizes([1,1]); a.mul_(3); (a+b).sum().backward(); w.grad
+y=w*2; a,b=y.split(1); a.mul_(3)
+c.data=torch.eye(2).to_sparse()
+del x.data
+del x.requires_grad
+a=torch.ones(1); a.resize_(1,2); r=[a._version]; a.resize_(2); r.append(a._version); a.resize_(2); a.resize_as_(c)
+  r.append(a._version); r
+"""
+
+
+@pytest.mark.parametrize("code", programs.cases(MORE))
+def test_more(code: str) -> None:
+    programs.check(code)
+
+
 #: what PyTorch's C++ module has
 PRIVATE = """
 r=[]; y=x*1; y.register_hook(r.append); y.grad_fn.register_prehook(r.append)

@@ -284,6 +284,33 @@ def test_nested_contexts_are_refused() -> None:
         pass
 
 
+def test_what_a_context_knows_of_them() -> None:
+    """How many saved tensors were written to, as long as their backward is to come."""
+
+    def program(T):
+        counts = []
+        with T.autograd.graph.allow_mutation_on_saved_tensors() as context:
+
+            def count():
+                counts.append((len(context.cloned), len(context.tid_to_weakhandle)))
+
+            a = T.ones(3, requires_grad=True).clone()
+            b, c = a**2, a**2
+            count()
+            a.sin_()
+            count()
+            d = a**2
+            a.sin_()
+            count()
+            del b, c
+            count()
+            d.sum().backward()
+            count()
+        return [cloned for cloned, _ in counts], counts[0][1]
+
+    assert program(ft) == program(torch)
+
+
 #: operations of one tensor, and of two
 ONE = (
     "exp expm1 tanh sigmoid sqrt rsqrt reciprocal tan relu softmax log_softmax sin cos log log1p abs square erf neg "
