@@ -193,7 +193,7 @@ class _NodeType:
     """The class of a Function's nodes, as its attribute."""
 
     def __get__(self, instance: Any, owner: type[Function]) -> type[FunctionCtx]:
-        return _node_type(owner)
+        return _node_type(owner)  # type: ignore[arg-type]
 
 
 class Function:

@@ -127,6 +127,7 @@ def run_op(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> A
         wanted = [isinstance(o, Tensor) and o._is_differentiable() for o in outs]
         if not any(wanted):
             return result
+        made: Sequence[Tensor]
         if op.spec.view:
             made = [_replaced(op, args, kwargs, dyn[0], tangents[0])]
         else:
@@ -198,22 +199,19 @@ def _push(fn: Callable[..., Any], mask: Sequence[bool], *args: Any) -> Any:
 def take(tensor: Tensor, out: Tensor) -> None:
     """``out`` was written to ``tensor`` in place: so is its tangent."""
     new, old = tangent_of(out), tangent_of(tensor)
-    with_level = watch.state.level
     if new is None and old is None:
         return
-    with paused():
-        if old is not None:
-            value = new if new is not None else old.detach() * 0
-            old._check_inplace(value)
-            old._take(value.broadcast_to(old.shape))  # type: ignore[attr-defined]
-            return
+    if old is None:
         base = tensor._base
         if base is None:
-            watch.state.level = with_level
             attach(tensor, new)
             return
-        zeros = creation.zeros_like(base)
-    attach(base, zeros)
-    written = tangent_of(tensor)
+        with paused():
+            zeros = creation.zeros_like(base)
+        attach(base, zeros)
+        old = tangent_of(tensor)
+    assert old is not None
     with paused():
-        written._take(new)  # type: ignore[union-attr, arg-type]
+        value: Any = old.detach() * 0 if new is None else new
+        old._check_inplace(value)
+        old._take(value.broadcast_to(old.shape))

@@ -329,6 +329,59 @@ def test_layers(name: str) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
+#: of a dual ``d`` with the primal ``x``
+OPERATIONS = """
+gather: d.gather(1,T.tensor([[0],[2]]))
+mask: d[d>2]
+where: T.where(d>2,d,0.)
+cat: T.cat([d,x])
+split: d.split(2,1)[0]
+chunk: d.unbind(0)[1]
+cumsum: d.cumsum(1)
+cumprod: d.cumprod(1)
+std: d.std()
+logsumexp: d.logsumexp(1)
+einsum: T.einsum("ij,kj->ik",d,d)
+svdvals: T.linalg.svdvals(d)
+topk: d.topk(2)[0]
+pow: d**2.5
+ce: F.cross_entropy(d,T.tensor([0,2]))
+conv2d: F.conv2d(d[None,None],T.ones(1,1,2,2, dtype=x.dtype))
+gn: F.group_norm(d[None],2)
+emb: F.embedding(T.tensor([0,1]),d)
+bn: F.batch_norm(d,T.zeros(3, dtype=x.dtype),T.ones(3, dtype=x.dtype))
+scatter_add: T.zeros(2,3, dtype=x.dtype).scatter_add(1,T.tensor([[0],[1]]),d)
+idxput: T.zeros(3, dtype=x.dtype).index_put((T.tensor([0,1]),),d[0,:2])
+expand: d[:,:1].expand(2,3)
+unfold: d.unfold(1,2,1)
+fft: T.fft.rfft(d).abs()
+cplx: T.view_as_real(T.complex(d,d*2))
+setitem: (lambda z:(z.__setitem__((0,1),d[1,1]),z)[1])(T.zeros(2,3, dtype=x.dtype))
+maxpool: F.max_pool2d(d[None,None],2)
+relu_: F.relu(d-3,inplace=True)
+iadd: (lambda z:z.__iadd__(d))(x.clone())
+reshape: d.t().reshape(6)
+addcmul: T.addcmul(d,d,d)
+sdpa: F.scaled_dot_product_attention(d[None],d[None],d[None])
+inplace_view: (lambda z:(z[0].mul_(d[0]),z)[1])(x.clone())
+"""
+
+
+@pytest.mark.parametrize("line", OPERATIONS.strip().split("\n"), ids=lambda line: line.split(":")[0])
+def test_operations(line: str) -> None:
+    """In float64, but where an operation has a dtype of its own."""
+
+    def program(T):
+        x = T.arange(6.0, dtype=T.float64).reshape(2, 3) + 1
+        v = T.arange(6.0, dtype=T.float64).reshape(2, 3) * 0.5 - 1
+        with fw(T).dual_level():
+            names = {"T": T, "F": T.nn.functional, "x": x, "d": fw(T).make_dual(x, v)}
+            return [np.asarray(t.detach()) for t in fw(T).unpack_dual(eval(line.split(": ", 1)[1], names))]
+
+    for theirs, ours in zip(program(torch), program(ft), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
 def test_of_a_module_is_that_of_jvp() -> None:
     net = ft.nn.Sequential(ft.nn.Linear(3, 4), ft.nn.Tanh(), ft.nn.Linear(4, 2))
     x, v = ft.randn(5, 3), ft.randn(5, 3)
