@@ -478,18 +478,11 @@ class OpNode(Node):
 
         return packing.unpacked(self)
 
-    def __getattr__(self, name: str) -> Any:
-        """What PyTorch's node has as ``_saved_NAME``."""
-        if not name.startswith(("_saved_", "_raw_saved_")):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        from ..autograd import packing
-
-        return packing.look(self, name)
-
     def __dir__(self) -> list[str]:
         from ..autograd import packing
 
-        return [*super().__dir__(), *(f"_saved_{name}" for name in packing.names(self))]
+        shown = {f"_saved_{name}" for name in packing.names(self)}
+        return [n for n in super().__dir__() if not n.startswith(("_saved_", "_raw_saved_")) or n in shown]
 
     @property
     def freed(self) -> bool:
@@ -535,6 +528,21 @@ class OpNode(Node):
         for (i, transposed), value in zip(order, changed, strict=True):
             mixed[i] = value.T if transposed and value is not None else value
         return mixed
+
+
+def _show_saved(node: type[OpNode], arguments: Iterable[str]) -> None:
+    """Give a class of nodes what PyTorch's has as ``_saved_NAME`` (a `__getattr__` would slow every attribute down)."""
+    for argument in (*arguments, "result", "result0", "result1", "result2"):
+        name = "self" if argument == "input" else argument
+        for attribute in (f"_saved_{name}", f"_raw_saved_{name}"):
+            if attribute not in vars(node):
+                setattr(node, attribute, property(functools.partial(_saved_of, attribute)))
+
+
+def _saved_of(attribute: str, node: OpNode) -> Any:
+    from ..autograd import packing
+
+    return packing.look(node, attribute)
 
 
 def _array(x: Any) -> Any:
@@ -1033,6 +1041,7 @@ class Op:
         pure.__name__ = pure.__qualname__ = spec.name
         node = spec.node if isinstance(spec.node, str) else spec.node(static)
         plan = Plan(pure, spec.name, node, spec)
+        _show_saved(plan.node, spec.params)
         plan.named = lambda values: {**{n: _fill(s, values) for n, s in slots.items()}, **static}
         plan.saves, plan.slots = {} if spec.name in saved.RULES else None, slots
         plan.tensors = frozenset(s for n, s in slots.items() if self.kind_of[n] is ARRAY)
