@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
+from .autograd import _functions as _functions
+from .autograd import saved
+from .autograd.engine import _current_graph_task_execution_order as _current_graph_task_execution_order
+from .autograd.engine import _current_graph_task_id as _current_graph_task_id
+from .autograd.engine import _will_engine_execute_node as _will_engine_execute_node
+from .autograd.forward_ad import _is_fwd_grad_enabled as _is_fwd_grad_enabled
+from .autograd.forward_ad import _set_fwd_grad_enabled as _switch_tangents
+from .autograd.grad_mode import is_grad_enabled as is_grad_enabled
+from .autograd.packing import SavedTensor
 from .core.device import device
 from .core.overriding import Without as DisableTorchFunctionSubclass
 from .core.overriding import WithoutAll as DisableTorchFunction
@@ -39,6 +49,30 @@ class DispatchKeySet:
 
     def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
         return DispatchKeySet(self.keys | other.keys)
+
+
+class _WeakTensorRef:
+    """A weak reference to a tensor."""
+
+    def __init__(self, tensor: Any) -> None:
+        self._ref = weakref.ref(tensor)
+
+    def expired(self) -> bool:
+        return self._ref() is None
+
+
+class _autograd:
+    """``torch._C._autograd``."""
+
+    SavedTensor = SavedTensor
+
+    @staticmethod
+    def _saved_tensors_hooks_is_enabled() -> bool:
+        return saved.state.refused is None
+
+
+def _set_fwd_grad_enabled(mode: bool) -> None:
+    _switch_tangents(mode)
 
 
 @contextlib.contextmanager

@@ -10,18 +10,22 @@ from .grad_mode import enable_grad as enable_grad
 from .grad_mode import inference_mode as inference_mode
 from .grad_mode import no_grad as no_grad
 from .grad_mode import set_grad_enabled as set_grad_enabled
+from .grad_mode import set_multithreading_enabled as set_multithreading_enabled
 from .node import Node as Node
 
 _LATER = {
     "backward": "engine",
     "grad": "engine",
     "Function": "function",
+    "SavedTensor": "packing",
+    "kineto_available": "profiler",
+    "_profiler_enabled": "profiler",
     "Variable": "variable",
     "detect_anomaly": "anomaly",
     "set_detect_anomaly": "anomaly",
     "gradgradcheck": "gradcheck",
 }
-_MODULES = ("functional", "graph", "profiler")
+_MODULES = ("forward_ad", "functional", "graph", "profiler", "profiler_util")
 
 
 def complete() -> None:

@@ -8,11 +8,13 @@ A small graph that comes again and again runs as one program: see `replay`.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 import threading
 import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -343,7 +345,12 @@ def grad(
                 node.release()
     else:
         found = _run(places, values, retain, create_graph, targets)
-    return tuple(_result(t, v, i, lenient, materialize_grads) for i, (t, v) in enumerate(zip(ins, found)))
+    made = [_result(t, v, i, lenient, materialize_grads) for i, (t, v) in enumerate(zip(ins, found))]
+    if create_graph and materialize_grads:
+        for tensor, value in zip(made, found):
+            if value is None:
+                tensor._requires_grad = True  # type: ignore[union-attr]
+    return tuple(made)
 
 
 def _rows(
@@ -495,21 +502,53 @@ def _walk(
     buffers: dict[Node, list[Any]] = {}
     for (node, number), value in zip(roots, values):
         _deposit(buffers, node, number, value)
-    _walks.stack.append(_Walk(order, awaited, needed))
+    walk = _Walk(order, awaited, needed, bool(captures))
+    _walks.stack.append(walk)
     try:
         _go(order, awaited, buffers, retain, create_graph, needed, captures)
+        for callback in walk.callbacks:  # which may add others
+            callback()
     finally:
         _walks.stack.pop()
 
 
 class _Walk:
-    """A walk in progress: which nodes it will reach."""
+    """A walk in progress: which nodes it will reach.
 
-    def __init__(self, order: list[Node], leaves: dict[Node, int], needed: set[Node] | None) -> None:
-        self.nodes = {*order, *leaves} if needed is None else needed
+    Attributes:
+        number: how many came before it.
+        catches: whether gradients are caught, and not summed into leaves.
+        callbacks: what is to be called when it is done.
+    """
+
+    _numbers = itertools.count()
+
+    def __init__(
+        self, order: list[Node], leaves: dict[Node, int], needed: set[Node] | None, catches: bool
+    ) -> None:
+        self.nodes = {*order, *leaves}
+        if needed is not None:
+            self.nodes &= needed
+        self.order = order
+        self.number = next(_Walk._numbers)
+        self.catches = catches
+        self.callbacks: list[Callable[[], None]] = []
 
     def reaches(self, node: Node) -> bool:
         return node in self.nodes
+
+    def in_order(self) -> list[Node]:
+        """The nodes in the order in which they run."""
+        awaited = Counter(e[0] for node in self.order for e in node.edges if e is not None)
+        found: list[Node] = []
+        for node in self.order:
+            found.append(node)
+            for edge in node.edges:
+                if edge is not None:
+                    awaited[edge[0]] -= 1
+                    if type(edge[0]) is AccumulateGrad and not awaited[edge[0]]:
+                        found.append(edge[0])
+        return [node for node in found if node in self.nodes]
 
 
 class _Walks(threading.local):
@@ -527,6 +566,49 @@ def current_walk() -> _Walk:
     return _walks.stack[-1]
 
 
+def queue_callback(callback: Callable[[], None]) -> None:
+    """Call ``callback`` when the backward pass that is running is done.
+
+    Raises:
+        RuntimeError: none is running.
+    """
+    if not _walks.stack:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    current_walk().callbacks.append(callback)
+
+
+def _current_graph_task_id() -> int:
+    return current_walk().number if _walks.stack else -1
+
+
+def _current_graph_task_execution_order() -> list[Node]:
+    if not _walks.stack:
+        raise RuntimeError(
+            "_current_graph_task_execution_order should only be called during the backward pass"
+        )
+    if grad_mode.state.multithreading:
+        raise RuntimeError(
+            "get_current_graph_task_execution_order expects the current backward to be executed with multithreading "
+            "disabled, e.g. by running:\n\n>>> with torch.autograd.set_multithreading_enabled(False):\n"
+            "...     torch.autograd.grad(...)\n"
+        )
+    return current_walk().in_order()
+
+
+def _will_engine_execute_node(node: Node) -> bool:
+    if not isinstance(node, Node):
+        raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
+    if not _walks.stack:
+        raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
+    walk = current_walk()
+    if walk.catches and type(node) is AccumulateGrad:
+        raise RuntimeError(
+            "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). This is "
+            "currently not supported."
+        )
+    return walk.reaches(node)
+
+
 def _go(
     order: list[Node],
     awaited: dict[Node, int],
@@ -540,7 +622,7 @@ def _go(
         _arrive(node, buffers, create_graph, needed, captures)
     for node in order:
         grads = buffers.pop(node, None)
-        if grads is None and node.runs_empty:
+        if grads is None and (node.runs_empty or (node.extras is not None and node.extras.watched())):
             grads = [None] * node.outputs
         results: Sequence[Any] = ()
         if grads is not None and (needed is None or node in needed):
@@ -576,7 +658,9 @@ def _visit(
     if not goes_on:
         return ()
     grads = _pre_hooks(node, grads)
-    return _apply(node, grads, create_graph) if node.runs_empty or any(g is not None for g in grads) else ()
+    if node.runs_empty or any(g is not None for g in grads) or node.post_hooks:
+        return _apply(node, grads, create_graph)
+    return ()
 
 
 def _feeds(node: Node, needed: set[Node] | None) -> bool:
@@ -634,8 +718,12 @@ def _arrive(
 ) -> None:
     """A leaf's gradient is complete: catch it, or add it to ``.grad``."""
     grads = buffers.pop(node, None)
-    if grads is None or (needed is not None and node not in needed):
+    if needed is not None and node not in needed:
         return
+    if grads is None:
+        if node.extras is None and not node.variable._hooks and not node.variable._post_accumulate_hooks:
+            return
+        grads = [None]
     if type(captures) is not _Edges:
         grads = _tensor_hooks(node, grads)
     if node in captures:
@@ -690,11 +778,10 @@ def _tensor_hooks(node: Node, grads: list[Any]) -> list[Any]:
         hooks_by_output = {0: node.variable._hooks}
     if hooks_by_output:
         for number, hooks in list(hooks_by_output.items()):
-            for hook in list(hooks.values()):
-                if grads[number] is not None:
-                    result = hook(_tensor(grads[number]))
-                    if result is not None:
-                        grads[number] = _checked(hook, result, grads[number])
+            for hook in list(hooks.values()):  # without a gradient, too
+                result = hook(None if grads[number] is None else _tensor(grads[number]))
+                if result is not None:
+                    grads[number] = _checked(hook, result, grads[number])
     if node.retained:
         for number, ref in node.retained.items():
             tensor = ref()
@@ -715,7 +802,10 @@ def _pre_hooks(node: Node, grads: list[Any]) -> list[Any]:
 def _apply(node: Node, grads: list[Any], create_graph: bool) -> Sequence[Any]:
     """Run the node, and the hooks that come after it."""
     try:
-        results = node.apply_recorded(grads) if create_graph else node.apply(grads)
+        if node.runs_empty or any(g is not None for g in grads):
+            results = node.apply_recorded(grads) if create_graph else node.apply(grads)
+        else:
+            results = [None] * len(node.edges)
     except Exception as error:
         anomaly.annotate(node, error)
         raise

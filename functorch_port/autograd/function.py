@@ -11,12 +11,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..core import storage
+from ..core import storage, watch
 from ..core.dispatch import _conj, edge_of
 from ..core.tensor import Tensor, wrap
-from . import grad_mode
+from ..core.view import CUSTOM
+from . import grad_mode, saved
 from .node import FREED, Node
-from .saved import changed
 
 __all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
 
@@ -39,6 +39,7 @@ class FunctionCtx(Node):
     runs_empty = True  # without any gradient it gets zeros
     materialize_grads = True
     _to_save: tuple[Any, ...] = ()
+    _for_forward: tuple[Any, ...] = ()
     _saved: tuple[Any, ...] | None = ()
     _dirty: tuple[Any, ...] = ()
     _non_differentiable: tuple[int, ...] = ()
@@ -73,13 +74,46 @@ class FunctionCtx(Node):
             raise RuntimeError(FREED)
         return tuple(self._unpack(*item) for item in self._saved)
 
-    saved_variables = saved_tensors
+    @property
+    def saved_variables(self) -> tuple[Tensor | None, ...]:
+        """The old name of `saved_tensors`."""
+        warnings.warn(
+            "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
+        )
+        return self.saved_tensors
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[Any, ...]:
+        """What stands for these."""
+        if self._saved is None:
+            raise RuntimeError(FREED)
+        return tuple(self._held(i) for i in range(len(self._saved)))
+
+    def _held(self, i: int) -> Any:
+        from .packing import SavedTensor
+
+        held = vars(self).setdefault("_packed", {})
+        if i not in held:
+            held[i] = SavedTensor.of(lambda: self.saved_tensors[i], lambda one: self._keep(i, one))
+        return held[i]
+
+    def _keep(self, i: int, held: Any) -> None:
+        items: list[Any] = list(self._saved or ())
+        kind, tensor, number, _ = items[i]
+        edge = (self, number) if kind == "output" else edge_of(tensor)
+        items[i] = ("packed", (held, edge), number, 0)
+        self._saved = tuple(items)
 
     def _unpack(self, kind: str, tensor: Any, number: int, version: int) -> Tensor | None:
-        if isinstance(tensor, Tensor) and tensor._version != version:
+        if kind == "packed":
+            from .packing import with_history
+
+            held, edge = tensor
+            return held.get() if edge is None else with_history(held.get(), edge)
+        if isinstance(tensor, Tensor) and tensor._writes != version:
             made_by = "" if tensor.grad_fn is None else tensor.grad_fn.name()
-            shape, now = list(tensor.shape), tensor._version
-            raise RuntimeError(changed(tensor.type(), shape, made_by, tensor._output_nr, now, version))
+            shape, now = list(tensor.shape), tensor._writes
+            raise RuntimeError(saved.changed(tensor.type(), shape, made_by, tensor._output_nr, now, version))
         if kind == "output":  # kept without its history, which is this node itself
             again = tensor.detach()
             again._requires_grad, again._grad_fn, again._output_nr = True, self, number
@@ -155,6 +189,13 @@ def _fitted(name: str, result: Any, like: tuple[Any, Any], position: int) -> Ten
     return result if result.dtype is dtype else result.to(dtype)  # type: ignore[attr-defined]
 
 
+class _NodeType:
+    """The class of a Function's nodes, as its attribute."""
+
+    def __get__(self, instance: Any, owner: type[Function]) -> type[FunctionCtx]:
+        return _node_type(owner)  # type: ignore[arg-type]
+
+
 class Function:
     """Base class of operations with a custom gradient.
 
@@ -180,6 +221,7 @@ class Function:
     """
 
     generate_vmap_rule = False
+    _backward_cls = _NodeType()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
@@ -219,9 +261,17 @@ class Function:
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """Forward-mode derivative (the transforms of `func` do not use it)."""
+        """Forward-mode derivative in a dual level of `forward_ad` (the transforms of `func` do not use it)."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """What `func.vmap` would run in PyTorch; here it maps over ``forward`` and ``backward``."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
+            "generate_vmap_rule=True."
         )
 
     @classmethod
@@ -229,28 +279,56 @@ class Function:
         """Run the operation and record it."""
         if kwargs:
             args = _positional(cls, args, kwargs)
+        if watch.on and watch.state.level is not None:
+            return _apply_in_level(cls, args)
         if storage.overlay:
             if storage.overlay.transforms:
                 return _apply_in_transform(cls, args)
             storage.overlay.note_inputs(args)
-        inputs = [a for a in args if isinstance(a, Tensor)]
-        recorded = grad_mode.state.enabled and any(t.requires_grad for t in inputs)
-        edges = tuple(edge_of(t) for t in inputs) if recorded else (None,) * len(inputs)
-        ctx = _node_type(cls)(edges)  # type: ignore[arg-type]
-        if recorded and storage.overlay:
-            storage.overlay.note_edges(inputs, edges)
-            storage.overlay.note_function()
-        ctx._positions = [(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]
-        ctx.needs_input_grad = tuple(recorded and isinstance(a, Tensor) and a.requires_grad for a in args)
-        with grad_mode.no_grad():
-            result = _forward(cls, ctx, args)
-        made = result if isinstance(result, tuple) else (result,)
-        outputs = _with_history(ctx, made, inputs) if recorded else made
-        ctx.outputs = len(outputs)
-        ctx._outputs = [(o.shape, o.dtype) if isinstance(o, Tensor) else None for o in outputs]
-        ctx._saved = tuple(_saved(ctx, t, made, outputs) for t in ctx._to_save)
-        ctx._to_save = ()
-        return outputs if isinstance(result, tuple) else outputs[0]
+        return _apply(cls, args)[0]
+
+
+def _apply_in_level(cls: type[Function], args: tuple[Any, ...]) -> Any:
+    """The operation, and its derivative in the direction of the arguments' tangents."""
+    from ..core import duals
+    from .function_forward import push
+
+    if storage.overlay and storage.overlay.transforms and storage.overlay.differentiates:
+        raise NotImplementedError(duals.IN_TRACE)
+    with duals.paused():
+        result, ctx, raw = _apply(cls, args)
+    push(cls, ctx, args, raw, result if isinstance(result, tuple) else (result,))
+    return result
+
+
+def _apply(cls: type[Function], args: tuple[Any, ...]) -> tuple[Any, FunctionCtx, Sequence[Any]]:
+    """The result, the node, and what forward returned."""
+    inputs = [a for a in args if isinstance(a, Tensor)]
+    recorded = grad_mode.state.enabled and any(t.requires_grad for t in inputs)
+    edges = tuple(edge_of(t) for t in inputs) if recorded else (None,) * len(inputs)
+    ctx = _node_type(cls)(edges)  # type: ignore[arg-type]
+    if recorded and storage.overlay:
+        storage.overlay.note_edges(inputs, edges)
+        storage.overlay.note_function()
+    ctx._positions = [(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]
+    ctx.needs_input_grad = tuple(recorded and isinstance(a, Tensor) and a.requires_grad for a in args)
+    with grad_mode.no_grad():
+        result = _forward(cls, ctx, args)
+    made = result if isinstance(result, tuple) else (result,)
+    outputs = _with_history(ctx, made, inputs) if recorded else made
+    if grad_mode.state.enabled:
+        _mark_views(outputs, inputs)
+    ctx.outputs = len(outputs)
+    ctx._outputs = [(o.shape, o.dtype) if isinstance(o, Tensor) else None for o in outputs]
+    if recorded and any(isinstance(t, Tensor) and t.is_inference() for t in ctx._to_save):
+        raise RuntimeError(saved.INFERENCE)
+    ctx._saved = tuple(_saved(ctx, t, made, outputs) for t in ctx._to_save)
+    ctx._to_save = ()
+    if recorded and saved.state.hooks:
+        for i, tensor in enumerate(ctx.saved_tensors):
+            if tensor is not None:
+                ctx._held(i).register_hooks(*saved.state.hooks[-1])
+    return outputs if isinstance(result, tuple) else outputs[0], ctx, made
 
 
 class InplaceFunction(Function):
@@ -310,6 +388,14 @@ def _output(ctx: FunctionCtx, out: Any, number: int, inputs: Sequence[Tensor]) -
     return out
 
 
+def _mark_views(outputs: Sequence[Any], inputs: Sequence[Tensor]) -> None:
+    """Say of outputs that are views that they are: their history is the function's, whatever it wrote."""
+    for out in outputs:
+        if isinstance(out, Tensor) and out._base is not None and all(out is not t for t in inputs):
+            out._view.origin = CUSTOM  # type: ignore[union-attr]
+            out._version_seen = out._writes
+
+
 def _dirty_output(ctx: FunctionCtx, tensor: Tensor, number: int) -> Tensor:
     base = tensor if tensor._base is None else tensor._base
     if base._requires_grad and base._grad_fn is None:
@@ -327,8 +413,8 @@ def _saved(
         return ("input", None, 0, 0)
     for number, (raw, out) in enumerate(zip(made, outputs)):
         if tensor is raw and isinstance(out, Tensor) and out._grad_fn is ctx:
-            return ("output", tensor.detach(), number, tensor._version)
-    return ("input", tensor, 0, tensor._version)
+            return ("output", tensor.detach(), number, tensor._writes)
+    return ("input", tensor, 0, tensor._writes)
 
 
 @functools.cache
@@ -408,29 +494,15 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             outputs = fn(ctx, *args)
         if not recorded:
             return outputs
-        many = isinstance(outputs, tuple)
-        blocked = tuple(_Refusal.block(o) for o in (outputs if many else (outputs,)))
-        return blocked if many else blocked[0]
+        from ._functions import DelayedError
+
+        values = outputs if isinstance(outputs, tuple) else (outputs,)
+        tensors = [o.detach().requires_grad_() for o in values if isinstance(o, Tensor)]
+        refuse = DelayedError(
+            "trying to differentiate twice a function that was marked with @once_differentiable", len(tensors)
+        )
+        blocked = iter([refuse(*tensors)] if len(tensors) == 1 else refuse(*tensors))
+        results = tuple(next(blocked) if isinstance(o, Tensor) else o for o in values)
+        return results if isinstance(outputs, tuple) else results[0]
 
     return wrapper
-
-
-class _Refusal(Node):
-    """Raises when a gradient reaches it."""
-
-    __slots__ = ()
-
-    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        raise RuntimeError(
-            "trying to differentiate twice a function that was marked with @once_differentiable"
-        )
-
-    apply_recorded = apply
-
-    @classmethod
-    def block(cls, tensor: Any) -> Any:
-        if not isinstance(tensor, Tensor):
-            return tensor
-        out = tensor.detach()
-        out._requires_grad, out._grad_fn = True, cls(())
-        return out

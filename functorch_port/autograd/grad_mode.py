@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..core import storage
 from ..core.modes import OfThread
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "is_inference_mode_enabled",
     "no_grad",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]
 
 
@@ -25,11 +27,16 @@ class _State(OfThread):
         enabled: whether operations are recorded.
         flag: what `is_grad_enabled` says; under `inference_mode` that may be True and yet nothing is recorded.
         inference: whether `inference_mode` is on.
+        multithreading: what `set_multithreading_enabled` says; a backward pass has one thread in any case.
     """
 
     enabled = True
     flag = True
     inference = False
+    multithreading = True
+
+    def put_back(self) -> None:
+        storage.set_inferring(self.inference)
 
 
 #: The calling thread's mode.
@@ -53,6 +60,8 @@ def switch(flag: bool, inference: bool | None = None) -> None:
     """Set the modes of the calling thread: recording, and inference mode (None: as it is)."""
     if inference is None:
         inference = state.inference
+    if inference is not state.inference:
+        storage.set_inferring(inference)
     state.flag, state.inference = flag, inference
     state.enabled = flag and not inference
 
@@ -79,14 +88,21 @@ class _Mode:
             @functools.wraps(fn)
             def generator(*args: Any, **kwargs: Any) -> Any:
                 inner = fn(*args, **kwargs)
-                send: Any = None
+                go_on: Callable[[], Any] = functools.partial(next, inner)
                 while True:
                     try:
                         with self.clone():
-                            item = inner.send(send)
+                            item = go_on()
                     except StopIteration as stop:
                         return stop.value
-                    send = yield item
+                    try:
+                        go_on = functools.partial(inner.send, (yield item))
+                    except GeneratorExit:
+                        with self.clone():
+                            inner.close()
+                        raise
+                    except BaseException as error:
+                        go_on = functools.partial(inner.throw, error)
 
             return generator
 
@@ -162,6 +178,30 @@ class set_grad_enabled(_Mode):
 
     def __repr__(self) -> str:
         return f"{type(self).__module__}.{type(self).__name__}(mode={self.mode})"
+
+
+class set_multithreading_enabled(_Mode):
+    """Accepted: a backward pass runs in the thread that calls it.
+
+    Args:
+        mode: what is noted.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.set_multithreading_enabled.html
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+        self._before = state.multithreading
+        state.multithreading = mode
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        state.multithreading = self._before
+
+    def clone(self) -> set_multithreading_enabled:
+        return type(self)(self.mode)
 
 
 class inference_mode(_Mode):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -113,25 +114,63 @@ def register_multi_grad_hook(
     return _MultiHandle([t.register_hook(inner(i)) for i, t in enumerate(required)])
 
 
-def _no_saved_tensors(name: str) -> NotImplementedError:
-    return NotImplementedError(
-        f"autograd.graph.{name}: operations keep immutable JAX arrays, not tensors that could be packed. To "
-        "trade memory for time use utils.checkpoint.checkpoint"
-    )
-
-
 class saved_tensors_hooks:
-    """Not available: what operations keep for backward are immutable JAX arrays. See `utils.checkpoint`."""
+    """Context in which operations keep what a hook makes of the tensors that they save for the backward pass.
 
-    def __init__(self, pack_hook: Any, unpack_hook: Any) -> None:
-        raise _no_saved_tensors("saved_tensors_hooks")
+    The hooks see the tensors that PyTorch saves. A node here may keep other inputs as well, as they are; and where
+    PyTorch saves a result, the gradient is computed from the inputs, so such a result must come back as it was.
+
+    Args:
+        pack_hook: gets a tensor, returns anything.
+        unpack_hook: gets that, returns the tensor.
+
+    Raises:
+        NotImplementedError: in a compiled function, or where an unpack hook gives back another result.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> x = torch.tensor([1., 2.], requires_grad=True)
+        >>> with torch.autograd.graph.saved_tensors_hooks(lambda t: t.numpy(force=True), torch.from_numpy):
+        ...     y = x * x
+        >>> y.sum().backward()
+        >>> x.grad
+        tensor([2., 4.])
+
+    Reference: https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.saved_tensors_hooks
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+
+    def __enter__(self) -> None:
+        state = saved.state
+        if state.refused is not None:
+            raise RuntimeError(state.refused)
+        hooks = (self.pack_hook, self.unpack_hook)
+        if not all(map(callable, hooks)):
+            raise TypeError(
+                "_push_saved_tensors_default_hooks(): incompatible function arguments. The following argument types "
+                "are supported:\n    1. (arg0: collections.abc.Callable, arg1: collections.abc.Callable) -> None"
+            )
+        state.set(hooks=(*state.hooks, hooks))
+
+    def __exit__(self, *exc: object) -> None:
+        saved.state.set(hooks=saved.state.hooks[:-1])
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Not available, see `saved_tensors_hooks`."""
+    """Context in which saved tensors are kept on the CPU (see `saved_tensors_hooks`).
+
+    Args:
+        pin_memory, device_type: accepted.
+
+    Reference: https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.save_on_cpu
+    """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        raise _no_saved_tensors("save_on_cpu")
+        super().__init__(
+            lambda tensor: (tensor.device, tensor.detach().to("cpu")), lambda packed: packed[1].to(packed[0])
+        )
 
 
 class allow_mutation_on_saved_tensors:
@@ -152,23 +191,59 @@ class allow_mutation_on_saved_tensors:
     Reference: https://docs.pytorch.org/docs/stable/autograd.html
     """
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> SavedInContext:
         if saved.state.allowed:
             raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
-        saved.state.allowed = True
+        made = SavedInContext()
+        saved.state.set(allowed=made)
+        return made
 
     def __exit__(self, *exc: object) -> None:
-        saved.state.allowed = False
+        saved.state.set(allowed=None)
+
+
+class SavedInContext:
+    """What operations saved in an `allow_mutation_on_saved_tensors` context, as long as their backward is to come."""
+
+    def __init__(self) -> None:
+        self._nodes: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def note(self, node: Any, where: Sequence[int], inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """An operation saves these inputs and outputs (see `saved.note`)."""
+        saved.note(node, where, inputs, outputs)
+        node.saved = saved.Allowed(node.saved)
+        self._nodes.add(node)
+
+    def _alive(self) -> list[tuple[Any, int]]:
+        """The Storages with how often they had been written to."""
+        items = [item for node in list(self._nodes) for item in node.saved]
+        return [(cell, item[1]) for item in items if (cell := item[0]()) is not None]
+
+    @property
+    def tid_to_weakhandle(self) -> dict[Any, Any]:
+        """The Storages by their numbers."""
+        return {id(cell): cell for cell, _ in self._alive()}
+
+    @property
+    def cloned(self) -> dict[Any, Any]:
+        """Those that were written to since, once for each time they were saved between writes."""
+        return {(id(c), n): c for c, n in self._alive() if c.version - c.apart != n}
 
 
 class disable_saved_tensors_hooks:
-    """A context in which saved-tensor hooks are refused, which they are everywhere."""
+    """Context in which `saved_tensors_hooks` is refused with this text.
+
+    Reference: https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.disable_saved_tensors_hooks
+    """
 
     def __init__(self, error_message: str) -> None:
         self.error_message = error_message
 
     def __enter__(self) -> None:
-        pass
+        if saved.state.hooks:
+            raise RuntimeError(self.error_message)
+        self._before = saved.state.refused
+        saved.state.set(refused=self.error_message)
 
     def __exit__(self, *exc: object) -> None:
-        pass
+        saved.state.set(refused=self._before)

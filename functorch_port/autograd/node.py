@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import threading
 import weakref
@@ -85,9 +86,9 @@ class Hooks(OrderedDict):
 
 
 class Extras:
-    """What only few nodes have: hooks, tensors that retain their gradient, the user's notes."""
+    """What only few nodes have: hooks, tensors that retain their gradient or are packed, the user's notes."""
 
-    __slots__ = ("metadata", "post_hooks", "pre_hooks", "retained", "tensor_hooks")
+    __slots__ = ("metadata", "packed", "post_hooks", "pre_hooks", "retained", "tensor_hooks")
 
     def __init__(self) -> None:
         self.pre_hooks: Hooks | None = None
@@ -95,10 +96,12 @@ class Extras:
         self.tensor_hooks: dict[int, Hooks] | None = None
         self.retained: dict[int, Any] | None = None
         self.metadata: dict[str, Any] | None = None
+        #: by position what stands for tensors that the node saved (see `packing`)
+        self.packed: dict[int, Any] | None = None
 
     def watched(self) -> bool:
-        """Whether somebody wants to see what passes through the node."""
-        return bool(self.pre_hooks or self.post_hooks or self.tensor_hooks or self.retained)
+        """Whether somebody wants to see what passes through the node, or what it saved."""
+        return bool(self.pre_hooks or self.post_hooks or self.tensor_hooks or self.retained or self.packed)
 
 
 def _extra(name: str) -> Any:
@@ -140,7 +143,7 @@ class Node:
 
     pre_hooks, post_hooks = _extra("pre_hooks"), _extra("post_hooks")
     tensor_hooks, retained = _extra("tensor_hooks"), _extra("retained")
-    _metadata = _extra("metadata")
+    _metadata, packed = _extra("metadata"), _extra("packed")
 
     def name(self) -> str:
         """PyTorch's name of the node, such as ``AddmmBackward0``."""
@@ -187,6 +190,14 @@ class Node:
     def release(self) -> None:
         """Let go of saved values."""
 
+    def bypass(self, watched: Node) -> None:
+        """Have gradients go past a node that somebody watches, through one like it."""
+        bare = copy.copy(watched)
+        bare.extras = None
+        self.edges = [
+            (bare, edge[1]) if edge is not None and edge[0] is watched else edge for edge in self.edges
+        ]
+
     def pullback(self) -> tuple[Any, Any] | None:
         """The `Plan` whose `backward` this node is, and the saved values; None if there is more to it."""
         return None
@@ -203,6 +214,8 @@ class Node:
         """Run the node by hand: gradients of the outputs to gradients of the inputs."""
         from . import grad_mode
 
+        if len(grads) != self.outputs:
+            raise TypeError(f"expected {self.outputs} arguments, got {len(grads)} instead")
         results = self.to_hook(self.apply_recorded(list(grads)))
         if not grad_mode.is_grad_enabled():
             results = [None if r is None else r.detach() for r in results]
@@ -215,7 +228,7 @@ class Node:
         raise NotImplementedError("Node._register_hook_dict: register the hook on the tensor")
 
     def __repr__(self) -> str:
-        return f"<{self.name()} object at {id(self):#x}>"
+        return f"<{type(self).__name__} object at {id(self):#x}>"
 
 
 class EndedView(Node):

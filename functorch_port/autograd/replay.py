@@ -156,8 +156,10 @@ def _saved(order: list[Node]) -> list[_Saved] | None:
     """What each operation needs for its pullback; None if one of them must be walked."""
     saved: list[_Saved] = []
     for node in order:
+        if node.extras and node.extras.watched():
+            return None
         found = node.pullback()
-        if found is None or (node.extras and node.extras.watched()):
+        if found is None:
             return None
         saved.append(found)
     return saved

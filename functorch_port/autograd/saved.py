@@ -9,14 +9,22 @@ more, written to before it went, is not noticed.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from weakref import ref
 
 from ..core.alive import alive
 from ..core.modes import OfThread
+from ..core.storage import Untracked
 
 __all__ = ["RULES", "Saved", "after_write", "changed", "check", "note", "positions", "state"]
+
+INFERENCE = (
+    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+    "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in "
+    "autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
+)
 
 #: a weak reference to a Storage, how often it had been written, the number of the input, or -1 and below for outputs,
 #: and whether it is a view
@@ -26,13 +34,35 @@ Saved = tuple[Any, int, int, bool]
 class _State(OfThread):
     """
     Attributes:
-        allowed: whether saved tensors may be written to (`graph.allow_mutation_on_saved_tensors`).
+        allowed: where saved tensors may be written to: what notes them (`graph.allow_mutation_on_saved_tensors`).
+        hooks: pairs of hooks (`graph.saved_tensors_hooks`), of which the last one counts.
+        refused: why there may be none (`graph.disable_saved_tensors_hooks`).
+        plain: whether what is saved is only noted.
     """
 
-    allowed = False
+    allowed: Any = None
+    hooks: tuple[Any, ...] = ()
+    refused: str | None = None
+    plain = True
+
+    def set(self, **attributes: Any) -> None:
+        """Set some of these."""
+        vars(self).update(attributes)
+        self.plain = not (self.allowed or self.hooks)
 
 
 state = _State()
+
+
+@contextmanager
+def without_hooks() -> Iterator[None]:
+    """Save tensors as they are."""
+    hooks = state.hooks
+    state.set(hooks=())
+    try:
+        yield
+    finally:
+        state.set(hooks=hooks)
 
 
 def positions(name: str, slots: dict[str, Any], mask: Sequence[bool]) -> tuple[int, ...]:
@@ -68,6 +98,8 @@ def note(node: Any, where: Sequence[int], inputs: Sequence[Any], outputs: Sequen
         tensor = inputs[i] if i >= 0 else outputs[-1 - i]
         cell = getattr(tensor, "_storage", None)  # a number has none
         if cell is not None:
+            if cell.version.__class__ is Untracked:
+                raise RuntimeError(INFERENCE)
             saved.append((ref(cell), cell.version - cell.apart, i, tensor._view is not None))
 
 
@@ -83,11 +115,17 @@ def after_write(node: Any, made: Any, cell: Any) -> None:
             saved.append((ref(cell), cell.version - cell.apart, i, is_view))
         elif found is not cell:
             saved.append((held, version, i, is_view))
-    node.saved = saved
+    node.saved = type(node.saved)(saved)
+
+
+class Allowed(list):
+    """What a node saved that may be written to."""
 
 
 def check(node: Any) -> None:
     """Raise if a tensor that the node saved was written to since."""
+    if node.saved.__class__ is Allowed:
+        return
     for held, expected, i, is_view in node.saved:
         cell = held()
         if cell is not None and cell.version - cell.apart != expected:
@@ -193,6 +231,8 @@ exponent input: exponent input out0 =
     _pow
 exponent input: out0 =
     float_power
+exponent: exponent out0 =
+    _number_pow
 grid input: grid input =
     grid_sampler_2d grid_sampler_3d
 imag: imag; real: real =
@@ -250,7 +290,8 @@ input: indices =
 input: indices input =
     take_along_dim
 input: input =
-    _local_response_norm _masked_select _reflect_pad1d _reflect_pad2d _reflect_pad3d _replicate_pad1d
+    _local_response_norm _lp_pool1d _lp_pool2d _lp_pool3d _masked_select _pow_exact _pow_number _reflect_pad1d
+    _reflect_pad2d _reflect_pad3d _replicate_pad1d
     _replicate_pad2d _replicate_pad3d _rows _unit_vectors abs acos acosh adaptive_avg_pool1d
     adaptive_avg_pool2d adaptive_avg_pool3d angle asin asinh atan atanh avg_pool1d avg_pool2d avg_pool3d
     celu cos cosh digamma elu entr erf erfc erfinv fft gelu glu hardshrink hardsigmoid hardswish hardtanh i0
@@ -289,11 +330,13 @@ input: other; other: input =
 input: other; other: input other =
     div true_divide
 input: out0 =
-    exp exp2 expm1 log_softmax ndtri reciprocal relu rsqrt sigmoid softmax sqrt tan tanh
+    exp exp2 expit expm1 log_softmax ndtri reciprocal relu rsqrt sigmoid softmax sqrt tan tanh
 input: out1 =
     _max_dim _median_dim _min_dim _nanmedian_dim frexp kthvalue mode sort topk
 input: target =
     _cross_entropy
+input: target; target: input target =
+    _kl_div
 input: tensor; tensor: input =
     dot
 input: vec2; vec2: input =
@@ -301,7 +344,7 @@ input: vec2; vec2: input =
 input: vec; vec: input =
     mv
 input: weight; weight: input =
-    _linear_2d _linear_2d_unbiased _linear_nd _linear_nd_unbiased
+    _linear_vector _linear_2d _linear_2d_unbiased _linear_nd _linear_nd_unbiased
 key query: value =
     _scaled_dot_product_attention
 log_probs: log_probs out0 targets =

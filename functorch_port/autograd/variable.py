@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from ..core.tensor import Tensor
+from . import engine
 
 __all__ = ["Variable"]
+
+
+class ImperativeEngine:
+    """What `Variable` has of PyTorch's engine."""
+
+    @staticmethod
+    def queue_callback(callback: Callable[[], None]) -> None:
+        """Call ``callback`` when the backward pass that is running is done."""
+        engine.queue_callback(callback)
 
 
 class _VariableMeta(type):
@@ -25,6 +36,8 @@ class Variable(metaclass=_VariableMeta):
 
     Reference: https://docs.pytorch.org/docs/stable/autograd.html#variable-deprecated
     """
+
+    _execution_engine = ImperativeEngine()
 
     def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: bool = False) -> Any:
         if data is None:

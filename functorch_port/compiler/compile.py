@@ -12,7 +12,7 @@ from typing import Any, cast
 import jax
 
 from ..autograd import grad_mode
-from ..core import autocast, config, dtypes, inside, modes, overriding, settings, storage
+from ..core import autocast, config, dtypes, inside, modes, overriding, settings, storage, watch
 from ..core.jaxprs import count_of
 from ..core.limits import Latest, tidy
 from ..core.tensor import Tensor
@@ -88,6 +88,8 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # inside another compiled function, or a transform of JAX: part of that one; under a mode, its to see
         if storage.overlay or inside.top_trace(None) is not inside.NO_TRACE or overriding.state.modes:
+            return self._fn(*args, **kwargs)
+        if watch.on and watch.state.level is not None:  # a program has no tangents
             return self._fn(*args, **kwargs)
         try:
             leaves, tree, signature = _arguments(args, kwargs)

@@ -62,7 +62,7 @@ class _Handle:
         #: of positions that only the call knows: which link from the end, which argument, which output of the program
         self.positions: list[tuple[int, int, int]] = []
         self.requires_grad = tensor._requires_grad and tensor._grad_fn is None
-        self.behind = tensor._version - tensor._version_seen
+        self.behind = tensor._writes - tensor._version_seen
         self.attributes = {k: v for k, v in tensor.__dict__.items() if k not in _HISTORY}
 
     def ask_for_positions(self, add: Callable[[Any], int]) -> None:
@@ -93,7 +93,7 @@ class _Handle:
         new._kept_grad = None if self.grad is None else found(self.grad)
         if self.count is not None:
             new._own_count = counts[self.count]
-        new._version_seen = new._version - self.behind
+        new._version_seen = new._writes - self.behind
         return new
 
     def put_over(

@@ -1,7 +1,7 @@
 """Automatic mixed precision: which operations `amp.autocast` runs in a lower precision, and which in float32.
 
-`dispatch` asks for `cast_inputs` while `enabled` is true. The lists follow PyTorch's, which differ between
-CPU and accelerators: on the CPU softmax and the norms keep the type they are given.
+`dispatch` asks for `cast_inputs` while autocast is on (see `core.watch`). The lists follow PyTorch's, which differ
+between CPU and accelerators: on the CPU softmax and the norms keep the type they are given.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from . import dtypes
+from . import dtypes, watch
 from .tensor import Tensor
 
 __all__ = ["cast_inputs", "enabled", "key", "state"]
@@ -107,8 +107,10 @@ def switch(device_type: str, on: bool, dtype: Any = None) -> None:
     if dtype is not None:
         mine[1] = dtype
     state.on = any(s[0] for s in state.settings.values())
+    watch.state.autocast = state.on
     if state.on:
         enabled = state
+        watch.begin()
 
 
 def key() -> tuple[Any, ...] | None:

@@ -21,7 +21,7 @@ from jax import lax
 from ..autograd import anomaly, grad_mode, saved
 from ..autograd.node import FREED, Edge, Node, accumulator
 from ..autograd.node import _sequence as _sequence
-from . import autocast, config, dtypes, fits, host, inside, memory, storage
+from . import autocast, config, dtypes, fits, host, inside, memory, storage, watch
 from .deferred import Call, Deferred, DeferredStorage, avals_of, computed, may_wait, scope
 from .layout import SparseOperand
 from .out import write_out
@@ -75,6 +75,7 @@ class Plan:
         "eager",
         "edge_order",
         "fn",
+        "forward",
         "jit",
         "keeps",
         "name",
@@ -112,6 +113,8 @@ class Plan:
         #: flat dynamic arguments to all arguments by name
         self.named: Callable[[Sequence[Any]], dict[str, Any]] | None = None
         self._backward: dict[Any, Plan] = {}
+        #: by which inputs have a tangent (see `core.duals`)
+        self.forward: dict[tuple[bool, ...], Plan] = {}
         self._keeping: dict[Any, Callable[..., Any]] = {}
         self._looking: dict[Any, Callable[..., Any]] = {}
         self._kinds: dict[Any, Any] = {}
@@ -439,11 +442,15 @@ class OpNode(Node):
         if self.saved:
             saved.check(self)
         holes, given = tuple(g is None for g in grads), [g for g in grads if g is not None]
-        self.values = _computed(self.values)
+        values: Sequence[Any]
+        if self.extras is None or not self.extras.packed:
+            values = self.values = _computed(self.values)
+        else:
+            values = _computed(self._unpacked())
         plan = self.plan.backward(self.mask, holes)
-        reads = self.plan.reads(self.mask, holes, [*self.values, *(g._look() for g in given)])
+        reads = self.plan.reads(self.mask, holes, [*values, *(g._look() for g in given)])
         inputs = []
-        for value, edge, read in zip(self.values, self.edges, reads, strict=True):
+        for value, edge, read in zip(values, self.edges, reads, strict=True):
             history = edge is not None and read  # what is not read has no second derivative
             inputs.append(
                 _with_history(value, edge) if history else wrap(value) if hasattr(value, "dtype") else value
@@ -455,13 +462,29 @@ class OpNode(Node):
         return [next(it) if m else None for m in self.mask]
 
     def release(self) -> None:
-        values = self.values
-        if values is not None:
-            if self._avals is None:
-                kinds = [getattr(v, "aval", v) for v in values]
-                self._avals = [(k.shape, k.dtype) if hasattr(k, "dtype") else k for k in kinds]
+        if self.values is not None:
+            self.note_avals()
+            if self.extras is not None:
+                self.extras.packed = None
             self.values = self.pull = self.kept = self.call = None
             self.saved = ()
+
+    def note_avals(self) -> None:
+        """Remember the shapes and dtypes of the inputs, as some are let go of."""
+        if self._avals is None:
+            kinds = [getattr(v, "aval", v) for v in self.values]
+            self._avals = [(k.shape, k.dtype) if hasattr(k, "dtype") else k for k in kinds]
+
+    def _unpacked(self) -> Sequence[Any]:
+        from ..autograd import packing
+
+        return packing.unpacked(self)
+
+    def __dir__(self) -> list[str]:
+        from ..autograd import packing
+
+        shown = {f"_saved_{name}" for name in packing.names(self)}
+        return [n for n in super().__dir__() if not n.startswith(("_saved_", "_raw_saved_")) or n in shown]
 
     @property
     def freed(self) -> bool:
@@ -486,6 +509,8 @@ class OpNode(Node):
             return None
         if self.saved:
             saved.check(self)
+        if self.extras is not None and self.extras.packed:
+            return self.plan, self._unpacked()
         kept = self.kept if self.call is None else self.call.kept
         return kept or (self.plan, self.values)
 
@@ -505,6 +530,21 @@ class OpNode(Node):
         for (i, transposed), value in zip(order, changed, strict=True):
             mixed[i] = value.T if transposed and value is not None else value
         return mixed
+
+
+def _show_saved(node: type[OpNode], arguments: Iterable[str]) -> None:
+    """Give a class of nodes what PyTorch's has as ``_saved_NAME`` (a `__getattr__` would slow every attribute down)."""
+    for argument in (*arguments, "result", "result0", "result1", "result2"):
+        name = "self" if argument == "input" else argument
+        for attribute in (f"_saved_{name}", f"_raw_saved_{name}"):
+            if attribute not in vars(node):
+                setattr(node, attribute, property(functools.partial(_saved_of, attribute)))
+
+
+def _saved_of(attribute: str, node: OpNode) -> Any:
+    from ..autograd import packing
+
+    return packing.look(node, attribute)
 
 
 def _array(x: Any) -> Any:
@@ -764,8 +804,16 @@ def _note_saved(plan: Plan, node: OpNode, dyn: Sequence[Any], outs: Sequence[Ten
     where = plan.saves.get(node.mask)  # type: ignore[union-attr]
     if where is None:
         where = plan.saves[node.mask] = saved.positions(plan.name, plan.slots, node.mask)  # type: ignore[index]
-    if where and not saved.state.allowed:
+    if not where:
+        return
+    if saved.state.plain:
         saved.note(node, where, dyn, outs)
+    elif saved.state.hooks:
+        from ..autograd import packing
+
+        packing.pack_all(node, where, dyn, outs)
+    else:
+        saved.state.allowed.note(node, where, dyn, outs)
 
 
 def _outputs(plan: Plan, node: Node, out: Any, many: bool, dyn: Sequence[Any] | None = None) -> Any:
@@ -873,8 +921,16 @@ class Op:
         """A call with these arguments; ``known`` and ``values`` are what `_note` found if they are small tensors."""
         spec = self.spec
         out = kwargs.pop("out", None) if kwargs else None
-        if autocast.enabled:
+        if watch.on:
             args, kwargs = autocast.cast_inputs(spec.name, args, kwargs)
+            if watch.state.profile is not None:
+                return watch.state.profile.run_op(
+                    self, args, kwargs if out is None else {**kwargs, "out": out}
+                )
+            if watch.state.level is not None:
+                from . import duals
+
+                return duals.run_op(self, args, kwargs, out)
         sig: list[Any] = [dtypes._default, config.key]
         dyn: list[Any] = []
         try:
@@ -989,6 +1045,7 @@ class Op:
         pure.__name__ = pure.__qualname__ = spec.name
         node = spec.node if isinstance(spec.node, str) else spec.node(static)
         plan = Plan(pure, spec.name, node, spec)
+        _show_saved(plan.node, spec.params)
         plan.named = lambda values: {**{n: _fill(s, values) for n, s in slots.items()}, **static}
         plan.saves, plan.slots = {} if spec.name in saved.RULES else None, slots
         plan.tensors = frozenset(s for n, s in slots.items() if self.kind_of[n] is ARRAY)
@@ -1094,7 +1151,7 @@ def caller(op: Op, name: str = "", module: str = "") -> FunctionType:
         try:
             if (
                 not storage.overlay
-                and not autocast.enabled
+                and not watch.on
                 and len(args) <= positional
                 and _note(args, kinds, known, values)
                 and not (kwargs and not _note_named(kwargs, kind_of, known, values))
@@ -1294,8 +1351,12 @@ def _attach_view(result: Tensor, source: Tensor, view: View) -> None:
         if _grad.enabled if transforms else not _grad.enabled:
             result._requires_grad = result._inherits = True
     result._storage = source._storage
-    result._base = source._base if source._base is not None else source
-    version = result._version
+    if source._storage.version.__class__ is storage.Untracked:  # nobody tracks its views
+        result._requires_grad = result._inherits = False
+        result._grad_fn = None
+    else:
+        result._base = source._base if source._base is not None else source
+    version = result._writes
     if version:
         result._version_seen = version
     if storage.overlay:

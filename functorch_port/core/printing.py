@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import dtypes
+from . import dtypes, watch
 from .dtypes import dtype
 
 __all__ = ["format_tensor", "get_printoptions", "printoptions", "set_printoptions", "tensor_repr"]
@@ -219,6 +219,7 @@ def format_tensor(
     grad_fn_name: str | None = None,
     prefix: str = "tensor(",
     contents: str | None = None,
+    tangent: str | None = None,
 ) -> str:
     """The text of a tensor.
 
@@ -231,6 +232,7 @@ def format_tensor(
         grad_fn_name: the name of the autograd node.
         prefix: the text before the numbers.
         contents: what to show in place of the numbers.
+        tangent: the text of its tangent, if it has one.
     """
     size = tuple(values.shape if shape is None and values is not None else shape or ())
     default = dtypes.get_default_dtype()
@@ -248,6 +250,8 @@ def format_tensor(
         suffixes.append(f"grad_fn=<{grad_fn_name}>")
     elif requires_grad:
         suffixes.append("requires_grad=True")
+    if tangent is not None:
+        suffixes.append(f"tangent={tangent}")
     if contents is None:
         contents = "..." if values is None else _contents(values, len(prefix))
     return _with_suffixes(prefix + contents, suffixes, len(prefix))
@@ -273,8 +277,19 @@ def tensor_repr(tensor: Any, contents: str | None = None) -> str:
         grad_fn_name=made_by,
         prefix=f"{name}(",
         contents=contents,
+        tangent=_tangent(tensor),
     )
     return f"Parameter({text})" if is_param and name != "tensor" else text
+
+
+def _tangent(tensor: Any) -> str | None:
+    """The text of a tensor's tangent in an open dual level."""
+    if watch.state.level is None:
+        return None
+    from .duals import tangent_of
+
+    found = tangent_of(tensor)
+    return None if found is None else repr(found)
 
 
 def sparse_repr(tensor: Any) -> str:

@@ -246,8 +246,11 @@ class SparseTensor(Tensor):
         return sparse_coo
 
     @property
-    def _version(self) -> int:
-        return self._vals._version
+    def _writes(self) -> int:
+        return self._vals._writes
+
+    def is_inference(self) -> bool:
+        return self._vals.is_inference()
 
     def stride(self, dim: int | None = None) -> Any:
         return (0,) * self.ndim if dim is None else 0

@@ -141,6 +141,43 @@ def bump_epoch() -> None:
     epoch += 1
 
 
+class Untracked(int):
+    """How often was written to what was made in inference mode, which such a number says."""
+
+    def __add__(self, other: int) -> Untracked:
+        return Untracked(int(self) + other)
+
+    def __sub__(self, other: int) -> Untracked:
+        return Untracked(int(self) - other)
+
+
+UNTRACKED = Untracked()
+
+
+class _Inferring(OfThread):
+    """What `inferring` is while some thread is in inference mode: true in such a thread."""
+
+    on = False
+
+    def __bool__(self) -> bool:
+        return self.on
+
+
+#: None unless some thread is in inference mode. Ask for its truth, never whether it is None.
+inferring: Any = None
+_inferring = _Inferring()
+_inferring_threads: set[int] = set()
+
+
+def set_inferring(on: bool) -> None:
+    """Note whether this thread is in inference mode: what is made then is marked."""
+    global inferring
+    with _setting:
+        _inferring.on = on
+        (_inferring_threads.add if on else _inferring_threads.discard)(threading.get_ident())
+        inferring = _inferring if _inferring_threads else None
+
+
 class Storage:
     """A mutable cell that holds one `jax.Array` (a tracer during a trace, a `ShapeDtypeStruct` on the meta device).
 
@@ -164,7 +201,8 @@ class Storage:
         self._value = value
         self.host = None
         self.form: int | None = None
-        self.version = self.apart = 0
+        self.version: int = UNTRACKED if inferring else 0
+        self.apart = 0
         if overlay:
             overlay.created(self)
         elif inside.is_made_inside(value):
@@ -284,7 +322,8 @@ class HostStorage(Storage):
     def __init__(self, host: Any) -> None:
         self.host = host
         self.form = None
-        self.version = self.apart = 0
+        self.version = UNTRACKED if inferring else 0
+        self.apart = 0
         if inside.top_trace(None) is not inside.NO_TRACE:
             inside.note(self)
 

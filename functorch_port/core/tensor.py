@@ -16,7 +16,7 @@ import numpy as np
 
 from ..autograd import grad_mode, saved
 from ..autograd.node import EndedView, Hooks, RemovableHandle
-from . import deferred, dtypes, host, inside, memory, overriding, shared, storage
+from . import deferred, dtypes, host, inside, memory, overriding, shared, storage, watch
 from . import device as devices
 from .deferred import Deferred, DeferredStorage
 from .layout import channels_last, channels_last_3d, is_in_format
@@ -119,6 +119,8 @@ def wrap_small(value: Any, form: int | None = None) -> Tensor:
     cell.host = value
     cell.form = form
     cell.version = cell.apart = 0
+    if storage.inferring:
+        cell.version = storage.UNTRACKED
     if inside.met and inside.top_trace(None) is not inside.NO_TRACE:
         inside.note(cell)
     tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
@@ -157,6 +159,8 @@ class Tensor:
     _retains_grad = False
     #: of a view without a history: whether it requires a gradient because its base does
     _inherits = False
+    #: in an open dual level: that, and the tangent (see `core.duals`)
+    _dual: tuple[Any, Tensor | None] | None = None
     #: the count of writes, as a list of one number, of a tensor that came from ``.data`` and counts for itself
     _own_count: list[int] | None = None
     is_sparse = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = False
@@ -397,6 +401,17 @@ class Tensor:
 
     @property
     def _version(self) -> int:
+        if self.is_inference():
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return self._writes
+
+    def is_inference(self) -> bool:
+        """Whether the tensor's memory was made in `inference_mode`."""
+        return self._storage.version.__class__ is storage.Untracked
+
+    @property
+    def _writes(self) -> int:
+        """How often the tensor was written to."""
         own = (self if self._base is None else self._base)._own_count
         return self._storage.version - self._storage.apart if own is None else own[0]
 
@@ -482,7 +497,7 @@ class Tensor:
         base = self._base
         if base is None:
             return
-        if self._version_seen == self._version or not (base._requires_grad or self._grad_fn is not None):
+        if self._version_seen == self._writes or not (base._requires_grad or self._grad_fn is not None):
             if self._grad_fn is None and base._requires_grad is not self._requires_grad:
                 self._inherit(base)
             return
@@ -493,7 +508,7 @@ class Tensor:
         from .dispatch import run
 
         self._note_history()
-        self._version_seen = self._version
+        self._version_seen = self._writes
         if not base._requires_grad:
             self._grad_fn, self._output_nr = EndedView(), 0
             return
@@ -501,16 +516,12 @@ class Tensor:
         with grad_mode.enable_grad():
             current = run(_view_again(plans, counts), [base, *extra])
         self._inherits = False
-        self._requires_grad, self._grad_fn, self._output_nr = (
-            current._requires_grad,
-            current._grad_fn,
-            current._output_nr,
-        )
+        self._become(current)
 
     def _is_stale(self) -> bool:
         """Whether it is a view made in no_grad mode, or among others, of a base with a history, changed since."""
         base = self._base
-        if base is None or self._view.origin is PLAIN or self._version_seen == self._version:  # type: ignore[union-attr]
+        if base is None or self._view.origin is PLAIN or self._version_seen == self._writes:  # type: ignore[union-attr]
             return False
         return (base._requires_grad or self._grad_fn is not None) and self._is_differentiable()
 
@@ -566,6 +577,8 @@ class Tensor:
             raise RuntimeError(f"you can only change requires_grad flags of leaf variables.{more}")
         if value and not self._is_differentiable():
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        if value:
+            self._check_requires_grad()
         self._inherits = False
         if self._requires_grad != bool(value):
             if storage.in_jax():
@@ -574,6 +587,17 @@ class Tensor:
                 storage.overlay.note_flag(self, self._requires_grad)
             storage.bump_epoch()
         self._requires_grad = bool(value)
+
+    @requires_grad.deleter
+    def requires_grad(self) -> None:
+        raise RuntimeError("requires_grad must be a bool")
+
+    def _check_requires_grad(self) -> None:
+        """Refuse what was made in inference mode, outside of it."""
+        if not _grad.inference and self.is_inference():
+            raise RuntimeError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+            )
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set `requires_grad` and return the tensor."""
@@ -725,6 +749,7 @@ class Tensor:
             inside.may_change(self, "requires_grad")
         self._note_history()
         self._grad_fn, self._output_nr, self._requires_grad = None, 0, False
+        self._dual = None
         return self
 
     @property
@@ -738,6 +763,11 @@ class Tensor:
     def data(self, other: Tensor) -> None:
         if not isinstance(other, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
+        if other.is_sparse is not self.is_sparse:
+            raise RuntimeError(
+                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor "
+                "type."
+            )
         overlay = storage.current()
         if (
             overlay is not None
@@ -756,6 +786,10 @@ class Tensor:
             overlay.note_inputs((other,))
         storage.bump_epoch()
         self._look_at(other._storage, other._view)
+
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
 
     def _look_at(self, cell: Storage, view: View | None) -> None:
         """Become a handle on another Storage."""
@@ -819,6 +853,8 @@ class Tensor:
 
     def _check_history(self, *others: Any) -> None:
         """Refuse what the history does not allow."""
+        if self._storage.version.__class__ is storage.Untracked:
+            self._check_inference()
         if _grad.enabled:
             if self._view is not None and self._view.origin is not PLAIN and self._base is not None:
                 if self.requires_grad or (
@@ -832,6 +868,15 @@ class Tensor:
                     raise RuntimeError(LEAF_INPLACE)
             elif self._base._grad_fn is None and (self._base._requires_grad or self._requires_grad):
                 raise RuntimeError(VIEW_OF_LEAF_INPLACE)
+
+    def _check_inference(self) -> None:
+        """Refuse to write outside of inference mode to what was made in it."""
+        if not _grad.inference and self.is_inference() and self._counter() is None:
+            raise RuntimeError(
+                "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get "
+                "a normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more "
+                "details."
+            )
 
     def _check_overlap(self, *others: Any, name: str = "") -> None:
         """Refuse to write to elements that repeat, or that are read at another position at the same time."""
@@ -901,6 +946,10 @@ class Tensor:
             self._take_through_base(out)
         if node is not None and node.saved:
             saved.after_write(node, made, self._storage)
+        if watch.on and watch.state.level is not None:
+            from . import duals
+
+            duals.take(self, out)
         return self
 
     def _note_history(self) -> None:
@@ -926,6 +975,8 @@ class Tensor:
             raise RuntimeError(refusal(self._view, self.grad_fn))
         base._note_history()
         self._note_history()
+        if out._grad_fn is not None and self._grad_fn is not None and self._grad_fn.extras is not None:
+            out._grad_fn.bypass(self._grad_fn)
         plans, counts, extra = self._way_from_base()
         new = run(_copy_slices(plans, counts), [base, out, *extra])
         base._set_value(new._value)
@@ -952,6 +1003,7 @@ class Tensor:
 
     def _assign_out(self, result: Tensor) -> None:
         """Receive an ``out=`` result; resizes as PyTorch does."""
+        self._check_inference()
         if self._overlaps():
             raise RuntimeError(OVERLAP)
         if result.dtype != self.dtype:

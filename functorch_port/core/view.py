@@ -18,18 +18,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..autograd import grad_mode
 from . import storage
 from .deferred import Deferred, DeferredStorage
 from .storage import HOST, Storage
 from .strides import REINTERPRET, RULES, Layout, contiguous
 
 __all__ = [
-    "LAID_OUT", "NO_GRAD", "PLAIN", "SPLIT", "Look", "View", "flattened", "is_dense", "laid_out", "put_through",
-    "refusal", "reinterpret", "seen",
+    "CUSTOM", "LAID_OUT", "NO_GRAD", "PLAIN", "SPLIT", "Look", "View", "flattened", "is_dense", "laid_out",
+    "put_through", "refusal", "reinterpret", "seen",
 ]  # fmt: skip
 
+_grad = grad_mode.state
+
 #: how a view came about, where that forbids recorded in-place operations on it
-PLAIN, NO_GRAD, SPLIT = 0, 1, 2
+PLAIN, NO_GRAD, SPLIT, INFERENCE, CUSTOM = 0, 1, 2, 3, 4
 _REPEATING = frozenset({"expand", "unfold", "_as_strided"})
 _SPLITS = frozenset({"_split_part", "_split_sizes_part", "_unbind_part"})
 
@@ -46,7 +49,8 @@ class View:
         plan: the plan of the view op.
         extra: its dynamic arguments after the first.
         may_overlap: whether an element may appear twice.
-        origin: `PLAIN`, or `NO_GRAD` (made with recording off), or `SPLIT` (one of several outputs of an op).
+        origin: `PLAIN`, or `NO_GRAD` (made with recording off), `INFERENCE` (in inference mode), `SPLIT` (one of
+            several outputs of an op), or `CUSTOM` (an output of a custom function).
     """
 
     __slots__ = ("cache", "extra", "may_overlap", "origin", "parent", "plan", "source", "used")
@@ -68,7 +72,7 @@ class View:
         self.used = False
         self.origin = PLAIN if parent is None else parent.origin
         if not recording:
-            self.origin = NO_GRAD
+            self.origin = INFERENCE if _grad.inference else NO_GRAD
         elif plan.name in _SPLITS:
             self.origin = SPLIT
         self.may_overlap = plan.name in _REPEATING or (parent is not None and parent.may_overlap)
@@ -456,9 +460,14 @@ _SPLIT_TEXT = (
     "This view is the output of a function that returns multiple views. Such functions do not allow the "
     "output views to be modified inplace. You should replace the inplace operation by an out-of-place one."
 )
-_NO_GRAD_TEXT = (
+_CUSTOM_TEXT = (
+    "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to "
+    "handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
+    "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+)
+_MODE_TEXT = (
     "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by "
-    "moving both the view and the inplace either both inside the no_grad block (if you don't want the "
+    "moving both the view and the inplace either both inside the {} block (if you don't want the "
     "inplace to be tracked) or both outside (if you want the inplace to be tracked)."
 )
 
@@ -468,19 +477,19 @@ def refusal(view: View, node: Any, of_base: bool = False) -> str:
 
     ``node`` is the view's ``grad_fn``.
     """
-    reason = _SPLIT_TEXT if view.origin is SPLIT else _NO_GRAD_TEXT
     changed = "is being modified inplace"
     if of_base:
         changed = "its base or another view of its base has been modified inplace"
-    if node is None:
-        return f"A view was created in no_grad mode and {changed} with grad mode enabled. {reason}"
-    name = node.name().removesuffix("0").removesuffix("Backward")
-    if view.origin is SPLIT:
-        return f"Output {_ordinal(view)} of {name} is a view and {changed}. {reason}"
-    return (
-        f"Output 0 of {name} is a view of a view which was created in no_grad mode and {changed} with grad mode "
-        f"enabled. {reason}"
-    )
+    name = "" if node is None else node.name().removesuffix("0").removesuffix("Backward")
+    told = {SPLIT: _SPLIT_TEXT, CUSTOM: _CUSTOM_TEXT}.get(view.origin)
+    if node is not None and told is not None:
+        number = _ordinal(view) if view.origin is SPLIT else 0
+        return f"Output {number} of {name} is a view and {changed}. {told}"
+    mode, block, where = "no_grad", "no_grad", "with grad mode enabled"
+    if view.origin is INFERENCE:
+        mode, block, where = "inference", "inference_mode", "in normal mode"
+    what = "A view was" if node is None else f"Output 0 of {name} is a view of a view which was"
+    return f"{what} created in {mode} mode and {changed} {where}. {told or _MODE_TEXT.format(block)}"
 
 
 def _ordinal(view: View) -> int:

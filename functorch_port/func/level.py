@@ -269,6 +269,11 @@ class Level:
     def _in_compile(self) -> bool:
         return in_compile(self)
 
+    @property
+    def differentiates(self) -> bool:
+        """Whether a derivative is being taken."""
+        return any(level.mode is not None for level in _levels(self))
+
     # ------------------------------------------------------------- randomness
 
     def host_draw(self, draw: Any) -> Any:

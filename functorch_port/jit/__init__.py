@@ -207,6 +207,9 @@ def wait(future: Future) -> Any:
     return future.wait()
 
 
+_fork, _wait = fork, wait
+
+
 def freeze(mod: F, preserved_attrs: Any = None, optimize_numerics: bool = True) -> F:
     """The module itself."""
     return mod

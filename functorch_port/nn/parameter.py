@@ -60,6 +60,8 @@ class Parameter(Tensor, metaclass=_ParameterType):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         self = bare(cls)
         self._storage, self._view = data._storage, data._view
+        if requires_grad:
+            data._check_requires_grad()
         self._requires_grad = bool(requires_grad)
         if storage.in_jax():
             inside.note_handle(self)

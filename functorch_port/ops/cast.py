@@ -306,6 +306,9 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     from ..core.creation import _shape
 
     shape = _shape(size, "resize_")
+    if shape == self.shape:
+        return self
+    writes = self._storage.version + 1
     flat = self._value.reshape(-1)
     count = 1
     for n in shape:
@@ -315,6 +318,7 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     if storage.in_jax():
         inside.may_rebind(self, self, "has its size changed")
     self._look_at(storage.Storage(flat.reshape(shape)), None)
+    self._storage.version = writes
     return self
 
 

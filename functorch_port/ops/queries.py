@@ -72,10 +72,10 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     return input.shape == other.shape
 
 
-@composite()
+@composite(where="torch")
 def is_inference(input: Tensor) -> bool:
-    """Whether the tensor was made in inference mode; tensors here are all alike."""
-    return False
+    """Whether the tensor's memory was made in `inference_mode`."""
+    return input.is_inference()
 
 
 @composite()

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from functorch_port.autograd import grad_mode
-from functorch_port.core import creation, dtypes, storage
+from functorch_port.core import creation, dtypes, storage, watch
 from functorch_port.core import device as devices
 from functorch_port.core.dispatch import Plan, run
 from functorch_port.core.dtypes import dtype as DType
@@ -161,7 +161,8 @@ def _fill(tensor: Tensor, node: str, kind: str, generator: Generator | None, **p
 
 
 def _overwrite(tensor: Tensor, node: str, value: Any) -> Tensor:
-    if tensor.requires_grad and grad_mode.state.enabled:
+    tensor._check_inference()
+    if (tensor.requires_grad and grad_mode.state.enabled) or watch.state.level is not None:
         return tensor._take(_with_history(node, [tensor], value))
     tensor._set_value(_beside(tensor._look(), value))
     return tensor

@@ -16,12 +16,12 @@ import numpy as np
 from jax import lax
 
 from ..autograd import grad_mode
-from ..core import bind, dtypes, storage
+from ..core import bind, dtypes, duals, storage, watch
 from ..core.promotion import cast, promote
 from ..core.refusal import outside, refuse
 from ..core.registry import Scalar, TensorOnly, TensorsOnly, composite, op
 from ..core.tensor import Tensor
-from ..core.view import LAID_OUT, PLAIN, reinterpret
+from ..core.view import LAID_OUT, PLAIN, SPLIT, reinterpret
 from ._common import (
     INT64,
     at_least_1d,
@@ -534,13 +534,38 @@ def _axis_of(name: str, input: Tensor, dim: int) -> int:
     return wrap_dim(dim, input.ndim)
 
 
-@composite("split", "unsafe_split", where="method")
+@composite("split", where="method")
 def _split_method(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of ``split_size`` elements along ``dim`` (the last may be smaller), or of the sizes in a list."""
     return split(self, split_size, dim)
 
 
-@composite("split", "unsafe_split", where="torch")
+@composite("unsafe_split")
+def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """`split`, whose parts may be written to in place."""
+    return _writable(split(tensor, split_size, dim))
+
+
+@composite("unsafe_split_with_sizes")
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """`split_with_sizes`, whose parts may be written to in place."""
+    return _writable(split_with_sizes(input, split_sizes, dim))
+
+
+@composite("unsafe_chunk")
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`chunk`, whose parts may be written to in place."""
+    return _writable(chunk(input, chunks, dim))
+
+
+def _writable(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    for part in parts:
+        if part._view is not None and part._view.origin is SPLIT:
+            part._view.origin = PLAIN
+    return parts
+
+
+@composite("split", where="torch")
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of ``split_size`` elements along ``dim`` (the last may be smaller), or of the sizes in a list."""
     if isinstance(split_size_or_sections, list | tuple):
@@ -565,7 +590,7 @@ def split_sizes_of(tensor: Tensor, split_size: int, dim: int) -> list[int]:
     return sizes or [total]
 
 
-@composite("split_with_sizes", "unsafe_split_with_sizes", where="torch method")
+@composite("split_with_sizes", where="torch method")
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of the given sizes along ``dim``."""
     sizes = [operator.index(n) for n in split_sizes]
@@ -589,7 +614,7 @@ def check_split_sizes(input: Tensor, sizes: Sequence[int], dim: int) -> int:
     return axis
 
 
-@composite("chunk", "unsafe_chunk", where="torch method")
+@composite("chunk", where="torch method")
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` parts of equal size along ``dim``; the last may be smaller."""
     axis = _axis_of("chunk", input, dim)
@@ -722,6 +747,12 @@ def as_strided(
             "or call as_strided() outside"
         )
     offset = input.storage_offset() if storage_offset is None else storage_offset
+    if watch.state.level is not None:  # of a dual: its base has no tangent, or another
+        return duals.linear(lambda x: _strided(x, size, stride, offset), input)
+    return _strided(input, size, stride, offset)
+
+
+def _strided(input: Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> Tensor:
     root = input if input._view is None else input._base
     if root is None or root._view is not None:
         root = input.detach()

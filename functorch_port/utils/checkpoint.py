@@ -19,7 +19,7 @@ from typing import Any
 import jax
 
 from functorch_port import random
-from functorch_port.autograd import grad_mode
+from functorch_port.autograd import grad_mode, saved
 from functorch_port.autograd.node import AccumulateGrad, Node
 from functorch_port.core import autocast, deferred, storage, tree
 from functorch_port.core.dispatch import OpNode
@@ -188,7 +188,8 @@ class _Frame:
             return self.function(*args, **kwargs)
         self.call = _mapped(_frozen, self.call)  # later in-place operations on the arguments do not matter
         since = Node(()).seq
-        result = self.function(*args, **kwargs)
+        with saved.without_hooks():  # what is computed again is not packed
+            result = self.function(*args, **kwargs)
         if self.random is not None:
             self.random.first_run_ended()
         nodes = _recorded(result, since)
@@ -225,6 +226,7 @@ class _Frame:
             stack.enter_context(_autocast(self.autocast))
             stack.enter_context(self.context)
             stack.enter_context(grad_mode.enable_grad())
+            stack.enter_context(saved.without_hooks())
             result = self.function(*args, **kwargs)
         return _recorded(result, since)
 
@@ -294,8 +296,8 @@ def _metadata(node: Node) -> Any:
 
 
 def _hand_over(new: Node, old: Node) -> None:
-    for name in _SAVED:
-        if hasattr(old, name):
+    for name in _SAVED:  # what a checkpoint inside this one has put back already is there
+        if getattr(old, name, 0) is None:
             setattr(old, name, getattr(new, name))
 
 

@@ -221,6 +221,77 @@ y=x*1j; y.imag.sum().backward(); x.grad
 """
 
 
+MORE = """
+[g.requires_grad for g in torch.autograd.grad((x*3).sum(),[x,s],create_graph=True,materialize_grads=True)]
+[g.requires_grad for g in torch.autograd.grad((x*3).sum(),[x,s],materialize_grads=True)]
+(x**2).grad_fn(x, x)
+(x**2).grad_fn()
+r=[]; torch.autograd.graph.register_multi_grad_hook([x,s,w], lambda g: r.append([t is not None for t in g]))
+  y=(x*s).sum(); y.backward(inputs=[x,s], retain_graph=True); y.backward(inputs=[w], retain_graph=True)
+  y.backward(inputs=[w,s]); r
+b=x.clone(); v=b[:2]; u=b[:2]; v.retain_grad(); u.retain_grad(); v.mul_(2); (v+u).sum().backward()
+  [v.grad, u.grad, x.grad]
+r=[]; b=x.clone(); v=b[:2]; u=b[:2]; v.register_hook(lambda g: r.append("v")); u.register_hook(lambda g: r.append("u"))
+  v.mul_(2); u.grad_fn; u.register_hook(lambda g: r.append(g)); (v+u).sum().backward(); [r, x.grad]
+r=[]; b=x*2; v=b[:2]; v.register_hook(lambda g: r.append(g)); v.mul_(3); b.sum().backward(); [r, x.grad]
+a=c*1; u,v=a.unsafe_split(2); u.mul_(3); [u, a]
+y=w*2; a,b=y.unsafe_chunk(2); a.mul_(b); a.sum().backward(); w.grad
+y=w*2; a,b=y.unsafe_split_with_sizes([1,1]); a.mul_(3); (a+b).sum().backward(); w.grad
+y=w*2; a,b=y.split(1); a.mul_(3)
+c.data=torch.eye(2).to_sparse()
+del x.data
+del x.requires_grad
+a=torch.ones(1); a.resize_(1,2); r=[a._version]; a.resize_(2); r.append(a._version); a.resize_(2); a.resize_as_(c)
+  r.append(a._version); r
+"""
+
+
+@pytest.mark.parametrize("code", programs.cases(MORE))
+def test_more(code: str) -> None:
+    programs.check(code)
+
+
+#: what PyTorch's C++ module has
+PRIVATE = """
+r=[]; y=x*1; y.register_hook(r.append); y.grad_fn.register_prehook(r.append)
+  y.grad_fn.register_hook(lambda *g: r.append(g))
+  torch._C._functions.UndefinedGrad()(y).sum().backward(); [r, x.grad]
+r=[]; x.register_hook(r.append); x.register_post_accumulate_grad_hook(lambda t: r.append(t.grad))
+  torch._C._functions.UndefinedGrad()(x).sum().backward(); r
+y=torch._C._functions.UndefinedGrad()(x); [y, y.grad_fn.name(), type(y.grad_fn).__name__]
+y,z=torch._C._functions.DelayedError("boom", 2)(x, c); [y, z, y.grad_fn.name(), y.requires_grad]
+y=torch._C._functions.DelayedError("boom", 1)(x); y.sum().backward()
+y=torch._C._functions.DelayedError("boom", 1)(x*2); [g.tolist() for g in torch.autograd.grad((y*3).sum(), y)]
+isinstance((x*1).grad_fn.next_functions[0][0], torch._C._functions.AccumulateGrad)
+repr((x*1).grad_fn.next_functions[0][0]).split(" at ")[0]
+r=[]; y=x*1; q=torch.autograd.Variable._execution_engine.queue_callback
+  y.register_hook(lambda g: q(lambda: r.append(x.grad*1))); y.sum().backward(); r
+r=[]; q=torch.autograd.Variable._execution_engine.queue_callback; y=x*1
+  y.register_hook(lambda g: q(lambda: (r.append(1), q(lambda: r.append(2))) and None)); y.sum().backward(); r
+torch.autograd.Variable._execution_engine.queue_callback(print)
+r=[]; y=x*1; y.register_hook(lambda g: r.append(torch._C._current_graph_task_id()))
+  y.sum().backward(retain_graph=True); y.sum().backward(); [r[1]-r[0], torch._C._current_graph_task_id()]
+torch._C._current_graph_task_execution_order()
+y=x.exp(); y.register_hook(lambda g: torch._C._current_graph_task_execution_order()); y.sum().backward()
+r=[]; y=x.exp().sin().sum()
+  y.register_hook(lambda g: r.extend(n.name() for n in torch._C._current_graph_task_execution_order()))
+  exec("with torch.autograd.set_multithreading_enabled(False): y.backward()"); r
+torch._C._will_engine_execute_node(x)
+torch._C._will_engine_execute_node((x*1).grad_fn)
+r=[]; a=x*1; b=s*1; y=a*b
+  y.register_hook(lambda g: r.extend(torch._C._will_engine_execute_node(t.grad_fn) for t in (a, b)))
+  torch.autograd.grad(y.sum(), x); r
+y=x*1; y.register_hook(lambda g: torch._C._will_engine_execute_node(y.grad_fn.next_functions[0][0]) and None)
+  torch.autograd.grad(y.sum(), x)
+r=torch._C._WeakTensorRef(x); [r.expired(), torch._C._WeakTensorRef(x*1).expired()]
+"""
+
+
+@pytest.mark.parametrize("code", programs.cases(PRIVATE))
+def test_private_names(code: str) -> None:
+    programs.check(code)
+
+
 @pytest.mark.parametrize("code", programs.cases(ENGINE))
 def test_engine(code: str) -> None:
     programs.check(code)

@@ -56,6 +56,78 @@ def run(torch: Any, fn: Any) -> tuple[Any, Exception | None]:
             return None, error
 
 
+def view_of(torch):
+    return make(torch, lambda ctx, x: x.view_as(x), lambda ctx, g: g)
+
+
+@case
+def view_is_written_to(torch, x, y):
+    view_of(torch).apply(x * 1).add_(1)
+
+
+@case
+def view_of_a_constant_is_written_to(torch, x, y):
+    view_of(torch).apply(torch.ones(3)).add_(y)
+
+
+@case
+def view_of_a_constant_stays_one(torch, x, y):
+    v = view_of(torch).apply(torch.ones(3))
+    return v.add_(1), v._is_view(), v.requires_grad
+
+
+@case
+def base_of_a_view_is_written_to(torch, x, y):
+    h = x * 1
+    v = view_of(torch).apply(h)
+    h.add_(1)
+    return v * 2
+
+
+@case
+def view_of_what_forward_made(torch, x, y):
+    def forward(ctx, x):
+        view = x.clone()[:2]
+        view += 2
+        return view
+
+    v = make(torch, forward, lambda ctx, g: torch.cat([g, g[:1]])).apply(x)
+    (v * 2).sum().backward()
+    return v, v.grad_fn.name(), x.grad
+
+
+@case
+def view_of_what_forward_made_is_written_to(torch, x, y):
+    make(torch, lambda ctx, x: x.clone()[:2], lambda ctx, g: g).apply(x).mul_(2)
+
+
+@case
+def vmap_of_the_base_class(torch, x, y):
+    cls = view_of(torch)
+    cls.vmap(None, None, x)
+
+
+@case
+def class_of_its_nodes(torch, x, y):
+    cls = view_of(torch)
+    return cls.apply(x * 1).grad_fn.__class__ is cls._backward_cls, cls.generate_vmap_rule
+
+
+@case
+def saved_variables_is_deprecated(torch, x, y):
+    def backward(ctx, g):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            ctx.saved_variables
+        raise ValueError([str(w.message) for w in seen])
+
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 1
+
+    make(torch, forward, backward).apply(x).sum().backward()
+
+
 @case
 def basic(torch, x, y):
     z = mul(torch).apply(x, y)

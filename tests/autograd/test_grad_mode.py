@@ -33,6 +33,14 @@ g=torch.no_grad()((lambda: (yield torch.is_grad_enabled()))); it=g(); [next(it),
 exec("@torch.no_grad()\ndef gen():\n  a = yield torch.is_grad_enabled()\n  b = yield (a,
       torch.is_grad_enabled())\n  return 5")
   it=gen(); [next(it), torch.is_grad_enabled(), it.send(3)]
+r=[]
+  exec("@torch.no_grad()\ndef gen():\n  while True:\n    try: yield torch.is_grad_enabled()\n"
+      "    except ValueError as e: r.append((e.args, torch.is_grad_enabled()))\n"
+      "    except GeneratorExit: r.append(torch.is_grad_enabled()); raise")
+  it=gen(); next(it); r.append(it.throw(ValueError("a"))); it.close(); [r, torch.is_grad_enabled()]
+exec("@torch.no_grad()\ndef gen():\n  yield 1"); it=gen(); next(it); it.throw(KeyError("a"))
+exec("@torch.no_grad()\ndef gen():\n  try: yield 1\n  except KeyError: return 7")
+  it=gen(); next(it); it.throw(KeyError("a"))
 exec("class A:\n  @torch.no_grad()\n  def f(self, k): return (k, torch.is_grad_enabled())"); A().f(3)
 exec("@torch.no_grad()\nclass A:\n  def __init__(self): self.g=torch.is_grad_enabled()"); A().g
 torch.set_grad_enabled(False); a=(x*2).requires_grad; torch.set_grad_enabled(True); [a,(x*2).requires_grad]

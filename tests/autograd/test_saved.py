@@ -284,6 +284,33 @@ def test_nested_contexts_are_refused() -> None:
         pass
 
 
+def test_what_a_context_knows_of_them() -> None:
+    """How many saved tensors were written to, as long as their backward is to come."""
+
+    def program(T):
+        counts = []
+        with T.autograd.graph.allow_mutation_on_saved_tensors() as context:
+
+            def count():
+                counts.append((len(context.cloned), len(context.tid_to_weakhandle)))
+
+            a = T.ones(3, requires_grad=True).clone()
+            b, c = a**2, a**2
+            count()
+            a.sin_()
+            count()
+            d = a**2
+            a.sin_()
+            count()
+            del b, c
+            count()
+            d.sum().backward()
+            count()
+        return [cloned for cloned, _ in counts], counts[0][1]
+
+    assert program(ft) == program(torch)
+
+
 #: operations of one tensor, and of two
 ONE = (
     "exp expm1 tanh sigmoid sqrt rsqrt reciprocal tan relu softmax log_softmax sin cos log log1p abs square erf neg "
@@ -332,6 +359,30 @@ def test_which_are_saved(name: str) -> None:
         for changed in range(-1, count):
             ours, theirs = (refused(T, name, count, wanted, changed) for T in (ft, torch))
             assert ours == theirs, (wanted, changed)
+
+
+POWERS = {
+    "square": lambda T, x: x**2, "root": lambda T, x: x**0.5, "other": lambda T, x: x**2.7, "of two": lambda T, x: 2**x,
+    "expit": lambda T, x: T.special.expit(x), "vector": lambda T, x: T.nn.functional.linear(x[0], x[1]),
+    "kl_div": lambda T, x: T.nn.functional.kl_div(x, T.full((3, 3), 0.5, dtype=T.float64), reduction="none"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POWERS)
+@pytest.mark.parametrize("changed", ["input", "result"])
+def test_which_other_forms_save(name: str, changed: str) -> None:
+    def program(T):
+        x = T.full((3, 3), 0.5, dtype=T.float64, requires_grad=True)
+        out = POWERS[name](T, x)
+        with T.no_grad():
+            (x if changed == "input" else out).add_(0)
+        out.sum().backward()
+
+    kinds = []
+    for T in (ft, torch):
+        error = outcome(T, program)
+        kinds.append(error if error is None else "modified by an inplace operation" in error)
+    assert kinds[0] == kinds[1]
 
 
 def test_rules_are_of_operations() -> None:
