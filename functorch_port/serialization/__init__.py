@@ -519,13 +519,14 @@ class _Reader:
         head = np.empty(8, np.uint8)
         source.take(head)
         (count,) = struct.unpack("<q", head.tobytes())
-        expected = tensors.cells[key].numel
+        cell = tensors.cells[key]
+        expected = cell.nbytes // cell.unit
         if count != expected:
             raise RuntimeError(
                 f"storage has wrong byte size: expected {expected} elements got {count} (storage {key} of {self.name})"
             )
         if data is None:  # a meta location
-            source.file.seek(count * tensors.cells[key].dtype.itemsize, os.SEEK_CUR)
+            source.file.seek(cell.nbytes, os.SEEK_CUR)
         else:
             source.take(data)
 

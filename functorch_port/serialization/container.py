@@ -86,6 +86,7 @@ class _Entry(NamedTuple):
     header: int
     length: int
     packed: int
+    flags: int
     method: int
     crc: int
     limit: int
@@ -171,7 +172,7 @@ class Archive:
             name = self._named(raw)
             if flags & 1 or method not in (0, 8) or (method == 0 and packed != length):
                 raise self.error(f"entry {name!r} is encrypted, or packed in a way that PyTorch does not use")
-            found.append((name, _Entry(header, length, packed, method, crc, header + 30 + n + packed)))
+            found.append((name, _Entry(header, length, packed, flags, method, crc, header + 30 + n + packed)))
         order = sorted(range(count), key=lambda i: found[i][1].header)
         for i, after in zip(order, [*order[1:], None], strict=True):
             name, entry = found[i]
@@ -200,9 +201,10 @@ class Archive:
             raise RuntimeError(
                 f"PytorchStreamReader failed locating file {name}: file not found. (In {self.name}.)"
             )
-        magic, *_, n, m = _LOCAL.unpack(self.source.read(entry.header, _LOCAL.size))
+        magic, _, flags, method, *_, n, m = _LOCAL.unpack(self.source.read(entry.header, _LOCAL.size))
         data = entry.header + _LOCAL.size + n + m
-        if magic != b"PK\3\4" or data + entry.packed > entry.limit:
+        same = magic == b"PK\3\4" and (flags, method) == (entry.flags, entry.method)
+        if not same or data + entry.packed > entry.limit:
             raise self.error("its header is damaged", name)
         if self.source.read(entry.header + _LOCAL.size, n) != (self.root + name).encode():
             raise self.error("its header has another name", name)

@@ -28,7 +28,7 @@ from ..core.sparse import SparseTensor
 from ..core.storage import HostStorage, Storage
 from ..core.strides import contiguous
 from ..core.tensor import Tensor
-from ..core.view import is_dense, reinterpret
+from ..core.view import View, is_dense, reinterpret
 from ..nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 
 __all__ = ["CALLED", "NAMES", "TRUSTED", "UNKNOWN", "StorageType", "Tensors", "checked_key", "place"]
@@ -57,11 +57,13 @@ class _Cell:
         swapped: whether its bytes are to be turned round.
         location: the device that the file names.
         shape: of the tensor that shows all of it, once there is one.
+        unit: bytes of the elements that the file counts.
     """
 
     def __init__(self, kind: StorageType, flat: Any, location: str, swapped: bool) -> None:
         self.typed = kind.dtype is not None
         self.dtype = kind.dtype or dtypes.uint8
+        self.unit = self.dtype.itemsize
         self.swapped, self.location = swapped, location
         self.shape: tuple[int, ...] | None = None
         self.nbytes = flat.size * flat.dtype.itemsize
@@ -244,17 +246,20 @@ class Tensors:
                 laid = [contiguous(shape)[order.index(d)] for d in range(len(size))]
                 if tuple(laid) == stride and cell.claim(shape):
                     back = tuple(order.index(d) for d in range(len(size)))
-                    return self._noted(cell, bind.function("permute")(_twin(shape, dtype), back)._view)
-        look = bind.function("_as_strided")
-        seen = _twin((cell.numel,), cell.dtype)
+                    return self._look(cell, None, "permute", back, kind=_kind(size, dtype))
+        parent = None
         if dtype is not cell.dtype:
-            seen = bind.function("view")(look(seen, (cell.numel,), (1,), 0), dtype)
-        return self._noted(cell, look(seen, size, stride, offset)._view)
+            flat = self._look(cell, None, "_as_strided", (cell.numel,), (1,), 0, kind=_kind((cell.numel,), cell.dtype))
+            parent = self._look(cell, flat, "_view_dtype", dtype, kind=_kind((cell.nbytes // dtype.itemsize,), dtype))
+        return self._look(cell, parent, "_as_strided", size, stride, offset, kind=_kind(size, dtype))
 
-    def _noted(self, cell: _Cell, view: Any) -> Any:
-        new = view.fresh()
-        self._views += [(link, cell) for link in new.chain()]
-        return new
+    def _look(self, cell: _Cell, parent: View | None, name: str, *args: Any, kind: Any) -> View:
+        """A view that has not been computed: nothing depends on its number of elements, which a file may choose."""
+        source = _kind((cell.numel,), cell.dtype)
+        twin = core._rebuild(Tensor, Storage(source), None, False, {})
+        view = View(parent, bind.function(name).plan(twin, *args), (), source, kind)
+        self._views.append((view, cell))
+        return view
 
     def _turn(self, tensor: Tensor, metadata: Any) -> Tensor:
         """Note that PyTorch had the conjugate or the negative of what is in the file."""
@@ -329,6 +334,8 @@ class Tensors:
             or tuple(values.shape) != (indices.shape[1], *size[dims:])
         ):
             raise RuntimeError("a sparse tensor has indices or values that do not fit its size")
+        if any(t.numel() > t._storage.size() for t in (indices, values)):
+            raise RuntimeError("a sparse tensor has more indices or values than their storages")
         made = SparseTensor._make(indices, values, tuple(size), coalesced)
         self._sparse.append(made)
         return made
@@ -340,9 +347,7 @@ class Tensors:
         for key, cell in self.cells.items():
             self._settle(key, cell)
         for view, cell in self._views:
-            if view.parent is None:
-                shape = cell.shape if cell.shape is not None else (cell.numel,)
-                view.source = jax.ShapeDtypeStruct(shape, cell.dtype.np)
+            view.source = _kind((cell.numel,) if cell.shape is None else cell.shape, cell.dtype)
         for tensor, how in self._turned:
             with no_grad():
                 made = bind.function("conj" if how == "conj" else "neg")(tensor.detach())
@@ -446,9 +451,8 @@ def _unknown(location: str) -> RuntimeError:
     )
 
 
-def _twin(shape: tuple[int, ...], dtype: dtypes.dtype) -> Tensor:
-    """A tensor without data, to look at in place of one with data."""
-    return core._rebuild(Tensor, Storage(jax.ShapeDtypeStruct(shape, dtype.np)), None, False, {})
+def _kind(shape: tuple[int, ...], dtype: dtypes.dtype) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, dtype.np)
 
 
 def _text(value: Any) -> Any:
@@ -507,11 +511,16 @@ def _with_state(tensor: Any, state: Any) -> Any:
 
 def _check_indices(made: SparseTensor) -> None:
     """Refuse indices past the end, which would be left out without a word."""
-    if made._ids.is_meta or not made._ids.numel():
+    indices = made._ids
+    if indices.is_meta or not indices.numel():
         return
-    indices = np.asarray(made._ids._value)
-    sizes = np.asarray(made._size[: len(indices)], np.int64)[:, None]
-    if (indices < 0).any() or (indices >= sizes).any():
+    flat = np.asarray(indices._storage.look()).reshape(-1)
+    strides, offset = indices._layout()
+    seen = np.ndarray(
+        indices._aval().shape, flat.dtype, flat, offset * flat.itemsize, [s * flat.itemsize for s in strides]
+    )
+    sizes = np.asarray(made._size[: len(seen)], np.int64)[:, None]
+    if (seen < 0).any() or (seen >= sizes).any():
         raise RuntimeError("a sparse tensor has indices that are negative or past its size")
 
 

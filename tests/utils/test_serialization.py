@@ -18,6 +18,7 @@ from functorch_port import serialization
 def through(obj, **options):
     file = io.BytesIO()
     ft.save(obj, file)
+    file.seek(0)
     return ft.load(file, **options)
 
 
@@ -128,6 +129,7 @@ def test_model_and_optimizer_resume_a_training():
     saved = io.BytesIO()
     ft.save({"net": net.state_dict(), "optimizer": optimizer.state_dict()}, saved)
     steps(net, optimizer, 2)
+    saved.seek(0)
 
     other, other_optimizer = setup()
     state = ft.load(saved)
