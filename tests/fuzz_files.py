@@ -19,6 +19,7 @@ import signal
 import struct
 import sys
 import time
+import warnings
 import zipfile
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -57,7 +58,9 @@ def value_of(t):
     return {
         "net": net.state_dict(),
         "views": [base, base.t(), base[1:, ::2], base[2], t.ones(1).expand(3, 3)],
-        "dtypes": [t.ones(2).to(d) for d in (t.bfloat16, t.float8_e5m2, t.bool, t.uint16, t.complex64, t.int64)],
+        "dtypes": [
+            t.ones(2).to(d) for d in (t.bfloat16, t.float8_e5m2, t.bool, t.uint16, t.complex64, t.int64)
+        ],
         "sparse": t.eye(3).to_sparse(),
         "meta": t.ones(2, 3, device="meta"),
         "empty": [t.empty(0), t.tensor(3), t.empty(2, 0)],
@@ -112,19 +115,25 @@ def changed(rng, data):
 
 def repacked(rng, data):
     """A whole archive again, with one entry changed, renamed, repeated or left out."""
-    entries = [[i.filename, zipfile.ZipFile(io.BytesIO(data)).read(i)] for i in zipfile.ZipFile(io.BytesIO(data)).infolist()]
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = [[i.filename, archive.read(i)] for i in archive.infolist()]
     at = rng.choice((0, 0, 0, 0, 0, 0, rng.randrange(len(entries))))
     how = rng.randrange(12)
     if how < 9:
         entries[at][1] = changed(rng, entries[at][1])
     elif how == 9:
-        entries[rng.randrange(len(entries))][0] = rng.choice(("../x", "/etc/x", "archive/data/1", "archive/../y", "\0"))
+        entries[rng.randrange(len(entries))][0] = rng.choice(
+            ("../x", "/etc/x", "archive/data/1", "archive/../y", "\0")
+        )
     elif how == 10:
         del entries[rng.randrange(len(entries))]
     else:
         entries.append(list(rng.choice(entries)))
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", rng.choice((zipfile.ZIP_STORED,) * 5 + (zipfile.ZIP_DEFLATED,))) as archive:
+    with (
+        warnings.catch_warnings(action="ignore"),
+        zipfile.ZipFile(out, "w", rng.choice((zipfile.ZIP_STORED,) * 5 + (zipfile.ZIP_DEFLATED,))) as archive,
+    ):
         for name, body in entries:
             info = zipfile.ZipInfo("x")
             info.filename, info.compress_type = name, archive.compression
@@ -165,7 +174,9 @@ def check(data):
         if ft.nn.parameter.is_lazy(tensor):
             continue
         size, stride, offset = tuple(tensor.shape), tensor.stride(), tensor.storage_offset()
-        needed = offset + 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if tensor.numel() else 0
+        needed = (
+            offset + 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if tensor.numel() else 0
+        )
         held = tensor.untyped_storage().nbytes()
         assert 0 <= needed * tensor.itemsize <= held, (size, stride, offset, held)
         assert tensor.is_meta or held <= len(data) + (64 << 20), held
@@ -175,7 +186,15 @@ def check(data):
 
 
 def watch(event, args):
-    if event in ("os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "os.remove", "os.rename", "os.rmdir"):
+    if event in (
+        "os.system",
+        "subprocess.Popen",
+        "os.exec",
+        "os.posix_spawn",
+        "os.remove",
+        "os.rename",
+        "os.rmdir",
+    ):
         raise SystemExit(f"a file has run {event} {args}")
     if event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+"):
         raise SystemExit(f"a file has opened {args} for writing")
@@ -220,7 +239,9 @@ def main():
     start, peak = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     ends = run(given.count, given.seed, lambda text: print(text, flush=True))
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) >> 10
-    print(f"{given.count} files in {time.perf_counter() - start:.0f} s, peak memory grew by {grown} MB: {dict(ends)}")
+    print(
+        f"{given.count} files in {time.perf_counter() - start:.0f} s, peak memory grew by {grown} MB: {dict(ends)}"
+    )
 
 
 if __name__ == "__main__":

@@ -67,7 +67,10 @@ VARIABLES = {
     "HOST_ELEMENTS": Variable(4096, _count, _A_COUNT, "tensors up to this size may run in numpy on a CPU"),
     "KEEP_MEMORY": Variable(True, _switch, _A_SWITCH, "the process keeps freed memory"),
     "KERNELS": Variable(
-        True, _switch, _A_SWITCH, "what llvmlite and oneDNN compute faster on a CPU is left to them where installed"
+        True,
+        _switch,
+        _A_SWITCH,
+        "what llvmlite and oneDNN compute faster on a CPU is left to them where installed",
     ),
     "REPLAY_AFTER": Variable(
         2, _count, _A_COUNT, "eager operations become a program after so many times; 0: never"

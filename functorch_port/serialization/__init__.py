@@ -203,18 +203,35 @@ def save(
         raise AttributeError(
             "expected 'f' to be string, path, or a file-like object with a 'write' attribute"
         )
-    options = (pickle_protocol, _use_new_zipfile_serialization, not _disable_byteorder_record)
-    if not isinstance(f, str | os.PathLike):
-        if not callable(f.write):
-            kind = str(type(f)).strip("<>")
-            raise TypeError(f"Buffer of {kind} has no callable attribute 'write'")
-        _write(obj, f, "archive", *options)
+    is_path = isinstance(f, str | os.PathLike)
+    if not is_path and not callable(f.write):
+        kind = str(type(f)).strip("<>")
+        raise TypeError(f"Buffer of {kind} has no callable attribute 'write'")
+    text = io.BytesIO()
+    pickler = Pickler(text, pickle_protocol, legacy=not _use_new_zipfile_serialization)
+    pickler.dump(obj)
+
+    def write(file: IO[bytes], root: str) -> Iterator[str]:
+        if _use_new_zipfile_serialization:
+            return _write(Writer(file, root), text, pickler, not _disable_byteorder_record)
+        return _write_legacy(file, text, pickler, pickle_protocol)
+
+    if not is_path:
+        for _ in write(f, "archive"):
+            pass
         f.flush()
         return
-    path = os.fspath(f)
-    root = os.path.basename(path).rpartition(".")
-    with _atomic(os.path.realpath(path)) as file:
-        _write(obj, file, (root[0] or root[2]) if path.isascii() else "archive", *options)
+    path, entry = os.fspath(f), "data.pkl"
+    name = os.path.basename(path).rpartition(".")
+    try:
+        with _atomic(os.path.realpath(path)) as file:
+            for entry in write(file, (name[0] or name[2]) if path.isascii() else "archive"):  # noqa: B007
+                pass
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise RuntimeError(
+            f"PytorchStreamWriter failed writing file {entry} of {path}: {why}. What was there before is as it was."
+        ) from error
 
 
 @contextlib.contextmanager
@@ -240,14 +257,9 @@ def _atomic(path: str) -> Iterator[IO[bytes]]:
             os.chmod(temporary, os.stat(path).st_mode & 0o777)
         os.replace(temporary, path)
         _sync(folder)
-    except BaseException as error:
+    except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
-        if isinstance(error, OSError) and error.errno is not None:
-            raise RuntimeError(
-                f"PytorchStreamWriter failed writing file {path}: {os.strerror(error.errno)}. What was there before "
-                "is as it was."
-            ) from error
         raise
 
 
@@ -261,39 +273,36 @@ def _sync(folder: str) -> None:
             os.close(handle)
 
 
-def _write(obj: object, file: IO[bytes], root: str, protocol: int, as_zip: bool, say_order: bool) -> None:
-    if not as_zip:
-        _write_legacy(obj, file, protocol)
-        return
-    text = io.BytesIO()
-    pickler = Pickler(text, protocol)
-    pickler.dump(obj)
-    writer = Writer(file, root)
-    writer.add("data.pkl", text.getbuffer())
-    writer.add(".format_version", b"1")
-    writer.add(".storage_alignment", b"64")
+def _write(writer: Writer, text: io.BytesIO, pickler: Pickler, say_order: bool) -> Iterator[str]:
+    """Write the zip format; gives the name of each entry before it is written."""
+    first = {"data.pkl": text.getbuffer(), ".format_version": b"1", ".storage_alignment": b"64"}
     if say_order:
-        writer.add("byteorder", sys.byteorder.encode())
+        first["byteorder"] = sys.byteorder.encode()
+    for name, data in first.items():
+        yield name
+        writer.add(name, data)
     for key, (cell, _) in pickler.cells.items():
+        yield f"data/{key}"
         writer.add(f"data/{key}", bytes_of(cell))
+    yield "the directory"
     writer.close()
 
 
-def _write_legacy(obj: object, file: IO[bytes], protocol: int) -> None:
+def _write_legacy(file: IO[bytes], text: io.BytesIO, pickler: Pickler, protocol: int) -> Iterator[str]:
+    """Write the format before PyTorch 1.6, in the same way."""
     about = {
         "protocol_version": PROTOCOL_VERSION,
         "little_endian": sys.byteorder == "little",
         "type_sizes": {"short": 2, "int": 4, "long": 4},
     }
+    yield "data.pkl"
     for part in (MAGIC_NUMBER, PROTOCOL_VERSION, about):
         file.write(pickle.dumps(part, protocol))
-    text = io.BytesIO()
-    pickler = Pickler(text, protocol, legacy=True)
-    pickler.dump(obj)
     file.write(text.getbuffer())
     keys = sorted(pickler.cells)
     file.write(pickle.dumps(keys, protocol))
     for key in keys:
+        yield f"data/{key}"
         cell, dtype = pickler.cells[key]
         data = bytes_of(cell)
         file.write(struct.pack("<q", len(data) // dtype.itemsize))
@@ -575,4 +584,3 @@ def _told(message: str) -> str:
             "case: WeightsUnpickler error: "
         )
     return f"{told}\n\n{message}{_DOCS}"
-

@@ -278,9 +278,6 @@ class Writer:
     Args:
         file: only its ``write`` is used.
         root: the folder in the archive.
-
-    Attributes:
-        entry: the name of what is being written.
     """
 
     def __init__(self, file: IO[bytes], root: str) -> None:
@@ -288,7 +285,6 @@ class Writer:
         self._at = 0
         self._directory: list[bytes] = []
         self._sums = 0
-        self.entry = ""
 
     def _put(self, data: Any) -> None:
         self._write(data)
@@ -296,7 +292,6 @@ class Writer:
 
     def add(self, name: str, data: Any) -> None:
         """Write an entry; ``data`` is something that has bytes."""
-        self.entry = name
         self._add(self._root + name.encode("utf-8"), memoryview(data).cast("B"))
 
     def _add(self, name: bytes, data: memoryview) -> None:
@@ -331,7 +326,6 @@ class Writer:
         self.add("version", b"3\n")
         self.add(".data/serialization_id", b"%020d%020d" % (len(self._directory), self._sums))
         directory, start, count = b"".join(self._directory), self._at, len(self._directory)
-        self.entry = "the directory"
         self._put(directory)
         end = self._at
         if start >= _U32 or len(directory) >= _U32 or count >= _U16:
@@ -341,4 +335,3 @@ class Writer:
             )
         count, length = min(count, _U16), min(len(directory), _U32)
         self._put(_END.pack(b"PK\5\6", 0, 0, count, count, length, min(start, _U32), 0))
-

@@ -196,4 +196,3 @@ def bytes_of(cell: Storage) -> np.ndarray:
     if isinstance(value, jax.ShapeDtypeStruct):
         return np.empty(0, np.uint8)
     return np.ascontiguousarray(np.asarray(value)).reshape(-1).view(np.uint8)
-

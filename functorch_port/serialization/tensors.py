@@ -141,12 +141,9 @@ class Tensors:
         if type(pid) is not tuple or len(pid) not in (5, 6) or _text(pid[0]) != "storage":
             kind = type(pid[0] if type(pid) is tuple and pid else pid)
             raise UnpicklingError(f"Only persistent_load of storage is allowed, but got {kind}")
+        if type(pid[1]) is str:
+            return self._former(*pid[1:])
         kind, key, location, count = pid[1], _text(pid[2]), _text(pid[3]), pid[4]
-        if type(kind) is str:  # the former format: dtype, shape, device
-            dtype, shape = dtypes.NAMES.get(kind), pid[3]
-            if dtype is None or not _are_sizes(shape):
-                raise UnpicklingError("a storage has an unknown dtype or shape")
-            return self._former(key, dtype, shape, _text(pid[4]))
         if type(kind) is not StorageType or type(key) is not str or type(location) is not str:
             raise UnpicklingError("a reference to a storage has other types than it should")
         if type(count) is not int or not 0 <= count < 1 << 60:
@@ -178,12 +175,15 @@ class Tensors:
             raise UnpicklingError("a view of a storage reaches past its end")
         return _Window(cell, view[1])
 
-    def _former(self, key: str, dtype: dtypes.dtype, shape: tuple[int, ...], location: str) -> Storage:
-        count = math.prod(shape)
+    def _former(self, key: str, name: Any, shape: Any, location: Any) -> Storage:
+        """A storage of the former format, which has a shape there."""
+        dtype = dtypes.NAMES.get(name) if type(name) is str else None
+        if dtype is None or type(location) is not str or not _are_sizes(shape):
+            raise UnpicklingError("a storage has an unknown dtype or shape")
         if location == "meta":
-            return Storage(jax.ShapeDtypeStruct(shape, dtype.np))
-        cell = self._cell(key, StorageType(dtype), count, location)
-        cell.claim(shape)
+            return Storage(_kind(shape, dtype))
+        cell = self._cell(key, StorageType(dtype), math.prod(shape), location)
+        cell.claim(tuple(shape))
         return cell.storage
 
     # ----------------------------------------------------------------- tensors
@@ -249,8 +249,12 @@ class Tensors:
                     return self._look(cell, None, "permute", back, kind=_kind(size, dtype))
         parent = None
         if dtype is not cell.dtype:
-            flat = self._look(cell, None, "_as_strided", (cell.numel,), (1,), 0, kind=_kind((cell.numel,), cell.dtype))
-            parent = self._look(cell, flat, "_view_dtype", dtype, kind=_kind((cell.nbytes // dtype.itemsize,), dtype))
+            flat = self._look(
+                cell, None, "_as_strided", (cell.numel,), (1,), 0, kind=_kind((cell.numel,), cell.dtype)
+            )
+            parent = self._look(
+                cell, flat, "_view_dtype", dtype, kind=_kind((cell.nbytes // dtype.itemsize,), dtype)
+            )
         return self._look(cell, parent, "_as_strided", size, stride, offset, kind=_kind(size, dtype))
 
     def _look(self, cell: _Cell, parent: View | None, name: str, *args: Any, kind: Any) -> View:
@@ -317,10 +321,7 @@ class Tensors:
     def sparse(self, layout: Any, data: Any) -> Tensor:
         """A sparse tensor; its indices are looked at when they have been read."""
         if layout is not layouts.sparse_coo:
-            raise NotImplementedError(
-                f"sparse tensors of layout {layout} are not supported, only torch.sparse_coo: save "
-                "tensor.to_sparse_coo()"
-            )
+            raise UnpicklingError("a sparse tensor has no layout that is sparse")
         if type(data) is not tuple or len(data) not in (3, 4):
             raise UnpicklingError("a sparse tensor has no indices, values and size")
         indices, values, size, *rest = data
@@ -582,6 +583,12 @@ def _encode(_: Tensors, text: Any, encoding: Any = "latin1") -> bytes:
     return text.encode(encoding)
 
 
+def _bytes(_: Tensors, *nothing: Any) -> bytes:
+    if nothing:
+        raise UnpicklingError("bytes are called with an argument")
+    return b""
+
+
 def _bytearray(_: Tensors, data: Any = b"", encoding: Any = None) -> bytearray:
     if type(data) is str and encoding is not None:
         data = _encode(_, data, encoding)
@@ -603,7 +610,10 @@ def _device(_: Tensors, *where: Any) -> device:
 def _layout(_: Tensors, name: Any) -> Any:
     found = {str(v): v for v in vars(layouts).values() if type(v) is layouts.layout}
     if type(name) is not str or name not in found:
-        raise NotImplementedError("the file has a layout of tensors that is not supported")
+        said = name[:40] if type(name) is str else type(name)
+        raise NotImplementedError(
+            f"the file has tensors of layout {said}, which are not supported, only torch.sparse_coo: save tensor.to_sparse_coo()"
+        )
     return found[name]
 
 
@@ -673,6 +683,7 @@ CLASSES_CALLED: dict[str, tuple[type, Callable[..., Any]]] = {
     "builtins.set": (set, _set),
     "builtins.frozenset": (frozenset, _frozenset),
     "builtins.complex": (complex, _complex),
+    "builtins.bytes": (bytes, _bytes),
     "builtins.bytearray": (bytearray, _bytearray),
     "torch.Size": (Size, _size),
     "torch.device": (device, _device),

@@ -465,4 +465,3 @@ def safe_names() -> set[str]:
 def warn_ignored(arguments: dict[str, Any]) -> None:
     if arguments:
         warnings.warn("pickle_load_args only works if `weights_only=False`.", stacklevel=3)
-
