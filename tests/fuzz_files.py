@@ -1,9 +1,9 @@
 """Loads files that were damaged on purpose, and looks at what comes of it.
 
 ``python tests/fuzz_files.py --count 100000 --seed 0``: each is a file of PyTorch or of this package with some bytes,
-entries or instructions changed. It loads, with tensors that fit their storages, or is refused by an error of a kind that
-says so. Anything else (another error, code that runs, a file opened for writing, more than 5 seconds, memory beyond
-a gigabyte) ends the program, and prints the case.
+entries or instructions changed. It loads, with tensors that fit their storages, or is refused by an error of a kind
+that says so. Anything else (another error, code that runs, a file opened for writing, more than 5 seconds, memory
+beyond a gigabyte) ends the program, and prints the case.
 """
 
 from __future__ import annotations

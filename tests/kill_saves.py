@@ -1,7 +1,7 @@
 """Kills processes that are saving, and looks at the file that is left.
 
-``python tests/kill_saves.py --count 1000 --seed 0``: each process saves one state after the other to the same path, and is
-killed by -9 at a random moment. The file is always a whole one.
+``python tests/kill_saves.py --count 1000 --seed 0``: each process saves one state after the other to the same path, and
+is killed by -9 at a random moment. The file is always a whole one.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         changed, left = run(given.count, given.seed, folder)
     print(
-        f"{given.count} kills: the file was whole each time, {changed} times a new one; {left} temporary files were left"
+        f"{given.count} kills: the file was whole each time, {changed} times a new one; {left} temporary ones left"
     )
 
 

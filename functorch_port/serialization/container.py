@@ -58,7 +58,7 @@ class Source:
 
     def take(self, into: np.ndarray) -> None:
         """As `fill`, from where the file stands."""
-        view = memoryview(into)
+        view = into.data
         readinto = getattr(self.file, "readinto", None)
         while len(view):
             if readinto is not None:
@@ -236,7 +236,7 @@ class Archive:
             self.source.fill(start, data)
         else:
             data = self._unpacked(name, entry, start)
-        if self._checked and zlib.crc32(data) != entry.crc:
+        if self._checked and zlib.crc32(data.data) != entry.crc:
             raise self.error("its bytes are not those that were written (CRC-32)", name)
         return data[:count]
 

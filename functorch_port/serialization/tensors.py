@@ -225,8 +225,8 @@ class Tensors:
         needed = _reach(size, stride, offset + start)
         if needed > count:
             raise RuntimeError(
-                f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset + start}, and itemsize "
-                f"{dtype.itemsize} requiring a storage size of {needed * dtype.itemsize} are out of bounds for storage "
+                f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset + start}, and "
+                f"itemsize {dtype.itemsize} requiring a storage size of {needed * dtype.itemsize} are out of bounds for storage "
                 f"of size {cell.nbytes}"
             )
         tensor = core._rebuild(Tensor, cell.storage, None, _may_require(requires_grad, dtype), {})
@@ -612,7 +612,8 @@ def _layout(_: Tensors, name: Any) -> Any:
     if type(name) is not str or name not in found:
         said = name[:40] if type(name) is str else type(name)
         raise NotImplementedError(
-            f"the file has tensors of layout {said}, which are not supported, only torch.sparse_coo: save tensor.to_sparse_coo()"
+            f"the file has tensors of layout {said}, which are not supported, only torch.sparse_coo: save "
+            "tensor.to_sparse_coo()"
         )
     return found[name]
 
@@ -705,7 +706,7 @@ NAMES: dict[str, Any] = {
 _OLD = ("torch._tensor._rebuild_from_type", "torch.tensor._rebuild_from_type")
 #: and what is called only where any code may be
 TRUSTED: dict[str, Callable[..., Any]] = {
-    **{name: Tensors.of_type for name in _OLD},
+    **dict.fromkeys(_OLD, Tensors.of_type),
     "torch.tensor._rebuild_from_type_v2": Tensors.of_type,
 }
 #: what PyTorch's files may name, and this package does not have

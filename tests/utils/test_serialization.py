@@ -1,4 +1,4 @@
-"""`save` and `load`: everything comes back as it was, nothing runs that was not allowed, bad files say what is wrong."""
+"""`save` and `load`: everything comes back as it was, nothing runs that is not allowed, bad files say what is wrong."""
 
 import collections
 import io

@@ -115,7 +115,7 @@ HARM = {
     "gradients of integers": (
         tensor(0, (3,), (1,), storage(3, kind="LongStorage"), True), RuntimeError, "floating point dtype",
     ),
-    "storage too large": (tensor(0, (7,), (1,), storage(7)), RuntimeError, r"data/0: 28 bytes were expected, it has 24"),
+    "storage too large": (tensor(0, (7,), (1,), storage(7)), RuntimeError, "data/0: 28 bytes were expected, it has 24"),
     "storage far too large": (tensor(0, (7,), (1,), storage(2**58)), RuntimeError, "bytes were expected"),
     "storage of a number too large": (storage(2**70), pickle.UnpicklingError, "size that cannot be"),
     "negative storage": (storage(-1), pickle.UnpicklingError, "size that cannot be"),
