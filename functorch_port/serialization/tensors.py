@@ -226,8 +226,8 @@ class Tensors:
         if needed > count:
             raise RuntimeError(
                 f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset + start}, and "
-                f"itemsize {dtype.itemsize} requiring a storage size of {needed * dtype.itemsize} are out of bounds for storage "
-                f"of size {cell.nbytes}"
+                f"itemsize {dtype.itemsize} requiring a storage size of {needed * dtype.itemsize} are out of bounds "
+                f"for storage of size {cell.nbytes}"
             )
         tensor = core._rebuild(Tensor, cell.storage, None, _may_require(requires_grad, dtype), {})
         tensor._view = self._view(cell, dtype, offset + start, size, stride)
