@@ -203,8 +203,7 @@ def save(
         raise AttributeError(
             "expected 'f' to be string, path, or a file-like object with a 'write' attribute"
         )
-    is_path = isinstance(f, str | os.PathLike)
-    if not is_path and not callable(f.write):
+    if not isinstance(f, str | os.PathLike) and not callable(f.write):
         kind = str(type(f)).strip("<>")
         raise TypeError(f"Buffer of {kind} has no callable attribute 'write'")
     text = io.BytesIO()
@@ -216,7 +215,7 @@ def save(
             return _write(Writer(file, root), text, pickler, not _disable_byteorder_record)
         return _write_legacy(file, text, pickler, pickle_protocol)
 
-    if not is_path:
+    if not isinstance(f, str | os.PathLike):
         for _ in write(f, "archive"):
             pass
         f.flush()

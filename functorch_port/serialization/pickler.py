@@ -74,7 +74,7 @@ class Pickler(pickle._Pickler):  # of Python, as it can be told which names to w
         cells: the storages that were met, by their keys.
     """
 
-    dispatch = dict(pickle._Pickler.dispatch)
+    dispatch: dict[Any, Any] = dict(pickle._Pickler.dispatch)  # type: ignore[assignment]
 
     def __init__(self, file: io.BytesIO, protocol: int, legacy: bool = False) -> None:
         super().__init__(file, protocol)

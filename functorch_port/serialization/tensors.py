@@ -105,7 +105,7 @@ class _Cell:
         """The elements as a vector, in the byte order of this machine."""
         flat = self._flat
         if isinstance(flat, jax.ShapeDtypeStruct):
-            return jax.ShapeDtypeStruct((self.numel,), self.dtype.np)
+            return _kind((self.numel,), self.dtype)
         if self.swapped and self.dtype.itemsize > 1:
             each = self.dtype.itemsize // (2 if self.dtype.is_complex else 1)
             flat = flat.view(f"u{each}").byteswap().view(np.uint8)
@@ -405,10 +405,17 @@ def _shaped(value: Any, shape: tuple[int, ...] | None) -> Any:
 
 
 def _settle_at(cell: Storage, array: np.ndarray, location: str) -> None:
+    narrow = array.astype(_narrow(array.dtype), copy=False)
+    if array.dtype.kind in "iu" and narrow is not array and (narrow != array).any():
+        raise RuntimeError(
+            f"the file has integers past {narrow.dtype}, and FUNCTORCH_PORT_X64=0 switches 64 bits off"
+        )
+    array = narrow
     if location == "meta":
         cell._value = jax.ShapeDtypeStruct(array.shape, array.dtype)
     elif location == "cpu" and host.keeps(array):
-        cell.host, cell.form = np.array(array, order="C"), None
+        held: Any = np.array(array, order="C")
+        cell.host, cell.form = held, None
     else:
         cell._value = place(array, location)
 
@@ -453,7 +460,15 @@ def _unknown(location: str) -> RuntimeError:
 
 
 def _kind(shape: tuple[int, ...], dtype: dtypes.dtype) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, dtype.np)
+    return jax.ShapeDtypeStruct(shape, _narrow(dtype.np))
+
+
+def _narrow(kind: np.dtype) -> np.dtype:
+    """The dtype that arrays have in place of this one: another where 64 bits are switched off."""
+    if storage.X64:
+        return kind
+    with storage.x64():
+        return jax.dtypes.canonicalize_dtype(kind)
 
 
 def _text(value: Any) -> Any:
@@ -632,6 +647,8 @@ def _former_tensor(files: Tensors, kind: Any, cell: Any, view: Any, requires_gra
         made = files.meta(dtypes.from_np(cell.aval().dtype), shape, contiguous(shape), requires_grad)
     else:
         shape = found[0].shape
+        if shape is None:
+            raise UnpicklingError("a tensor of the former format has a storage of another")
         size, stride, offset = (shape, contiguous(shape), 0) if view is None else view
         made = files.tensor(cell, offset, size, stride, requires_grad, None)
     return _with_state(Parameter(made, requires_grad) if kind == "parameter" else made, extra)

@@ -304,6 +304,9 @@ class Safe:
             raise UnpicklingError(f"persistent_load id must be tuple or int, but got {type(pid)}")
         self._stack.append(self._tensors.storage(pid))
 
+    def _frame(self) -> None:
+        self._bytes(8)  # how long it is, which nobody needs
+
     def _protocol(self) -> None:
         protocol = self._number("<B")
         if protocol > pickle.HIGHEST_PROTOCOL:
@@ -338,7 +341,7 @@ def _restore(made: Any, state: Any) -> None:
 
 _STEPS: dict[bytes, Callable[[Safe], None]] = {
     pickle.PROTO: Safe._protocol,
-    pickle.FRAME: lambda s: s._bytes(8) and None,
+    pickle.FRAME: Safe._frame,
     pickle.NONE: lambda s: s._stack.append(None),
     pickle.NEWTRUE: lambda s: s._stack.append(True),
     pickle.NEWFALSE: lambda s: s._stack.append(False),
@@ -447,7 +450,7 @@ def globals_in(data: bytes) -> set[str]:
     try:
         for code, argument, _ in pickletools.genops(io.BytesIO(data)):
             if code.name == "GLOBAL":
-                found.add(".".join(_python3(*argument.split(" ", 1))))
+                found.add(".".join(_python3(*str(argument).split(" ", 1))))
             elif code.name == "STACK_GLOBAL" and len(texts) > 1:
                 found.add(".".join(_python3(texts[-2], texts[-1])))
             elif isinstance(argument, str):

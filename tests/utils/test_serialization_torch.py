@@ -613,6 +613,35 @@ def test_schedulers_go_on_on_the_other_side(name, way):
     assert run(first, 4) == pytest.approx(run(second, 4), rel=1e-12)
 
 
+# Where values are.
+
+
+def test_values_that_share_memory_with_numpy():
+    array = np.zeros(3, np.float32)
+    tensor = ft.from_numpy(array)
+    array[1] = 5
+    assert torch.load(file_of(ft, tensor)).tolist() == [0, 5, 0]
+
+
+def test_small_values_stay_on_the_host_and_large_ones_are_not_copied():
+    small, large = ft.load(file_of(torch, [torch.ones(3), torch.arange(5000.0)]))
+    assert small._storage.host is not None and large._storage.host is None
+    assert (small + 1).tolist() == [2, 2, 2] and large.add_(1)[1].item() == 2
+
+
+def test_without_64_bits(monkeypatch):
+    file = file_of(
+        torch, [torch.arange(6).reshape(2, 3), torch.arange(6).reshape(2, 3).t(), torch.ones(2).double()]
+    )
+    far = file_of(torch, torch.tensor([2**40]))
+    monkeypatch.setattr(ft.core.storage, "X64", False)
+    a, b, c = ft.load(file)
+    assert (a.dtype, b.dtype, c.dtype) == (ft.int32, ft.int32, ft.float32)
+    assert b.shape == (3, 2)
+    with pytest.raises(RuntimeError, match="integers past int32"):
+        ft.load(far)
+
+
 # Old files.
 
 #: written by the first release of this package, in its own format
