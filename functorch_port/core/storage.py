@@ -271,6 +271,21 @@ class Storage:
         """Elements held."""
         return self.aval().size
 
+    def cpu(self) -> Storage:
+        """A Storage with the same value on the CPU."""
+        return self._moved("cpu")
+
+    def cuda(self, device: Any = None) -> Storage:
+        """A Storage with the same value on a GPU."""
+        return self._moved("cuda", device)
+
+    def _moved(self, kind: str, index: Any = None) -> Storage:
+        from .device import device, to_jax
+
+        where = index if isinstance(index, device) else device(kind, index)
+        with x64():
+            return Storage(jax.device_put(self.value, to_jax(where)))
+
     def __reduce__(self) -> Any:
         return (_load, (np.asarray(self.look()),))
 

@@ -169,6 +169,7 @@ def test_a_sparse_buffer_is_saved_and_loaded():
     assert ft.equal(a["momentum_buffer"].to_dense(), b["momentum_buffer"].to_dense())
     file = io.BytesIO()
     ft.save(optimizer.state_dict(), file)
+    file.seek(0)
     saved = ft.load(file)["state"][0]["momentum_buffer"]
     assert repr(saved) == repr(a["momentum_buffer"])
 

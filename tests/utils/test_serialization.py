@@ -1,5 +1,4 @@
-"""`save` and `load`: everything comes back as it was, nothing runs that was not allowed, bad files say what "
-"is wrong."""
+"""`save` and `load`: everything comes back as it was, nothing runs that is not allowed, bad files say what is wrong."""
 
 import collections
 import io
@@ -18,6 +17,7 @@ from functorch_port import serialization
 def through(obj, **options):
     file = io.BytesIO()
     ft.save(obj, file)
+    file.seek(0)
     return ft.load(file, **options)
 
 
@@ -128,6 +128,7 @@ def test_model_and_optimizer_resume_a_training():
     saved = io.BytesIO()
     ft.save({"net": net.state_dict(), "optimizer": optimizer.state_dict()}, saved)
     steps(net, optimizer, 2)
+    saved.seek(0)
 
     other, other_optimizer = setup()
     state = ft.load(saved)
@@ -153,22 +154,38 @@ def test_whole_module_needs_trust():
 
 
 def test_code_in_a_file_is_not_run(capfd):
-    with pytest.raises(pickle.UnpicklingError, match=r"Unsupported global: GLOBAL (posix|nt)\.system"):
+    with pytest.raises(pickle.UnpicklingError, match=r"unsupported GLOBAL (posix|nt)\.system"):
         through([Evil()])
     assert "must not run" not in capfd.readouterr().out
 
 
-def test_a_file_cannot_change_what_it_may_call():
-    """Setting attributes of an allowed function or class changes a throw-away."""
-    attack = b"cfunctorch_port.serialization\n_size\n}(S'x'\nI1\nub."
-    skeleton = serialization._SafeUnpickler(io.BytesIO(attack), Plain).load()
-    assert skeleton.x == 1
-    assert not hasattr(serialization._size, "x") and not hasattr(ft.Size, "x")
+@pytest.mark.parametrize("name", [b"torch\nSize", b"functorch_port.serialization\n_size", b"torch\nfloat32"])
+def test_a_file_cannot_change_what_it_may_call(name):
+    """Attributes of an allowed function or class cannot be set."""
+    attack = b"\x80\x02c" + name + b"\n}(X\x01\x00\x00\x00xK\x01ub."
+    with pytest.raises(pickle.UnpicklingError, match="Can only build"):
+        ft.load(packed(attack))
+    assert not hasattr(ft.Size, "x")
+
+
+def packed(skeleton, **entries):
+    """A file with this pickle."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("archive/data.pkl", skeleton)
+        for name, data in entries.items():
+            archive.writestr(f"archive/data/{name}", data)
+    file.seek(0)
+    return file
 
 
 def test_private_attributes_of_tensors_do_not_come_from_files():
-    state = {"_hooks": 1, "note": 2}
-    tensor = serialization._tensor("tensor", ft.ones(1).untyped_storage(), None, False, state)
+    tensor = torch.ones(1)
+    tensor._hooks, tensor.note = 1, 2
+    file = io.BytesIO()
+    torch.save(tensor, file)
+    file.seek(0)
+    tensor = ft.load(file)
     assert tensor._hooks is None and tensor.note == 2
 
 
@@ -212,7 +229,8 @@ def test_map_location(where):
 def test_map_location_function_gets_the_saved_location():
     seen = []
     through([ft.ones(2)], map_location=lambda cell, location: seen.append((type(cell), location)))
-    assert seen == [(ft.core.storage.Storage, "cpu")]
+    ((kind, location),) = seen
+    assert issubclass(kind, ft.core.storage.Storage) and location == "cpu"
 
 
 def test_map_location_meta_and_meta_tensors():
@@ -311,12 +329,12 @@ def damaged():
 
 BAD_FILES = {
     "empty": (lambda: b"", EOFError, "empty"),
-    "text": (lambda: b"hello, world", pickle.UnpicklingError, "not written by functorch_port"),
-    "pickle": (lambda: pickle.dumps({}), pickle.UnpicklingError, "not written by functorch_port"),
+    "text": (lambda: b"hello, world", pickle.UnpicklingError, "Weights only load failed"),
+    "pickle": (lambda: pickle.dumps({}), RuntimeError, "Invalid magic number"),
+    "old pickle": (lambda: pickle.dumps([1], 0), pickle.UnpicklingError, "Weights only load failed"),
     "cut off": (lambda: saved_bytes(ft, ft.ones(1000))[:900], RuntimeError, "cut off or damaged"),
     "damaged": (damaged, RuntimeError, "damaged"),
-    "other zip": (foreign_zip, pickle.UnpicklingError, "not one written by"),
-    "PyTorch's": (lambda: saved_bytes(torch, torch.ones(2)), NotImplementedError, "numpy.savez"),
+    "other zip": (foreign_zip, RuntimeError, "file in archive is not in a subdirectory: a.txt"),
 }
 
 
@@ -330,14 +348,6 @@ def test_bad_files(name, tmp_path):
     assert "bad.pt" in str(info.value)
     with pytest.raises(error, match=text):
         ft.load(io.BytesIO(make()))
-
-
-def test_newer_format_is_refused(monkeypatch):
-    monkeypatch.setattr(serialization, "_FORMAT", 2)
-    data = saved_bytes(ft, 1)
-    monkeypatch.setattr(serialization, "_FORMAT", 1)
-    with pytest.raises(NotImplementedError, match="format 2"):
-        ft.load(io.BytesIO(data))
 
 
 def test_a_tensor_with_history_comes_back_as_a_leaf():

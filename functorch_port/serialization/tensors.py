@@ -1,0 +1,743 @@
+"""The tensors of a file that is being read: how storages come from it, and what its rebuild functions make of them.
+
+A storage is known by its size and type first, and tensors look at it in shapes of their own. So a `Storage` begins as a
+vector on the host, and `Tensors.finish` gives it the shape of a tensor that shows all of it, and its device. All other
+tensors are views.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from pickle import UnpicklingError
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..autograd.grad_mode import no_grad
+from ..core import bind, dtypes, host, storage
+from ..core import layout as layouts
+from ..core import tensor as core
+from ..core.device import as_device, device, to_jax
+from ..core.legacy import CLASSES
+from ..core.size import Size
+from ..core.sparse import SparseTensor
+from ..core.storage import HostStorage, Storage
+from ..core.strides import contiguous
+from ..core.tensor import Tensor
+from ..core.view import View, is_dense, reinterpret
+from ..nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
+
+__all__ = ["CALLED", "NAMES", "TRUSTED", "UNKNOWN", "StorageType", "Tensors", "checked_key", "place"]
+
+
+class StorageType:
+    """What a file calls the class of a storage: a dtype, or None for bytes."""
+
+    def __init__(self, dtype: dtypes.dtype | None) -> None:
+        self.dtype = dtype
+
+
+#: dtypes that a file has in the call that makes the tensor, over a storage of bytes
+BY_CALL = frozenset({"uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"})
+STORAGES = {f"{d.scalar_name}Storage": StorageType(d) for d in dtypes.ALL if d.name not in BY_CALL}
+UNTYPED = StorageType(None)
+
+
+class _Cell:
+    """A storage of the file.
+
+    Attributes:
+        storage: what tensors hold.
+        dtype: of its elements; uint8 until a tensor says what its bytes are.
+        typed: whether that is known.
+        swapped: whether its bytes are to be turned round.
+        location: the device that the file names.
+        shape: of the tensor that shows all of it, once there is one.
+        unit: bytes of the elements that the file counts.
+    """
+
+    def __init__(self, kind: StorageType, flat: Any, location: str, swapped: bool) -> None:
+        self.typed = kind.dtype is not None
+        self.dtype = kind.dtype or dtypes.uint8
+        self.unit = self.dtype.itemsize
+        self.swapped, self.location = swapped, location
+        self.shape: tuple[int, ...] | None = None
+        self.nbytes = flat.size * flat.dtype.itemsize
+        self._flat = flat
+        is_meta = isinstance(flat, jax.ShapeDtypeStruct)
+        self.storage: Storage = Storage(flat) if is_meta else HostStorage(flat)
+        if storage.overlay and not is_meta:
+            storage.overlay.created(self.storage)
+        self._show()
+
+    def _show(self) -> None:
+        """Have the tensors that were made see the dtype and the shape."""
+        cell = self.storage
+        if isinstance(self._flat, jax.ShapeDtypeStruct):
+            cell._value = _shaped(self.value(), self.shape)
+        else:
+            whole = self._flat[: self.numel * self.dtype.itemsize]
+            cell.host, cell.form = _shaped(whole.view(self.dtype.np), self.shape), None
+
+    @property
+    def numel(self) -> int:
+        return self.nbytes // self.dtype.itemsize
+
+    def become(self, dtype: dtypes.dtype) -> None:
+        """Say what the bytes are."""
+        if self.nbytes % dtype.itemsize:
+            raise UnpicklingError(f"a storage of {self.nbytes} bytes cannot hold elements of {dtype}")
+        self.typed, self.dtype = True, dtype
+        self._show()
+
+    def claim(self, shape: tuple[int, ...]) -> bool:
+        """Give the storage this shape, if it has no other."""
+        if self.shape is None:
+            self.shape = shape
+            self._show()
+        return self.shape == shape
+
+    def value(self) -> Any:
+        """The elements as a vector, in the byte order of this machine."""
+        flat = self._flat
+        if isinstance(flat, jax.ShapeDtypeStruct):
+            return _kind((self.numel,), self.dtype)
+        if self.swapped and self.dtype.itemsize > 1:
+            each = self.dtype.itemsize // (2 if self.dtype.is_complex else 1)
+            flat = flat.view(f"u{each}").byteswap().view(np.uint8)
+        if self.dtype is dtypes.bool_ and flat.size and flat.max() > 1:
+            return flat != 0  # a byte that is no bool would be one that equals neither
+        return flat.view(self.dtype.np)
+
+
+Read = Callable[[str, int], np.ndarray]
+
+
+class Tensors:
+    """
+    Args:
+        read: gives the bytes of a storage by its key and their number.
+        map_location: as `load` takes it.
+        swapped: whether the file has the other byte order.
+    """
+
+    def __init__(self, read: Read, map_location: Any, swapped: bool = False) -> None:
+        self._read, self._map, self._swapped = read, map_location, swapped
+        self.cells: dict[Any, _Cell] = {}
+        self._of: dict[int, tuple[_Cell, int]] = {}
+        self._views: list[tuple[Any, _Cell]] = []
+        self._turned: list[tuple[Tensor, str]] = []
+        self._sparse: list[SparseTensor] = []
+        self._meta = isinstance(map_location, str | device) and str(map_location) == "meta"
+
+    # ---------------------------------------------------------------- storages
+
+    def storage(self, pid: Any) -> Storage:
+        """The storage that a reference in the file means."""
+        if type(pid) is not tuple or len(pid) not in (5, 6) or _text(pid[0]) != "storage":
+            kind = type(pid[0] if type(pid) is tuple and pid else pid)
+            raise UnpicklingError(f"Only persistent_load of storage is allowed, but got {kind}")
+        if type(pid[1]) is str:
+            return self._former(*pid[1:])
+        kind, key, location, count = pid[1], _text(pid[2]), _text(pid[3]), pid[4]
+        if type(kind) is not StorageType or type(key) is not str or type(location) is not str:
+            raise UnpicklingError("a reference to a storage has other types than it should")
+        if type(count) is not int or not 0 <= count < 1 << 60:
+            raise UnpicklingError(f"storage {key} has a size that cannot be")
+        cell = self._cell(key, kind, count, location)
+        view = pid[5] if len(pid) == 6 else None
+        return cell.storage if view is None else self._window(cell, view)
+
+    def _cell(self, key: str, kind: StorageType, count: int, location: str) -> _Cell:
+        nbytes = count * (kind.dtype.itemsize if kind.dtype else 1)
+        cell = self.cells.get(key)
+        if cell is None:
+            flat = jax.ShapeDtypeStruct((nbytes,), np.uint8) if self._meta else self._read(key, nbytes)
+            cell = self.cells[key] = _Cell(kind, flat, location, self._swapped)
+            self._of[id(cell.storage)] = cell, 0
+        elif cell.nbytes != nbytes or (kind.dtype not in (None, cell.dtype)):
+            raise UnpicklingError(f"storage {key} has two sizes or types")
+        return cell
+
+    def keys(self) -> list[str]:
+        """The keys of all storages that were met."""
+        return [key for key in self.cells if type(key) is str]
+
+    def _window(self, cell: _Cell, view: Any) -> Any:
+        """A part of a storage that files before PyTorch 0.4 count as one of its own."""
+        if type(view) is not tuple or len(view) != 3 or not _are_sizes(view[1:]):
+            raise UnpicklingError("a view of a storage has other types than it should")
+        if view[1] + view[2] > cell.numel:
+            raise UnpicklingError("a view of a storage reaches past its end")
+        return _Window(cell, view[1])
+
+    def _former(self, key: str, name: Any, shape: Any, location: Any) -> Storage:
+        """A storage of the former format, which has a shape there."""
+        dtype = dtypes.NAMES.get(name) if type(name) is str else None
+        if dtype is None or type(location) is not str or not _are_sizes(shape):
+            raise UnpicklingError("a storage has an unknown dtype or shape")
+        if location == "meta":
+            return Storage(_kind(shape, dtype))
+        cell = self._cell(key, StorageType(dtype), math.prod(shape), location)
+        cell.claim(tuple(shape))
+        return cell.storage
+
+    # ----------------------------------------------------------------- tensors
+
+    def tensor(self, cell: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any,
+               metadata: Any = None) -> Tensor:  # fmt: skip
+        """A tensor of its storage's dtype."""
+        found, start = self._known(cell)
+        return self._tensor(found, found.dtype, offset, start, size, stride, requires_grad, metadata)
+
+    def tensor_of(self, cell: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any,
+                  metadata: Any = None) -> Tensor:  # fmt: skip
+        """A tensor that says what the bytes of its storage are."""
+        found, start = self._known(cell)
+        if type(dtype) is not dtypes.dtype:
+            raise UnpicklingError("a tensor has no dtype")
+        if not found.typed:
+            found.become(dtype)
+        return self._tensor(found, dtype, offset, start, size, stride, requires_grad, metadata)
+
+    def old_tensor(self, cell: Any, offset: Any, size: Any, stride: Any) -> Tensor:
+        """A tensor as before PyTorch 0.4: nothing is said of gradients."""
+        return self.tensor(cell, offset, size, stride, False, None)
+
+    def _known(self, cell: Any) -> tuple[_Cell, int]:
+        if type(cell) is _Window:
+            return cell.cell, cell.start
+        found = self._of.get(id(cell))
+        if found is None:
+            raise UnpicklingError(f"a tensor is to be made of {type(cell)}, which is no storage of this file")
+        return found
+
+    def _tensor(self, cell: _Cell, dtype: dtypes.dtype, offset: Any, start: int, size: Any, stride: Any,
+                requires_grad: Any, metadata: Any) -> Tensor:  # fmt: skip
+        if type(offset) is not int or offset < 0 or type(requires_grad) is not bool:
+            raise UnpicklingError("a tensor has an offset that cannot be, or requires_grad is no bool")
+        size, stride = _geometry(size, stride)
+        count = cell.nbytes // dtype.itemsize
+        needed = _reach(size, stride, offset + start)
+        if needed > count:
+            raise RuntimeError(
+                f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset + start}, and "
+                f"itemsize {dtype.itemsize} requiring a storage size of {needed * dtype.itemsize} are out of bounds "
+                f"for storage of size {cell.nbytes}"
+            )
+        tensor = core._rebuild(Tensor, cell.storage, None, _may_require(requires_grad, dtype), {})
+        tensor._view = self._view(cell, dtype, offset + start, size, stride)
+        return self._turn(tensor, metadata)
+
+    def _view(self, cell: _Cell, dtype: dtypes.dtype, offset: int, size: Any, stride: Any) -> Any:
+        """How a tensor looks at its storage: not at all if it shows all of it in order, and else a view."""
+        count = math.prod(size)
+        if dtype is cell.dtype and offset == 0 and count == cell.numel:
+            if stride == contiguous(size) or not count:
+                if cell.claim(size):
+                    return None
+            elif is_dense(size, stride):
+                order = sorted(range(len(size)), key=lambda d: (-stride[d], d))
+                shape = tuple(size[d] for d in order)
+                laid = [contiguous(shape)[order.index(d)] for d in range(len(size))]
+                if tuple(laid) == stride and cell.claim(shape):
+                    back = tuple(order.index(d) for d in range(len(size)))
+                    return self._look(cell, None, "permute", back, kind=_kind(size, dtype))
+        parent = None
+        if dtype is not cell.dtype:
+            flat = self._look(
+                cell, None, "_as_strided", (cell.numel,), (1,), 0, kind=_kind((cell.numel,), cell.dtype)
+            )
+            parent = self._look(
+                cell, flat, "_view_dtype", dtype, kind=_kind((cell.nbytes // dtype.itemsize,), dtype)
+            )
+        return self._look(cell, parent, "_as_strided", size, stride, offset, kind=_kind(size, dtype))
+
+    def _look(self, cell: _Cell, parent: View | None, name: str, *args: Any, kind: Any) -> View:
+        """A view that has not been computed: nothing depends on its number of elements, which a file may choose."""
+        source = _kind((cell.numel,), cell.dtype)
+        twin = core._rebuild(Tensor, Storage(source), None, False, {})
+        view = View(parent, bind.function(name).plan(twin, *args), (), source, kind)
+        self._views.append((view, cell))
+        return view
+
+    def _turn(self, tensor: Tensor, metadata: Any) -> Tensor:
+        """Note that PyTorch had the conjugate or the negative of what is in the file."""
+        if metadata is not None and type(metadata) is not dict:
+            raise UnpicklingError(f"the metadata of a tensor are {type(metadata)}")
+        for key, on in (metadata or {}).items():
+            if key not in ("conj", "neg"):
+                raise UnpicklingError("a tensor has unknown metadata")
+            if on:
+                self._turned.append((tensor, key))
+        return tensor
+
+    def meta(self, dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
+        """A tensor without data."""
+        if type(dtype) is not dtypes.dtype or type(requires_grad) is not bool:
+            raise UnpicklingError("a meta tensor has no dtype, or requires_grad is no bool")
+        size, stride = _geometry(size, stride)
+        count = math.prod(size)
+        cell = _Cell(
+            StorageType(dtype),
+            jax.ShapeDtypeStruct((_reach(size, stride, 0) * dtype.itemsize,), np.uint8),
+            "meta",
+            False,
+        )
+        self.cells[id(cell)] = cell
+        tensor = core._rebuild(Tensor, cell.storage, None, _may_require(requires_grad, dtype), {})
+        tensor._view = self._view(cell, dtype, 0, size, stride) if count else None
+        if not count:
+            cell.claim(size)
+        return tensor
+
+    def parameter(self, data: Any, requires_grad: Any, hooks: Any, state: Any = None) -> Tensor:
+        """A `Parameter`."""
+        if not isinstance(data, Tensor) or type(requires_grad) is not bool:
+            raise UnpicklingError(f"a parameter is to be made of {type(data)}")
+        return _with_state(Parameter(data, requires_grad), state)
+
+    def of_type(self, make: Any, cls: Any, args: Any, state: Any) -> Any:
+        """A tensor with attributes, or of a class of its own."""
+        if type(args) is not tuple:
+            raise UnpicklingError("the arguments of a tensor are no tuple")
+        made = make(*args)
+        if not isinstance(made, Tensor) or not (isinstance(cls, type) and issubclass(cls, Tensor)):
+            raise UnpicklingError("what should be a tensor is none, or its class is none of a tensor")
+        if type(made) is not cls:
+            view, turned = made._view, made
+            made = core._rebuild(cls, made._storage, None, made.requires_grad, {})
+            made._view = view
+            self._turned += [(made, how) for other, how in self._turned if other is turned]
+        if hasattr(cls, "__setstate__"):
+            made.__setstate__(state)
+            return made
+        return _with_state(made, state)
+
+    def sparse(self, layout: Any, data: Any) -> Tensor:
+        """A sparse tensor; its indices are looked at when they have been read."""
+        if layout is not layouts.sparse_coo:
+            raise UnpicklingError("a sparse tensor has no layout that is sparse")
+        if type(data) is not tuple or len(data) not in (3, 4):
+            raise UnpicklingError("a sparse tensor has no indices, values and size")
+        indices, values, size, *rest = data
+        coalesced = bool(rest and rest[0] is True)
+        if not (type(indices) is Tensor and type(values) is Tensor and _are_sizes(size)):
+            raise UnpicklingError("a sparse tensor has no indices, values and size")
+        dims = indices.shape[0] if indices.ndim == 2 else len(size) + 1
+        if (
+            indices.dtype is not dtypes.int64
+            or dims > len(size)
+            or tuple(values.shape) != (indices.shape[1], *size[dims:])
+        ):
+            raise RuntimeError("a sparse tensor has indices or values that do not fit its size")
+        if any(t.numel() > t._storage.size() for t in (indices, values)):
+            raise RuntimeError("a sparse tensor has more indices or values than their storages")
+        made = SparseTensor._make(indices, values, tuple(size), coalesced)
+        self._sparse.append(made)
+        return made
+
+    # --------------------------------------------------------------------- end
+
+    def finish(self) -> None:
+        """Give every storage its shape, and put it where it belongs."""
+        for key, cell in self.cells.items():
+            self._settle(key, cell)
+        for view, cell in self._views:
+            view.source = _kind((cell.numel,) if cell.shape is None else cell.shape, cell.dtype)
+        for tensor, how in self._turned:
+            with no_grad():
+                made = bind.function("conj" if how == "conj" else "neg")(tensor.detach())
+            tensor._storage, tensor._view = made._storage, made._view
+        for made in self._sparse:
+            _check_indices(made)
+
+    def _settle(self, key: Any, cell: _Cell) -> None:
+        value = cell.value()
+        if isinstance(value, jax.ShapeDtypeStruct):
+            cell.storage._value = _shaped(value, cell.shape)
+            return
+        where: Any = cell.location
+        if isinstance(self._map, str | bytes | device):
+            where = str(_text(self._map))
+        elif isinstance(self._map, dict):
+            where = str(self._map.get(where, where))
+        elif self._map is not None:
+            cell.storage.host, cell.storage.form = value, None
+            chosen = self._map(cell.storage, where)
+            if chosen is cell.storage:
+                where = "cpu"
+            elif chosen is not None:
+                cell.storage._value = _taken(chosen, cell)
+                return
+        _settle_at(cell.storage, _shaped(value, cell.shape), where)
+
+
+class _Window:
+    """A part of a storage, from an element on."""
+
+    def __init__(self, cell: _Cell, start: int) -> None:
+        self.cell, self.start = cell, start
+
+
+def _taken(chosen: Any, cell: _Cell) -> Any:
+    """The value of the storage that a caller's function gave."""
+    if not isinstance(chosen, Storage) or chosen.nbytes() != cell.nbytes:
+        raise RuntimeError(f"map_location gave {type(chosen)} in place of a storage of {cell.nbytes} bytes")
+    value = chosen.value
+    if value.dtype != cell.dtype.np:
+        with storage.x64():
+            value = reinterpret(value.reshape(-1), cell.dtype.np)
+    return _shaped(value, cell.shape)
+
+
+def _shaped(value: Any, shape: tuple[int, ...] | None) -> Any:
+    if shape is None or value.shape == shape:
+        return value
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return jax.ShapeDtypeStruct(shape, value.dtype)
+    with storage.x64():
+        return value.reshape(shape)
+
+
+def _settle_at(cell: Storage, array: np.ndarray, location: str) -> None:
+    narrow = array.astype(_narrow(array.dtype), copy=False)
+    if array.dtype.kind in "iu" and narrow is not array and (narrow != array).any():
+        raise RuntimeError(
+            f"the file has integers past {narrow.dtype}, and FUNCTORCH_PORT_X64=0 switches 64 bits off"
+        )
+    array = narrow
+    if location == "meta":
+        cell._value = jax.ShapeDtypeStruct(array.shape, array.dtype)
+    elif location == "cpu" and host.keeps(array):
+        held: Any = np.array(array, order="C")
+        cell.host, cell.form = held, None
+    else:
+        cell._value = place(array, location)
+
+
+def place(array: Any, location: str) -> jax.Array:
+    """An array on the device that a file or the caller names.
+
+    Raises:
+        RuntimeError: there is no such device.
+    """
+    try:
+        where = as_device(location)
+        if where.type not in ("cpu", "cuda", "tpu"):
+            raise NotImplementedError
+        target = to_jax(where)
+    except NotImplementedError:
+        raise _unknown(location) from None
+    except RuntimeError as error:
+        kind = location.partition(":")[0]
+        if kind not in ("cpu", "cuda", "tpu"):
+            raise _unknown(location) from None
+        if "invalid device ordinal" in str(error):
+            count = len(jax.local_devices(backend="gpu" if kind == "cuda" else kind))
+            raise RuntimeError(
+                f"Attempting to deserialize object on {kind.upper()} device {where.index} but "
+                f"torch.{kind}.device_count() is {count}. Please use torch.load with map_location to map your "
+                "storages to an existing device."
+            ) from error
+        raise RuntimeError(
+            f"Attempting to deserialize object on a {kind.upper()} device but torch.{kind}.is_available() is "
+            "False. If you are running on a CPU-only machine, please use torch.load with "
+            "map_location=torch.device('cpu') to map your storages to the CPU."
+        ) from error
+    with storage.x64():
+        return jax.device_put(array, target)
+
+
+def _unknown(location: str) -> RuntimeError:
+    return RuntimeError(
+        f"don't know how to restore data location of torch.storage.UntypedStorage (tagged with {location})"
+    )
+
+
+def _kind(shape: tuple[int, ...], dtype: dtypes.dtype) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, _narrow(dtype.np))
+
+
+def _narrow(kind: np.dtype) -> np.dtype:
+    """The dtype that arrays have in place of this one: another where 64 bits are switched off."""
+    if storage.X64:
+        return kind
+    with storage.x64():
+        return jax.dtypes.canonicalize_dtype(kind)
+
+
+def _text(value: Any) -> Any:
+    """Text that Python 2 has written as bytes."""
+    if type(value) is bytes:
+        try:
+            return value.decode("ascii")
+        except UnicodeDecodeError:
+            raise UnpicklingError("a name in the file is not ASCII") from None
+    return value
+
+
+def _are_sizes(values: Any) -> bool:
+    return type(values) in (tuple, list, Size) and all(type(n) is int and 0 <= n < 1 << 62 for n in values)
+
+
+def _geometry(size: Any, stride: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Sizes and strides that can be."""
+    if not (_are_sizes(size) and _are_sizes(stride)):
+        raise UnpicklingError("a tensor has a size or stride that is negative, too large or no number")
+    if len(size) != len(stride):
+        raise RuntimeError("mismatch in length of strides and shape")
+    if len(size) > 64 or math.prod(n for n in size if n) >= 1 << 62:
+        raise UnpicklingError("a tensor has more dimensions or elements than there can be")
+    return tuple(size), tuple(stride)
+
+
+def _reach(size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> int:
+    """Elements that a storage must have for this look at it."""
+    if math.prod(size) == 0:
+        return 0
+    return offset + 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+
+
+def _may_require(requires_grad: bool, dtype: dtypes.dtype) -> bool:
+    if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError("only Tensors of floating point dtype can require gradients")
+    return requires_grad
+
+
+def _with_state(tensor: Any, state: Any) -> Any:
+    """Set attributes that are public; those of the library's own do not come from files."""
+    parts = state if type(state) is tuple else (state,)
+    if len(parts) > 2:
+        raise RuntimeError("Invalid serialized state")
+    for part in parts:
+        if part is None:
+            continue
+        if type(part) is not dict:
+            raise UnpicklingError(f"the attributes of a tensor are {type(part)}")
+        tensor.__dict__.update({
+            k: v for k, v in part.items() if type(k) is str and (not k.startswith("_") or k == "_is_buffer")
+        })  # fmt: skip
+    return tensor
+
+
+def _check_indices(made: SparseTensor) -> None:
+    """Refuse indices past the end, which would be left out without a word."""
+    indices = made._ids
+    if indices.is_meta or not indices.numel():
+        return
+    flat = np.asarray(indices._storage.look()).reshape(-1)
+    strides, offset = indices._layout()
+    seen = np.ndarray(
+        indices._aval().shape, flat.dtype, flat, offset * flat.itemsize, [s * flat.itemsize for s in strides]
+    )
+    sizes = np.asarray(made._size[: len(seen)], np.int64)[:, None]
+    if (seen < 0).any() or (seen >= sizes).any():
+        raise RuntimeError("a sparse tensor has indices that are negative or past its size")
+
+
+# ------------------------------------------------------------- what files may call
+
+
+def checked_key(key: Any, left: int = 64) -> int:
+    """Refuse a key of a dict or an element of a set that takes long to hash, or cannot be hashed."""
+    left -= 1
+    if isinstance(key, tuple):
+        for part in key:
+            left = checked_key(part, left)
+    elif isinstance(key, list | dict | set | bytearray):
+        raise UnpicklingError(f"unhashable type: {type(key).__name__!r}")
+    elif type(key) is int and key.bit_length() > 64:
+        raise UnpicklingError("a key is an integer of more than 64 bits")
+    if left < 0:
+        raise UnpicklingError("a key has too many parts")
+    return left
+
+
+def _ordered(_: Tensors, items: Any = ()) -> OrderedDict[Any, Any]:
+    if type(items) not in (tuple, list, dict):
+        raise UnpicklingError(f"an OrderedDict of {type(items)}")
+    for item in items:
+        if type(items) is not dict and (type(item) not in (tuple, list) or len(item) != 2):
+            raise UnpicklingError("an OrderedDict of something else than pairs")
+        checked_key(item if type(items) is dict else item[0])
+    return OrderedDict(items)
+
+
+def _counter(_: Tensors, items: Any = ()) -> Counter[Any]:
+    if type(items) is not dict and items != ():
+        raise UnpicklingError(f"a Counter of {type(items)}")
+    return Counter(items)
+
+
+def _set(_: Tensors, items: Any = (), kind: Any = set) -> Any:
+    if type(items) not in (tuple, list):
+        raise UnpicklingError(f"a set of {type(items)}")
+    for item in items:
+        checked_key(item)
+    return kind(items)
+
+
+def _frozenset(_: Tensors, items: Any = ()) -> Any:
+    return _set(_, items, frozenset)
+
+
+def _complex(_: Tensors, real: Any = 0.0, imag: Any = 0.0) -> complex:
+    if type(real) not in (int, float) or type(imag) not in (int, float):
+        raise UnpicklingError("a complex number of something else than numbers")
+    return complex(real, imag)
+
+
+def _encode(_: Tensors, text: Any, encoding: Any = "latin1") -> bytes:
+    if type(text) is not str or encoding not in ("latin1", "latin-1", "utf-8", "ascii"):
+        raise UnpicklingError("bytes are made of text in latin1 only")
+    return text.encode(encoding)
+
+
+def _bytes(_: Tensors, *nothing: Any) -> bytes:
+    if nothing:
+        raise UnpicklingError("bytes are called with an argument")
+    return b""
+
+
+def _bytearray(_: Tensors, data: Any = b"", encoding: Any = None) -> bytearray:
+    if type(data) is str and encoding is not None:
+        data = _encode(_, data, encoding)
+    if type(data) is not bytes and type(data) is not bytearray:
+        raise UnpicklingError(f"a bytearray of {type(data)}")
+    return bytearray(data)
+
+
+def _size(_: Tensors, sizes: Any = ()) -> Size:
+    if not _are_sizes(sizes):
+        raise UnpicklingError("a Size of something else than numbers")
+    return Size(sizes)
+
+
+def _device(_: Tensors, *where: Any) -> device:
+    return device(*where)
+
+
+def _layout(_: Tensors, name: Any) -> Any:
+    found = {str(v): v for v in vars(layouts).values() if type(v) is layouts.layout}
+    if type(name) is not str or name not in found:
+        said = name[:40] if type(name) is str else type(name)
+        raise NotImplementedError(
+            f"the file has tensors of layout {said}, which are not supported, only torch.sparse_coo: save "
+            "tensor.to_sparse_coo()"
+        )
+    return found[name]
+
+
+def _dtype(_: Tensors, name: Any) -> dtypes.dtype:
+    return dtypes.from_name(name)
+
+
+def _former_tensor(files: Tensors, kind: Any, cell: Any, view: Any, requires_grad: Any, extra: Any) -> Tensor:
+    """A tensor of the former format."""
+    found = files._of.get(id(cell))
+    if found is None:
+        if not isinstance(cell, Storage):
+            raise UnpicklingError("a tensor without a storage")
+        shape = cell.aval().shape
+        made = files.meta(dtypes.from_np(cell.aval().dtype), shape, contiguous(shape), requires_grad)
+    else:
+        shape = found[0].shape
+        if shape is None:
+            raise UnpicklingError("a tensor of the former format has a storage of another")
+        size, stride, offset = (shape, contiguous(shape), 0) if view is None else view
+        made = files.tensor(cell, offset, size, stride, requires_grad, None)
+    return _with_state(Parameter(made, requires_grad) if kind == "parameter" else made, extra)
+
+
+def _former_sparse(files: Tensors, indices: Any, values: Any, size: Any, coalesced: Any) -> Tensor:
+    return files.sparse(layouts.sparse_coo, (indices, values, size, coalesced))
+
+
+def _lazy(_: Tensors, kind: Any, *args: Any) -> Any:
+    return {"parameter": UninitializedParameter, "buffer": UninitializedBuffer}[kind](*args)
+
+
+def _lazy_parameter(_: Tensors, *args: Any) -> Any:
+    return UninitializedParameter(*args)
+
+
+def _lazy_buffer(_: Tensors, *args: Any) -> Any:
+    return UninitializedBuffer(*args)
+
+
+#: full name in a file -> what is called, with the `Tensors` that is being read first
+CALLED: dict[str, Callable[..., Any]] = {
+    "torch._utils._rebuild_tensor": Tensors.old_tensor,
+    "torch._utils._rebuild_tensor_v2": Tensors.tensor,
+    "torch._utils._rebuild_tensor_v3": Tensors.tensor_of,
+    "torch._utils._rebuild_parameter": Tensors.parameter,
+    "torch._utils._rebuild_parameter_with_state": Tensors.parameter,
+    "torch._utils._rebuild_sparse_tensor": Tensors.sparse,
+    "torch._utils._rebuild_meta_tensor_no_storage": Tensors.meta,
+    "torch._tensor._rebuild_from_type_v2": Tensors.of_type,
+    "torch.serialization._get_layout": _layout,
+    "_codecs.encode": _encode,
+    **{
+        f"functorch_port.serialization.{name}": made
+        for name, made in {
+            "_tensor": _former_tensor,
+            "_sparse": _former_sparse,
+            "_uninitialized": _lazy,
+            "_dtype": _dtype,
+            "_device": _device,
+            "_size": _size,
+        }.items()
+    },
+}
+#: classes that files may name, and how they are made
+CLASSES_CALLED: dict[str, tuple[type, Callable[..., Any]]] = {
+    "collections.OrderedDict": (OrderedDict, _ordered),
+    "collections.Counter": (Counter, _counter),
+    "builtins.set": (set, _set),
+    "builtins.frozenset": (frozenset, _frozenset),
+    "builtins.complex": (complex, _complex),
+    "builtins.bytes": (bytes, _bytes),
+    "builtins.bytearray": (bytearray, _bytearray),
+    "torch.Size": (Size, _size),
+    "torch.device": (device, _device),
+    "torch.nn.parameter.UninitializedParameter": (UninitializedParameter, _lazy_parameter),
+    "torch.nn.parameter.UninitializedBuffer": (UninitializedBuffer, _lazy_buffer),
+}
+#: full name in a file -> what it means
+NAMES: dict[str, Any] = {
+    "torch.Tensor": Tensor,
+    "torch.nn.parameter.Parameter": Parameter,
+    **{f"torch.{d.name}": d for d in dtypes.ALL},
+    **{f"torch.{name}": cls for name, cls in CLASSES.items()},
+    **{f"torch.{name}": kind for name, kind in STORAGES.items()},
+    **{f"torch.cuda.{name}": kind for name, kind in STORAGES.items()},
+    "torch.storage.UntypedStorage": UNTYPED,
+    "torch.UntypedStorage": UNTYPED,
+    **{name: cls for name, (cls, _) in CLASSES_CALLED.items()},
+}
+_OLD = ("torch._tensor._rebuild_from_type", "torch.tensor._rebuild_from_type")
+#: and what is called only where any code may be
+TRUSTED: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(_OLD, Tensors.of_type),
+    "torch.tensor._rebuild_from_type_v2": Tensors.of_type,
+}
+#: what PyTorch's files may name, and this package does not have
+UNKNOWN = frozenset(
+    [f"torch.{n}" for n in (
+        "qint8", "quint8", "qint32", "quint4x2", "quint2x4", "complex32", "float8_e4m3fnuz", "float8_e5m2fnuz",
+        "float8_e8m0fnu", "float4_e2m1fn_x2", "bits8", "bits16", "bits1x8", "bits2x4", "bits4x2", "QInt8Storage",
+        "QUInt8Storage", "QInt32Storage", "QUInt4x2Storage", "QUInt2x4Storage", "per_tensor_affine",
+        "per_tensor_symmetric", "per_channel_affine", "per_channel_symmetric", "per_channel_affine_float_qparams",
+    )]
+    + [f"torch._utils._rebuild_{n}" for n in (
+        "qtensor", "nested_tensor", "wrapper_subclass", "device_tensor_from_numpy", "device_tensor_from_cpu_tensor",
+        "xla_tensor",
+    )]
+    + [f"torch.{kind}{n}" for kind in ("int", "uint") for n in range(1, 8)]
+)  # fmt: skip
+SWAPPED = {"little": "big", "big": "little"}[sys.byteorder]
