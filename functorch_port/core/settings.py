@@ -66,12 +66,7 @@ VARIABLES = {
     ),
     "HOST_ELEMENTS": Variable(4096, _count, _A_COUNT, "tensors up to this size may run in numpy on a CPU"),
     "KEEP_MEMORY": Variable(True, _switch, _A_SWITCH, "the process keeps freed memory"),
-    "KERNELS": Variable(
-        True,
-        _switch,
-        _A_SWITCH,
-        "what llvmlite and oneDNN compute faster on a CPU is left to them where installed",
-    ),
+    "KERNELS": Variable(True, _switch, _A_SWITCH, "llvmlite and oneDNN are used on a CPU, where installed"),
     "REPLAY_AFTER": Variable(
         2, _count, _A_COUNT, "eager operations become a program after so many times; 0: never"
     ),
