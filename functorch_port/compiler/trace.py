@@ -109,9 +109,12 @@ def _trace(
                 fn, leaves, call_leaves, tree, cells + extra, optimizers, overlay, keep_grads
             )
         except BaseException:
+            from ..optim.packed import loosen
+
             overlay.undo()
             for optimizer in optimizers:
-                optimizer._loosen()
+                optimizer._loosen(packed=False)
+            loosen([pack for optimizer in optimizers for pack in optimizer._packs])
             raise
         if not overlay.missed:
             _apart.update(_diverged(overlay))
