@@ -16,7 +16,7 @@ from functorch_port.core.dispatch import Plan
 torch.set_num_threads(2)
 limits.MOST = 1 << 62  # tests count compilations; see `forget_programs`
 
-#: Of a test with more cases than this a run of the whole suite takes one in three.
+#: Of a test with more cases than this a run of the whole suite takes one in four.
 MANY = 18
 
 
@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for cases in families.values()
         if len(cases) > MANY
         for i, item in enumerate(cases)
-        if (i + len(cases)) % 3
+        if (i + len(cases)) % 4
     ]
     config.hook.pytest_deselected(items=left)
     gone = set(map(id, left))
