@@ -325,13 +325,13 @@ import functorch_port as ft
 from accelerator import trained
 models = [trained(compiled=False) for _ in range(2)]
 steps = [ft.compile(once) for _, _, once in models]
-small, large = ft.ones(8, 64), ft.ones(3000, 64)
+small, large = ft.ones(8, 64), ft.ones(4000, 64)
 for step in steps:
     step(small), step(large), step(large), step(small).item()
 time.sleep(0.2)
 used = int(next(l for l in open("/proc/self/status") if l.startswith("VmSize")).split()[1]) << 10
 all_there_is = resource.getrlimit(resource.RLIMIT_AS)
-resource.setrlimit(resource.RLIMIT_AS, (used + 190_000_000, all_there_is[1]))  # a call takes 108 MB
+resource.setrlimit(resource.RLIMIT_AS, (used + 275_000_000, all_there_is[1]))  # a call takes 192 MB
 refused = 0
 for _ in range(30):
     for step in steps:
