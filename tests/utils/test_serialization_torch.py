@@ -316,7 +316,7 @@ def test_big_endian_files():
         lambda t: lambda cell, location: None,
         lambda t: lambda cell, location: cell.cpu(),
     ],
-    ids=str,
+    ids=lambda where: "function" if callable(where) else str(where),
 )
 def test_map_location(where, form):
     def load(t):
