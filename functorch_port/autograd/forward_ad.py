@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..core import duals, watch
 from ..core.tensor import Tensor
-from .grad_mode import _Mode
+from .grad_mode import SetAtOnce, _Mode
 
 __all__ = [
     "UnpackedDualTensor",
@@ -167,19 +167,7 @@ def _is_fwd_grad_enabled() -> bool:
     return duals.state.enabled
 
 
-class _set_fwd_grad_enabled(_Mode):
+class _set_fwd_grad_enabled(SetAtOnce):
     """Turn tangents on or off, at once or as a context manager."""
 
-    def __init__(self, mode: bool) -> None:
-        self.mode = mode
-        self.before = duals.state.enabled
-        duals.state.enabled = mode
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exc: object) -> None:
-        duals.state.enabled = self.before
-
-    def clone(self) -> _set_fwd_grad_enabled:
-        return type(self)(self.mode)
+    of, attribute = duals.state, "enabled"

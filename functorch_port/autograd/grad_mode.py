@@ -180,7 +180,32 @@ class set_grad_enabled(_Mode):
         return f"{type(self).__module__}.{type(self).__name__}(mode={self.mode})"
 
 
-class set_multithreading_enabled(_Mode):
+class SetAtOnce(_Mode):
+    """An attribute of the thread's modes that is set at once, and put back at the end of a context.
+
+    Attributes:
+        of, attribute: the modes, and the name of the attribute.
+    """
+
+    of: OfThread
+    attribute: str
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+        self._before = getattr(self.of, self.attribute)
+        setattr(self.of, self.attribute, mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        setattr(self.of, self.attribute, self._before)
+
+    def clone(self) -> SetAtOnce:
+        return type(self)(self.mode)
+
+
+class set_multithreading_enabled(SetAtOnce):
     """Accepted: a backward pass runs in the thread that calls it.
 
     Args:
@@ -189,19 +214,7 @@ class set_multithreading_enabled(_Mode):
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.set_multithreading_enabled.html
     """
 
-    def __init__(self, mode: bool) -> None:
-        self.mode = mode
-        self._before = state.multithreading
-        state.multithreading = mode
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exc: object) -> None:
-        state.multithreading = self._before
-
-    def clone(self) -> set_multithreading_enabled:
-        return type(self)(self.mode)
+    of, attribute = state, "multithreading"
 
 
 class inference_mode(_Mode):

@@ -235,19 +235,16 @@ def names(node: Any) -> dict[str, Any]:
         return {}
     found: dict[str, Any] = {}
     of_name = {name: slot for name, slot in plan.slots.items() if slot is not None}
-    slots = set()
-    for slot in of_name.values():
-        slots |= set(slot) if isinstance(slot, tuple) else {slot}
     for name, value in plan.named(range(len(node.edges))).items():
         if name not in of_name:
-            found[_called(name, node)] = _Value(value)
+            found[saved.shown_as(name)] = _Value(value)
     for i in saved.positions(plan.name, plan.slots, node.mask) if plan.saves is not None else ():
         if i < 0:
             found["result" if node.outputs == 1 else f"result{-1 - i}"] = i
         else:
             name = next(n for n, s in of_name.items() if s == i or (isinstance(s, tuple) and i in s))
             slot = of_name[name]
-            found[_called(name, node)] = slot if isinstance(slot, tuple) else i
+            found[saved.shown_as(name)] = slot if isinstance(slot, tuple) else i
     return found
 
 
@@ -256,10 +253,6 @@ class _Value:
 
     def __init__(self, value: Any) -> None:
         self.value = value
-
-
-def _called(name: str, node: Any) -> str:
-    return "self" if name == "input" else name
 
 
 def look(node: Any, name: str) -> Any:

@@ -81,6 +81,11 @@ def positions(name: str, slots: dict[str, Any], mask: Sequence[bool]) -> tuple[i
     return tuple(found)
 
 
+def shown_as(argument: str) -> str:
+    """What PyTorch's nodes call an argument."""
+    return "self" if argument == "input" else argument
+
+
 _OUTPUTS = ("out0", "out1", "out2")
 
 

@@ -535,7 +535,7 @@ class OpNode(Node):
 def _show_saved(node: type[OpNode], arguments: Iterable[str]) -> None:
     """Give a class of nodes what PyTorch's has as ``_saved_NAME`` (a `__getattr__` would slow every attribute down)."""
     for argument in (*arguments, "result", "result0", "result1", "result2"):
-        name = "self" if argument == "input" else argument
+        name = saved.shown_as(argument)
         for attribute in (f"_saved_{name}", f"_raw_saved_{name}"):
             if attribute not in vars(node):
                 setattr(node, attribute, property(functools.partial(_saved_of, attribute)))

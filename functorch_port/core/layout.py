@@ -94,32 +94,3 @@ def is_in_format(shape: Sequence[int], strides: Sequence[int], kind: memory_form
             return False
         step *= shape[d]
     return True
-
-
-def laid(made: Any, order: Sequence[int] | None) -> Any:
-    """A fresh tensor whose elements lie in memory in an order of its dimensions: a look at a Storage that has it."""
-    from . import bind, storage
-
-    if order is None or (storage.overlay and storage.overlay.transforms):
-        return made
-    import jax
-    import numpy as np
-
-    from .tensor import wrap
-    from .view import View
-
-    value = made._look()
-    if isinstance(value, jax.ShapeDtypeStruct):
-        there: Any = jax.ShapeDtypeStruct([value.shape[d] for d in order], value.dtype)
-    elif isinstance(value, np.ndarray):
-        there = np.ascontiguousarray(value.transpose(order))
-    else:
-        with storage.x64():
-            there = value.transpose(order)
-    base = wrap(there)
-    back = tuple(sorted(range(len(order)), key=lambda d: order[d]))
-    made._view = View(None, bind.function("permute").plan(base, back), (), there, value)
-    made._storage = base._storage
-    if storage.overlay:
-        storage.overlay.note_made(made)
-    return made

@@ -71,9 +71,8 @@ class SharedStorage(Storage):
     def _now(self) -> Storage:
         """The Storage that has the value: itself, if nobody shares the memory any more."""
         memory = self.raw
-        if (
-            memory.__class__ is not _Memory
-        ):  # another thread was faster, or an exception came between the two writes
+        if memory.__class__ is not _Memory:
+            # another thread was faster, or an exception came between the two writes
             if self.__class__ is SharedStorage:
                 self.__class__ = Storage  # type: ignore[assignment]
             return self

@@ -96,12 +96,17 @@ def overlaid(new: Any) -> Iterator[Any]:
         _set_overlay(previous)
 
 
+def _of_some_thread(mine: Any, on: bool, threads: set[int]) -> Any:
+    """Note in ``threads`` whether this one is among them; ``mine``, or None if there are none."""
+    (threads.add if on else threads.discard)(threading.get_ident())
+    return mine if threads else None
+
+
 def _set_overlay(new: Any) -> None:
     global overlay
     with _setting:
         _of_thread.own = new
-        (_threads.discard if new is None else _threads.add)(threading.get_ident())
-        overlay = _of_thread if _threads else None
+        overlay = _of_some_thread(_of_thread, new is not None, _threads)
 
 
 def in_jax() -> bool:
@@ -174,8 +179,7 @@ def set_inferring(on: bool) -> None:
     global inferring
     with _setting:
         _inferring.on = on
-        (_inferring_threads.add if on else _inferring_threads.discard)(threading.get_ident())
-        inferring = _inferring if _inferring_threads else None
+        inferring = _of_some_thread(_inferring, on, _inferring_threads)
 
 
 class Storage:

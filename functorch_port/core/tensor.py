@@ -220,15 +220,12 @@ class Tensor:
     @staticmethod
     def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
         """An instance of a subclass that shares the Storage of ``data`` and is cut off from its history."""
-        for cond, wrong in (
-            (
-                isinstance(data, Tensor),
-                f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {type(data).__name__}",
-            ),
-            (issubclass(cls, Tensor), NO_SUBCLASS),
-        ):
-            if not cond:
-                raise TypeError(wrong)
+        if not isinstance(data, Tensor):
+            raise TypeError(
+                f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {type(data).__name__}"
+            )
+        if not issubclass(cls, Tensor):
+            raise TypeError(NO_SUBCLASS)
         with overriding.WithoutAll():
             made = data.detach()._as(cls)
             made.requires_grad = require_grad

@@ -402,10 +402,12 @@ def _digits(d: DType) -> int:
     return 1 - round(math.log2(dtypes.finfo(d).eps))
 
 
+#: of a function: what PyTorch calls its kernel, and what is drawn
+_LIKE = {"rand_like": ("check_uniform_bounds", "uniform"), "randn_like": ("normal_kernel_cpu", "normal")}
+
+
 def _like(
     name: str,
-    kernel: str,
-    kind: str,
     input: Any,
     dtype: Any,
     device: Any,
@@ -413,6 +415,7 @@ def _like(
     generator: Any,
     memory_format: Any,
 ) -> Tensor:
+    kernel, kind = _LIKE[name]
     own = _require(name, input)._value
     d = dtype or dtypes.from_np(own.dtype)
     _refuse_unless_inexact(kernel, d)
@@ -444,17 +447,7 @@ def rand_like(
     memory_format: Any = None,
 ) -> Tensor:
     """`rand` with the shape, dtype and device of ``input``."""
-    return _like(
-        "rand_like",
-        "check_uniform_bounds",
-        "uniform",
-        input,
-        dtype,
-        device,
-        requires_grad,
-        generator,
-        memory_format,
-    )
+    return _like("rand_like", input, dtype, device, requires_grad, generator, memory_format)
 
 
 @composite("randn_like", where="torch")
@@ -469,17 +462,7 @@ def randn_like(
     memory_format: Any = None,
 ) -> Tensor:
     """`randn` with the shape, dtype and device of ``input``."""
-    return _like(
-        "randn_like",
-        "normal_kernel_cpu",
-        "normal",
-        input,
-        dtype,
-        device,
-        requires_grad,
-        generator,
-        memory_format,
-    )
+    return _like("randn_like", input, dtype, device, requires_grad, generator, memory_format)
 
 
 @composite("randint_like", where="torch")

@@ -283,10 +283,9 @@ def _resize(
             kernel = "compute_indices_weights_cubic"
         not_implemented(kernel, input, kinds="biuc")
     work = np.dtype(np.float32) if dtype == np.uint8 else wide(dtype)
-    x = input if mode.startswith("nearest") and dtype == np.uint8 else input.astype(work)
     by_bytes = dtype == np.uint8 and mode in _FILTERS
+    x = input if by_bytes or (dtype == np.uint8 and mode.startswith("nearest")) else input.astype(work)
     real = np.float64 if by_bytes or work == np.float64 else np.float32
-    x = input if by_bytes else x
     for dim in reversed(range(len(output_size))):
         axis, out = dim + 2, output_size[dim]
         how = (x.shape[axis], out, align_corners, scales[dim] if scales is not None else None, real)

@@ -1,8 +1,8 @@
 """`save` and `load`: PyTorch's checkpoint files.
 
-A file is a zip archive (`container`): a pickle (`pickler`, `unpickler`), and the bytes of each `Storage`, which
-tensors look at (`tensors`). Files of PyTorch before 1.6, which are a row of pickles, and those of this package's first
-releases are read, too.
+A file is a zip archive (`container`): a pickle (`pickler`, `unpickler`, and in `tables` what its names mean), and the
+bytes of each `Storage`, which tensors look at (`tensors`). Files of PyTorch before 1.6, which are a row of pickles, and
+those of this package's first releases are read, too.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import io
+import json
 import os
 import pickle
 import re
@@ -420,13 +421,8 @@ class _Reader:
     def __init__(
         self, name: Any, map_location: Any, module: Any, own_classes: bool, options: dict[str, Any]
     ) -> None:
-        self.name, self.map, self.module, self.own, self.options = (
-            name,
-            map_location,
-            module,
-            own_classes,
-            options,
-        )
+        self.name, self.map, self.options = name, map_location, options
+        self.module, self.own = module, own_classes
 
     def _pickle(self, file: Any, entry: str, size: int, tensors: Tensors) -> Any:
         """What one pickle says."""
@@ -469,8 +465,6 @@ class _Reader:
         return out
 
     def _former(self, archive: Archive, mapped: bool) -> Any:
-        import json
-
         about = json.loads(archive.read("format.json"))
         version, order = about.get("format"), about.get("byteorder")
         if version != _FORMER_VERSION or order not in ("little", "big"):

@@ -20,7 +20,8 @@ from ..core.sparse import SparseTensor
 from ..core.storage import Storage
 from ..core.tensor import Tensor
 from ..nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
-from .tensors import BY_CALL, CALLED
+from .tables import CALLED
+from .tensors import BY_CALL
 
 __all__ = ["Pickler"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections import Counter, OrderedDict
 from collections.abc import Callable
 from pickle import UnpicklingError
 from typing import Any
@@ -22,16 +21,15 @@ from ..core import bind, dtypes, host, storage
 from ..core import layout as layouts
 from ..core import tensor as core
 from ..core.device import as_device, device, to_jax
-from ..core.legacy import CLASSES
 from ..core.size import Size
 from ..core.sparse import SparseTensor
 from ..core.storage import HostStorage, Storage
 from ..core.strides import contiguous
 from ..core.tensor import Tensor
 from ..core.view import View, is_dense, reinterpret
-from ..nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
+from ..nn.parameter import Parameter
 
-__all__ = ["CALLED", "NAMES", "TRUSTED", "UNKNOWN", "StorageType", "Tensors", "checked_key", "place"]
+__all__ = ["BY_CALL", "SWAPPED", "StorageType", "Tensors", "are_sizes", "with_state"]
 
 
 class StorageType:
@@ -43,8 +41,7 @@ class StorageType:
 
 #: dtypes that a file has in the call that makes the tensor, over a storage of bytes
 BY_CALL = frozenset({"uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"})
-STORAGES = {f"{d.scalar_name}Storage": StorageType(d) for d in dtypes.ALL if d.name not in BY_CALL}
-UNTYPED = StorageType(None)
+SWAPPED = {"little": "big", "big": "little"}[sys.byteorder]
 
 
 class _Cell:
@@ -169,7 +166,7 @@ class Tensors:
 
     def _window(self, cell: _Cell, view: Any) -> Any:
         """A part of a storage that files before PyTorch 0.4 count as one of its own."""
-        if type(view) is not tuple or len(view) != 3 or not _are_sizes(view[1:]):
+        if type(view) is not tuple or len(view) != 3 or not are_sizes(view[1:]):
             raise UnpicklingError("a view of a storage has other types than it should")
         if view[1] + view[2] > cell.numel:
             raise UnpicklingError("a view of a storage reaches past its end")
@@ -178,7 +175,7 @@ class Tensors:
     def _former(self, key: str, name: Any, shape: Any, location: Any) -> Storage:
         """A storage of the former format, which has a shape there."""
         dtype = dtypes.NAMES.get(name) if type(name) is str else None
-        if dtype is None or type(location) is not str or not _are_sizes(shape):
+        if dtype is None or type(location) is not str or not are_sizes(shape):
             raise UnpicklingError("a storage has an unknown dtype or shape")
         if location == "meta":
             return Storage(_kind(shape, dtype))
@@ -208,10 +205,14 @@ class Tensors:
         """A tensor as before PyTorch 0.4: nothing is said of gradients."""
         return self.tensor(cell, offset, size, stride, False, None)
 
+    def known(self, cell: Any) -> tuple[_Cell, int] | None:
+        """A storage of this file, and the element that it begins at; None if it is none."""
+        return self._of.get(id(cell))
+
     def _known(self, cell: Any) -> tuple[_Cell, int]:
         if type(cell) is _Window:
             return cell.cell, cell.start
-        found = self._of.get(id(cell))
+        found = self.known(cell)
         if found is None:
             raise UnpicklingError(f"a tensor is to be made of {type(cell)}, which is no storage of this file")
         return found
@@ -242,10 +243,10 @@ class Tensors:
                     return None
             elif is_dense(size, stride):
                 order = sorted(range(len(size)), key=lambda d: (-stride[d], d))
+                back = tuple(order.index(d) for d in range(len(size)))
                 shape = tuple(size[d] for d in order)
-                laid = [contiguous(shape)[order.index(d)] for d in range(len(size))]
-                if tuple(laid) == stride and cell.claim(shape):
-                    back = tuple(order.index(d) for d in range(len(size)))
+                steps = contiguous(shape)
+                if tuple(steps[i] for i in back) == stride and cell.claim(shape):
                     return self._look(cell, None, "permute", back, kind=_kind(size, dtype))
         parent = None
         if dtype is not cell.dtype:
@@ -299,7 +300,7 @@ class Tensors:
         """A `Parameter`."""
         if not isinstance(data, Tensor) or type(requires_grad) is not bool:
             raise UnpicklingError(f"a parameter is to be made of {type(data)}")
-        return _with_state(Parameter(data, requires_grad), state)
+        return with_state(Parameter(data, requires_grad), state)
 
     def of_type(self, make: Any, cls: Any, args: Any, state: Any) -> Any:
         """A tensor with attributes, or of a class of its own."""
@@ -316,7 +317,7 @@ class Tensors:
         if hasattr(cls, "__setstate__"):
             made.__setstate__(state)
             return made
-        return _with_state(made, state)
+        return with_state(made, state)
 
     def sparse(self, layout: Any, data: Any) -> Tensor:
         """A sparse tensor; its indices are looked at when they have been read."""
@@ -326,7 +327,7 @@ class Tensors:
             raise UnpicklingError("a sparse tensor has no indices, values and size")
         indices, values, size, *rest = data
         coalesced = bool(rest and rest[0] is True)
-        if not (type(indices) is Tensor and type(values) is Tensor and _are_sizes(size)):
+        if not (type(indices) is Tensor and type(values) is Tensor and are_sizes(size)):
             raise UnpicklingError("a sparse tensor has no indices, values and size")
         dims = indices.shape[0] if indices.ndim == 2 else len(size) + 1
         if (
@@ -481,13 +482,13 @@ def _text(value: Any) -> Any:
     return value
 
 
-def _are_sizes(values: Any) -> bool:
+def are_sizes(values: Any) -> bool:
     return type(values) in (tuple, list, Size) and all(type(n) is int and 0 <= n < 1 << 62 for n in values)
 
 
 def _geometry(size: Any, stride: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Sizes and strides that can be."""
-    if not (_are_sizes(size) and _are_sizes(stride)):
+    if not (are_sizes(size) and are_sizes(stride)):
         raise UnpicklingError("a tensor has a size or stride that is negative, too large or no number")
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
@@ -509,7 +510,7 @@ def _may_require(requires_grad: bool, dtype: dtypes.dtype) -> bool:
     return requires_grad
 
 
-def _with_state(tensor: Any, state: Any) -> Any:
+def with_state(tensor: Any, state: Any) -> Any:
     """Set attributes that are public; those of the library's own do not come from files."""
     parts = state if type(state) is tuple else (state,)
     if len(parts) > 2:
@@ -538,206 +539,3 @@ def _check_indices(made: SparseTensor) -> None:
     sizes = np.asarray(made._size[: len(seen)], np.int64)[:, None]
     if (seen < 0).any() or (seen >= sizes).any():
         raise RuntimeError("a sparse tensor has indices that are negative or past its size")
-
-
-# ------------------------------------------------------------- what files may call
-
-
-def checked_key(key: Any, left: int = 64) -> int:
-    """Refuse a key of a dict or an element of a set that takes long to hash, or cannot be hashed."""
-    left -= 1
-    if isinstance(key, tuple):
-        for part in key:
-            left = checked_key(part, left)
-    elif isinstance(key, list | dict | set | bytearray):
-        raise UnpicklingError(f"unhashable type: {type(key).__name__!r}")
-    elif type(key) is int and key.bit_length() > 64:
-        raise UnpicklingError("a key is an integer of more than 64 bits")
-    if left < 0:
-        raise UnpicklingError("a key has too many parts")
-    return left
-
-
-def _ordered(_: Tensors, items: Any = ()) -> OrderedDict[Any, Any]:
-    if type(items) not in (tuple, list, dict):
-        raise UnpicklingError(f"an OrderedDict of {type(items)}")
-    for item in items:
-        if type(items) is not dict and (type(item) not in (tuple, list) or len(item) != 2):
-            raise UnpicklingError("an OrderedDict of something else than pairs")
-        checked_key(item if type(items) is dict else item[0])
-    return OrderedDict(items)
-
-
-def _counter(_: Tensors, items: Any = ()) -> Counter[Any]:
-    if type(items) is not dict and items != ():
-        raise UnpicklingError(f"a Counter of {type(items)}")
-    return Counter(items)
-
-
-def _set(_: Tensors, items: Any = (), kind: Any = set) -> Any:
-    if type(items) not in (tuple, list):
-        raise UnpicklingError(f"a set of {type(items)}")
-    for item in items:
-        checked_key(item)
-    return kind(items)
-
-
-def _frozenset(_: Tensors, items: Any = ()) -> Any:
-    return _set(_, items, frozenset)
-
-
-def _complex(_: Tensors, real: Any = 0.0, imag: Any = 0.0) -> complex:
-    if type(real) not in (int, float) or type(imag) not in (int, float):
-        raise UnpicklingError("a complex number of something else than numbers")
-    return complex(real, imag)
-
-
-def _encode(_: Tensors, text: Any, encoding: Any = "latin1") -> bytes:
-    if type(text) is not str or encoding not in ("latin1", "latin-1", "utf-8", "ascii"):
-        raise UnpicklingError("bytes are made of text in latin1 only")
-    return text.encode(encoding)
-
-
-def _bytes(_: Tensors, *nothing: Any) -> bytes:
-    if nothing:
-        raise UnpicklingError("bytes are called with an argument")
-    return b""
-
-
-def _bytearray(_: Tensors, data: Any = b"", encoding: Any = None) -> bytearray:
-    if type(data) is str and encoding is not None:
-        data = _encode(_, data, encoding)
-    if type(data) is not bytes and type(data) is not bytearray:
-        raise UnpicklingError(f"a bytearray of {type(data)}")
-    return bytearray(data)
-
-
-def _size(_: Tensors, sizes: Any = ()) -> Size:
-    if not _are_sizes(sizes):
-        raise UnpicklingError("a Size of something else than numbers")
-    return Size(sizes)
-
-
-def _device(_: Tensors, *where: Any) -> device:
-    return device(*where)
-
-
-def _layout(_: Tensors, name: Any) -> Any:
-    found = {str(v): v for v in vars(layouts).values() if type(v) is layouts.layout}
-    if type(name) is not str or name not in found:
-        said = name[:40] if type(name) is str else type(name)
-        raise NotImplementedError(
-            f"the file has tensors of layout {said}, which are not supported, only torch.sparse_coo: save "
-            "tensor.to_sparse_coo()"
-        )
-    return found[name]
-
-
-def _dtype(_: Tensors, name: Any) -> dtypes.dtype:
-    return dtypes.from_name(name)
-
-
-def _former_tensor(files: Tensors, kind: Any, cell: Any, view: Any, requires_grad: Any, extra: Any) -> Tensor:
-    """A tensor of the former format."""
-    found = files._of.get(id(cell))
-    if found is None:
-        if not isinstance(cell, Storage):
-            raise UnpicklingError("a tensor without a storage")
-        shape = cell.aval().shape
-        made = files.meta(dtypes.from_np(cell.aval().dtype), shape, contiguous(shape), requires_grad)
-    else:
-        shape = found[0].shape
-        if shape is None:
-            raise UnpicklingError("a tensor of the former format has a storage of another")
-        size, stride, offset = (shape, contiguous(shape), 0) if view is None else view
-        made = files.tensor(cell, offset, size, stride, requires_grad, None)
-    return _with_state(Parameter(made, requires_grad) if kind == "parameter" else made, extra)
-
-
-def _former_sparse(files: Tensors, indices: Any, values: Any, size: Any, coalesced: Any) -> Tensor:
-    return files.sparse(layouts.sparse_coo, (indices, values, size, coalesced))
-
-
-def _lazy(_: Tensors, kind: Any, *args: Any) -> Any:
-    return {"parameter": UninitializedParameter, "buffer": UninitializedBuffer}[kind](*args)
-
-
-def _lazy_parameter(_: Tensors, *args: Any) -> Any:
-    return UninitializedParameter(*args)
-
-
-def _lazy_buffer(_: Tensors, *args: Any) -> Any:
-    return UninitializedBuffer(*args)
-
-
-#: full name in a file -> what is called, with the `Tensors` that is being read first
-CALLED: dict[str, Callable[..., Any]] = {
-    "torch._utils._rebuild_tensor": Tensors.old_tensor,
-    "torch._utils._rebuild_tensor_v2": Tensors.tensor,
-    "torch._utils._rebuild_tensor_v3": Tensors.tensor_of,
-    "torch._utils._rebuild_parameter": Tensors.parameter,
-    "torch._utils._rebuild_parameter_with_state": Tensors.parameter,
-    "torch._utils._rebuild_sparse_tensor": Tensors.sparse,
-    "torch._utils._rebuild_meta_tensor_no_storage": Tensors.meta,
-    "torch._tensor._rebuild_from_type_v2": Tensors.of_type,
-    "torch.serialization._get_layout": _layout,
-    "_codecs.encode": _encode,
-    **{
-        f"functorch_port.serialization.{name}": made
-        for name, made in {
-            "_tensor": _former_tensor,
-            "_sparse": _former_sparse,
-            "_uninitialized": _lazy,
-            "_dtype": _dtype,
-            "_device": _device,
-            "_size": _size,
-        }.items()
-    },
-}
-#: classes that files may name, and how they are made
-CLASSES_CALLED: dict[str, tuple[type, Callable[..., Any]]] = {
-    "collections.OrderedDict": (OrderedDict, _ordered),
-    "collections.Counter": (Counter, _counter),
-    "builtins.set": (set, _set),
-    "builtins.frozenset": (frozenset, _frozenset),
-    "builtins.complex": (complex, _complex),
-    "builtins.bytes": (bytes, _bytes),
-    "builtins.bytearray": (bytearray, _bytearray),
-    "torch.Size": (Size, _size),
-    "torch.device": (device, _device),
-    "torch.nn.parameter.UninitializedParameter": (UninitializedParameter, _lazy_parameter),
-    "torch.nn.parameter.UninitializedBuffer": (UninitializedBuffer, _lazy_buffer),
-}
-#: full name in a file -> what it means
-NAMES: dict[str, Any] = {
-    "torch.Tensor": Tensor,
-    "torch.nn.parameter.Parameter": Parameter,
-    **{f"torch.{d.name}": d for d in dtypes.ALL},
-    **{f"torch.{name}": cls for name, cls in CLASSES.items()},
-    **{f"torch.{name}": kind for name, kind in STORAGES.items()},
-    **{f"torch.cuda.{name}": kind for name, kind in STORAGES.items()},
-    "torch.storage.UntypedStorage": UNTYPED,
-    "torch.UntypedStorage": UNTYPED,
-    **{name: cls for name, (cls, _) in CLASSES_CALLED.items()},
-}
-_OLD = ("torch._tensor._rebuild_from_type", "torch.tensor._rebuild_from_type")
-#: and what is called only where any code may be
-TRUSTED: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys(_OLD, Tensors.of_type),
-    "torch.tensor._rebuild_from_type_v2": Tensors.of_type,
-}
-#: what PyTorch's files may name, and this package does not have
-UNKNOWN = frozenset(
-    [f"torch.{n}" for n in (
-        "qint8", "quint8", "qint32", "quint4x2", "quint2x4", "complex32", "float8_e4m3fnuz", "float8_e5m2fnuz",
-        "float8_e8m0fnu", "float4_e2m1fn_x2", "bits8", "bits16", "bits1x8", "bits2x4", "bits4x2", "QInt8Storage",
-        "QUInt8Storage", "QInt32Storage", "QUInt4x2Storage", "QUInt2x4Storage", "per_tensor_affine",
-        "per_tensor_symmetric", "per_channel_affine", "per_channel_symmetric", "per_channel_affine_float_qparams",
-    )]
-    + [f"torch._utils._rebuild_{n}" for n in (
-        "qtensor", "nested_tensor", "wrapper_subclass", "device_tensor_from_numpy", "device_tensor_from_cpu_tensor",
-        "xla_tensor",
-    )]
-    + [f"torch.{kind}{n}" for kind in ("int", "uint") for n in range(1, 8)]
-)  # fmt: skip
-SWAPPED = {"little": "big", "big": "little"}[sys.byteorder]

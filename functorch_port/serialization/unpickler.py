@@ -21,7 +21,8 @@ from pickle import UnpicklingError, decode_long
 from typing import Any
 
 from ..nn.parameter import Parameter
-from .tensors import CALLED, CLASSES_CALLED, NAMES, STORAGES, TRUSTED, UNKNOWN, Tensors, checked_key
+from .tables import CALLED, CLASSES_CALLED, NAMES, STORAGES, TRUSTED, UNKNOWN, checked_key
+from .tensors import Tensors
 
 __all__ = ["Safe", "allowed", "globals_in", "trusting"]
 
@@ -154,9 +155,6 @@ class Safe:
 
     # ------------------------------------------------------------- the stack
 
-    def _push(self, make: Callable[[], Any]) -> None:
-        self._stack.append(make())
-
     def _mark(self) -> None:
         self._marks.append(len(self._stack))
 
@@ -262,14 +260,11 @@ class Safe:
         call = self._calls.get(id(function))
         if call is None:
             raise UnpicklingError(f"Trying to call reduce for unrecognized function {_named(function)}")
-        if type(args) is not tuple:
-            raise UnpicklingError(f"the arguments of a call are {type(args)}")
-        self._stack.append(call(*args))
+        self._stack.append(call(*_arguments(args)))
 
     def _new(self) -> None:
         cls, args = self._pop(2)
-        if type(args) is not tuple:
-            raise UnpicklingError(f"the arguments of a call are {type(args)}")
+        args = _arguments(args)
         if cls is Parameter:
             data, requires_grad = (*args, True)[:2]
             self._stack.append(self._tensors.parameter(data, requires_grad, None))
@@ -311,6 +306,12 @@ class Safe:
         protocol = self._number("<B")
         if protocol > pickle.HIGHEST_PROTOCOL:
             raise UnpicklingError(f"unsupported pickle protocol: {protocol}")
+
+
+def _arguments(args: Any) -> tuple[Any, ...]:
+    if type(args) is not tuple:
+        raise UnpicklingError(f"the arguments of a call are {type(args)}")
+    return args
 
 
 def _named(value: Any) -> str:
@@ -365,9 +366,9 @@ _STEPS: dict[bytes, Callable[[Safe], None]] = {
     pickle.TUPLE2: lambda s: s._tuple(2),
     pickle.TUPLE3: lambda s: s._tuple(3),
     pickle.TUPLE: lambda s: s._stack.append(tuple(s._since_mark())),
-    pickle.EMPTY_LIST: lambda s: s._push(list),
-    pickle.EMPTY_DICT: lambda s: s._push(dict),
-    pickle.EMPTY_SET: lambda s: s._push(set),
+    pickle.EMPTY_LIST: lambda s: s._stack.append([]),
+    pickle.EMPTY_DICT: lambda s: s._stack.append({}),
+    pickle.EMPTY_SET: lambda s: s._stack.append(set()),
     pickle.FROZENSET: Safe._frozen,
     pickle.APPEND: lambda s: s._append(s._pop(1)),
     pickle.APPENDS: lambda s: s._append(s._since_mark()),

@@ -1,0 +1,216 @@
+"""What the names in a file mean, and what a file may call.
+
+A call is given the `Tensors` that is being read first. It looks at its arguments before it does anything with them, as
+these are whatever the file says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from pickle import UnpicklingError
+from typing import Any
+
+from ..core import dtypes
+from ..core import layout as layouts
+from ..core.device import device
+from ..core.legacy import CLASSES
+from ..core.size import Size
+from ..core.storage import Storage
+from ..core.strides import contiguous
+from ..core.tensor import Tensor
+from ..nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
+from .tensors import BY_CALL, StorageType, Tensors, are_sizes, with_state
+
+__all__ = ["CALLED", "CLASSES_CALLED", "NAMES", "STORAGES", "TRUSTED", "UNKNOWN", "checked_key"]
+
+STORAGES = {f"{d.scalar_name}Storage": StorageType(d) for d in dtypes.ALL if d.name not in BY_CALL}
+_UNTYPED = StorageType(None)
+
+
+def checked_key(key: Any, left: int = 64) -> int:
+    """Refuse a key of a dict or an element of a set that takes long to hash, or cannot be hashed."""
+    left -= 1
+    if isinstance(key, tuple):
+        for part in key:
+            left = checked_key(part, left)
+    elif isinstance(key, list | dict | set | bytearray):
+        raise UnpicklingError(f"unhashable type: {type(key).__name__!r}")
+    elif type(key) is int and key.bit_length() > 64:
+        raise UnpicklingError("a key is an integer of more than 64 bits")
+    if left < 0:
+        raise UnpicklingError("a key has too many parts")
+    return left
+
+
+def _ordered(_: Tensors, items: Any = ()) -> OrderedDict[Any, Any]:
+    if type(items) not in (tuple, list, dict):
+        raise UnpicklingError(f"an OrderedDict of {type(items)}")
+    for item in items:
+        if type(items) is not dict and (type(item) not in (tuple, list) or len(item) != 2):
+            raise UnpicklingError("an OrderedDict of something else than pairs")
+        checked_key(item if type(items) is dict else item[0])
+    return OrderedDict(items)
+
+
+def _counter(_: Tensors, items: Any = ()) -> Counter[Any]:
+    if type(items) is not dict and items != ():
+        raise UnpicklingError(f"a Counter of {type(items)}")
+    return Counter(items)
+
+
+def _set(_: Tensors, items: Any = (), kind: Any = set) -> Any:
+    if type(items) not in (tuple, list):
+        raise UnpicklingError(f"a set of {type(items)}")
+    for item in items:
+        checked_key(item)
+    return kind(items)
+
+
+def _frozenset(_: Tensors, items: Any = ()) -> Any:
+    return _set(_, items, frozenset)
+
+
+def _complex(_: Tensors, real: Any = 0.0, imag: Any = 0.0) -> complex:
+    if type(real) not in (int, float) or type(imag) not in (int, float):
+        raise UnpicklingError("a complex number of something else than numbers")
+    return complex(real, imag)
+
+
+def _encode(_: Tensors, text: Any, encoding: Any = "latin1") -> bytes:
+    if type(text) is not str or encoding not in ("latin1", "latin-1", "utf-8", "ascii"):
+        raise UnpicklingError("bytes are made of text in latin1 only")
+    return text.encode(encoding)
+
+
+def _bytes(_: Tensors, *nothing: Any) -> bytes:
+    if nothing:
+        raise UnpicklingError("bytes are called with an argument")
+    return b""
+
+
+def _bytearray(_: Tensors, data: Any = b"", encoding: Any = None) -> bytearray:
+    if type(data) is str and encoding is not None:
+        data = _encode(_, data, encoding)
+    if type(data) is not bytes and type(data) is not bytearray:
+        raise UnpicklingError(f"a bytearray of {type(data)}")
+    return bytearray(data)
+
+
+def _size(_: Tensors, sizes: Any = ()) -> Size:
+    if not are_sizes(sizes):
+        raise UnpicklingError("a Size of something else than numbers")
+    return Size(sizes)
+
+
+def _plainly(make: Callable[..., Any]) -> Callable[..., Any]:
+    """What looks at its arguments itself, and needs nothing of the file."""
+    return lambda _, *args: make(*args)
+
+
+def _layout(_: Tensors, name: Any) -> Any:
+    found = {str(v): v for v in vars(layouts).values() if type(v) is layouts.layout}
+    if type(name) is not str or name not in found:
+        said = name[:40] if type(name) is str else type(name)
+        raise NotImplementedError(
+            f"the file has tensors of layout {said}, which are not supported, only torch.sparse_coo: save "
+            "tensor.to_sparse_coo()"
+        )
+    return found[name]
+
+
+def _former_tensor(files: Tensors, kind: Any, cell: Any, view: Any, requires_grad: Any, extra: Any) -> Tensor:
+    """A tensor of the former format."""
+    found = files.known(cell)
+    if found is None:
+        if not isinstance(cell, Storage):
+            raise UnpicklingError("a tensor without a storage")
+        shape = cell.aval().shape
+        made = files.meta(dtypes.from_np(cell.aval().dtype), shape, contiguous(shape), requires_grad)
+    else:
+        shape = found[0].shape
+        if shape is None:
+            raise UnpicklingError("a tensor of the former format has a storage of another")
+        size, stride, offset = (shape, contiguous(shape), 0) if view is None else view
+        made = files.tensor(cell, offset, size, stride, requires_grad, None)
+    return with_state(Parameter(made, requires_grad) if kind == "parameter" else made, extra)
+
+
+def _former_sparse(files: Tensors, indices: Any, values: Any, size: Any, coalesced: Any) -> Tensor:
+    return files.sparse(layouts.sparse_coo, (indices, values, size, coalesced))
+
+
+def _lazy(_: Tensors, kind: Any, *args: Any) -> Any:
+    return {"parameter": UninitializedParameter, "buffer": UninitializedBuffer}[kind](*args)
+
+
+#: full name in a file -> what is called, with the `Tensors` that is being read first
+CALLED: dict[str, Callable[..., Any]] = {
+    "torch._utils._rebuild_tensor": Tensors.old_tensor,
+    "torch._utils._rebuild_tensor_v2": Tensors.tensor,
+    "torch._utils._rebuild_tensor_v3": Tensors.tensor_of,
+    "torch._utils._rebuild_parameter": Tensors.parameter,
+    "torch._utils._rebuild_parameter_with_state": Tensors.parameter,
+    "torch._utils._rebuild_sparse_tensor": Tensors.sparse,
+    "torch._utils._rebuild_meta_tensor_no_storage": Tensors.meta,
+    "torch._tensor._rebuild_from_type_v2": Tensors.of_type,
+    "torch.serialization._get_layout": _layout,
+    "_codecs.encode": _encode,
+    **{
+        f"functorch_port.serialization.{name}": made
+        for name, made in {
+            "_tensor": _former_tensor,
+            "_sparse": _former_sparse,
+            "_uninitialized": _lazy,
+            "_dtype": _plainly(dtypes.from_name),
+            "_device": _plainly(device),
+            "_size": _size,
+        }.items()
+    },
+}
+#: classes that files may name, and how they are made
+CLASSES_CALLED: dict[str, tuple[type, Callable[..., Any]]] = {
+    "collections.OrderedDict": (OrderedDict, _ordered),
+    "collections.Counter": (Counter, _counter),
+    "builtins.set": (set, _set),
+    "builtins.frozenset": (frozenset, _frozenset),
+    "builtins.complex": (complex, _complex),
+    "builtins.bytes": (bytes, _bytes),
+    "builtins.bytearray": (bytearray, _bytearray),
+    "torch.Size": (Size, _size),
+    "torch.device": (device, _plainly(device)),
+    "torch.nn.parameter.UninitializedParameter": (UninitializedParameter, _plainly(UninitializedParameter)),
+    "torch.nn.parameter.UninitializedBuffer": (UninitializedBuffer, _plainly(UninitializedBuffer)),
+}
+#: full name in a file -> what it means
+NAMES: dict[str, Any] = {
+    "torch.Tensor": Tensor,
+    "torch.nn.parameter.Parameter": Parameter,
+    **{f"torch.{d.name}": d for d in dtypes.ALL},
+    **{f"torch.{name}": cls for name, cls in CLASSES.items()},
+    **{f"torch.{name}": kind for name, kind in STORAGES.items()},
+    **{f"torch.cuda.{name}": kind for name, kind in STORAGES.items()},
+    "torch.storage.UntypedStorage": _UNTYPED,
+    "torch.UntypedStorage": _UNTYPED,
+    **{name: cls for name, (cls, _) in CLASSES_CALLED.items()},
+}
+_OLD = ("torch._tensor._rebuild_from_type", "torch.tensor._rebuild_from_type")
+#: and what is called only where any code may be
+TRUSTED: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(_OLD, Tensors.of_type),
+    "torch.tensor._rebuild_from_type_v2": Tensors.of_type,
+}
+#: what PyTorch's files may name, and this package does not have
+UNKNOWN = frozenset(
+    [f"torch.{n}" for n in (
+        "qint8", "quint8", "qint32", "quint4x2", "quint2x4", "complex32", "float8_e4m3fnuz", "float8_e5m2fnuz",
+        "float8_e8m0fnu", "float4_e2m1fn_x2", "bits8", "bits16", "bits1x8", "bits2x4", "bits4x2", "QInt8Storage",
+        "QUInt8Storage", "QInt32Storage", "QUInt4x2Storage", "QUInt2x4Storage", "per_tensor_affine",
+        "per_tensor_symmetric", "per_channel_affine", "per_channel_symmetric", "per_channel_affine_float_qparams",
+    )]
+    + [f"torch._utils._rebuild_{n}" for n in (
+        "qtensor", "nested_tensor", "wrapper_subclass", "device_tensor_from_numpy", "device_tensor_from_cpu_tensor",
+        "xla_tensor",
+    )]
+    + [f"torch.{kind}{n}" for kind in ("int", "uint") for n in range(1, 8)]
+)  # fmt: skip
