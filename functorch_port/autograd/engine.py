@@ -127,8 +127,7 @@ class _Ones(dict):
 
     def __missing__(self, key: Any) -> Any:
         shape, dtype, sharding = key
-        with storage.x64():
-            one = self[key] = jax.device_put(np.ones(shape, dtype), sharding)
+        one = self[key] = storage.put(np.ones(shape, dtype), sharding)
         return one
 
 

@@ -24,7 +24,7 @@ from ..core import inside
 from ..core.refusal import Check
 from ..core.storage import Storage
 from ..core.symbolic import SymNumber
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, device_of
 from .pending import Pending
 from .slots import Slot, find
 
@@ -144,6 +144,16 @@ class Overlay:
             self.top = before
 
     # ------------------------------------------------------- Storage's hooks
+
+    def device(self) -> Any:
+        """Where the program runs: where a tensor is that was put there on purpose (JAX's rule), else where the first is
+        that it takes. None while it has taken none.
+        """
+        cells = list(self.tracers or self.missed)
+        cell = next(
+            (cell for cell in cells if getattr(cell.raw, "committed", False)), cells[0] if cells else None
+        )
+        return None if cell is None else device_of(cell)
 
     def read(self, cell: Storage) -> Any:
         if cell in self.env:

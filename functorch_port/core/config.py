@@ -14,6 +14,7 @@ __all__ = [
     "get_float32_matmul_precision",
     "key",
     "matmul_precision",
+    "precise",
     "set_float32_matmul_precision",
 ]
 
@@ -80,18 +81,21 @@ def matmul_precision() -> lax.Precision:
     return _PRECISIONS[key]
 
 
+def precise() -> Any:
+    """The context in which JAX's own functions, and the derivatives of what is jitted, have `matmul_precision` too."""
+    return jax.default_matmul_precision(matmul_precision().name.lower())
+
+
 def by_our_rules(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A pure function of arrays, for which JAX promotes ranks and dtypes even where the user forbids it.
+    """A pure function of arrays, for which JAX promotes ranks and dtypes even where the user forbids it. Its matrix
+    products, those inside of JAX's own functions too, are as precise as `set_float32_matmul_precision` says.
 
     The function runs when it is traced, so a program that is there does not ask.
     """
 
     @functools.wraps(fn)
     def traced(*args: Any, **kwargs: Any) -> Any:
-        asked = jax.config.jax_numpy_rank_promotion, jax.config.jax_numpy_dtype_promotion
-        if asked == ("allow", "standard"):
-            return fn(*args, **kwargs)
-        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"), precise():
             return fn(*args, **kwargs)
 
     return traced

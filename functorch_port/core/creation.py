@@ -101,7 +101,7 @@ def place(value: Any, device: Any) -> Any:
     device = devices.to_jax(where)
     if host.is_only_cpu({device}) and (value.__class__ in storage.HOST or value.devices() == {device}):
         return value
-    return jax.device_put(value, device)
+    return storage.put(value, device)
 
 
 def finish(value: Any, device: Any, requires_grad: bool) -> Tensor:
@@ -631,7 +631,7 @@ def _like(
     made = _fill(own.shape, value, np_dtype, None)
     if device is None and not isinstance(own, jax.core.Tracer) and not isinstance(made, jax.core.Tracer):
         same = own.__class__ in _ON_CPU or made.sharding == own.sharding
-        tensor = _known(wrap(made), made, value) if same else wrap(jax.device_put(made, own.sharding))
+        tensor = _known(wrap(made), made, value) if same else wrap(storage.put(made, own.sharding))
     else:
         tensor = wrap(place(made, device))
     return _requiring(tensor) if requires_grad else tensor
@@ -1008,7 +1008,7 @@ def _new_method(name: str, factory: Any) -> Any:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if kwargs.get("dtype") is None:
             kwargs["dtype"] = self.dtype
-        if kwargs.get("device") is None and not isinstance(self._storage.aval(), jax.core.Tracer):
+        if kwargs.get("device") is None:
             default = devices.get_default_device()
             kwargs["device"] = self.device if self.device != default else None
         return factory(*args, **kwargs)

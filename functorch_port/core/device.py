@@ -236,8 +236,16 @@ def current_device() -> device | None:
     return stack[-1] if stack else _state.default
 
 
+def _jax_default() -> device:
+    """Where JAX puts new arrays."""
+    chosen = jax.config.jax_default_device
+    if isinstance(chosen, jax.Device):
+        return from_jax(chosen)
+    return from_jax(jax.local_devices(backend=chosen)[0])
+
+
 def get_default_device() -> device:
-    """The device that factory functions use when told none.
+    """The device that factory functions use when told none: JAX's own choice, where nothing else is set.
 
     Example:
         >>> import functorch_port as torch
@@ -248,7 +256,7 @@ def get_default_device() -> device:
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.get_default_device.html
     """
-    return current_device() or device("cpu")
+    return current_device() or _jax_default()
 
 
 def set_default_device(device: Any) -> None:

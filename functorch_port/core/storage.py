@@ -49,6 +49,7 @@ class Overlay(Protocol):
     #: whether the program stays in this process, so that it may call machine code of ours (see `core.kernels`)
     kernels: bool
 
+    def device(self) -> Any: ...
     def read(self, storage: Storage) -> Any: ...
     def write(self, storage: Storage, value: Any) -> None: ...
     def created(self, storage: Storage) -> None: ...
@@ -287,8 +288,7 @@ class Storage:
         from .device import device, to_jax
 
         where = index if isinstance(index, device) else device(kind, index)
-        with x64():
-            return Storage(jax.device_put(self.value, to_jax(where)))
+        return Storage(put(self.value, to_jax(where)))
 
     def __reduce__(self) -> Any:
         return (_load, (np.asarray(self.look()),))
@@ -318,6 +318,12 @@ def often(what: Any) -> bool:
     if count <= 16:
         _asked[what] = count + 1
     return count > 16
+
+
+def put(value: Any, where: Any) -> Any:
+    """An array on a device or with a sharding. From a GPU to the CPU JAX would halve 64 bits where they are not on."""
+    with x64():
+        return jax.device_put(value, where)
 
 
 def on_device(host: Any) -> Any:

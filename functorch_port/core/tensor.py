@@ -356,14 +356,7 @@ class Tensor:
 
     @property
     def device(self) -> devices.device:
-        if self._storage.__class__ in _ON_CPU:
-            return _host_device()
-        value = self._storage._value
-        if isinstance(value, jax.ShapeDtypeStruct):
-            return devices.device("meta")
-        if isinstance(value, jax.core.Tracer):
-            return devices.get_default_device()
-        return _device_of(value)
+        return device_of(self._storage)
 
     @property
     def is_cuda(self) -> bool:
@@ -1354,13 +1347,22 @@ def device_value(value: Any) -> Any:
 
 @functools.cache
 def _host_device() -> devices.device:
-    return devices.from_jax(jax.devices()[0])
+    return devices.from_jax(jax.devices("cpu")[0])
 
 
 _DEVICES: dict[Any, devices.device] = {}
 
 
-def _device_of(value: Any) -> devices.device:
+def device_of(cell: Storage) -> devices.device:
+    """Where the value of a Storage is; of one that a trace made, where the trace's program runs."""
+    if cell.__class__ in _ON_CPU:
+        return _host_device()
+    value = cell._value
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return devices.device("meta")
+    if isinstance(value, jax.core.Tracer):
+        overlay = storage.current()
+        return (overlay and overlay.device()) or devices.get_default_device()
     sharding = value.sharding
     found = _DEVICES.get(sharding)
     if found is None:

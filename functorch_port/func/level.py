@@ -19,8 +19,8 @@ import numpy as np
 from jax import lax
 
 from ..autograd import grad_mode
+from ..core import config, keyed, storage
 from ..core import inside as inside_jax
-from ..core import keyed, storage
 from ..core.dispatch import Plan, edge_of, node_class, pullback_of, run
 from ..core.dispatch import _conj as conj
 from ..core.dispatch import _outputs as outputs_of
@@ -76,9 +76,11 @@ class Session:
         captured: tensors from outside that require grad and were read, in order; bases stand for their views.
         substitutes: Storages of those tensors -> the array that stands for them in the second run.
         draws: the random arrays of the first run, which the second run gets again.
+        device: where the first argument is; None if there is none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, device: Any = None) -> None:
+        self.device = device
         self.captured: dict[Tensor, None] = {}
         self.substitutes: dict[Storage, Any] = {}
         self.draws: list[Any] = []
@@ -128,6 +130,9 @@ class Level:
         self.own: weakref.WeakSet[Storage] = weakref.WeakSet()
 
     # ------------------------------------------------------- Storage's hooks
+
+    def device(self) -> Any:
+        return self.session.device
 
     def read(self, cell: Storage) -> Any:
         if cell in self.own:
@@ -225,7 +230,7 @@ class Level:
         self.note_inputs(dyn)
         if plan.check is not None:
             plan.check(*values)
-        with storage.x64():
+        with storage.x64(), config.precise():
             out = (plan.fn if self._in_compile() else plan.jit)(*values)
             if not _grad.enabled:
                 out = jax.tree.map(self.constant, out)
@@ -420,7 +425,7 @@ def through(name: str, compute: Callable[[list[Any]], list[Any]], tensors: Seque
     if isinstance(level, Level):
         outs = compute([t._value for t in tensors])
         return [wrap(o if _grad.enabled else level.constant(o)) for o in outs]
-    session = Session()
+    session = Session(tensors[0].device if tensors else None)
     session.in_jax = storage.in_jax()
     with _in_session(session), storage.x64():
         values = [t._value for t in tensors]

@@ -137,7 +137,7 @@ class ToCopyBackward0(Node):
         self.source = source
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        return [None if g is None else jax.device_put(g, self.source) for g in grads]
+        return [None if g is None else storage.put(g, self.source) for g in grads]
 
     def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
         return [None if g is None else _moved(g, self.source) for g in grads]
@@ -148,7 +148,7 @@ def _moved(tensor: Tensor, where: Any) -> Tensor:
     operation of which one could be made.
     """
     value = tensor._value
-    out = wrap(jax.device_put(value, where))
+    out = wrap(storage.put(value, where))
     if tensor._requires_grad and grad_mode.state.enabled:
         node = ToCopyBackward0(edge_of(tensor), value.sharding)
         if anomaly.enabled:
@@ -169,6 +169,11 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False, memory_format
         elif not _same_place(out, where):
             if out.is_meta:
                 raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+            if storage.overlay and not storage.overlay.transforms:
+                raise NotImplementedError(
+                    f"to({str(where)!r}) in a compiled function: its program runs on one device, {out.device}; move "
+                    "what it is given before the call, and its results after it"
+                )
             traced = bool(storage.overlay) or isinstance(out._value, jax.core.Tracer)
             out = _to_device(out, where) if traced else _moved(out, devices.to_jax(where))
     if memory_format is not None and not out.is_contiguous(memory_format):

@@ -178,7 +178,7 @@ def _beside(own: Any, value: Any) -> Any:
         or own.sharding == value.sharding
     ):
         return value
-    return jax.device_put(value, own.sharding)
+    return storage.put(value, own.sharding)
 
 
 # ---------------------------------------------------------------- factories

@@ -606,10 +606,8 @@ def filled_state(param: Tensor, value: Any, shape: tuple[int, ...] | None = None
     if isinstance(like, jax.core.Tracer) or isinstance(value, jax.Array):
         return Tensor._wrap(jnp.full_like(like, value, shape=shape))
     place = like.sharding if like.committed else None  # XLA would compile again if only this were committed
-    with storage.x64():
-        return Tensor._wrap(
-            jax.device_put(np.full(like.shape if shape is None else shape, value, like.dtype), place)
-        )
+    filled = np.full(like.shape if shape is None else shape, value, like.dtype)
+    return Tensor._wrap(storage.put(filled, place))
 
 
 def to_scalar(x: Any) -> Any:

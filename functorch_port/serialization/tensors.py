@@ -450,8 +450,7 @@ def place(array: Any, location: str) -> jax.Array:
             "False. If you are running on a CPU-only machine, please use torch.load with "
             "map_location=torch.device('cpu') to map your storages to the CPU."
         ) from error
-    with storage.x64():
-        return jax.device_put(array, target)
+    return storage.put(array, target)
 
 
 def _unknown(location: str) -> RuntimeError:
