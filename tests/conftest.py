@@ -1,7 +1,9 @@
 """Tests run on the CPU, and PyTorch, which they compare with, takes two threads."""
 
+import ctypes.util
 import gc
 import os
+import resource
 from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -52,19 +54,27 @@ def both_ways(request: pytest.FixtureRequest):
         yield
 
 
-@pytest.fixture(autouse=True, scope="module")
-def few_programs():
-    """Forget compiled programs before there are too many: each takes maps of memory, of which Linux grants 65,530."""
-    yield
-    forget_programs()
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Forget compiled programs once they take too much memory: a heap of gigabytes slows every collection of garbage,
+    and each program takes maps of memory, of which Linux grants 65,530.
+    """
+    if resident() > 1500 * 2**20:
+        forget_programs()
 
 
-def forget_programs():
-    """Forget compiled programs if there are many."""
+def resident() -> int:
+    """Bytes of memory that the process has; 0 where the system does not say."""
     try:
-        maps = Path("/proc/self/maps").read_bytes().count(b"\n")
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     except OSError:
-        return
-    if maps > 25_000:
-        jax.clear_caches()
-        gc.collect()
+        return 0
+
+
+def forget_programs() -> None:
+    """Let go of what was compiled, and give the memory back."""
+    jax.clear_caches()
+    gc.collect()
+    libc = ctypes.util.find_library("c")
+    if libc and hasattr(trim := ctypes.CDLL(libc), "malloc_trim"):
+        trim.malloc_trim(0)

@@ -22,7 +22,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import torch
 from compare import Case, check_case, resolve
-from conftest import forget_programs
+from conftest import forget_programs, resident
 from database import (
     CANCELLING,
     DIFFERENT,
@@ -184,7 +184,8 @@ def main() -> None:
             known[name] = measure(info)
             print(f"{number}/{len(infos)} {known[name].line()}", flush=True)
             PAGE.write_text(page([row for key, row in known.items() if key in infos]))
-            forget_programs()
+            if resident() > 4 * 2**30:
+                forget_programs()
 
 
 if __name__ == "__main__":
