@@ -3,21 +3,34 @@ PYTHON ?= python3
 WORKERS ?= 2
 # 0: without what llvmlite and oneDNN compute
 KERNELS ?= 1
+# n: every nth of the tests alone
+ONE_IN ?= 1
+# for `make test-newest`
+PYTHON313 ?= python3.13
 ARGS ?=
 
 DEMO := .venv/bin/python
 TEST := .venv-test/bin/python
+NEWEST := .venv-newest/bin/python
 
-.PHONY: help demo test lint bench speed examples crosscheck operators clean
+.PHONY: help demo test test-newest lint bench speed examples crosscheck operators clean
 
 help:  ## show this text
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .venv/installed  ## train a CNN on real digits (under 3 minutes on 2 cores); ARGS="--help" lists its options
 	$(DEMO) examples/digits_cnn.py $(ARGS)
 
 test: lint  ## lint, type-check and run every test (installs PyTorch to compare with)
-	JAX_PLATFORMS=cpu FUNCTORCH_PORT_KERNELS=$(KERNELS) $(TEST) -m pytest -n $(WORKERS) $(ARGS)
+	JAX_PLATFORMS=cpu FUNCTORCH_PORT_KERNELS=$(KERNELS) ONE_IN=$(ONE_IN) $(TEST) -m pytest -n $(WORKERS) $(ARGS)
+
+test-newest:  ## every third test with Python 3.13 and the newest JAX, where that Python is found
+	@if $(PYTHON313) -c '' 2>/dev/null; then \
+		$(MAKE) --no-print-directory .venv-newest/installed \
+			&& JAX_PLATFORMS=cpu ONE_IN=3 $(NEWEST) -m pytest -n $(WORKERS) $(ARGS); \
+	else \
+		echo "There is no $(PYTHON313): nothing was tested with the newest JAX. PYTHON313=PATH names one."; \
+	fi
 
 lint: .venv-test/installed
 	$(TEST) -m ruff check .
@@ -41,7 +54,7 @@ operators: .venv-test/installed  ## compare every operator of PyTorch's database
 	JAX_PLATFORMS=cpu $(TEST) tests/operators.py $(ARGS)
 
 clean:  ## remove the virtual environments, caches and outputs
-	rm -rf .venv .venv-test out benchmarks/results build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv .venv-test .venv-newest out benchmarks/results build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps are newer than pyproject.toml once everything in it is installed.
@@ -55,4 +68,10 @@ clean:  ## remove the virtual environments, caches and outputs
 	test -x $(TEST) || $(PYTHON) -m venv .venv-test
 	$(TEST) -m pip install --quiet 'torch==2.13.0'
 	$(TEST) -m pip install --quiet --editable '.[test]'
+	touch $@
+
+.venv-newest/installed: pyproject.toml
+	test -x $(NEWEST) || $(PYTHON313) -m venv .venv-newest
+	$(NEWEST) -m pip install --quiet 'torch==2.13.0'
+	$(NEWEST) -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[test]'
 	touch $@

@@ -17,6 +17,8 @@ from functorch_port.core.dispatch import Plan
 
 torch.set_num_threads(2)
 limits.MOST = 1 << 62  # tests count compilations; see `forget_programs`
+gc.collect()
+gc.freeze()  # each trace looks through all objects, and none of those of PyTorch matters to it
 
 #: Of a test with more cases than this a run of the whole suite takes one in four.
 MANY = 18
@@ -24,23 +26,32 @@ MANY = 18
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A sample of the large families, as each case compiles programs of its own; with WHOLE_DATABASE=1 all, and where
-    single files or tests are asked for.
+    single files or tests are asked for. With ONE_IN=n every nth test of what is left.
     """
+    _sample_families(config, items)
+    _leave_out(config, items, items[:: int(os.environ.get("ONE_IN", "1"))])
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], but: list[pytest.Item]) -> None:
+    stay = set(map(id, but))
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in stay])
+    items[:] = but
+
+
+def _sample_families(config: pytest.Config, items: list[pytest.Item]) -> None:
     if os.environ.get("WHOLE_DATABASE") == "1" or any(Path(arg).name != "tests" for arg in config.args):
         return
     families: dict[str, list[pytest.Item]] = {}
     for item in items:
         families.setdefault(item.nodeid.split("[")[0], []).append(item)
-    left = [
-        item
+    gone = {
+        id(item)
         for cases in families.values()
         if len(cases) > MANY
         for i, item in enumerate(cases)
         if (i + len(cases)) % 4
-    ]
-    config.hook.pytest_deselected(items=left)
-    gone = set(map(id, left))
-    items[:] = [item for item in items if id(item) not in gone]
+    }
+    _leave_out(config, items, [item for item in items if id(item) not in gone])
 
 
 @pytest.fixture(scope="module", params=[4096, 0], ids=["host", "XLA"])
