@@ -1,4 +1,4 @@
-"""Training that PyTorch saves in mid-run goes on here with PyTorch's numbers, through files, and the other way round."""
+"""Training that PyTorch saves in mid-run goes on here with PyTorch's numbers, through files, and the other way."""
 
 import functools
 
@@ -77,7 +77,8 @@ OPTIMIZERS = {
     "Adagrad": [{}, {"lr_decay": 0.1, "initial_accumulator_value": 0.5}, {"fused": True}, {"maximize": True}],
     "Adadelta": [{}, {"rho": 0.5, "weight_decay": 0.1}, {"foreach": True}, {"maximize": True, "lr": TENSOR}],
     "RMSprop": [
-        {}, {"momentum": 0.9, "centered": True}, {"foreach": True, "weight_decay": 0.1}, {"maximize": True, "lr": TENSOR},
+        {}, {"momentum": 0.9, "centered": True}, {"foreach": True, "weight_decay": 0.1},
+        {"maximize": True, "lr": TENSOR},
     ],
     "Rprop": [{}, {"etas": (0.4, 1.3), "step_sizes": (1e-4, 1.0)}, {"foreach": True}, {"maximize": True}],
     "ASGD": [{}, {"t0": 2, "lambd": 0.01, "alpha": 0.5}, {"foreach": True}, {"maximize": True, "lr": TENSOR}],
@@ -433,7 +434,15 @@ def test_states_that_are_none_are_refused_as_there():
         state[at] = value
         return state
 
-    states = [good[:7], good[:5048], good.float(), changed(8, 0), changed(11, 255), changed(12, 0), changed(17, 3)]
+    states = [
+        good[:7],
+        good[:5048],
+        good.float(),
+        changed(8, 0),
+        changed(11, 255),
+        changed(12, 0),
+        changed(17, 3),
+    ]
     for state in states:
         ends = []
         for t in (torch, ft):
