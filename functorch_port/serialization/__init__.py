@@ -24,7 +24,7 @@ from typing import IO, Any
 import numpy as np
 
 from . import unpickler
-from .container import Archive, Source, Writer, aligned
+from .container import Archive, Hurried, Source, Writer, aligned
 from .pickler import Pickler, bytes_of
 from .tensors import SWAPPED, Tensors
 from .unpickler import Safe, globals_in, safe_names, trusting
@@ -249,7 +249,7 @@ def _atomic(path: str) -> Iterator[IO[bytes]]:
         return
     temporary = os.path.join(folder, f".{os.path.basename(path)[:200]}.{uuid.uuid4().hex}")
     try:
-        with open(temporary, "xb") as file:
+        with io.BufferedWriter(Hurried(temporary, "xb")) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -453,14 +453,20 @@ class _Reader:
                 f"{self.name} is a TorchScript archive, whose code this package cannot run: save its state_dict() with "
                 "PyTorch"
             )
-        tensors = Tensors(
-            lambda key, count: archive.array(f"data/{key}", count, mapped), self.map, _is_swapped(archive)
-        )
-        return self._entry(archive, tensors)
+        return self._entry(archive, "data", mapped, _is_swapped(archive))
 
-    def _entry(self, archive: Archive, tensors: Tensors) -> Any:
+    def _entry(self, archive: Archive, folder: str, mapped: bool, swapped: bool) -> Any:
+        is_plain = (
+            self.module is None and not unpickler.allowed
+        )  # else code of others may look at values meanwhile
+        read = archive.coming if is_plain else archive.array
+        tensors = Tensors(lambda key, count: read(f"{folder}/{key}", count, mapped), self.map, swapped)
         text = archive.array("data.pkl", archive.length("data.pkl"))
-        out = self._pickle(io.BytesIO(text.data), "data.pkl", len(text), tensors)
+        try:
+            out = self._pickle(io.BytesIO(text.data), "data.pkl", len(text), tensors)
+            archive.wait()
+        finally:
+            archive.close()
         tensors.finish()
         return out
 
@@ -472,10 +478,7 @@ class _Reader:
                 f"{self.name} has format {version}, {order}-endian, written by {about.get('written by')}; format "
                 f"{_FORMER_VERSION} was the last one"
             )
-        tensors = Tensors(
-            lambda key, count: archive.array(f"storages/{key}", count, mapped), self.map, order == SWAPPED
-        )
-        return self._entry(archive, tensors)
+        return self._entry(archive, "storages", mapped, order == SWAPPED)
 
     def legacy(self, source: Source) -> Any:
         """The format before PyTorch 1.6: pickles one after the other, and then the bytes of the storages."""
