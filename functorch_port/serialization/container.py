@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Archive", "Hurried", "Source", "Writer", "aligned"]
+__all__ = ["Archive", "Source", "Writer", "aligned"]
 
 ALIGNMENT = 64
 _U16, _U32 = 0xFFFF, 0xFFFFFFFF
@@ -28,14 +28,12 @@ _END = struct.Struct("<4s4H2LH")
 _LOCATOR = struct.Struct("<4sLQL")
 _END64 = struct.Struct("<4sQ2H2L4Q")
 _UTF8, _DESCRIPTOR = 0x0800, 0x0008
-#: what a file with compressed entries may unpack to, beyond its own size
-_SLACK = 64 << 20
+#: memory that a file may need beyond its own size
+SLACK = 64 << 20
 
 
 #: bytes that are read or summed at once; what has fewer is not worth a thread
 PART = 1 << 20
-#: bytes after which what was written is sent to the disk
-HURRY = 32 << 20
 
 
 def aligned(nbytes: int) -> np.ndarray:
@@ -43,21 +41,6 @@ def aligned(nbytes: int) -> np.ndarray:
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + nbytes]
-
-
-class Hurried(io.FileIO):
-    """A file whose bytes are on their way to the disk soon after they were written, not only with `fsync`."""
-
-    _sent = _written = 0
-
-    def write(self, data: Any) -> int:
-        """Write a part of the data; a `BufferedWriter` asks again for the rest."""
-        count = super().write(memoryview(data)[:HURRY]) or 0
-        self._written += count
-        if self._written - self._sent >= HURRY and hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self.fileno(), self._sent, self._written - self._sent, os.POSIX_FADV_DONTNEED)
-            self._sent = self._written
-        return count
 
 
 class Source:
@@ -166,7 +149,7 @@ class Archive:
         if "/" not in first:
             raise self.error(f"file in archive is not in a subdirectory: {first}")
         self.root = first[: first.index("/") + 1]
-        if sum(e.length for e in self.entries.values()) > source.size + _SLACK:
+        if sum(e.length for e in self.entries.values()) > source.size + SLACK:
             raise self.error("its entries unpack to far more than the size of the file")
         self._checked = any(e.crc for e in self.entries.values())  # PyTorch may be told not to compute them
 
