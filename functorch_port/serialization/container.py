@@ -18,6 +18,8 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from .checksum import crc32
+
 __all__ = ["Archive", "Source", "Writer", "aligned"]
 
 ALIGNMENT = 64
@@ -98,7 +100,7 @@ class Source:
                         f"{self.name} is cut off: {len(part)} more bytes were expected at its end"
                     )
                 at, part = at + count, part[count:]
-            total = zlib.crc32(view, total)  # it is still in the cache
+            total = crc32(view, total)  # it is still in the cache
         return total
 
     def mapped(self) -> np.ndarray:
@@ -275,7 +277,7 @@ class Archive:
             self.source.fill(start, data)
         else:
             data = self._unpacked(name, entry, start)
-        self._compare(name, entry.crc, zlib.crc32(data.data) if self._checked else 0)
+        self._compare(name, entry.crc, crc32(data.data) if self._checked else 0)
         return data[:count]
 
     def _compare(self, name: str, expected: int, found: int) -> None:
@@ -372,9 +374,9 @@ class Writer:
         self._put(extra)
         if size < PART:
             self._put(data)
-            crc = zlib.crc32(data)
+            crc = crc32(data)
         else:  # both at once
-            job = self._pool.submit(zlib.crc32, data)
+            job = self._pool.submit(crc32, data)
             self._put(data)
             crc = job.result()
         self._sums = zlib.crc32(name + crc.to_bytes(4, "little"), self._sums)

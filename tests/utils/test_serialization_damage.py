@@ -12,6 +12,7 @@ import threading
 import time
 import tracemalloc
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ import torch
 
 import functorch_port as ft
 from functorch_port import serialization
+from functorch_port.serialization import checksum
 from functorch_port.serialization.container import Writer
 from tests import fuzz_files
 
@@ -236,6 +238,19 @@ def test_wrong_bytes_in_large_entries_are_found(form, tmp_path):
         else:
             with pytest.raises(RuntimeError, match=text):
                 ft.load(file)
+
+
+def test_sums_by_machine_code_are_those_of_zlib(monkeypatch):
+    monkeypatch.setattr(checksum, "MANY", 0)
+    data = memoryview(os.urandom(70_000))
+    assert [checksum.crc32(data[:n]) for n in (0, 1, 100)] == [zlib.crc32(data[:n]) for n in (0, 1, 100)]
+    fold = checksum._folding()
+    if fold is None:
+        pytest.skip("without llvmlite, or another processor")
+    for size in (128, 129, 143, 144, 191, 192, 255, 1000, 70_000):
+        for start in (0, 1, 2**32 - 1, 0xDEADBEEF):
+            assert checksum._by_folding(fold, data[:size], start) == zlib.crc32(data[:size], start)
+    assert checksum.crc32(data) == zlib.crc32(data)
 
 
 def test_code_of_the_user_sees_values_of_large_entries(tmp_path):
