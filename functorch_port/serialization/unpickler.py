@@ -33,7 +33,7 @@ BLOCKED = ("sys", "os", "posix", "nt")
 #: what the user has allowed: things, or pairs of a thing and its full name
 allowed: list[Any] = []
 #: bytes of an empty container of each type, with the reference to it
-_WEIGHTS = {
+_WEIGHTS: dict[Any, int] = {
     list: 64,
     dict: 72,
     set: 224,
