@@ -21,6 +21,7 @@ BENCHMARKS = {
     "calls": "call_overhead",
     "startup": "startup",
     "imports": "imports",
+    "files": "files",
     "optim": "optim_step",
     "recurrent": "recurrent",
     "depth": "depth",
@@ -47,6 +48,7 @@ what is measured
            compiled
   startup  seconds to the first step in a fresh process, without and with cached programs
   imports  seconds of `import functorch_port` in a fresh process, beside jax, numpy and optax
+  files    saving and loading a checkpoint of 2 GB beside torch: seconds, and memory beyond the tensors
 
 how it is measured
   All contestants of a case are in one process and take turns, so that a busy machine hits them alike.

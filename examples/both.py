@@ -39,8 +39,8 @@ HEAD = """\
 
 Each file is a program of its own in plain PyTorch, with `--help`; the step is compiled unless `--eager` is given. The
 line `import functorch_port as torch` is all that ties it to this package: with `import torch` in its place it runs on
-PyTorch. `digits_cnn.py` is what `make demo` runs, and `tutorial_style.py` a script that `functorch-port run` takes as
-it is.
+PyTorch. `digits_cnn.py` is what `make demo` runs, `tutorial_style.py` a script that `functorch-port run` takes as it
+is, and `resume.py` may be killed and started again (by `functorch_port.utils.resume`, which PyTorch has not).
 
 What both libraries print at the end, from the same seed in float32, PyTorch eager and functorch_port compiled. Rounding
 differs, and hundreds of steps amplify it; the first thirty losses agree to 1e-8 in float64

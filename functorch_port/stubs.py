@@ -11,6 +11,8 @@ import os
 import warnings
 from typing import Any
 
+from .core import deferred
+
 __all__ = [
     "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_num_interop_threads",
     "get_num_threads", "is_deterministic_algorithms_warn_only_enabled", "is_warn_always_enabled",
@@ -64,7 +66,8 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
     On CPU and TPU, XLA's programs are deterministic as they are. On GPU some scatter operations are not;
     there, start the process with ``XLA_FLAGS=--xla_gpu_deterministic_ops=true`` (a warning says so if that is
-    missing).
+    missing). Eager operations run one by one then: those that come again and again are not put together as one
+    program, which may round otherwise.
     """
     if not isinstance(mode, bool):
         raise TypeError(
@@ -81,6 +84,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
                 stacklevel=2,
             )
     _deterministic.update(on=mode, warn_only=warn_only)
+    deferred.one_by_one = mode or not deferred.AFTER
 
 
 def are_deterministic_algorithms_enabled() -> bool:

@@ -54,7 +54,7 @@ def precision(request):
 
 
 def test_every_example_is_in_the_table():
-    apart = {"both", "digits_cnn", "tutorial_style"}
+    apart = {"both", "digits_cnn", "resume", "tutorial_style"}
     assert set(EXAMPLES) == set(TINY) == {path.stem for path in FOLDER.glob("*.py")} - apart
 
 
@@ -107,3 +107,24 @@ def test_demo(tmp_path):
     assert sum(tensor.numel() for tensor in saved["model"].values()) == 1_199_882
     assert len(saved["optimizer"]["state"]) == 8
     assert (tmp_path / "digits_cnn.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_run_that_may_be_stopped(tmp_path, monkeypatch):
+    example = load("resume", "functorch_port")
+    options = "--epochs 2 --batch-size 500 --width 2 --every 2 --eager --out"
+    count = example.Checkpoints.after_step
+
+    def breaks(self, **notes):
+        count(self, **notes)
+        if self.step == 5:
+            raise KeyboardInterrupt
+
+    try:
+        whole = example.main([*options.split(), str(tmp_path / "whole")])
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(example.Checkpoints, "after_step", breaks)
+            example.main([*options.split(), str(tmp_path / "run")])
+        assert example.main([*options.split(), str(tmp_path / "run")]) == whole and len(whole) == 6
+    finally:
+        ft.use_deterministic_algorithms(False)
+    assert (tmp_path / "run" / "best.pt").exists() and (tmp_path / "run" / "resume.png").exists()

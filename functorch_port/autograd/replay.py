@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..core import deferred, memory, storage
-from ..core.deferred import AFTER, Call, Deferred, source_of, unrun
+from ..core.deferred import Call, Deferred, source_of, unrun
 from ..core.dispatch import all_on_host
 from ..core.programs import (
     MOST_CALLS,
@@ -49,7 +49,7 @@ def attempt(
     wanted: Sequence[tuple[Node, int]] | None,
 ) -> list[Any] | None:
     """Run the walk as one program. None if it must be walked; else the gradients at ``wanted`` (or an empty list)."""
-    if not order or len(order) > MOST_CALLS or not AFTER:
+    if not order or len(order) > MOST_CALLS or deferred.one_by_one:
         return None
     if needed is not None:
         order = [node for node in order if any(e is not None and e[0] in needed for e in node.edges)]

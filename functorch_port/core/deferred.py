@@ -39,6 +39,8 @@ __all__ = [
 
 #: How often operations run one by one before they become a program (see `programs`). 0: always, and nothing is put off.
 AFTER: int = settings.get("REPLAY_AFTER")
+#: Whether they always do, so that a result does not depend on how often something was computed before.
+one_by_one = not AFTER
 #: elements of values that wait, in all; beyond it operations run at once
 MOST_ELEMENTS = 1 << 28
 
@@ -238,7 +240,7 @@ def may_wait(values: Sequence[Any]) -> bool:
 
     An array that was put on one of several devices decides where the result is, which a `Deferred` does not know.
     """
-    if not AFTER or not host.on_cpu() or waiting.are_too_many():
+    if one_by_one or not host.on_cpu() or waiting.are_too_many():
         return False
     for value in values:
         cls = value.__class__

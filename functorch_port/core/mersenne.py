@@ -299,8 +299,16 @@ class Stream:
         return _HEADER.pack(self.seed, left, 1, following) + key.astype("<u8").tobytes() + tail
 
     def load_state_bytes(self, data: bytes) -> bytes:
-        """Take over a state in PyTorch's layout; returns the 16 extra bytes."""
-        self.seed, left, _, following = _HEADER.unpack_from(data)
+        """Take over a state in PyTorch's layout; returns the 16 extra bytes.
+
+        Raises:
+            RuntimeError: it cannot be one.
+        """
+        seed, left, seeded, following = _HEADER.unpack_from(data)
+        following &= 0xFFFFFFFF
+        if not seeded or not 0 < left <= _WORDS or following > _WORDS:
+            raise RuntimeError("Invalid mt19937 state")
+        self.seed = seed
         key = np.frombuffer(data, "<u8", _WORDS, _HEADER.size).astype(np.uint32)
         first, cached, last, valid, _, _ = _TAIL.unpack_from(data, _HEADER.size + 8 * _WORDS)
         self._cached_normal = cached if valid else None

@@ -750,14 +750,17 @@ class CyclicLR(_WithMomentum):
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
-        scale = self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        at = cycle if self.scale_mode == "cycle" else self.last_epoch
+        # for every number anew, as an object with a state may count its calls
+        lrs = [
+            low + (high - low) * height * self.scale_fn(at)
+            for low, high in zip(self.base_lrs, self.max_lrs, strict=True)
+        ]
         if self.cycle_momentum:
             bounds = zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True)
             for group, low, high in bounds:
-                self._set_momentum(group, high - (high - low) * height * scale)
-        return [
-            low + (high - low) * height * scale for low, high in zip(self.base_lrs, self.max_lrs, strict=True)
-        ]
+                self._set_momentum(group, high - (high - low) * height * self.scale_fn(at))
+        return lrs
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer; of ``scale_fn``, the attributes of a callable object only."""

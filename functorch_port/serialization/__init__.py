@@ -16,7 +16,6 @@ import pickle
 import re
 import struct
 import sys
-import uuid
 import warnings
 from collections.abc import Iterator
 from typing import IO, Any
@@ -24,6 +23,7 @@ from typing import IO, Any
 import numpy as np
 
 from . import unpickler
+from .atomic import atomic as _atomic
 from .container import Archive, Source, Writer, aligned
 from .pickler import Pickler, bytes_of
 from .tensors import SWAPPED, Tensors
@@ -234,45 +234,6 @@ def save(
         ) from error
 
 
-@contextlib.contextmanager
-def _atomic(path: str) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of ``path`` at the end, or leaves it alone after an error.
-
-    It is on the disk before it takes that place, and so is its name afterwards.
-    """
-    folder = os.path.dirname(path)
-    if not os.path.isdir(folder):
-        raise RuntimeError(f"Parent directory {folder} does not exist.")
-    if os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe cannot be replaced
-        with open(path, "wb") as file:
-            yield file
-        return
-    temporary = os.path.join(folder, f".{os.path.basename(path)[:200]}.{uuid.uuid4().hex}")
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if os.path.exists(path):
-            os.chmod(temporary, os.stat(path).st_mode & 0o777)
-        os.replace(temporary, path)
-        _sync(folder)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-
-
-def _sync(folder: str) -> None:
-    """Have the names in a folder on the disk, where the system can do that."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
 def _write(writer: Writer, text: io.BytesIO, pickler: Pickler, say_order: bool) -> Iterator[str]:
     """Write the zip format; gives the name of each entry before it is written."""
     first = {"data.pkl": text.getbuffer(), ".format_version": b"1", ".storage_alignment": b"64"}
@@ -424,12 +385,12 @@ class _Reader:
         self.name, self.map, self.options = name, map_location, options
         self.module, self.own = module, own_classes
 
-    def _pickle(self, file: Any, entry: str, size: int, tensors: Tensors) -> Any:
-        """What one pickle says."""
+    def _pickle(self, file: Any, entry: str, size: int, room: int, tensors: Tensors) -> Any:
+        """What one pickle says, in a file of ``room`` bytes."""
         if self.module is not None:
             kind = trusting(self.module, tensors, self.own, self.name)
             return kind(file, **self.options).load()
-        reader = Safe(file, tensors, size, self.options["encoding"])
+        reader = Safe(file, tensors, size, room, self.options["encoding"])
         at = f"\n\n(In {self.name}, {entry}, after {{}} bytes.)"
         try:
             return reader.load()
@@ -453,14 +414,20 @@ class _Reader:
                 f"{self.name} is a TorchScript archive, whose code this package cannot run: save its state_dict() with "
                 "PyTorch"
             )
-        tensors = Tensors(
-            lambda key, count: archive.array(f"data/{key}", count, mapped), self.map, _is_swapped(archive)
-        )
-        return self._entry(archive, tensors)
+        return self._entry(archive, "data", mapped, _is_swapped(archive))
 
-    def _entry(self, archive: Archive, tensors: Tensors) -> Any:
+    def _entry(self, archive: Archive, folder: str, mapped: bool, swapped: bool) -> Any:
+        is_plain = (
+            self.module is None and not unpickler.allowed
+        )  # else code of others may look at values meanwhile
+        read = archive.coming if is_plain else archive.array
+        tensors = Tensors(lambda key, count: read(f"{folder}/{key}", count, mapped), self.map, swapped)
         text = archive.array("data.pkl", archive.length("data.pkl"))
-        out = self._pickle(io.BytesIO(text.data), "data.pkl", len(text), tensors)
+        try:
+            out = self._pickle(io.BytesIO(text.data), "data.pkl", len(text), archive.source.size, tensors)
+            archive.wait()
+        finally:
+            archive.close()
         tensors.finish()
         return out
 
@@ -472,10 +439,7 @@ class _Reader:
                 f"{self.name} has format {version}, {order}-endian, written by {about.get('written by')}; format "
                 f"{_FORMER_VERSION} was the last one"
             )
-        tensors = Tensors(
-            lambda key, count: archive.array(f"storages/{key}", count, mapped), self.map, order == SWAPPED
-        )
-        return self._entry(archive, tensors)
+        return self._entry(archive, "storages", mapped, order == SWAPPED)
 
     def legacy(self, source: Source) -> Any:
         """The format before PyTorch 1.6: pickles one after the other, and then the bytes of the storages."""
@@ -500,7 +464,7 @@ class _Reader:
         tensors = Tensors(reserve, self.map, sys.byteorder == "big")
 
         def following(what: str) -> Any:
-            return self._pickle(file, what, counted.left(), tensors)
+            return self._pickle(file, what, counted.left(), source.size, tensors)
 
         if following("its first pickle") != MAGIC_NUMBER:
             raise RuntimeError(f"Invalid magic number; corrupt file? ({self.name})")

@@ -6,14 +6,22 @@ allocated, and no two entries may share bytes.
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
 import struct
 import zlib
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, Any, NamedTuple
 
 import numpy as np
+
+try:
+    from zlib_ng.zlib_ng import crc32  # several times as fast
+except ImportError:
+    from zlib import crc32
 
 __all__ = ["Archive", "Source", "Writer", "aligned"]
 
@@ -25,8 +33,12 @@ _END = struct.Struct("<4s4H2LH")
 _LOCATOR = struct.Struct("<4sLQL")
 _END64 = struct.Struct("<4sQ2H2L4Q")
 _UTF8, _DESCRIPTOR = 0x0800, 0x0008
-#: what a file with compressed entries may unpack to, beyond its own size
-_SLACK = 64 << 20
+#: memory that a file may need beyond its own size
+SLACK = 64 << 20
+
+
+#: bytes that are read or summed at once; what has fewer is not worth a thread
+PART = 1 << 20
 
 
 def aligned(nbytes: int) -> np.ndarray:
@@ -41,12 +53,14 @@ class Source:
 
     Attributes:
         file: the file object.
+        is_of_the_system: whether several threads may read it at once.
         start, size: where it stood, and how many bytes there are from there on.
         name: what it is called in errors.
     """
 
     def __init__(self, file: IO[bytes], name: Any) -> None:
         self.file, self.name = file, name
+        self.is_of_the_system = isinstance(file, io.BufferedReader) and hasattr(os, "preadv")
         self.start = file.tell()
         self.size = file.seek(0, os.SEEK_END) - self.start
         file.seek(self.start)
@@ -75,6 +89,22 @@ class Source:
         data = np.empty(count, np.uint8)
         self.fill(offset, data)
         return data.tobytes()
+
+    def fill_anywhere(self, offset: int, into: np.ndarray) -> int:
+        """As `fill`, with the CRC-32; of a file of the system, in any thread."""
+        handle, at, total = self.file.fileno(), self.start + offset, 0
+        for begin in range(0, len(into), PART):
+            view = into.data[begin : begin + PART]
+            part = view
+            while len(part):
+                count = os.preadv(handle, [part], at)
+                if not count:
+                    raise RuntimeError(
+                        f"{self.name} is cut off: {len(part)} more bytes were expected at its end"
+                    )
+                at, part = at + count, part[count:]
+            total = crc32(view, total)  # it is still in the cache
+        return total
 
     def mapped(self) -> np.ndarray:
         """All bytes, mapped: they are read from the disk when they are looked at, and writing stays private."""
@@ -113,6 +143,8 @@ class Archive:
         except struct.error:
             raise self.error("its directory is damaged") from None
         self._memory: np.ndarray | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._coming: deque[tuple[str, int, Future[int]]] = deque()
         self.entries: dict[str, _Entry] = {}
         for name, entry in found:
             if name in self.entries:
@@ -122,7 +154,7 @@ class Archive:
         if "/" not in first:
             raise self.error(f"file in archive is not in a subdirectory: {first}")
         self.root = first[: first.index("/") + 1]
-        if sum(e.length for e in self.entries.values()) > source.size + _SLACK:
+        if sum(e.length for e in self.entries.values()) > source.size + SLACK:
             raise self.error("its entries unpack to far more than the size of the file")
         self._checked = any(e.crc for e in self.entries.values())  # PyTorch may be told not to compute them
 
@@ -224,6 +256,12 @@ class Archive:
         Raises:
             RuntimeError: there are fewer, or they are not those that were written.
         """
+        data = self.coming(name, count, mapped)
+        self.wait()
+        return data
+
+    def coming(self, name: str, count: int, mapped: bool = False) -> np.ndarray:
+        """As `array`, but what is large may be read by other threads: it is there after `wait`."""
         entry, start = self._found(name)
         if count > entry.length:
             raise self.error(f"{count} bytes were expected, it has {entry.length}", name)
@@ -233,12 +271,41 @@ class Archive:
             return self._memory[start : start + count]
         if entry.method == 0:
             data = aligned(entry.length)
+            if entry.length >= PART and self.source.is_of_the_system:
+                if self._pool is None:
+                    self._pool = ThreadPoolExecutor(min(4, os.cpu_count() or 1))
+                job = self._pool.submit(self.source.fill_anywhere, start, data)
+                self._coming.append((name, entry.crc, job))
+                return data[:count]
             self.source.fill(start, data)
         else:
             data = self._unpacked(name, entry, start)
-        if self._checked and zlib.crc32(data.data) != entry.crc:
-            raise self.error("its bytes are not those that were written (CRC-32)", name)
+        self._compare(name, entry.crc, crc32(data.data) if self._checked else 0)
         return data[:count]
+
+    def _compare(self, name: str, expected: int, found: int) -> None:
+        if self._checked and found != expected:
+            raise self.error("its bytes are not those that were written (CRC-32)", name)
+
+    def wait(self) -> None:
+        """Have all bytes be there that `coming` was asked for.
+
+        Raises:
+            RuntimeError: some are not those that were written.
+        """
+        try:
+            while self._coming:
+                name, expected, job = self._coming.popleft()
+                self._compare(name, expected, job.result())
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the threads; what has not been read yet is left."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+            self._coming.clear()
 
     def _unpacked(self, name: str, entry: _Entry, start: int) -> np.ndarray:
         packed = self.source.read(start, entry.packed)
@@ -285,6 +352,7 @@ class Writer:
         self._at = 0
         self._directory: list[bytes] = []
         self._sums = 0
+        self._pool = ThreadPoolExecutor(1)  # begins its thread with the first large entry
 
     def _put(self, data: Any) -> None:
         self._write(data)
@@ -296,8 +364,6 @@ class Writer:
 
     def _add(self, name: bytes, data: memoryview) -> None:
         size, header = len(data), self._at
-        crc = zlib.crc32(data)
-        self._sums = zlib.crc32(name + crc.to_bytes(4, "little"), self._sums)
         big = size >= _U32 or header >= _U32
         wide = struct.pack("<2Q", size, size) if size >= _U32 else b""
         wide += struct.pack("<Q", header) if header >= _U32 else b""
@@ -309,8 +375,15 @@ class Writer:
         narrow = _U32 if size >= _U32 else 0
         self._put(_LOCAL.pack(b"PK\3\4", 0, flags, 0, 0, 0, 0, narrow, narrow, len(name), len(extra)) + name)
         self._put(extra)
-        if size:
+        if size < PART:
             self._put(data)
+            crc = crc32(data)
+        else:  # both at once
+            job = self._pool.submit(crc32, data)
+            self._put(data)
+            crc = job.result()
+        self._sums = zlib.crc32(name + crc.to_bytes(4, "little"), self._sums)
+        if size:
             self._put(struct.pack("<4sL2Q" if big else "<4s3L", b"PK\7\x08", crc, size, size))
         short, place = min(size, _U32), min(header, _U32)
         self._directory.append(
@@ -323,6 +396,7 @@ class Writer:
 
     def close(self) -> None:
         """Write the version, a number that tells this archive from others, and the directory."""
+        self._pool.shutdown()
         self.add("version", b"3\n")
         self.add(".data/serialization_id", b"%020d%020d" % (len(self._directory), self._sums))
         directory, start, count = b"".join(self._directory), self._at, len(self._directory)

@@ -20,7 +20,9 @@ from collections.abc import Callable
 from pickle import UnpicklingError, decode_long
 from typing import Any
 
+from ..core.tensor import Tensor
 from ..nn.parameter import Parameter
+from .container import SLACK
 from .tables import CALLED, CLASSES_CALLED, NAMES, STORAGES, TRUSTED, UNKNOWN, checked_key
 from .tensors import Tensors
 
@@ -30,8 +32,19 @@ __all__ = ["Safe", "allowed", "globals_in", "trusting"]
 BLOCKED = ("sys", "os", "posix", "nt")
 #: what the user has allowed: things, or pairs of a thing and its full name
 allowed: list[Any] = []
-#: objects on the stack at once; pickles of Python have some thousands for each level of nesting, and long tuples
-_DEEPEST = 1 << 24
+#: bytes of an empty container of each type, with the reference to it
+_WEIGHTS: dict[Any, int] = {
+    list: 64,
+    dict: 72,
+    set: 224,
+    tuple: 48,
+    frozenset: 224,
+    OrderedDict: 280,
+    Counter: 280,
+    bytearray: 64,
+}
+#: what tells of a tensor: a few tuples, and a dict
+_OF_A_TENSOR = 600
 
 
 def allowed_names() -> dict[str, Any]:
@@ -68,15 +81,18 @@ class Safe:
         file: where the pickle is; it is read to the end of the pickle and no further.
         tensors: what makes tensors.
         size: how many bytes there are.
+        room: the size of the whole file, which decides how many lists and dicts there may be.
         encoding: of the text that Python 2 wrote; ``"bytes"`` leaves it as it is.
 
     Attributes:
         read_so_far: how many bytes have been read.
     """
 
-    def __init__(self, file: Any, tensors: Tensors, size: int, encoding: str = "utf-8") -> None:
+    def __init__(self, file: Any, tensors: Tensors, size: int, room: int, encoding: str = "utf-8") -> None:
         self._file, self._tensors, self._encoding = file, tensors, encoding
         self._left = self._size = size
+        self._room = room + SLACK
+        self._deepest = self._room // 16
         self._stack: list[Any] = []
         self._marks: list[int] = []
         self._memo: dict[int, Any] = {}
@@ -119,7 +135,7 @@ class Safe:
             if step is None:
                 raise UnpicklingError(f"Unsupported operand {code[0]}")
             step(self)
-            if len(stack) > _DEEPEST:
+            if len(stack) > self._deepest:
                 raise UnpicklingError("it nests deeper than any file that was saved")
 
     # ------------------------------------------------------------- reading
@@ -173,8 +189,17 @@ class Safe:
         del self._stack[-count:]
         return items
 
+    def _made(self, value: Any) -> None:
+        """Put a container on the stack, unless there are more than the file has room for: one byte makes one."""
+        self._room -= _WEIGHTS.get(type(value), 64) + (8 * len(value) if type(value) is tuple else 0)
+        if self._room < 0:
+            raise UnpicklingError(
+                "it has so many lists, dicts or tuples that they need far more memory than the file has bytes"
+            )
+        self._stack.append(value)
+
     def _tuple(self, count: int) -> None:
-        self._stack.append(tuple(self._pop(count) if count else ()))
+        self._made(tuple(self._pop(count) if count else ()))
 
     def _put(self, form: str) -> None:
         self._memo[self._number(form)] = self._stack[-1]
@@ -218,7 +243,7 @@ class Safe:
         items = self._since_mark()
         for item in items:
             checked_key(item)
-        self._stack.append(frozenset(items))
+        self._made(frozenset(items))
 
     # ---------------------------------------------------------- what has names
 
@@ -260,7 +285,12 @@ class Safe:
         call = self._calls.get(id(function))
         if call is None:
             raise UnpicklingError(f"Trying to call reduce for unrecognized function {_named(function)}")
-        self._stack.append(call(*_arguments(args)))
+        made = call(*_arguments(args))
+        if isinstance(made, Tensor):
+            self._room += _OF_A_TENSOR
+            self._stack.append(made)
+        else:
+            self._made(made)
 
     def _new(self) -> None:
         cls, args = self._pop(2)
@@ -271,7 +301,7 @@ class Safe:
         elif id(cls) in self._yours and isinstance(cls, type):
             self._stack.append(cls.__new__(cls, *args))
         elif id(cls) in self._calls and isinstance(cls, type):
-            self._stack.append(self._calls[id(cls)](*args))
+            self._made(self._calls[id(cls)](*args))
         else:
             raise UnpicklingError(
                 "Can only create new object for nn.Parameter or classes allowlisted via `add_safe_globals` but got "
@@ -365,10 +395,10 @@ _STEPS: dict[bytes, Callable[[Safe], None]] = {
     pickle.TUPLE1: lambda s: s._tuple(1),
     pickle.TUPLE2: lambda s: s._tuple(2),
     pickle.TUPLE3: lambda s: s._tuple(3),
-    pickle.TUPLE: lambda s: s._stack.append(tuple(s._since_mark())),
-    pickle.EMPTY_LIST: lambda s: s._stack.append([]),
-    pickle.EMPTY_DICT: lambda s: s._stack.append({}),
-    pickle.EMPTY_SET: lambda s: s._stack.append(set()),
+    pickle.TUPLE: lambda s: s._made(tuple(s._since_mark())),
+    pickle.EMPTY_LIST: lambda s: s._made([]),
+    pickle.EMPTY_DICT: lambda s: s._made({}),
+    pickle.EMPTY_SET: lambda s: s._made(set()),
     pickle.FROZENSET: Safe._frozen,
     pickle.APPEND: lambda s: s._append(s._pop(1)),
     pickle.APPENDS: lambda s: s._append(s._since_mark()),

@@ -10,7 +10,7 @@ from functorch_port.utils import data as data
 
 __all__ = ["checkpoint", "data"]
 
-_LATER = ("_foreach_utils", "_python_dispatch", "_pytree", "hooks", "model_zoo")
+_LATER = ("_foreach_utils", "_python_dispatch", "_pytree", "hooks", "model_zoo", "resume")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,6 @@
 """Files that are damaged or made to do harm, and what happens when saving is cut short."""
 
+import fcntl
 import io
 import os
 import pickle
@@ -7,6 +8,7 @@ import resource
 import struct
 import subprocess
 import sys
+import threading
 import time
 import tracemalloc
 import zipfile
@@ -16,6 +18,8 @@ import pytest
 import torch
 
 import functorch_port as ft
+from functorch_port import serialization
+from functorch_port.serialization.container import Writer
 from tests import fuzz_files
 
 ROOT = Path(__file__).parents[2]
@@ -214,6 +218,130 @@ def test_wrong_bytes_are_found_by_their_sum(tmp_path):
         ft.load(path)
 
 
+@pytest.mark.parametrize("form", ["path", "bytes"])
+def test_wrong_bytes_in_large_entries_are_found(form, tmp_path):
+    """Other threads read those of a file."""
+    data = bytearray(saved(ft, {str(i): ft.full((400_000,), float(i)) for i in range(5)}))
+    path = tmp_path / "x.pt"
+    for at, text in (
+        (data.rindex(struct.pack("<2f", 3, 3)), "data/3: its bytes are not those"),
+        (None, None),
+    ):
+        path.write_bytes(data)
+        if at is not None:
+            path.write_bytes(data[:at] + b"\1" + data[at + 1 :])
+        file = path if form == "path" else io.BytesIO(path.read_bytes())
+        if text is None:
+            assert [x.sum().item() for x in ft.load(file).values()] == [400_000.0 * i for i in range(5)]
+        else:
+            with pytest.raises(RuntimeError, match=text):
+                ft.load(file)
+
+
+def test_code_of_the_user_sees_values_of_large_entries(tmp_path):
+    """Which it may look at while the file is read."""
+    ft.save([Looks(ft.ones(2_000_000))], tmp_path / "x.pt")
+    with ft.serialization.safe_globals([Looks]):
+        assert ft.load(tmp_path / "x.pt")[0].sum == 2_000_000
+    assert ft.load(tmp_path / "x.pt", weights_only=False)[0].sum == 2_000_000
+
+
+class Looks:
+    def __init__(self, x):
+        self.x = x
+
+    def __getstate__(self):
+        return {"x": self.x}
+
+    def __setstate__(self, state):
+        self.sum = state["x"].sum().item()
+
+
+BOMBS = {
+    "lists": b"]",
+    "dicts": b"}",
+    "tuples": b"N\x85",
+    "sets": b"\x8f",
+    "ordered dicts": b"h\0)R",
+    "nothing": b"N",
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_containers_that_need_far_more_memory_than_the_file_are_refused(name, monkeypatch):
+    monkeypatch.setattr(serialization.unpickler, "SLACK", 1 << 20)
+    start = b"\x80\x04ccollections\nOrderedDict\nq\0](" if name == "ordered dicts" else b"\x80\x04]("
+    piece = BOMBS[name]
+    if name == "nothing":
+        bomb = repacked(start + piece * 400_000 + b"e.")
+    else:  # in parts, so that few are on the stack at once
+        bomb = repacked(start + (piece * 100 + b"e(") * (40_000 // 100) + b"e.")
+    tracemalloc.start()
+    try:
+        with pytest.raises(pickle.UnpicklingError, match=r"far more memory than|nests deeper"):
+            ft.load(bomb)
+        assert tracemalloc.get_traced_memory()[1] < 3 * len(bomb.getvalue()) + (2 << 20)
+    finally:
+        tracemalloc.stop()
+
+
+def test_many_small_tensors_and_containers_load():
+    value = [{"step": ft.tensor(float(i)), "sizes": [i, (i,)]} for i in range(3000)]
+    assert len(ft.load(io.BytesIO(saved(ft, value)))) == 3000
+    words = {f"word {i}": i for i in range(100_000)}
+    assert ft.load(io.BytesIO(saved(torch, words))) == words
+
+
+# Files past 32 bits.
+
+
+def test_more_entries_than_16_bits_count():
+    """Both ways; the file has one tensor, and entries that nobody asks for."""
+    many = 65_540
+    file = io.BytesIO()
+    ft.save({"x": ft.arange(3)}, file)
+    with zipfile.ZipFile(file) as archive:
+        entries = {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
+    wanted = {k: v for k, v in entries.items() if k != "version" and not k.startswith(".data")}
+    out = io.BytesIO()
+    writer = Writer(out, "archive")
+    for name, data in wanted.items():
+        writer.add(name, data)
+    for i in range(many):
+        writer.add(f"more/{i}", b"")
+    writer.close()
+    out.seek(0)
+    assert torch.load(out)["x"].tolist() == [0, 1, 2]
+    out.seek(0)
+    assert ft.load(out)["x"].tolist() == [0, 1, 2]
+    theirs = io.BytesIO()
+    writer = torch._C.PyTorchFileWriter(theirs, False, 64)
+    for name, data in wanted.items():
+        writer.write_record(name, data, len(data))
+    for i in range(many):
+        writer.write_record(f"more/{i}", b"", 0)
+    writer.write_end_of_file()
+    theirs.seek(0)
+    assert ft.load(theirs)["x"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.skipif(os.environ.get("LARGE_FILES") != "1", reason="writes 9 GB; LARGE_FILES=1 does")
+def test_entries_past_4_gigabytes(tmp_path):
+    """And one that begins there."""
+    size = 2**32 + 5
+    for here, there in ((ft, torch), (torch, ft)):
+        path = tmp_path / "x.pt"
+        large = here.zeros(size, dtype=here.uint8) + 1
+        here.save({"large": large, "last": here.arange(4)}, path)
+        del large
+        for options in ({"mmap": True}, {}):
+            loaded = there.load(path, **options)
+            assert loaded["large"].shape == (size,) and loaded["large"][-3:].tolist() == [1, 1, 1]
+            assert loaded["last"].tolist() == [0, 1, 2, 3]
+            del loaded
+        path.unlink()
+
+
 def test_files_without_sums_load():
     torch.serialization.set_crc32_options(False)
     try:
@@ -295,6 +423,41 @@ def test_a_process_that_is_killed_leaves_a_whole_file(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ})
     assert done.returncode == 0, done.stderr
     assert ft.load(tmp_path / "state.pt")["k"] in (1, 2)
+
+
+def test_what_a_killed_writer_has_left_is_deleted(tmp_path):
+    """But neither what a living one writes, nor what is none of ours."""
+    path, code = tmp_path / "x.pt", "import os, functorch_port as ft; ft.save({'x': B()}, 'x.pt')"
+    code = f"import os, sys; sys.path.insert(0, {str(ROOT)!r})\n" + code.replace(
+        "ft.save",
+        "ft.nn.Linear(1, 1); ft.serialization.bytes_of = lambda cell: os.kill(os.getpid(), 9); ft.save",
+    ).replace("B()", "ft.ones(5)")
+    for _ in range(2):
+        assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path).returncode == -9
+        (left,) = os.listdir(tmp_path)
+        assert left.startswith(".x.pt.")
+    others = [".x.pt.backup", ".x.pt." + "0" * 40, left[:-1], ".y" + left[2:]]
+    for name in others:
+        (tmp_path / name).touch()
+    with open(tmp_path / left, "rb") as living:
+        fcntl.flock(living, fcntl.LOCK_EX)
+        ft.save(1, path)
+        assert sorted(os.listdir(tmp_path)) == sorted([*others, left, "x.pt"])
+    ft.save(2, path)
+    assert sorted(os.listdir(tmp_path)) == sorted([*others, "x.pt"])
+
+
+def test_two_writers_of_one_file_do_no_harm(tmp_path):
+    def write(k):
+        for _ in range(40):
+            ft.save({"k": k}, tmp_path / "x.pt")
+
+    threads = [threading.Thread(target=write, args=(k,)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert os.listdir(tmp_path) == ["x.pt"] and ft.load(tmp_path / "x.pt")["k"] in range(3)
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path):

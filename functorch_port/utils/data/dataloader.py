@@ -18,6 +18,7 @@ from functorch_port.core.tensor import Tensor
 from functorch_port.utils.data import collate as _collate
 from functorch_port.utils.data._arrays import taken
 from functorch_port.utils.data._copies import copies
+from functorch_port.utils.data._position import Position
 from functorch_port.utils.data.collate import default_collate as default_collate
 from functorch_port.utils.data.collate import default_convert as default_convert
 from functorch_port.utils.data.dataset import Dataset, IterableDataset, Subset, TensorDataset
@@ -105,6 +106,8 @@ class DataLoader(Generic[T]):
     prefetch_factor: int | None
     _iterator: _BaseDataLoaderIter | None
     _initialized = False
+    #: notes where its passes are, for a checkpoint
+    _position: Position | None = None
 
     def __init__(
         self,
@@ -191,6 +194,8 @@ class DataLoader(Generic[T]):
         return _WorkersIter(self) if self.num_workers else _SingleProcessDataLoaderIter(self)
 
     def __iter__(self) -> _BaseDataLoaderIter:
+        if self._position is not None:
+            return self._position.begin()
         if not (self.persistent_workers and self.num_workers):
             return self._get_iterator()
         if self._iterator is None:
@@ -364,7 +369,8 @@ class _BaseDataLoaderIter:
 
     def _reset(self, loader: DataLoader) -> None:
         self._sampler_iter = iter(self._index_sampler)
-        self._num_yielded = 0
+        self._num_yielded = self._num_failed = 0
+        self._ended = False
         self._announced = loader._IterableDataset_len_called
 
     def __iter__(self) -> _BaseDataLoaderIter:
@@ -377,11 +383,32 @@ class _BaseDataLoaderIter:
         raise NotImplementedError
 
     def __next__(self) -> Any:
-        data = self._next_data()
+        try:
+            data = self._next_data()
+        except StopIteration:
+            self._ended = True
+            raise
+        except Exception:
+            self._num_failed += 1
+            raise
         self._num_yielded += 1
         if self._counted and self._announced is not None and self._num_yielded > self._announced:
             warnings.warn(self._too_many(), stacklevel=2)
         return data
+
+    def _pass_over(self, count: int) -> None:
+        """Go on to behind the first batches; where the samples have numbers, nothing is loaded for that."""
+        skip = self._next_data if self._counted or self._num_workers else self._next_index
+        for done in range(count):
+            try:
+                skip()
+            except StopIteration:
+                raise RuntimeError(
+                    f"the DataLoader has {done} batches, and the pass that goes on had {count} already"
+                ) from None
+            except Exception:
+                self._num_failed += 1  # as it did then
+        self._num_yielded = count - self._num_failed
 
     def _too_many(self) -> str:
         text = (

@@ -11,13 +11,14 @@ import os
 import random
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import functorch_port as torch
+from functorch_port.core.generator import Generator, default_generator
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +58,49 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 class RandomState:
-    """The states of the random streams that dataset code draws from: Python's, numpy's, the default generator's."""
+    """The states of the random streams that dataset code draws from: Python's, numpy's, the default generator's.
 
-    def __init__(self) -> None:
-        self.python = random.getstate()
-        self.numpy = np.random.get_state()
-        self.generator = torch.default_generator.get_state()
+    Args:
+        generators: more of them.
+    """
+
+    def __init__(self, generators: Iterable[Generator] = ()) -> None:
+        self.python: Any = random.getstate()
+        self.numpy: Any = np.random.get_state(legacy=False)
+        self.generators = [(g, g.__getstate__()) for g in (default_generator, *generators)]
 
     def restore(self) -> None:
         """Make these the current states."""
         random.setstate(self.python)
         np.random.set_state(self.numpy)
-        torch.default_generator.set_state(self.generator)
+        for generator, state in self.generators:
+            generator.__setstate__(state)
+
+    def plain(self) -> dict[str, Any]:
+        """As numbers, text and bytes, which a file may have."""
+        words = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in self.numpy["state"].items()}
+        return {
+            "python": self.python,
+            "numpy": {**self.numpy, "state": words},
+            "generators": [torch.tensor(list(state), dtype=torch.uint8) for _, state in self.generators],
+        }
+
+    @classmethod
+    def of(cls, plain: dict[str, Any], generators: Iterable[Generator] = ()) -> RandomState:
+        """What `plain` gave, for the generators of this process.
+
+        Raises:
+            RuntimeError: there were more or fewer of them.
+        """
+        self = cls(generators)
+        words = plain["numpy"]["state"].items()
+        state = {k: np.array(v, np.uint32) if isinstance(v, list) else v for k, v in words}
+        self.python, self.numpy = plain["python"], {**plain["numpy"], "state": state}
+        states = [bytes(saved.tolist()) for saved in plain["generators"]]
+        if len(states) != len(self.generators):
+            raise RuntimeError(f"there were {len(states)} generators, and are {len(self.generators)}")
+        self.generators = [(g, saved) for (g, _), saved in zip(self.generators, states, strict=True)]
+        return self
 
 
 #: what a worker gives when its iterable dataset has no more

@@ -1,0 +1,310 @@
+"""`Checkpoints`: a training run that may be stopped at any time, and goes on as if it never had been."""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+import re
+import shutil
+import signal
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from functorch_port.core.generator import Generator
+from functorch_port.core.tensor import Tensor
+from functorch_port.serialization import load, save
+from functorch_port.utils._pytree import tree_leaves, tree_map
+from functorch_port.utils.data import DataLoader
+from functorch_port.utils.data._position import Position
+from functorch_port.utils.data.worker import RandomState
+
+__all__ = ["Checkpoints"]
+
+_FORMAT = 1
+_DAMAGED = (RuntimeError, OSError, EOFError, pickle.UnpicklingError)
+
+
+class Checkpoints:
+    """Checkpoints of a training run, in a folder.
+
+    Each has the states of all parts, how many steps were taken, and the random streams: Python's, numpy's, and the
+    default generator's with its JAX key. Files are written atomically, and a file is a dict that ``torch.load`` opens.
+    A run that goes on has the numbers, to the last bit, of one that was never stopped: compiled steps always have,
+    eager ones under ``use_deterministic_algorithms(True)``, as programs for operations that come again and again may
+    round the last bit in another way than the operations one by one.
+
+    Within ``with checkpoints:`` a SIGTERM does not end the process at once, but with the next `after_step`, which saves
+    first; a second one does.
+
+    Args:
+        folder: where the files are; it is made if need be.
+        every: how many steps there are between checkpoints; 0 makes none by itself.
+        keep: how many of the last ones are kept.
+        best: ``"min"`` or ``"max"``: the best checkpoint by the ``metric`` given to `save` is kept as ``best.pt``.
+        signals: which signals save and end the process; ``(SIGTERM, SIGINT)`` adds Ctrl-C.
+        parts: by any names: modules, optimizers, schedules, scalers and whatever else has ``state_dict`` and
+            ``load_state_dict``; a `Generator`; a `DataLoader`, whose pass goes on where it was.
+
+    Attributes:
+        step: how many steps were taken.
+        notes: what `after_step` and `save` were told beside that.
+        best_metric: of ``best.pt``; None if there is none.
+
+    Raises:
+        TypeError: a part has no state.
+
+    Example:
+        >>> import tempfile
+        >>> import functorch_port as torch
+        >>> from functorch_port.utils.resume import Checkpoints
+        >>> model = torch.nn.Linear(2, 1)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> checkpoints = Checkpoints(folder.name, every=2, model=model, optimizer=optimizer)
+        >>> checkpoints.restore()
+        False
+        >>> with checkpoints:
+        ...     while checkpoints.step < 5:
+        ...         optimizer.zero_grad()
+        ...         model(torch.ones(2)).sum().backward()
+        ...         optimizer.step()
+        ...         checkpoints.after_step()
+        >>> [file.name for file in checkpoints.files()]
+        ['step-00000002.pt', 'step-00000004.pt']
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        every: int = 0,
+        keep: int = 3,
+        best: str | None = None,
+        signals: Iterable[int] = (signal.SIGTERM,),
+        **parts: Any,
+    ) -> None:
+        if best not in (None, "min", "max"):
+            raise ValueError(f"best should be 'min', 'max' or None, but got {best!r}")
+        if keep < 1 or every < 0:
+            raise ValueError(f"keep should be positive, and every not negative, but got {keep} and {every}")
+        self.folder, self.every, self.keep = Path(folder), every, keep
+        self.step = 0
+        self.notes: dict[str, Any] = {}
+        self.best_metric: float | None = None
+        self._sign = {"min": 1, "max": -1, None: 0}[best]
+        self._parts = {name: _part(name, part) for name, part in parts.items()}
+        self._signals = tuple(signals)
+        self._handlers: dict[int, Any] = {}
+        self._signal: int | None = None
+
+    def files(self) -> list[Path]:
+        """The checkpoints of steps, the latest last."""
+        found = self.folder.glob("step-*.pt")
+        return sorted((f for f in found if _number(f) is not None), key=_number)
+
+    @property
+    def best_file(self) -> Path:
+        """The best checkpoint."""
+        return self.folder / "best.pt"
+
+    # ----------------------------------------------------------------- saving
+
+    def after_step(self, **notes: Any) -> None:
+        """Count a step; call it when everything is as it will be at the begin of the next one.
+
+        Args:
+            notes: what the program needs to go on from here, such as the epoch; numbers, text, tensors.
+
+        Raises:
+            SystemExit: a signal has come. The code is 128 and its number, as of a process that it has ended.
+        """
+        self.step += 1
+        self.notes.update(notes)
+        if self._signal is not None:
+            self._stop()
+        elif self.every and self.step % self.every == 0:
+            self.save()
+
+    def save(self, metric: Any = None, **notes: Any) -> Path:
+        """Write a checkpoint of this step.
+
+        Args:
+            metric: a number by which the best one is chosen.
+            notes: as in `after_step`.
+
+        Raises:
+            ValueError: a metric is given, and nobody said what is better.
+            RuntimeError: the file could not be written; those that there are stay.
+        """
+        if metric is not None and not self._sign:
+            raise ValueError("a metric needs Checkpoints(best='min') or Checkpoints(best='max')")
+        self.notes.update(notes)
+        states = {name: part.state_dict() for name, part in self._parts.items()}
+        metric = None if metric is None else float(metric)
+        is_best = metric is not None and self._is_better(metric)
+        state = {
+            "format": _FORMAT,
+            "step": self.step,
+            "notes": self.notes,
+            "best metric": metric if is_best else self.best_metric,
+            "is best": is_best,
+            "random": RandomState().plain(),
+            "parts": states,
+            "on the host": {k: [_is_on_host(t) for t in _tensors(v)] for k, v in states.items()},
+        }
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"step-{self.step:08d}.pt"
+        save(state, path)
+        if is_best:
+            self.best_metric = metric
+            self._name_best(path)
+        for old in [f for f in self.files() if f != path][: 1 - self.keep or None]:
+            old.unlink(missing_ok=True)
+        return path
+
+    def _is_better(self, metric: float) -> bool:
+        old = math.inf if self.best_metric is None else self._sign * self.best_metric
+        return self._sign * metric < old
+
+    def _name_best(self, path: Path) -> None:
+        """Have ``best.pt`` be another name of this file, or a copy where files have one name only."""
+        new = self.folder / f".best.{os.getpid()}"
+        new.unlink(missing_ok=True)
+        try:
+            os.link(path, new)
+        except OSError:
+            shutil.copyfile(path, new)
+        os.replace(new, self.best_file)
+
+    # ---------------------------------------------------------------- restoring
+
+    def restore(self, file: str | os.PathLike[str] | None = None) -> bool:
+        """Go back to the latest checkpoint that can be read; returns whether there was one.
+
+        A damaged one is told by a warning. One that does not fit leaves everything as it was.
+
+        Args:
+            file: take this one, such as `best_file`.
+
+        Raises:
+            RuntimeError: it does not fit the parts, or none can be read.
+        """
+        files = self.files()[::-1] if file is None else [Path(file)]
+        for path in files:
+            try:
+                state = load(path, map_location="cpu")
+                if not isinstance(state, dict) or state.get("format") != _FORMAT:
+                    raise RuntimeError("it is no file of Checkpoints, or of a later version")
+            except _DAMAGED as error:
+                if path == files[-1]:
+                    raise RuntimeError(
+                        f"no checkpoint can be read; the last one was {path}: {error}"
+                    ) from error
+                warnings.warn(
+                    f"{path} cannot be read, going back to the checkpoint before it ({error})", stacklevel=2
+                )
+            else:
+                self._take(state, path)
+                return True
+        return False
+
+    def _take(self, state: dict[str, Any], path: Path) -> None:
+        saved = state["parts"]
+        if saved.keys() != self._parts.keys():
+            raise RuntimeError(
+                f"{path} has the parts {sorted(saved)}, and this run has {sorted(self._parts)}"
+            )
+        streams, before = RandomState(), {}
+        try:
+            for name, part in self._parts.items():
+                before[name] = tree_map(_frozen, part.state_dict())
+                part.load_state_dict(saved[name])
+            RandomState.of(state["random"]).restore()
+        except Exception as error:
+            for done, old in before.items():
+                self._parts[done].load_state_dict(old)
+            streams.restore()
+            raise RuntimeError(
+                f"{path} does not fit, and everything is as it was. {name}: {type(error).__name__}: {error}"
+            ) from error
+        for name, part in self._parts.items():
+            for tensor, on_host in zip(_tensors(part.state_dict()), state["on the host"][name]):
+                if not on_host and _is_on_host(tensor):
+                    tensor._storage.value = tensor._storage.value  # operations then round as they did
+        self.step, self.notes, self.best_metric = state["step"], state["notes"], state["best metric"]
+        if state["is best"] and path != self.best_file:  # the process may have ended between the two
+            self._name_best(path)
+
+    # ----------------------------------------------------------------- signals
+
+    def __enter__(self) -> Checkpoints:
+        self._signal = None
+        for number in self._signals:
+            self._handlers[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        self._release()
+        if kind is None and self._signal is not None:
+            self._stop()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._signal = number
+        self._release()
+
+    def _release(self) -> None:
+        """Have signals do what they did before."""
+        while self._handlers:
+            signal.signal(*self._handlers.popitem())
+
+    def _stop(self) -> None:
+        assert self._signal is not None
+        number, self._signal = self._signal, None
+        self.save()
+        raise SystemExit(128 + number)
+
+
+class _Stream:
+    """A generator as a part."""
+
+    def __init__(self, generator: Generator) -> None:
+        self._generator = generator
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"state": self._generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._generator.set_state(state["state"])
+
+
+def _part(name: str, part: Any) -> Any:
+    if isinstance(part, DataLoader):
+        return Position.of(part)
+    if isinstance(part, Generator):
+        return _Stream(part)
+    if hasattr(part, "state_dict") and hasattr(part, "load_state_dict"):
+        return part
+    raise TypeError(f"the part {name!r} has no state_dict and load_state_dict: {type(part).__name__}")
+
+
+def _number(path: Path) -> Any:
+    """The step of a file, or None for one of another name."""
+    found = re.fullmatch(r"step-(\d+)\.pt", path.name)
+    return found and int(found[1])
+
+
+def _tensors(states: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(states) if isinstance(leaf, Tensor)]
+
+
+def _is_on_host(tensor: Tensor) -> bool:
+    return tensor._storage.host is not None
+
+
+def _frozen(value: Any) -> Any:
+    """A tensor that keeps the value that this one has now."""
+    return Tensor._wrap(value._value) if isinstance(value, Tensor) else value
