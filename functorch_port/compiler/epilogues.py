@@ -18,7 +18,7 @@ __all__ = ["PER_ELEMENT", "Finished", "find"]
 PER_ELEMENT = {
     "abs", "add", "add_any", "and", "ceil", "clamp", "convert_element_type", "copy", "cos", "div", "eq", "erf",
     "exp", "exp2", "expm1", "floor", "ge", "gt", "integer_pow", "is_finite", "le", "log", "log1p", "logistic",
-    "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pow", "round", "rsqrt", "select_n", "sign", "sin",
+    "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pow", "divide", "round", "rsqrt", "select_n", "sign", "sin",
     "sqrt", "square", "stop_gradient", "sub", "tanh",
 }  # fmt: skip
 #: of which LLVM would compute one element after the other

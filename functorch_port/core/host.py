@@ -468,8 +468,8 @@ _ONE = {
 }  # fmt: skip
 #: written as operators: the same ufuncs for arrays, and much faster for numpy's scalars
 _OPERATORS = {
-    "add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^", "eq": "==",
-    "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/", "divide": "/", "and": "&", "or": "|",
+    "xor": "^", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
 }  # fmt: skip
 _UFUNCS = {
     **{name: f"{{}} {own} {{}}" for name, own in _OPERATORS.items()},
@@ -483,8 +483,8 @@ _UFUNCS = {
 }
 #: kinds of dtype for which numpy and XLA mean the same; all real ones if not listed
 _FLOATS = (
-    "div rem pow atan2 sign abs floor ceil is_finite exp exp2 log log1p expm1 sin cos tan asin acos atan sinh cosh "
-    "tanh asinh acosh atanh sqrt cbrt rsqrt logistic erf"
+    "div divide rem pow atan2 sign abs floor ceil is_finite exp exp2 log log1p expm1 sin cos tan asin acos atan "
+    "sinh cosh tanh asinh acosh atanh sqrt cbrt rsqrt logistic erf"
 )
 _KINDS = dict.fromkeys(_FLOATS.split(), "f") | {
     "neg": "if", "add": "iuf", "add_any": "iuf", "sub": "iuf", "mul": "iuf", "abs": "if", "sign": "if", "not": "b",

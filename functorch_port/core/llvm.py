@@ -16,7 +16,14 @@ __all__ = [
 ]  # fmt: skip
 
 #: jaxpr primitives -> LLVM's instruction for floats
-_ARITHMETIC = {"add": "fadd", "add_any": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+_ARITHMETIC = {
+    "add": "fadd",
+    "add_any": "fadd",
+    "sub": "fsub",
+    "mul": "fmul",
+    "div": "fdiv",
+    "divide": "fdiv",
+}
 #: jaxpr primitives -> LLVM's intrinsic
 _INTRINSICS = {
     "sqrt": "sqrt", "abs": "fabs", "max": "maximum", "min": "minimum", "fmuladd": "fmuladd", "log": "log",

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from functorch_port.core.division import divide
 from functorch_port.core.fits import fits
 from functorch_port.core.promotion import cast
 from functorch_port.core.registry import Array, op
@@ -182,7 +183,7 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0):
     """``log(1 + exp(beta * input)) / beta``, and ``input`` itself where ``beta * input`` is above the threshold."""
     return _floating(
         "softplus_cpu",
-        lambda x: jnp.where(x * beta > threshold, x, jax.nn.softplus(x * beta) / beta),
+        lambda x: jnp.where(x * beta > threshold, x, divide(jax.nn.softplus(x * beta), beta)),
         input,
         numbers=(beta, threshold),
     )

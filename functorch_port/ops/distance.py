@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from functorch_port.core.division import divide
 from functorch_port.core.promotion import promote
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import (
@@ -87,4 +88,4 @@ def pdist(input: Array, p: float = 2):
 def unit_vectors(input: Array, p: float, dim: Any, eps: float):
     """``input`` divided by its p-norm along ``dim``, which counts as at least ``eps``."""
     norm = vector_norm_of(input, p, wrap_dims(dim, input.ndim), True)
-    return input / jnp.where(norm < eps, jnp.asarray(eps, norm.dtype), norm)
+    return divide(input, jnp.where(norm < eps, jnp.asarray(eps, norm.dtype), norm).astype(input.dtype))

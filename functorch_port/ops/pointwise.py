@@ -14,6 +14,7 @@ from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
 from ..core import bind, dtypes
+from ..core.division import divide
 from ..core.fits import ALPHA, COMMON, COMMON_FACTOR, CONVERTED, FACTOR, fits
 from ..core.promotion import cast, promote, result_dtype, scalar_type
 from ..core.refusal import refuse
@@ -129,17 +130,20 @@ def _floor_quotient(a: jax.Array, b: jax.Array) -> jax.Array:
         return jnp.floor_divide(a, b)
     a, b = jnp.broadcast_arrays(a, b)
     rest = lax.rem(a, b)
-    quotient = (a - rest) / b
-    quotient = jnp.where((rest != 0) & ((b < 0) != (rest < 0)), quotient - 1, quotient)
-    floor = lax.floor(quotient)
-    floor = jnp.where(quotient - floor > 0.5, floor + 1, floor)
-    floor = jnp.where(quotient == 0, jnp.copysign(0, a / b).astype(a.dtype), floor)
-    return lax.stop_gradient(jnp.where(b == 0, a / b, floor))
+    whole = divide(a - rest, b)
+    whole = jnp.where((rest != 0) & ((b < 0) != (rest < 0)), whole - 1, whole)
+    floor = lax.floor(whole)
+    floor = jnp.where(whole - floor > 0.5, floor + 1, floor)
+    rounded = divide(a, b)
+    floor = jnp.where(whole == 0, jnp.copysign(0, rounded).astype(a.dtype), floor)
+    return lax.stop_gradient(jnp.where(b == 0, rounded, floor))
 
 
 def _trunc_quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     return (
-        lax.stop_gradient(jnp.trunc(a / b)) if is_inexact(a.dtype) else lax.div(*jnp.broadcast_arrays(a, b))
+        lax.stop_gradient(jnp.trunc(divide(a, b)))
+        if is_inexact(a.dtype)
+        else lax.div(*jnp.broadcast_arrays(a, b))
     )
 
 
@@ -164,43 +168,21 @@ def div(input: Array, other: Array, *, rounding_mode: str | None = None):
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
         )
     check_broadcast(input, other)
-    quotient = _trunc_quotient if rounding_mode == "trunc" else _floor_quotient
-    return compute(quotient, _not_bool(input, other), input, other)
+    rounded = _trunc_quotient if rounding_mode == "trunc" else _floor_quotient
+    return compute(rounded, _not_bool(input, other), input, other)
 
 
 @op(inplace=True, dunder=("__truediv__", "__div__"), node="DivBackward0", numbers=True)
 def true_divide(input: Array, other: Array):
     """``input / other`` as a float."""
     check_broadcast(input, other)
-    return compute(_quotient, float_dtype(input, other), input, other)
-
-
-@jax.custom_jvp
-def _quotient(a: jax.Array, b: jax.Array) -> jax.Array:
-    return a / b
-
-
-def _quotient_jvp(primals: Any, tangents: Any) -> Any:
-    """Without the square of ``b``, which is 0 for a small one; XLA would make it of ``(a / b) / b``."""
-    (a, b), (da, db) = primals, tangents
-    out = a / b
-    by_a, by_b = lambda t: t / b, lambda t: -(t / b) * out
-    return out, _along(out, (by_a, da), (by_b, db))
-
-
-_quotient.defjvp(_quotient_jvp, symbolic_zeros=True)
-
-
-def _along(out: jax.Array, *parts: tuple[Callable[[jax.Array], jax.Array], Any]) -> jax.Array:
-    """The derivative that is the sum of ``part(tangent)``, of the inputs that have a tangent."""
-    terms = [part(tangent) for part, tangent in parts if not isinstance(tangent, SymbolicZero)]
-    return jnp.broadcast_to(sum(terms[1:], terms[0]) if terms else jnp.zeros_like(out), out.shape)
+    return compute(divide, float_dtype(input, other), input, other)
 
 
 @op("_reflected_divide", where="", rdunder=("__rtruediv__", "__rdiv__"), node="MulBackward0")
 def _reflected_divide(input: Array, other: Array):
-    """``number / tensor``."""
-    return true_divide(input, other)
+    """``number / tensor``, which PyTorch makes of the reciprocal."""
+    return mul(input, reciprocal(other))
 
 
 def _not_bool(*args: Any) -> np.dtype[Any]:
@@ -799,6 +781,12 @@ def _at_least_jvp(primals: Any, tangents: Any) -> Any:
 
 def _at_most_jvp(primals: Any, tangents: Any) -> Any:
     return _limited(_at_most, primals, tangents, operator.le, operator.gt)
+
+
+def _along(out: jax.Array, *parts: tuple[Callable[[jax.Array], jax.Array], Any]) -> jax.Array:
+    """The derivative that is the sum of ``part(tangent)``, of the inputs that have a tangent."""
+    terms = [part(tangent) for part, tangent in parts if not isinstance(tangent, SymbolicZero)]
+    return jnp.broadcast_to(sum(terms[1:], terms[0]) if terms else jnp.zeros_like(out), out.shape)
 
 
 def _limited(fn: Any, primals: Any, tangents: Any, inside: Any, outside: Any) -> Any:

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from functorch_port.core.division import divide
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import INT64, not_implemented, wide
 
@@ -365,7 +366,7 @@ def _avg_pool(x: Any, windows: Windows, count_include_pad: bool, divisor: int | 
         counts = counts.flat[0]
     if x.dtype.kind in "iu":
         return lax.div(total, jnp.broadcast_to(jnp.asarray(counts, total.dtype), total.shape))
-    return (total / jnp.asarray(counts, total.dtype)).astype(x.dtype)
+    return divide(total, counts).astype(x.dtype)
 
 
 def _avg_pool_op(n: int) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 from jax import lax
 
 from ..core import bind, dtypes
+from ..core.division import divide
 from ..core.promotion import promote_types
 from ..core.refusal import refuse
 from ..core.registry import Array, Arrays, Scalar, TensorOnly, composite, op
@@ -88,7 +89,7 @@ def mean(input: TensorOnly, dim: Dims = None, keepdim: bool = False, *, dtype: d
     """The mean over ``dim`` (all dimensions by default)."""
     out = _mean_dtype(input, dtype)
     total = _reduce(jnp.sum, input, dim, keepdim, wide(out))
-    return (total / _count(input, dim)).astype(out)
+    return divide(total, _count(input, dim)).astype(out)
 
 
 def _count(input: jax.Array, dim: Dims) -> int:
@@ -107,7 +108,7 @@ def nanmean(input: TensorOnly, dim: Dims = None, keepdim: bool = False, *, dtype
         input == input, axis=wrap_dims(dim, input.ndim), keepdims=keepdim, dtype=index_dtype(input.size)
     )
     total = nansum(input, dim, keepdim, dtype=dtype)
-    return elementwise(lambda a, b: a / b, total, count.astype(wide(total.dtype)).astype(total.dtype))
+    return elementwise(divide, total, count.astype(wide(total.dtype)).astype(total.dtype))
 
 
 @op(node=_node("Prod"))
@@ -152,13 +153,13 @@ def _variance(
             UserWarning,
             stacklevel=2,
         )
-    average = jnp.sum(x, axis=dims, keepdims=True) / count
+    average = divide(jnp.sum(x, axis=dims, keepdims=True), count)
     # around one of them, so that equal numbers have no variance, not even by rounding
     first = x[tuple([slice(1) if d in dims else slice(None) for d in range(x.ndim)])]
     off = x - lax.stop_gradient(first)
-    off = off - jnp.sum(off, axis=dims, keepdims=True) / count
+    off = off - divide(jnp.sum(off, axis=dims, keepdims=True), count)
     square = jnp.real(off) ** 2 + jnp.imag(off) ** 2 if off.dtype.kind == "c" else off * off
-    variance = jnp.sum(square, axis=dims, keepdims=keepdim) / builtins.max(count - correction, 0)
+    variance = divide(jnp.sum(square, axis=dims, keepdims=keepdim), builtins.max(count - correction, 0))
     return variance, average if keepdim else average.reshape(variance.shape)
 
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ..core.division import divide
 from ..core.tensor import Tensor
 
 __all__ = [
@@ -38,7 +39,7 @@ def scaled(x: Any, factor: Any) -> Any:
 def divided(x: Any, factor: Any) -> Any:
     """``x / factor``, rounded as `scaled`."""
     wide = _wide(x.dtype)
-    return _rounded(x.astype(wide) / _factor(factor, wide), x.dtype)
+    return _rounded(divide(x.astype(wide), _factor(factor, wide)), x.dtype)
 
 
 def plus(x: Any, number: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from compare import case, check_case, sample
@@ -290,3 +291,53 @@ def test_gradient_of_a_quotient_of_small_numbers(size):
 
     for got in (slope(t), ft.compile(slope)(t)):
         assert got.tolist() == pytest.approx([-1e32] * size, rel=1e-5)
+
+
+DIVISIONS = {
+    "by a number": lambda T, x: x / 3,
+    "by a 0-dim tensor": lambda T, x: x / T.tensor(7.0, dtype=x.dtype),
+    "by rows": lambda T, x: (lambda y: y / y[:, :1])(x.reshape(-1, 5) + 1),
+    "by columns": lambda T, x: (lambda y: y / y[0])(x.reshape(-1, 5) + 1),
+    "in place": lambda T, x: x.clone().div_(0.1),
+    "of a number": lambda T, x: 7 / (x + 1),
+    "whole": lambda T, x: (x / 49).floor(),
+    "floor": lambda T, x: T.div(x, 49, rounding_mode="floor"),
+    "mean": lambda T, x: x.reshape(-1, 2, 5)[:, :, 0].double().mean(1),
+    "pooling": lambda T, x: T.nn.functional.avg_pool1d(x[None, None], 5),
+}
+
+
+@pytest.mark.parametrize("size", [20, 5000])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_a_division_is_rounded_once(name, dtype, size):
+    """To the last bit: XLA alone makes products with reciprocals."""
+    fn = DIVISIONS[name]
+    wanted = fn(torch, torch.arange(size, dtype=getattr(torch, dtype))).numpy()
+    x = ft.arange(size, dtype=getattr(ft, dtype))
+    for got in (fn(ft, x), ft.compile(lambda x: fn(ft, x))(x)):
+        np.testing.assert_array_equal(got.numpy(), wanted)
+
+
+def test_gradients_of_a_division_by_what_is_broadcast():
+    def slopes(T, compiled=False):
+        x = T.arange(6000, dtype=T.float64).reshape(-1, 3).requires_grad_()
+        y = T.tensor([3.0, 7.0, 49.0], dtype=T.float64, requires_grad=True)
+
+        def grads():
+            (dx,) = T.autograd.grad((x / y).sum(), x, create_graph=True)
+            return [dx.detach(), T.autograd.grad((dx * x).sum(), y)[0]]
+
+        return (ft.compile(grads) if compiled else grads)()
+
+    wanted = slopes(torch)
+    for got in (slopes(ft), slopes(ft, compiled=True)):
+        np.testing.assert_array_equal(got[0].numpy(), wanted[0].numpy())
+        np.testing.assert_allclose(got[1].numpy(), wanted[1].numpy(), rtol=1e-12)
+    seconds = ft.func.vmap(ft.func.jacfwd(ft.func.jacrev(lambda a: a / ft.tensor([3.0, 7.0]) / a.sum())))(
+        ft.ones(4, 2)
+    )
+    again = torch.func.vmap(torch.func.jacrev(torch.func.jacrev(lambda a: a / T([3.0, 7.0]) / a.sum())))(
+        torch.ones(4, 2)
+    )
+    np.testing.assert_allclose(seconds.numpy(), again.numpy(), rtol=1e-5, atol=1e-7)
