@@ -84,6 +84,7 @@ _SUBMODULES = [
     "overrides",
     "random",
     "return_types",
+    "safetensors",
     "serialization",
     "signal",
     "sparse",

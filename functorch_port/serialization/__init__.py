@@ -224,7 +224,7 @@ def save(
     path, entry = os.fspath(f), "data.pkl"
     name = os.path.basename(path).rpartition(".")
     try:
-        with _atomic(os.path.realpath(path)) as file:
+        with atomic(os.path.realpath(path)) as file:
             for entry in write(file, (name[0] or name[2]) if path.isascii() else "archive"):  # noqa: B007
                 pass
     except OSError as error:
@@ -235,7 +235,7 @@ def save(
 
 
 @contextlib.contextmanager
-def _atomic(path: str) -> Iterator[IO[bytes]]:
+def atomic(path: str) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of ``path`` at the end, or leaves it alone after an error.
 
     It is on the disk before it takes that place, and so is its name afterwards.
