@@ -73,6 +73,7 @@ _SUBMODULES = [
     "func",
     "fx",
     "hub",
+    "interchange",
     "jit",
     "library",
     "linalg",

@@ -3,8 +3,8 @@
 `save_file`, `load_file`, `save`, `load`, `save_model`, `load_model` and `safe_open` are called as the library's, and
 write and read the same files. Beyond it, tensors go straight to a device or a `jax.sharding.Sharding`, files are
 replaced atomically, `load_folder` and `load_checkpoint` read sharded checkpoints as Hugging Face's libraries write
-them, and a module that a file does not fit stays as it was. In a script that runs through ``functorch-port run``, ``from
-safetensors.torch import ...`` and ``from safetensors import safe_open`` mean these.
+them, and a module that a file does not fit stays as it was. In a script that runs through ``functorch-port run``,
+``from safetensors.torch import ...`` and ``from safetensors import safe_open`` mean these.
 
 The library is an optional dependency: ``pip install 'functorch-port[safetensors]'``.
 
@@ -26,19 +26,17 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-import jax
 import numpy as np
 
 from .core import dtypes
 from .core.creation import empty
 from .core.device import as_device
-from .core.device import device as Device
 from .core.optional import optional
 from .core.tensor import Tensor
 from .nn._state_dict import all_or_nothing
 from .serialization import atomic
 from .serialization.container import Source
-from .serialization.tensors import tensor_at
+from .serialization.tensors import placed, tensor_at
 
 __all__ = [
     "SafetensorError",
@@ -117,7 +115,7 @@ class _Opened:
 
     def __init__(self, filename: Path, device: Any, backend: str) -> None:
         self._name = os.fspath(filename)
-        self._device = _placed(device)
+        self._device = _checked(device)
         with _named(self._name):
             opened = _their_open(filename, "np", backend=backend)
         with opened as file:  # it has checked the header, and that the tensors fill the file
@@ -172,10 +170,8 @@ class _Opened:
                 f"File does not contain tensor {name} ({self._name}{_close(name, self._order)})"
             )
         part, memory = found
-        where = self._device(name) if callable(self._device) else self._device
-        return _Slice(
-            part.get_dtype(), memory, part.get_shape(), self._said(name), "cpu" if where is None else where
-        )
+        where = placed(self._device, name)
+        return _Slice(part.get_dtype(), memory, part.get_shape(), self._said(name), where)
 
     def get_tensor(self, name: str) -> Tensor:
         """A tensor.
@@ -217,14 +213,12 @@ def _named(filename: Any) -> Iterator[None]:
         raise SafetensorError(f"{error} ({filename}{damaged})") from None
 
 
-def _placed(where: Any) -> Any:
-    """Where tensors go, checked."""
-    if isinstance(where, jax.Device):
-        return jax.sharding.SingleDeviceSharding(where)
-    if isinstance(where, jax.sharding.Sharding) or (callable(where) and not isinstance(where, Device)):
+def _checked(where: Any) -> Any:
+    """Where tensors go; a name is one of a device."""
+    if not isinstance(where, str | int):
         return where
     try:
-        return str(as_device(where))
+        return as_device(where)
     except (RuntimeError, TypeError):
         raise SafetensorError(f"device {where} is invalid") from None
 
@@ -472,8 +466,8 @@ def _fitting(model: Any, source: Any, told: Callable[[str], str] = lambda text: 
 # -------------------------------------------------------- folders and their index
 
 
-def _listed(path: Path) -> dict[str, list[str] | None]:
-    """The files of a checkpoint, and the names to take from each (None: all)."""
+def files_of(path: Path) -> dict[str, list[str] | None]:
+    """The files of a checkpoint in a folder, an index or a file, and the names to take from each (None: all)."""
     path = os.fspath(path)
     if os.path.isdir(path):
         found = sorted(glob.glob(os.path.join(glob.escape(path), _INDEX)))
@@ -533,7 +527,7 @@ def load_folder(path: Path, device: Any = "cpu") -> dict[str, Tensor]:
 def _read(path: Path, device: Any, rename: Callable[[str], str | None]) -> dict[str, tuple[Tensor, str]]:
     """New name -> tensor and where it came from."""
     state: dict[str, tuple[Tensor, str]] = {}
-    for file, names in _listed(path).items():
+    for file, names in files_of(path).items():
         with safe_open(file, "pt", device=device) as opened:
             for name in opened.offset_keys() if names is None else names:
                 new, origin = rename(name), f"{name!r} of {file}"

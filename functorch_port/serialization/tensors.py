@@ -30,7 +30,17 @@ from ..core.view import View, is_dense, reinterpret
 from ..nn.parameter import Parameter
 from .container import aligned
 
-__all__ = ["BY_CALL", "SWAPPED", "StorageType", "Tensors", "are_sizes", "owned", "tensor_at", "with_state"]
+__all__ = [
+    "BY_CALL",
+    "SWAPPED",
+    "StorageType",
+    "Tensors",
+    "are_sizes",
+    "owned",
+    "placed",
+    "tensor_at",
+    "with_state",
+]
 
 
 class StorageType:
@@ -409,7 +419,8 @@ def _shaped(value: Any, shape: tuple[int, ...] | None) -> Any:
 def _settle_at(cell: Storage, array: np.ndarray, location: str) -> None:
     value = _at(_narrowed(array), location)
     if isinstance(value, np.ndarray):
-        cell.host, cell.form = value, None
+        held: Any = value
+        cell.host, cell.form = held, None
     else:
         cell._value = value
 
@@ -438,19 +449,28 @@ def tensor_at(array: np.ndarray, where: Any) -> Tensor:
 
     Args:
         array: the numbers; what is not looked at here is not read.
-        where: a device or its name, or a `jax.sharding.Sharding`, of which each device reads its part.
+        where: a device (JAX's, too) or its name, or a `jax.sharding.Sharding`, of which each device reads its part.
 
     Raises:
         RuntimeError: there is no such device.
     """
-    if where == "meta":
+    if str(where) == "meta":
         return core.wrap(_kind(array.shape, dtypes.from_np(array.dtype)))
+    if isinstance(where, jax.Device):
+        where = jax.sharding.SingleDeviceSharding(where)
     if isinstance(where, jax.sharding.Sharding):
         with storage.x64():
             return core.wrap(
                 jax.make_array_from_callback(array.shape, where, lambda at: _narrowed(owned(array[at])))
             )
     return core.wrap(_at(_narrowed(owned(array)), str(where)))
+
+
+def placed(where: Any, name: str) -> Any:
+    """Where a tensor goes, if users may give a place or a function that gives one for a name; None is the CPU."""
+    if callable(where) and not isinstance(where, device | jax.sharding.Sharding):
+        where = where(name)
+    return "cpu" if where is None else where
 
 
 def owned(array: np.ndarray) -> np.ndarray:
