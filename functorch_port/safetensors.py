@@ -35,7 +35,6 @@ from .core.optional import optional
 from .core.tensor import Tensor
 from .nn._state_dict import all_or_nothing
 from .serialization import atomic
-from .serialization.container import Source
 from .serialization.tensors import placed, tensor_at
 
 __all__ = [
@@ -81,8 +80,9 @@ def _numpy_dtype(name: str, of: str) -> np.dtype:
 class _Slice:
     """A tensor of a file, of which indexing reads what is asked for."""
 
-    def __init__(self, dtype: str, memory: np.ndarray, shape: list[int], of: str, where: Any) -> None:
-        self._dtype, self._memory, self._shape, self._of, self._where = dtype, memory, shape, of, where
+    def __init__(self, dtype: str, shape: list[int], opened: _Opened, at: int, of: str, where: Any) -> None:
+        self._dtype, self._shape, self._opened, self._at = dtype, shape, opened, at
+        self._of, self._where = of, where
 
     def get_shape(self) -> list[int]:
         """The sizes of the whole tensor."""
@@ -93,8 +93,11 @@ class _Slice:
         return self._dtype
 
     def _array(self) -> np.ndarray:
-        kind = _numpy_dtype(self._dtype, self._of)
-        return np.ndarray(self._shape, kind, self._memory.data)  # it need not be aligned
+        """The tensor in the file, mapped for as long as somebody looks."""
+        kind, file = _numpy_dtype(self._dtype, self._of), self._opened.file()
+        if 0 in self._shape:
+            return np.empty(self._shape, kind)
+        return np.memmap(file, kind, "r", self._at, tuple(self._shape))
 
     def whole(self) -> Tensor:
         """All of it."""
@@ -113,6 +116,8 @@ class _Slice:
 class _Opened:
     """A safetensors file that is open; see `safe_open`."""
 
+    _file: Any = None
+
     def __init__(self, filename: Path, device: Any, backend: str) -> None:
         self._name = os.fspath(filename)
         self._device = _checked(device)
@@ -122,19 +127,26 @@ class _Opened:
             self._metadata = file.metadata()
             self._order = file.offset_keys()
             slices = [file.get_slice(name) for name in self._order]
-        with open(filename, "rb") as source:
-            memory = Source(source, self._name).mapped()
-        at = 8 + int.from_bytes(memory[:8].tobytes(), "little")
-        self._tensors: dict[str, tuple[Any, np.ndarray]] | None = {}
+        self._file = open(filename, "rb")  # noqa: SIM115
+        at = 8 + int.from_bytes(self._file.read(8), "little")
+        self._tensors: dict[str, tuple[Any, int]] | None = {}
         for name, part in zip(self._order, slices, strict=True):
-            end = at + _size(part.get_dtype(), part.get_shape(), self._said(name))
-            self._tensors[name] = part, memory[at:end]
-            at = end
+            self._tensors[name] = part, at
+            at += _size(part.get_dtype(), part.get_shape(), self._said(name))
 
     def _said(self, name: str) -> str:
         return f"entry {name!r} of {self._name}"
 
-    def _open(self) -> dict[str, tuple[Any, np.ndarray]]:
+    def file(self) -> Any:
+        """The file itself.
+
+        Raises:
+            SafetensorError: it has been closed.
+        """
+        self._open()
+        return self._file
+
+    def _open(self) -> dict[str, tuple[Any, int]]:
         if self._tensors is None:
             raise SafetensorError("File is closed")
         return self._tensors
@@ -144,6 +156,11 @@ class _Opened:
 
     def __exit__(self, *exc: object) -> None:
         self._tensors = None
+        self._file.close()
+
+    def __del__(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
     def keys(self) -> list[str]:
         """The names of the tensors, in alphabetical order."""
@@ -169,9 +186,9 @@ class _Opened:
             raise SafetensorError(
                 f"File does not contain tensor {name} ({self._name}{_close(name, self._order)})"
             )
-        part, memory = found
+        part, at = found
         where = placed(self._device, name)
-        return _Slice(part.get_dtype(), memory, part.get_shape(), self._said(name), where)
+        return _Slice(part.get_dtype(), part.get_shape(), self, at, self._said(name), where)
 
     def get_tensor(self, name: str) -> Tensor:
         """A tensor.

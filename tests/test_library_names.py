@@ -168,13 +168,13 @@ def test_weights_from_urls_are_those_of_torch(tmp_path, capsys):
         folder.mkdir()
         (folder / "hubconf.py").write_text("")
     assert program(torch, folders[0]) == program(ft, folders[1])
-    url = "https://functorch-port.invalid/net.pth"
+    url = "https://functorch-port.invalid/absent.pth"
     with pytest.raises(urllib.error.URLError) as error:
         ft.hub.load_state_dict_from_url(url, str(folders[1]))
     text = str(error.value)
     assert (
         f"nothing came from {url}" in text
-        and f"copy the file to {folders[1] / 'net.pth'} by other means" in text
+        and f"copy the file to {folders[1] / 'absent.pth'} by other means" in text
     )
     assert not [path for path in folders[1].iterdir() if "partial" in path.name]
 

@@ -151,7 +151,19 @@ def test_slices_of_every_dtype(tmp_path):
         assert tuple(mine.get_slice("empty")[:, 1:].shape) == (0, 2)
 
 
-def test_a_file_that_is_open():
+def test_a_file_that_nobody_closes(tmp_path):
+    path = tmp_path / "x.safetensors"
+    ours.save_file({"x": port.ones(2)}, path)
+    part = ours.safe_open(path, "pt").get_slice("x")
+    assert part[:1].tolist() == [1]
+    del part  # no warning, which would be an error here
+    with ours.safe_open(path, "pt") as file:
+        part = file.get_slice("x")
+    with pytest.raises(ours.SafetensorError, match="File is closed"):
+        part[:1]
+
+
+def test_a_file_that_is_not_there():
     with pytest.raises(FileNotFoundError, match="nothing.safetensors"):
         ours.safe_open("nothing.safetensors", "pt")
 
