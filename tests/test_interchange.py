@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -513,6 +514,12 @@ def test_a_bar_on_a_terminal(files, tmp_path):
         pass
     os.close(outer)
     assert b"reading" in shown and b"30/30" in shown and "x.pt (pt): " in done.stdout
+
+
+def test_the_page_of_documentation():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "files.md").read_text(), re.DOTALL)
+    assert len(blocks) == 3
+    exec("\n".join(blocks), {})
 
 
 @pytest.mark.parametrize("module", [tree, npz, orbax, formats])
