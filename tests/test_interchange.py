@@ -9,6 +9,7 @@ import pty
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import jax
@@ -110,6 +111,21 @@ def test_every_format_into_every_other(files, tmp_path, start, end):
         same(everything(torch), torch.load(tmp_path / "y.pt", weights_only=True))
 
 
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("name", ["tensor", "empty tensor", "list", "nothing", "number"])
+def test_small_checkpoints(tmp_path, end, name):
+    state = {
+        "tensor": port.ones(2),
+        "empty tensor": port.ones(0),
+        "list": [port.ones(2), 3],
+        "nothing": {},
+        "number": 3,
+    }
+    interchange.write(tmp_path / f"x.{end}", state[name])
+    same(state[name], interchange.read(tmp_path / f"x.{end}"))
+    interchange.inspect(tmp_path / f"x.{end}")
+
+
 def test_what_reads_nothing(files, monkeypatch):
     """The shapes and dtypes of a file, without its numbers."""
     want = {name: leaf for name, leaf in tree.named(everything()) if isinstance(leaf, port.Tensor)}
@@ -193,10 +209,28 @@ def raw(**arrays):
     return file.getvalue()
 
 
+def claims(shape):
+    """A file whose one array says that it is larger than it is."""
+    array, file = io.BytesIO(), io.BytesIO()
+    np.save(array, np.ones(2))
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("w.npy", array.getvalue()[:10] + header.encode() + array.getvalue()[-16:])
+    return file.getvalue()
+
+
 @pytest.mark.parametrize(
     "data, text",
     [
-        (lambda: raw(w=np.array([{}], object)), "entry 'w.npy' of .*x.npz: Object arrays cannot be loaded"),
+        (
+            lambda: raw(w=np.array([{}], object)),
+            "entry 'w.npy' of .*x.npz has Python objects, and making them would",
+        ),
+        (lambda: claims("(10**12, 10**6)"), "entry 'w.npy' of .*x.npz: "),
+        (
+            lambda: claims("(1000000000000,)"),
+            "entry 'w.npy' of .*x.npz has 16 bytes, and shape .* need 8000000000000",
+        ),
         (lambda: raw(w=np.array(["text"])), "entry 'w' of .*x.npz has dtype <U4, which no tensor can have"),
         (lambda: raw(w=np.zeros(2, "V2")), r"entry 'w' of .* has dtype \|V2, which .*bfloat16"),
         (lambda: raw(w=np.ones(500))[:-300], "is no .npz file, or cut off or damaged"),

@@ -1,5 +1,6 @@
 """safetensors files beside those that the library writes and reads with PyTorch."""
 
+import doctest
 import json
 import os
 import subprocess
@@ -468,6 +469,10 @@ def test_under_the_launcher(tmp_path, first, second):
     done = subprocess.run(command, env=settings, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert theirs.load_file(path)["y"].tolist() == [1, 1, 1]
+
+
+def test_examples():
+    assert doctest.testmod(ours).attempted > 20 and doctest.testmod(ours).failed == 0
 
 
 def test_without_the_library(tmp_path):

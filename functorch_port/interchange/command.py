@@ -127,7 +127,7 @@ def main(options: argparse.Namespace) -> int:
         found = re.search(r"GLOBAL (\S+) was not an allowed global", str(error))
         what = (
             f"{options.source} has a {found[1]} in it, which only code from the file could make. Load it in Python, "
-            "with weights_only=False if you trust it, and save its state_dict()"
+            "with weights_only=False if you trust it, and save its tensors alone: a state_dict()"
         )
         print(f"{told}: {what if found else error}", file=sys.stderr)
     except (ImportError, NotImplementedError, OSError, RuntimeError, TypeError, ValueError) as error:

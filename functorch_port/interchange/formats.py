@@ -13,7 +13,7 @@ from ..core import dtypes
 from ..core.tensor import Tensor, wrap
 from ..serialization import load, save
 from . import npz, orbax
-from .tree import array_of, changed, named, nbytes, put_together, take_apart
+from .tree import array_of, changed, check_dense, named, nbytes, put_together, take_apart
 
 __all__ = ["FORMATS", "Contents", "Row", "WrongUse", "convert", "format_of", "inspect", "read", "write"]
 
@@ -293,6 +293,7 @@ def _cast(tree: Any, dtype: Any) -> Any:
             return tensor
         look = _look(tensor)
         if look not in made:
+            check_dense(names[id(tensor)], tensor)
             with no_grad():
                 made[look] = new = tensor.detach().to(dtype)
                 if (tensor.isfinite() & ~new.to(dtypes.float32).isfinite()).any():

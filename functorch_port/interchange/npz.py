@@ -119,18 +119,26 @@ def _about(archive: zipfile.ZipFile, path: str) -> dict[str, Any]:
 
 
 def _array(archive: zipfile.ZipFile, entry: str, only_kind: bool) -> np.ndarray:
-    """An array of the file, or one of its shape and dtype."""
+    """An array of the file, or one of its shape and dtype. Nothing is allocated for a size that it only claims."""
+    of = f"entry {entry!r} of {archive.filename}"
     with archive.open(entry) as file:
         try:
-            if not only_kind:
-                return np.lib.format.read_array(file, allow_pickle=False)
-            version = np.lib.format.read_magic(file)
-            first = version == (1, 0)
+            first = np.lib.format.read_magic(file) == (1, 0)
             header = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
-            shape, _, dtype = header(file)
+            shape, is_fortran, dtype = header(file)
+            kind = virtual(shape, dtype)
         except ValueError as error:
-            raise ValueError(f"entry {entry!r} of {archive.filename}: {error}") from None
-    return virtual(shape, dtype)
+            raise ValueError(f"{of}: {error}") from None
+        if dtype.hasobject:
+            raise ValueError(f"{of} has Python objects, and making them would run code from the file")
+        if only_kind:
+            return kind
+        data = file.read()
+    if len(data) != kind.nbytes:
+        raise ValueError(
+            f"{of} has {len(data)} bytes, and shape {shape} and dtype {dtype} need {kind.nbytes}"
+        )
+    return np.frombuffer(data, dtype).reshape(shape, order="F" if is_fortran else "C")
 
 
 def _tensor(array: np.ndarray, kind: Any, where: Any, of: str) -> Tensor:

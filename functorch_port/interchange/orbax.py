@@ -58,10 +58,12 @@ def save_orbax(path: str | os.PathLike[str], obj: Any, force: bool = False) -> N
     tensors, left = take_apart(tree)
     without = [name for name, tensor in tensors.items() if not nbytes(tensor)]
     about: dict[str, Any] = {}
-    if without or left is not None:
+    if without or left is not None or not tensors:
         about["tree"] = left
         about["empty"] = {name: [list(tensors[name].shape), tensors[name].dtype.name] for name in without}
     arrays = _arrays(tree, {name: t for name, t in tensors.items() if name not in without}, "")
+    if "" in tensors:  # one tensor alone, and a checkpoint has names
+        arrays = None if without else {"": arrays}
     path = os.path.abspath(path)
     if os.path.lexists(path) and not force:
         raise ValueError(f"{path} is there already; force=True replaces it")

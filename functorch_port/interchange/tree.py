@@ -18,8 +18,8 @@ from ..core.tensor import Tensor
 from ..serialization.tensors import tensor_at
 
 __all__ = [
-    "array_of", "changed", "from_pytree", "join", "named", "nbytes", "put_together", "state_of", "take_apart",
-    "to_pytree", "virtual",
+    "array_of", "changed", "check_dense", "from_pytree", "join", "named", "nbytes", "put_together", "state_of",
+    "take_apart", "to_pytree", "virtual",
 ]  # fmt: skip
 
 #: what JSON does not have: mark -> type, how it is written, and how it is made
@@ -198,6 +198,12 @@ def array_of(name: str, tensor: Tensor) -> np.ndarray:
     Raises:
         NotImplementedError: it is sparse, or on the meta device.
     """
+    check_dense(name, tensor)
+    return np.asarray(tensor.detach().cpu()._value)
+
+
+def check_dense(name: str, tensor: Tensor) -> None:
+    """Refuse a tensor that has no array of numbers."""
     if tensor.is_sparse or tensor.is_meta:
         what = (
             "sparse (save tensor.to_dense())"
@@ -205,7 +211,6 @@ def array_of(name: str, tensor: Tensor) -> np.ndarray:
             else "on the meta device, and has no numbers"
         )
         raise NotImplementedError(f"entry {name!r} is {what}")
-    return np.asarray(tensor.detach().cpu()._value)
 
 
 def virtual(shape: Any, dtype: Any) -> np.ndarray:
