@@ -121,13 +121,15 @@ class _Opened:
     def __init__(self, filename: Path, device: Any, backend: str) -> None:
         self._name = os.fspath(filename)
         self._device = _checked(device)
+        self._file = open(filename, "rb")  # noqa: SIM115
         with _named(self._name):
             opened = _their_open(filename, "np", backend=backend)
+        if not os.path.samestat(os.fstat(self._file.fileno()), os.stat(filename)):
+            raise SafetensorError(f"{self._name} was replaced while it was being opened: open it again")
         with opened as file:  # it has checked the header, and that the tensors fill the file
             self._metadata = file.metadata()
             self._order = file.offset_keys()
             slices = [file.get_slice(name) for name in self._order]
-        self._file = open(filename, "rb")  # noqa: SIM115
         at = 8 + int.from_bytes(self._file.read(8), "little")
         self._tensors: dict[str, tuple[Any, int]] | None = {}
         for name, part in zip(self._order, slices, strict=True):

@@ -164,6 +164,19 @@ def test_a_file_that_nobody_closes(tmp_path):
         part[:1]
 
 
+def test_a_file_that_is_replaced_while_it_is_opened(tmp_path, monkeypatch):
+    path = tmp_path / "x.safetensors"
+    ours.save_file({"x": port.ones(2)}, path)
+
+    def slow(*args, **options):
+        ours.save_file({"a": port.zeros(2), "x": port.zeros(9)}, path)
+        return library.safe_open(*args, **options)
+
+    monkeypatch.setattr(ours, "_their_open", slow)
+    with pytest.raises(ours.SafetensorError, match="was replaced while it was being opened: open it again"):
+        ours.load_file(path)
+
+
 def test_a_file_that_is_not_there():
     with pytest.raises(FileNotFoundError, match="nothing.safetensors"):
         ours.safe_open("nothing.safetensors", "pt")
