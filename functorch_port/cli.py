@@ -29,6 +29,8 @@ examples:
   functorch-port run train.py --epochs 3 --lr 0.1     everything after the script is the script's
   functorch-port run -m mypackage.train --epochs 3    as `python -m`
   functorch-port crosscheck --optimizer AdamW         the update math beside PyTorch's and optax's
+  functorch-port inspect model.safetensors            what is in a checkpoint
+  functorch-port convert model.pt model.safetensors   a checkpoint from one format to another
   functorch-port info                                 versions, devices, settings
   JAX_PLATFORMS=cpu functorch-port run train.py       JAX's own switches work: here, stay on the CPU
 """
@@ -80,8 +82,10 @@ def _parser() -> argparse.ArgumentParser:
     launcher.add_to(run)
 
     from functorch_port.crosscheck import command
+    from functorch_port.interchange import command as files
 
     command.add_to(commands)
+    files.add_to(commands)
 
     text = _INFO + "\n".join(f"  {name:<29}{settings.VARIABLES[key].meaning}" for name, key in _names())
     info = commands.add_parser(
@@ -106,6 +110,10 @@ def main(argv: list[str] | None = None) -> int:
         from functorch_port.crosscheck import command
 
         return command.main(options)
+    if options.command in ("convert", "inspect"):
+        from functorch_port.interchange import command as files
+
+        return files.main(options)
     try:
         given = launcher.given(options)
     except FileNotFoundError as error:

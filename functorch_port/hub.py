@@ -8,10 +8,11 @@ import importlib.util
 import os
 import re
 import sys
-import tempfile
 import urllib.request
+import uuid
 from types import ModuleType
 from typing import Any
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlparse
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
@@ -72,21 +73,26 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
         url: where from.
         dst: path of the file.
         hash_prefix: the first letters of its SHA-256 hash, which is checked.
-        progress: accepted; nothing is printed.
+        progress: whether a bar is shown, where tqdm is installed.
 
     Raises:
         RuntimeError: if the hash is another.
+        URLError: if there is no network, or nothing at that address.
 
     Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.download_url_to_file
     """
     dst = os.path.expanduser(dst)
     digest = hashlib.sha256()
-    descriptor, partial = tempfile.mkstemp(dir=os.path.dirname(dst) or ".", suffix=".partial")
+    partial = f"{dst}.{uuid.uuid4().hex}.partial"
     try:
-        with os.fdopen(descriptor, "wb") as file, urllib.request.urlopen(url) as source:
-            while chunk := source.read(1 << 17):
-                file.write(chunk)
-                digest.update(chunk)
+        with open(partial, "xb") as file, _opened(url, dst) as source:
+            length = source.headers.get("Content-Length")
+            total = None if length is None else int(length)
+            with tqdm(total=total, disable=not progress, unit="B", unit_scale=True, unit_divisor=1024) as bar:
+                while chunk := source.read(1 << 17):
+                    file.write(chunk)
+                    digest.update(chunk)
+                    bar.update(len(chunk))
         found = digest.hexdigest()
         if hash_prefix is not None and found[: len(hash_prefix)] != hash_prefix:
             raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{found}")')
@@ -94,6 +100,18 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
     finally:
         if os.path.exists(partial):
             os.remove(partial)
+
+
+def _opened(url: str, dst: str) -> Any:
+    try:
+        return urllib.request.urlopen(url)
+    except HTTPError:
+        raise
+    except URLError as error:
+        raise URLError(
+            f"{error.reason}: nothing came from {url}. Where there is no network, copy the file to {dst} by other "
+            "means: load_state_dict_from_url takes it from there. URLs of local files begin with file://"
+        ) from error
 
 
 def load_state_dict_from_url(
@@ -111,10 +129,14 @@ def load_state_dict_from_url(
         url: where from.
         model_dir: where the file is kept; ``checkpoints`` in `get_dir` when left out.
         map_location: for `load`.
-        progress: accepted; nothing is printed.
+        progress: as in `download_url_to_file`.
         check_hash: take the first letters of the SHA-256 hash from a file name like ``name-<hash>.pth`` and check them.
         file_name: name of the file; that in the URL when left out.
         weights_only: for `load`.
+
+    Raises:
+        RuntimeError: if the hash is another; then the file is not kept.
+        URLError: if there is no network, or nothing at that address.
 
     Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.load_state_dict_from_url
     """
@@ -125,6 +147,7 @@ def load_state_dict_from_url(
     name = file_name or os.path.basename(urlparse(url).path)
     path = os.path.join(model_dir, name)
     if not os.path.exists(path):
+        sys.stdout.write(f'Downloading: "{url}" to {path}\n')
         match = HASH_REGEX.search(name) if check_hash else None
         download_url_to_file(url, path, match.group(1) if match else None, progress=progress)
     return load_file(path, map_location=map_location, weights_only=weights_only)
@@ -151,6 +174,8 @@ def _hubconf(repo_or_dir: Any, source: str) -> ModuleType:
 
 
 def _entry(module: ModuleType, name: str) -> Any:
+    if not isinstance(name, str):
+        raise ValueError("Invalid input: model should be a string of function name")
     missing = [m for m in getattr(module, "dependencies", []) if importlib.util.find_spec(m) is None]
     if missing:
         raise RuntimeError(f"Missing dependencies: {', '.join(missing)}")

@@ -18,7 +18,7 @@ import sys
 import zipfile
 from collections.abc import Iterable
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import BuiltinImporter, ModuleSpec, SourceFileLoader
+from importlib.machinery import BuiltinImporter, ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType, TracebackType
 from typing import Any
 
@@ -49,11 +49,17 @@ def install() -> None:
     if not any(isinstance(finder, _TorchFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _TorchFinder())
         torch.__version__ = TorchVersion(torch_version)  # scripts compare it with PyTorch's releases
+        if "safetensors" in sys.modules:
+            sys.modules.pop("safetensors.torch", None)
+            _open_ours(sys.modules["safetensors"])
     _alias_loaded()
 
 
 class _TorchFinder(MetaPathFinder):
     """Finds ``torch.a.b`` as ``functorch_port.a.b``, and nothing else under that name.
+
+    And what the library safetensors has for PyTorch as `functorch_port.safetensors`: its own reads and writes the
+    memory of tensors by their addresses.
 
     Attributes:
         looking: how many names are being looked for at the moment.
@@ -62,6 +68,10 @@ class _TorchFinder(MetaPathFinder):
     looking = 0
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if fullname == "safetensors":
+            return _with_ours(PathFinder.find_spec(fullname, path))
+        if fullname == "safetensors.torch":
+            return ModuleSpec(fullname, _Alias(importlib.import_module(f"{_OURS}.safetensors")))
         if fullname != "torch" and not fullname.startswith("torch."):
             return None
         _TorchFinder.looking += 1
@@ -85,6 +95,30 @@ class _Alias(Loader):
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec  # the import system has just put the alias's there
         _alias_loaded()
+
+
+class _Opening(Loader):
+    """Loads the library safetensors, and puts our `safe_open` there."""
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.loader.exec_module(module)
+        _open_ours(module)
+
+
+def _with_ours(spec: ModuleSpec | None) -> ModuleSpec | None:
+    if spec is not None and spec.loader is not None:
+        spec.loader = _Opening(spec.loader)
+    return spec
+
+
+def _open_ours(library: ModuleType) -> None:
+    library.safe_open = importlib.import_module(f"{_OURS}.safetensors").safe_open  # type: ignore[attr-defined]
 
 
 def _our_module(fullname: str) -> ModuleType:

@@ -34,6 +34,8 @@ def torchvision_imports():
     """Let torchvision be imported: built for another PyTorch, it describes operators that it could not load."""
     try:
         import torchvision  # noqa: F401
+    except ModuleNotFoundError:
+        pass
     except RuntimeError:
         for name in ("nms", "qnms"):
             torch.library.define(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import collections
+import hashlib
 import importlib
 import subprocess
 import sys
+import urllib.error
 
 import pytest
 import torch
@@ -128,6 +130,53 @@ def test_hub(tmp_path):
         ft.hub.load("a/b", "net")
     with pytest.raises(RuntimeError, match="Cannot find callable"):
         ft.hub.load(tmp_path, "no", source="local")
+
+
+def test_weights_from_urls_are_those_of_torch(tmp_path, capsys):
+    source = tmp_path / "source"
+    source.mkdir()
+    torch.save({"w": torch.ones(2)}, source / "net.pth")
+    digest = hashlib.sha256((source / "net.pth").read_bytes()).hexdigest()
+    for name in (f"net-{digest[:8]}.pth", "net-0123abcd.pth"):
+        (source / name).write_bytes((source / "net.pth").read_bytes())
+
+    def program(lib, folder):
+        def attempt(name, **options):
+            try:
+                url = (source / name).as_uri()
+                options = {"progress": False, **options}
+                return lib.hub.load_state_dict_from_url(url, str(folder), **options)["w"].tolist()
+            except Exception as error:
+                return type(error).__name__, str(error)[:40]
+
+        out = [
+            attempt("net.pth"),
+            attempt(f"net-{digest[:8]}.pth", check_hash=True),
+            attempt("net-0123abcd.pth", check_hash=True),
+            attempt("net-0123abcd.pth"),
+            attempt("net-0123abcd.pth", check_hash=True),  # it is there
+            attempt("net.pth", file_name="other.pth", weights_only=True),
+            attempt("nothing.pth"),
+        ]
+        modes = {path.name: path.stat().st_mode for path in sorted(folder.iterdir())}
+        with pytest.raises(ValueError, match="Invalid input: model should be a string of function name"):
+            lib.hub.load(folder, 3, source="local")
+        return out, modes, [text.replace(str(folder), "FOLDER") for text in capsys.readouterr()]
+
+    folders = [tmp_path / "torch", tmp_path / "port"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "hubconf.py").write_text("")
+    assert program(torch, folders[0]) == program(ft, folders[1])
+    url = "https://functorch-port.invalid/absent.pth"
+    with pytest.raises(urllib.error.URLError) as error:
+        ft.hub.load_state_dict_from_url(url, str(folders[1]))
+    text = str(error.value)
+    assert (
+        f"nothing came from {url}" in text
+        and f"copy the file to {folders[1] / 'absent.pth'} by other means" in text
+    )
+    assert not [path for path in folders[1].iterdir() if "partial" in path.name]
 
 
 def test_custom_operators():

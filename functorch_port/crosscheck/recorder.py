@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..serialization import _atomic
+from ..serialization.atomic import atomic
 from .problems import Arrays, WrongUse
 from .sides import DTYPES, library, state_of
 
@@ -77,7 +77,7 @@ class Recording:
             arrays.update({f"state/{i}/{k}": v for k, v in self.states[i].items()})
         losses = [[e.loss for e in evaluations] for evaluations in self.evaluations]
         text = json.dumps({"format": _FORMAT, **self.meta, "groups": self.groups, "losses": losses})
-        with _atomic(str(Path(path).resolve())) as file:
+        with atomic(str(Path(path).resolve())) as file:
             np.savez_compressed(file, meta=np.array(text), **arrays)  # type: ignore[arg-type]
 
     @classmethod

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ..serialization import _atomic
+from ..serialization.atomic import atomic
 from .comparison import Report, Result, show_options
 from .grids import ROUNDING
 
@@ -175,7 +175,7 @@ def save_json(path: str | Path, reports: Sequence[Report], settings: dict[str, A
 
 def write(path: str | Path, text: str) -> None:
     """Write a file, whole or not at all."""
-    with _atomic(str(Path(path).resolve())) as file:
+    with atomic(str(Path(path).resolve())) as file:
         file.write(text.encode())
 
 

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
+
+from ..core.optional import optional
 
 __all__ = ["linen", "nnx"]
 
 
-def _part(name: str) -> Any:
-    try:
-        return importlib.import_module(f"flax.{name}")
-    except ModuleNotFoundError as error:
-        if error.name not in ("flax", f"flax.{name}"):
-            raise
-        raise ModuleNotFoundError(
-            "functorch_port.flax needs flax, which is not installed: pip install 'functorch-port[flax]', "
-            "or pip install flax",
-            name=error.name,
-        ) from None
-
-
 def nnx() -> Any:
     """The module ``flax.nnx``."""
-    return _part("nnx")
+    return optional("flax.nnx", "functorch_port.flax", "flax")
 
 
 def linen() -> Any:
     """The module ``flax.linen``."""
-    return _part("linen")
+    return optional("flax.linen", "functorch_port.flax", "flax")

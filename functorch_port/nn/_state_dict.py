@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..autograd.grad_mode import no_grad
@@ -116,22 +117,28 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bo
                     "values, if incompatible_keys need to be modified, it should be done inplace."
                 )
 
+    with all_or_nothing(module):
+        load_tree(module, state_dict, "")
+        if strict:
+            for keys, what in ((unexpected, "Unexpected"), (missing, "Missing")):
+                if keys:
+                    listed = ", ".join(f'"{key}"' for key in keys)
+                    errors.insert(0, f"{what} key(s) in state_dict: {listed}. ")
+        if errors:
+            listed = "\n\t".join(errors)
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{listed}")
+    return _IncompatibleKeys(missing, unexpected)
+
+
+@contextmanager
+def all_or_nothing(module: Module) -> Iterator[None]:
+    """What is loaded into a module in a ``with`` block that fails has not been loaded."""
     before = list(_snapshot(module))
     try:
-        load_tree(module, state_dict, "")
+        yield
     except BaseException:
         _restore(before)
         raise
-    if strict:
-        for keys, what in ((unexpected, "Unexpected"), (missing, "Missing")):
-            if keys:
-                listed = ", ".join(f'"{key}"' for key in keys)
-                errors.insert(0, f"{what} key(s) in state_dict: {listed}. ")
-    if errors:
-        _restore(before)
-        listed = "\n\t".join(errors)
-        raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{listed}")
-    return _IncompatibleKeys(missing, unexpected)
 
 
 def _snapshot(module: Module) -> Iterator[tuple[dict[str, Any], str, Tensor, Any]]:

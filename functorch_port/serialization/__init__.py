@@ -23,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 
 from . import unpickler
-from .atomic import atomic as _atomic
+from .atomic import atomic
 from .container import Archive, Source, Writer, aligned
 from .pickler import Pickler, bytes_of
 from .tensors import SWAPPED, Tensors
@@ -224,7 +224,7 @@ def save(
     path, entry = os.fspath(f), "data.pkl"
     name = os.path.basename(path).rpartition(".")
     try:
-        with _atomic(os.path.realpath(path)) as file:
+        with atomic(os.path.realpath(path)) as file:
             for entry in write(file, (name[0] or name[2]) if path.isascii() else "archive"):  # noqa: B007
                 pass
     except OSError as error:

@@ -28,8 +28,19 @@ from ..core.strides import contiguous
 from ..core.tensor import Tensor
 from ..core.view import View, is_dense, reinterpret
 from ..nn.parameter import Parameter
+from .container import aligned
 
-__all__ = ["BY_CALL", "SWAPPED", "StorageType", "Tensors", "are_sizes", "with_state"]
+__all__ = [
+    "BY_CALL",
+    "SWAPPED",
+    "StorageType",
+    "Tensors",
+    "are_sizes",
+    "owned",
+    "placed",
+    "tensor_at",
+    "with_state",
+]
 
 
 class StorageType:
@@ -406,19 +417,69 @@ def _shaped(value: Any, shape: tuple[int, ...] | None) -> Any:
 
 
 def _settle_at(cell: Storage, array: np.ndarray, location: str) -> None:
+    value = _at(_narrowed(array), location)
+    if isinstance(value, np.ndarray):
+        held: Any = value
+        cell.host, cell.form = held, None
+    else:
+        cell._value = value
+
+
+def _narrowed(array: np.ndarray) -> np.ndarray:
+    """The array in a dtype that there is where 64 bits are switched off."""
     narrow = array.astype(_narrow(array.dtype), copy=False)
     if array.dtype.kind in "iu" and narrow is not array and (narrow != array).any():
         raise RuntimeError(
             f"the file has integers past {narrow.dtype}, and FUNCTORCH_PORT_X64=0 switches 64 bits off"
         )
-    array = narrow
+    return narrow
+
+
+def _at(array: np.ndarray, location: str) -> Any:
+    """What a Storage holds that is there; a small array on the CPU is copied."""
     if location == "meta":
-        cell._value = jax.ShapeDtypeStruct(array.shape, array.dtype)
-    elif location == "cpu" and host.keeps(array):
-        held: Any = np.array(array, order="C")
-        cell.host, cell.form = held, None
-    else:
-        cell._value = place(array, location)
+        return jax.ShapeDtypeStruct(array.shape, array.dtype)
+    if location == "cpu" and host.keeps(array):
+        return np.array(array, order="C")
+    return place(array, location)
+
+
+def tensor_at(array: np.ndarray, where: Any) -> Tensor:
+    """A tensor of numbers that were read from a file, and that may be in memory that is not its own (a mapped file).
+
+    Args:
+        array: the numbers; what is not looked at here is not read.
+        where: a device (JAX's, too) or its name, or a `jax.sharding.Sharding`, of which each device reads its part.
+
+    Raises:
+        RuntimeError: there is no such device.
+    """
+    if str(where) == "meta":
+        return core.wrap(_kind(array.shape, dtypes.from_np(array.dtype)))
+    if isinstance(where, jax.Device):
+        where = jax.sharding.SingleDeviceSharding(where)
+    if isinstance(where, jax.sharding.Sharding):
+        with storage.x64():
+            return core.wrap(
+                jax.make_array_from_callback(array.shape, where, lambda at: _narrowed(owned(array[at])))
+            )
+    return core.wrap(_at(_narrowed(owned(array)), str(where)))
+
+
+def placed(where: Any, name: str) -> Any:
+    """Where a tensor goes, if users may give a place or a function that gives one for a name; None is the CPU."""
+    if callable(where) and not isinstance(where, device | jax.sharding.Sharding):
+        where = where(name)
+    return "cpu" if where is None else where
+
+
+def owned(array: np.ndarray) -> np.ndarray:
+    """A copy in memory that JAX takes on a CPU as it is."""
+    own = aligned(array.nbytes).view(array.dtype).reshape(array.shape)
+    own[...] = array
+    if own.dtype == np.bool_:  # a byte that is no bool would be one that equals neither
+        np.not_equal(own.view(np.uint8), 0, out=own)
+    return own
 
 
 def place(array: Any, location: str) -> jax.Array:

@@ -1,0 +1,32 @@
+"""Files of others: numpy's ``.npz`` and orbax's checkpoints, and `convert` between these, PyTorch's and safetensors.
+
+A module's or optimizer's state is a *tree*: dicts, lists and tuples of tensors, numbers and text. `to_pytree` gives it
+to JAX as it is, with arrays in place of tensors. Files of arrays have one for each tensor, whose name is the path to
+it with dots between (``optimizer.state.0.exp_avg``; a state dict's are its keys). What a file of arrays cannot hold
+(numbers, text, tuples, keys that are numbers) is kept beside them as JSON, so that everything comes back as it was.
+Files from elsewhere have no such text, and are dicts of tensors.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__all__ = [
+    "convert", "format_of", "from_pytree", "inspect", "load_npz", "load_orbax", "read", "save_npz", "save_orbax",
+    "to_pytree", "write",
+]  # fmt: skip
+
+#: loaded when first asked for, so that the command line starts without them
+_HOMES = {
+    **dict.fromkeys(("convert", "format_of", "inspect", "read", "write"), "formats"),
+    **dict.fromkeys(("load_npz", "save_npz"), "npz"),
+    **dict.fromkeys(("load_orbax", "save_orbax"), "orbax"),
+    **dict.fromkeys(("from_pytree", "to_pytree"), "tree"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,626 @@
+"""safetensors files, by the library ``safetensors``: what its ``safetensors.torch`` has, for tensors of this package.
+
+`save_file`, `load_file`, `save`, `load`, `save_model`, `load_model` and `safe_open` are called as the library's, and
+write and read the same files. Beyond it, tensors go straight to a device or a `jax.sharding.Sharding`, files are
+replaced atomically, `load_folder` and `load_checkpoint` read sharded checkpoints as Hugging Face's libraries write
+them, and a module that a file does not fit stays as it was. In a script that runs through ``functorch-port run``,
+``from safetensors.torch import ...`` and ``from safetensors import safe_open`` mean these.
+
+The library is an optional dependency: ``pip install 'functorch-port[safetensors]'``.
+
+Reference: https://huggingface.co/docs/safetensors
+"""
+
+from __future__ import annotations
+
+import builtins
+import difflib
+import glob
+import importlib.util
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from .core import dtypes
+from .core.creation import empty
+from .core.device import as_device
+from .core.optional import optional
+from .core.tensor import Tensor
+from .nn._state_dict import all_or_nothing
+from .serialization.atomic import atomic
+from .serialization.tensors import placed, tensor_at
+
+__all__ = [
+    "SafetensorError",
+    "load",
+    "load_checkpoint",
+    "load_file",
+    "load_folder",
+    "load_model",
+    "safe_open",
+    "save",
+    "save_file",
+    "save_model",
+]
+
+_library = optional("safetensors", "functorch_port.safetensors", "safetensors")
+_their_open = _library.safe_open  # the launcher puts ours there
+SafetensorError = _library.SafetensorError
+
+#: what the files call the dtypes that there are here
+_DTYPES = {
+    "F64": dtypes.float64, "F32": dtypes.float32, "F16": dtypes.float16, "BF16": dtypes.bfloat16,
+    "F8_E4M3": dtypes.float8_e4m3fn, "F8_E5M2": dtypes.float8_e5m2, "C64": dtypes.complex64, "I64": dtypes.int64,
+    "I32": dtypes.int32, "I16": dtypes.int16, "I8": dtypes.int8, "U64": dtypes.uint64, "U32": dtypes.uint32,
+    "U16": dtypes.uint16, "U8": dtypes.uint8, "BOOL": dtypes.bool_,
+}  # fmt: skip
+_INDEX = "*.safetensors.index.json"
+Path = str | os.PathLike[str]
+
+
+# ----------------------------------------------------------------------- reading
+
+
+def _numpy_dtype(name: str, of: str) -> np.dtype:
+    if name not in _DTYPES:
+        raise NotImplementedError(
+            f"{of} has dtype {name}, which JAX's arrays or this package do not have: read it with PyTorch and save it "
+            "in another dtype"
+        )
+    return _DTYPES[name].np
+
+
+class _Slice:
+    """A tensor of a file, of which indexing reads what is asked for."""
+
+    def __init__(self, dtype: str, shape: list[int], opened: _Opened, at: int, of: str, where: Any) -> None:
+        self._dtype, self._shape, self._opened, self._at = dtype, shape, opened, at
+        self._of, self._where = of, where
+
+    def get_shape(self) -> list[int]:
+        """The sizes of the whole tensor."""
+        return list(self._shape)
+
+    def get_dtype(self) -> str:
+        """Its dtype, as the file calls it: "F32", "BF16"."""
+        return self._dtype
+
+    def _array(self) -> np.ndarray:
+        """The tensor in the file, mapped for as long as somebody looks."""
+        kind, file = _numpy_dtype(self._dtype, self._of), self._opened.file()
+        if 0 in self._shape:
+            return np.empty(self._shape, kind)
+        return np.memmap(file, kind, "r", self._at, tuple(self._shape))
+
+    def whole(self) -> Tensor:
+        """All of it."""
+        return tensor_at(self._array(), self._where)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        array = self._array()
+        parts = index if isinstance(index, tuple) else (index,)
+        simple = all(type(p) in (int, slice, type(None), type(...)) for p in parts) and parts.count(...) <= 1
+        if not simple:
+            return self.whole()[index]
+        empty(self._shape, device="meta")[index]  # refuses what PyTorch refuses
+        return tensor_at(np.asarray(array[index]), self._where)
+
+
+class _Opened:
+    """A safetensors file that is open; see `safe_open`."""
+
+    _file: Any = None
+
+    def __init__(self, filename: Path, device: Any, backend: str) -> None:
+        self._name = os.fspath(filename)
+        self._device = _checked(device)
+        self._file = open(filename, "rb")  # noqa: SIM115
+        with _named(self._name):
+            opened = _their_open(filename, "np", backend=backend)
+        if not os.path.samestat(os.fstat(self._file.fileno()), os.stat(filename)):
+            raise SafetensorError(f"{self._name} was replaced while it was being opened: open it again")
+        with opened as file:  # it has checked the header, and that the tensors fill the file
+            self._metadata = file.metadata()
+            self._order = file.offset_keys()
+            slices = [file.get_slice(name) for name in self._order]
+        at = 8 + int.from_bytes(self._file.read(8), "little")
+        self._tensors: dict[str, tuple[Any, int]] | None = {}
+        for name, part in zip(self._order, slices, strict=True):
+            self._tensors[name] = part, at
+            at += _size(part.get_dtype(), part.get_shape(), self._said(name))
+
+    def _said(self, name: str) -> str:
+        return f"entry {name!r} of {self._name}"
+
+    def file(self) -> Any:
+        """The file itself.
+
+        Raises:
+            SafetensorError: it has been closed.
+        """
+        self._open()
+        return self._file
+
+    def _open(self) -> dict[str, tuple[Any, int]]:
+        if self._tensors is None:
+            raise SafetensorError("File is closed")
+        return self._tensors
+
+    def __enter__(self) -> _Opened:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._tensors = None
+        self._file.close()
+
+    def __del__(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def keys(self) -> list[str]:
+        """The names of the tensors, in alphabetical order."""
+        return sorted(self._open())
+
+    def offset_keys(self) -> list[str]:
+        """The names of the tensors in the order of their bytes."""
+        return list(self._open())
+
+    def metadata(self) -> dict[str, str] | None:
+        """What was given as ``metadata`` when the file was written."""
+        self._open()
+        return self._metadata
+
+    def get_slice(self, name: str) -> _Slice:
+        """A tensor that is read where it is indexed.
+
+        Raises:
+            SafetensorError: the file has no such tensor.
+        """
+        found = self._open().get(name)
+        if found is None:
+            raise SafetensorError(
+                f"File does not contain tensor {name} ({self._name}{_close(name, self._order)})"
+            )
+        part, at = found
+        where = placed(self._device, name)
+        return _Slice(part.get_dtype(), part.get_shape(), self, at, self._said(name), where)
+
+    def get_tensor(self, name: str) -> Tensor:
+        """A tensor.
+
+        Raises:
+            SafetensorError: the file has no such tensor.
+            NotImplementedError: there is no such dtype here.
+        """
+        return self.get_slice(name).whole()
+
+    def get_tensors(self) -> dict[str, Tensor]:
+        """All tensors."""
+        return {name: self.get_tensor(name) for name in self.offset_keys()}
+
+
+def _size(dtype: str, shape: list[int], of: str) -> int:
+    """Bytes of a tensor; the name of its dtype has the bits of an element, as F8_E4M3 does."""
+    bits = re.match(r"[A-Z]+(\d+)", dtype)
+    width = 8 if dtype == "BOOL" else int(bits[1]) if bits else 0
+    if not width:
+        raise NotImplementedError(f"{of} has dtype {dtype}, whose size is not known")
+    return int(np.prod(shape, dtype=object)) * width // 8
+
+
+def _close(name: str, names: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(names), n=3)
+    return f"; close: {', '.join(close)}" if close else ""
+
+
+@contextmanager
+def _named(filename: Any) -> Iterator[None]:
+    """Let the library's errors say which file it is."""
+    try:
+        yield
+    except SafetensorError as error:
+        if str(filename) in str(error):
+            raise
+        damaged = " is cut off or damaged" if "deserializing" in str(error) else ""
+        raise SafetensorError(f"{error} ({filename}{damaged})") from None
+
+
+def _checked(where: Any) -> Any:
+    """Where tensors go; a name is one of a device."""
+    if not isinstance(where, str | int):
+        return where
+    try:
+        return as_device(where)
+    except (RuntimeError, TypeError):
+        raise SafetensorError(f"device {where} is invalid") from None
+
+
+class safe_open:
+    """Opens a safetensors file; tensors are read when they are asked for.
+
+    Args:
+        filename: the file.
+        framework: ``"pt"`` for tensors of this package; others are left to the library.
+        device: where tensors go: a device, a `jax.sharding.Sharding` (each device reads its part only), or a function
+            that gives one of these for a tensor's name.
+        backend: for the library, which checks the file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        SafetensorError: it is cut off or damaged.
+
+    Example:
+        >>> import os, tempfile
+        >>> import functorch_port as torch
+        >>> from functorch_port.safetensors import safe_open, save_file
+        >>> path = os.path.join(tempfile.mkdtemp(), "x.safetensors")
+        >>> save_file({"x": torch.arange(6).reshape(2, 3)}, path)
+        >>> with safe_open(path, framework="pt") as file:
+        ...     file.get_slice("x")[:, 1:]
+        tensor([[1, 2],
+                [4, 5]])
+
+    Reference: https://huggingface.co/docs/safetensors/api/torch
+    """
+
+    def __new__(cls, filename: Path, framework: str, device: Any = "cpu", *, backend: str = "mmap") -> Any:
+        if framework in ("pt", "torch", "pytorch"):
+            return _Opened(filename, device, backend)
+        return _their_open(filename, framework, device, backend=backend)
+
+
+# ------------------------------------------------------- the library's functions
+
+
+def _torch_module() -> ModuleType:
+    """The library's own module for PyTorch, in which ``import torch`` is this package.
+
+    So what is refused, in which words, and which of several tied weights is kept is as in the library.
+    """
+
+    def ours(name: str, *rest: Any) -> Any:
+        return sys.modules[__package__] if name == "torch" else __import__(name, *rest)
+
+    path = os.path.join(os.path.dirname(_library.__file__), "torch.py")
+    spec = importlib.util.spec_from_file_location("safetensors.torch", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    module.__dict__["__builtins__"] = {**vars(builtins), "__import__": ours}
+    spec.loader.exec_module(module)
+    return module
+
+
+_theirs = _torch_module()
+_their_check = _theirs._evaluate_tensors_for_save
+
+
+def _check_saved(tensors: Any) -> None:
+    _their_check(tensors)
+    for name, tensor in tensors.items():
+        if tensor.dtype not in _theirs._SIZE:
+            raise KeyError(
+                f"entry {name!r} has dtype {tensor.dtype}, which safetensors does not have; cast it, or save its real "
+                "and imaginary parts"
+            )
+
+
+def _bytes_of(tensor: Tensor) -> tuple[np.ndarray, Any]:
+    """The bytes of a contiguous tensor, and what keeps them alive."""
+    data = np.ascontiguousarray(np.asarray(tensor.detach().cpu()._value)).reshape(-1).view(np.uint8)
+    return data, data
+
+
+def _write(tensors: Any, filename: Path, metadata: dict[str, str] | None = None) -> None:
+    """Write a file that takes the place of the old one when it is whole."""
+    path = os.fspath(filename)
+    try:
+        with atomic(os.path.realpath(path)) as file:
+            _library.serialize_file(tensors, file.name, metadata=metadata)
+            with open(file.name, "rb") as written:  # the library has put a file of its own there
+                os.chmod(file.name, os.fstat(file.fileno()).st_mode & 0o777)
+                os.fsync(written.fileno())
+    except (OSError, RuntimeError, SafetensorError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise SafetensorError(
+            f"Error while serializing: {why} ({path}; what was there before is as it was)"
+        ) from error
+
+
+def _tensors_of(view: Any) -> dict[str, Tensor]:
+    tensors = {}
+    for name, entry in view:
+        kind = _numpy_dtype(entry["dtype"], f"entry {name!r}")
+        tensors[name] = tensor_at(np.frombuffer(entry["data"], kind).reshape(entry["shape"]), "cpu")
+    return tensors
+
+
+vars(_theirs).update(
+    safe_open=safe_open,
+    serialize_file=_write,
+    _evaluate_tensors_for_save=_check_saved,
+    _to_ndarray=_bytes_of,
+    _view2torch=_tensors_of,
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_theirs, name)  # other libraries use what is private there
+
+
+def save_file(tensors: dict[str, Tensor], filename: Path, metadata: dict[str, str] | None = None) -> None:
+    """Save tensors to a file, which takes the place of the old one when it is whole.
+
+    Args:
+        tensors: name -> tensor; contiguous, dense, and no two may share memory (see `save_model`).
+        filename: the file.
+        metadata: text to keep beside them.
+
+    Raises:
+        ValueError: one is sparse, not contiguous, or no tensor.
+        RuntimeError: two share memory.
+        KeyError: safetensors does not have one's dtype.
+        SafetensorError: the file cannot be written.
+
+    Example:
+        >>> import os, tempfile
+        >>> import functorch_port as torch
+        >>> from functorch_port.safetensors import load_file, save_file
+        >>> path = os.path.join(tempfile.mkdtemp(), "x.safetensors")
+        >>> save_file({"x": torch.ones(2)}, path, metadata={"format": "pt"})
+        >>> load_file(path)
+        {'x': tensor([1., 1.])}
+
+    Reference: https://huggingface.co/docs/safetensors/api/torch
+    """
+    _theirs.save_file(tensors, filename, metadata)
+
+
+def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap") -> dict[str, Tensor]:
+    """The tensors of a file.
+
+    Args:
+        filename: the file.
+        device: as in `safe_open`.
+        backend: as in `safe_open`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        SafetensorError: it is cut off or damaged.
+        NotImplementedError: it has a dtype that there is not here.
+
+    Reference: https://huggingface.co/docs/safetensors/api/torch
+    """
+    return _theirs.load_file(filename, device, backend=backend)
+
+
+def save(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
+    """What `save_file` would write.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> from functorch_port.safetensors import load, save
+        >>> load(save({"x": torch.ones(2)}))
+        {'x': tensor([1., 1.])}
+
+    Reference: https://huggingface.co/docs/safetensors/api/torch
+    """
+    return _theirs.save(tensors, metadata)
+
+
+def load(data: bytes) -> dict[str, Tensor]:
+    """The tensors of what `save` gave.
+
+    Raises:
+        SafetensorError: the bytes are cut off or damaged.
+
+    Reference: https://huggingface.co/docs/safetensors/api/torch
+    """
+    return _theirs.load(data)
+
+
+def save_model(
+    model: Any, filename: Path, metadata: dict[str, str] | None = None, force_contiguous: bool = True
+) -> None:
+    """Save a module's state. Of tied weights one is saved, and the metadata say which name stands for which.
+
+    Args:
+        model: the module.
+        filename: the file.
+        metadata: text to keep beside it.
+        force_contiguous: whether tensors in another order of memory are saved in order.
+
+    Reference: https://huggingface.co/docs/safetensors/api/torch
+    """
+    _theirs.save_model(model, filename, metadata, force_contiguous)
+
+
+def load_model(
+    model: Any, filename: Path, strict: bool = True, device: Any = "cpu", *, backend: str = "mmap"
+) -> Any:
+    """Load what `save_model` wrote into a module.
+
+    Args:
+        model: the module.
+        filename: the file.
+        strict: whether missing and unexpected names are errors.
+        device: where tensors are read to; the module's stay where they are.
+        backend: as in `safe_open`.
+
+    Returns:
+        The missing and the unexpected names.
+
+    Raises:
+        RuntimeError: the file does not fit; then the module is as it was.
+
+    Reference: https://huggingface.co/docs/safetensors/api/torch
+    """
+    with _fitting(model, filename):
+        return _theirs.load_model(model, filename, strict, device, backend=backend)
+
+
+@contextmanager
+def _fitting(model: Any, source: Any, told: Callable[[str], str] = lambda text: "") -> Iterator[None]:
+    """Leave a module alone that does not fit, and say which file it was."""
+    try:
+        with all_or_nothing(model):
+            yield
+    except RuntimeError as error:
+        text = str(error)
+        if not text.startswith("Error(s) in loading"):
+            raise
+        raise RuntimeError(
+            f"{text}\n(In {os.fspath(source)}; the module is as it was.{told(text)})"
+        ) from None
+
+
+# -------------------------------------------------------- folders and their index
+
+
+def files_of(path: Path) -> dict[str, list[str] | None]:
+    """The files of a checkpoint in a folder, an index or a file, and the names to take from each (None: all)."""
+    path = os.fspath(path)
+    if os.path.isdir(path):
+        found = sorted(glob.glob(os.path.join(glob.escape(path), _INDEX)))
+        found = found or sorted(glob.glob(os.path.join(glob.escape(path), "*.safetensors")))
+        if len(found) != 1:
+            what = f"{len(found)} of them: name the file" if found else "none"
+            raise FileNotFoundError(f"{path} is to have one {_INDEX} or one *.safetensors, and has {what}")
+        path = found[0]
+    if not path.endswith(".json"):
+        return {path: None}
+    try:
+        with open(path, encoding="utf-8") as file:
+            table = json.load(file)["weight_map"]
+        items = [(str(name), shard) for name, shard in table.items()]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{path} is no index of a checkpoint: it must be JSON with a table 'weight_map' of names and files "
+            f"({type(error).__name__}: {error})"
+        ) from None
+    shards: dict[str, list[str] | None] = {}
+    for name, shard in items:
+        if not isinstance(shard, str) or os.path.basename(shard) != shard or shard in ("", ".", ".."):
+            raise ValueError(f"{path} has {name!r} in {shard!r}, which is no file in the same folder")
+        names = shards.setdefault(os.path.join(os.path.dirname(path), shard), [])
+        assert names is not None
+        names.append(name)
+    missing = [shard for shard in shards if not os.path.exists(shard)]
+    if missing:
+        raise FileNotFoundError(f"{path} names files that are not there: {', '.join(sorted(missing))}")
+    return shards
+
+
+def load_folder(path: Path, device: Any = "cpu") -> dict[str, Tensor]:
+    """The tensors of a checkpoint in one or several files, as Hugging Face's libraries write them.
+
+    Args:
+        path: a folder with one ``*.safetensors`` or a ``model.safetensors.index.json``, or such a file.
+        device: as in `safe_open`.
+
+    Raises:
+        FileNotFoundError: there is no checkpoint, or a file of it is missing.
+        ValueError: the index is damaged.
+        SafetensorError: a file is damaged, or has not what the index says.
+
+    Example:
+        >>> import tempfile
+        >>> import functorch_port as torch
+        >>> from functorch_port import safetensors
+        >>> folder = tempfile.mkdtemp()
+        >>> safetensors.save_file({"x": torch.ones(2)}, f"{folder}/model.safetensors")
+        >>> safetensors.load_folder(folder)
+        {'x': tensor([1., 1.])}
+    """
+    return {name: tensor for name, (tensor, _) in _read(path, device, lambda name: name).items()}
+
+
+def _read(path: Path, device: Any, rename: Callable[[str], str | None]) -> dict[str, tuple[Tensor, str]]:
+    """New name -> tensor and where it came from."""
+    state: dict[str, tuple[Tensor, str]] = {}
+    for file, names in files_of(path).items():
+        with safe_open(file, "pt", device=device) as opened:
+            for name in opened.offset_keys() if names is None else names:
+                new, origin = rename(name), f"{name!r} of {file}"
+                if new is None:
+                    continue
+                if new in state:
+                    raise ValueError(f"{origin} and {state[new][1]} are both to be {new!r}")
+                state[new] = opened.get_tensor(name), origin
+    return state
+
+
+KeyMapping = Mapping[str, str] | Callable[[str], str | None]
+
+
+def _renaming(mapping: KeyMapping | None) -> Callable[[str], str | None]:
+    if mapping is None:
+        return lambda name: name
+    if callable(mapping):
+        return mapping
+    rules = [(re.compile(pattern), new) for pattern, new in mapping.items()]
+
+    def rename(name: str) -> str:
+        for pattern, new in rules:
+            name = pattern.sub(new, name)
+        return name
+
+    return rename
+
+
+def load_checkpoint(
+    model: Any,
+    path: Path,
+    *,
+    key_mapping: KeyMapping | None = None,
+    strict: bool = True,
+    device: Any = None,
+) -> Any:
+    """Load a checkpoint, as Hugging Face's libraries write them, into a module.
+
+    Args:
+        model: the module.
+        path: as for `load_folder`.
+        key_mapping: what the module calls the checkpoint's entries: a function of a name, which gives None to leave an
+            entry out, or a dict of regular expressions and what to put in their place, which are applied in order.
+        strict: whether missing and unexpected names are errors. Names of tied weights need be there but once.
+        device: as in `safe_open`: then the tensors that were read take the place of the module's, as with
+            ``load_state_dict(assign=True)``; this is for modules on the meta device, and for shardings. None: their
+            values are copied.
+
+    Returns:
+        The lists ``missing_keys`` and ``unexpected_keys``.
+
+    Raises:
+        RuntimeError: the checkpoint does not fit; then the module is as it was.
+        ValueError: two entries are given one name.
+
+    Example:
+        >>> import tempfile
+        >>> import functorch_port as torch
+        >>> from functorch_port import safetensors
+        >>> folder, model = tempfile.mkdtemp(), torch.nn.Linear(2, 1)
+        >>> state = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+        >>> safetensors.save_file(state, f"{folder}/model.safetensors")
+        >>> safetensors.load_checkpoint(model, folder, key_mapping={r"^model\\.": ""})
+        <All keys matched successfully>
+    """
+    found = _read(path, "cpu" if device is None else device, _renaming(key_mapping))
+    state = {name: tensor for name, (tensor, _) in found.items()}
+    for kept, others in _theirs._remove_duplicate_names(model.state_dict(), preferred_names=state).items():
+        state |= {name: state[kept] for name in others if name not in state and kept in state}
+
+    def told(text: str) -> str:
+        from_ = [f"\n{name!r} is {origin}" for name, (_, origin) in found.items() if f"for {name}:" in text]
+        return "".join([*from_, "\nWith key_mapping entries get other names."])
+
+    with _fitting(model, path, told):
+        return model.load_state_dict(state, strict=strict, assign=device is not None)
