@@ -423,6 +423,10 @@ class Tensor:
             return contiguous(self._aval().shape), 0
         return self._view.layout(self._storage)
 
+    def _turned(self) -> tuple[bool, bool]:
+        """Whether it shows the conjugate, and whether the negative, of what is in the Storage."""
+        return (False, False) if self._view is None else self._view.turned()
+
     def _strides(self) -> tuple[int, ...]:
         return self._layout()[0]
 
@@ -468,6 +472,7 @@ class Tensor:
             self._storage is tensor._storage
             and self.shape == tensor.shape
             and self._layout() == tensor._layout()
+            and self._turned() == tensor._turned()
         )
 
     def untyped_storage(self) -> Storage:
@@ -1094,6 +1099,13 @@ class Tensor:
                 f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the "
                 "tensor to host memory first."
             )
+        for bit, on, how in zip(
+            ("conjugate", "negative"), self._turned(), ("resolve_conj", "resolve_neg"), strict=True
+        ):
+            if on and not force:
+                raise RuntimeError(
+                    f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.{how}().numpy() instead."
+                )
         if self.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
             raise TypeError(f"Got unsupported ScalarType {self.dtype.scalar_name}")
         whole = None if storage.overlay else shared.memory_of(self._storage)
@@ -1128,6 +1140,8 @@ class Tensor:
         """
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if self._turned()[0]:
+            raise BufferError("Can't export tensors with the conjugate bit set")
         whole = None if storage.overlay or self._view is not None else shared.memory_of(self._storage)
         value: Any = whole
         if whole is None:
@@ -1244,7 +1258,9 @@ class Tensor:
         return {k: v for k, v in self.__dict__.items() if k not in _BOOKKEEPING}
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        view = None if self._view is None else (tuple(self.shape), *self._layout())
+        view = None
+        if self._view is not None:
+            view = (tuple(self.shape), *self._layout(), self.dtype, self._turned())
         return (_rebuild, (type(self), self._storage, view, self.requires_grad, self._own_attributes()))
 
 
@@ -1259,9 +1275,8 @@ def _rebuild(
     if view is not None:
         from . import bind
 
-        size, strides, offset = view
         with overriding.WithoutAll():
-            tensor._view = bind.function("as_strided")(tensor.detach(), size, strides, offset)._view
+            tensor._view = bind.function("_strided")(tensor.detach(), *view)._view
     tensor.__dict__.update(extra)
     return tensor
 

@@ -1249,12 +1249,18 @@ def conj_physical(input: TensorOnly):
     return jnp.conj(input) if input.dtype.kind == "c" else input
 
 
-op("_conj", where="", node="ConjBackward0")(conj_physical)
+op("_conj", view=True, node="ConjBackward0")(conj_physical)
+
+
+@op("_neg_view", view=True)
+def _neg_view(input: TensorOnly):
+    """The negative, as a view."""
+    return -input
 
 
 @composite()
 def conj(input: Tensor) -> Tensor:
-    """The complex conjugate; real tensors as they are."""
+    """The complex conjugate, as a view; real tensors as they are."""
     if not isinstance(input, Tensor):
         raise TypeError(f"conj(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     return bind.function("_conj")(input) if input.is_complex() else input

@@ -352,7 +352,7 @@ class Tensors:
             view.source = _kind((cell.numel,) if cell.shape is None else cell.shape, cell.dtype)
         for tensor, how in self._turned:
             with no_grad():
-                made = bind.function("conj" if how == "conj" else "neg")(tensor.detach())
+                made = bind.function("_conj" if how == "conj" else "_neg_view")(tensor.detach())
             tensor._storage, tensor._view = made._storage, made._view
         for made in self._sparse:
             _check_indices(made)
