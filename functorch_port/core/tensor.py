@@ -163,7 +163,7 @@ class Tensor:
     _dual: tuple[Any, Tensor | None] | None = None
     #: the count of writes, as a list of one number, of a tensor that came from ``.data`` and counts for itself
     _own_count: list[int] | None = None
-    is_sparse = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = False
+    is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = False
 
     def __new__(cls, *args: Any, device: Any = None) -> Tensor:
         from . import creation
@@ -479,7 +479,13 @@ class Tensor:
         """The `Storage` that holds the value."""
         return self._storage
 
-    storage = typed_storage = untyped_storage
+    def storage(self) -> Any:
+        """The `Storage` as a `TypedStorage`, which counts elements of the tensor's dtype."""
+        from .typed import TypedStorage
+
+        return TypedStorage(wrap_storage=self._storage, dtype=self.dtype)
+
+    _typed_storage = storage
 
     def _is_view(self) -> bool:
         return self._base is not None
@@ -787,6 +793,8 @@ class Tensor:
         if overlay is not None and overlay.rebinds:
             overlay.note_inputs((other,))
         storage.bump_epoch()
+        if other.is_inference() and not self.is_inference():  # whose writes are counted still, for itself
+            self._own_count = self._counter() or [self._writes]
         self._look_at(other._storage, other._view)
 
     @data.deleter
@@ -1279,6 +1287,25 @@ def _rebuild(
             tensor._view = bind.function("_strided")(tensor.detach(), *view)._view
     tensor.__dict__.update(extra)
     return tensor
+
+
+def _of_sparse(name: str) -> Callable[..., Any]:
+    """A method that `core.sparse` has, which takes this one's place when it is imported."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        from . import sparse  # noqa: F401
+
+        return getattr(self, name)(*args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+for _name in (
+    "coalesce", "dense_dim", "indices", "is_coalesced", "sparse_dim", "sparse_mask", "sparse_resize_", "to_dense",
+    "to_sparse", "to_sparse_bsc", "to_sparse_bsr", "to_sparse_coo", "to_sparse_csc", "to_sparse_csr", "values",
+):  # fmt: skip
+    setattr(Tensor, _name, _of_sparse(_name))
 
 
 def _only_read(array: np.ndarray) -> np.ndarray:

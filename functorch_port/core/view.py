@@ -19,7 +19,7 @@ import numpy as np
 from jax import lax
 
 from ..autograd import grad_mode
-from . import storage
+from . import memory, storage
 from .deferred import Deferred, DeferredStorage
 from .storage import HOST, Storage
 from .strides import REINTERPRET, RULES, Layout, contiguous
@@ -125,8 +125,12 @@ class View:
             return self.plan.fn(inner, *self.extra)
         if isinstance(inner, jax.ShapeDtypeStruct):
             return jax.eval_shape(self.plan.fn, inner, *self.extra)
-        with storage.x64():
-            value = self.plan.jit(inner, *self.extra)
+        try:
+            with storage.x64():
+                value = self.plan.jit(inner, *self.extra)
+        except Exception as error:
+            memory.explain(error, inner)
+            raise
         if not isinstance(value, jax.core.Tracer):  # one would outlive its trace in a view from outside
             self.source, self.cache = base, value
         return value

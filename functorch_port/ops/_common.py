@@ -263,6 +263,18 @@ def stable_order(x: jax.Array, axis: int, descending: bool = False) -> jax.Array
     return jnp.flip(order, axis) if descending else order
 
 
+def add_at(x: jax.Array, at: Any, values: Any, mode: str | None = None) -> jax.Array:
+    """``x`` with ``values`` added where index arrays say; of bools, "or"."""
+    places = x.at[at]
+    return (places.max if x.dtype == BOOL else places.add)(values, mode=mode)
+
+
+def multiply_at(x: jax.Array, at: Any, values: Any, mode: str | None = None) -> jax.Array:
+    """As `add_at`, multiplied; of bools, "and"."""
+    places = x.at[at]
+    return (places.min if x.dtype == BOOL else places.multiply)(values, mode=mode)
+
+
 def put_at(x: jax.Array, at: Sequence[Any], values: Any, mode: str | None = None) -> jax.Array:
     """``x`` with ``values`` where index arrays say, between whole dimensions (``slice(None)``).
 

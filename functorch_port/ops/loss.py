@@ -113,6 +113,10 @@ def _check_nll_shapes(input: Any, target: Any) -> None:
             raise ValueError(
                 f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({found})."
             )
+        if input.ndim == 1 and target.ndim == 1 and target.shape != (1,):
+            raise ValueError(
+                f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}"
+            )
         if target.ndim > 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         return

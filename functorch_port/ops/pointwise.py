@@ -1210,7 +1210,7 @@ def logit(input: TensorOnly, eps: float | None = None):
     def formula(x: jax.Array) -> jax.Array:
         if eps is not None:
             inside = (x >= eps) & (x <= 1 - eps)
-            x = jnp.where(inside, x, lax.stop_gradient(jnp.clip(x, eps, 1 - eps)))
+            x = jnp.where(inside, x, lax.stop_gradient(jnp.where(x < eps, eps, jnp.minimum(x, 1 - eps))))
         return _logit(x)
 
     return elementwise_float(formula, input)

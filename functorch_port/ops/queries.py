@@ -14,6 +14,7 @@ from ..core.promotion import result_dtype
 from ..core.registry import composite
 from ..core.size import Size
 from ..core.tensor import NO_SUBCLASS, Tensor
+from ..core.typed import TypedStorage
 
 __all__: list[str] = []
 
@@ -33,7 +34,7 @@ def is_tensor(obj: Any) -> bool:
 @composite(where="torch")
 def is_storage(obj: Any) -> bool:
     """Whether ``obj`` is a Storage."""
-    return isinstance(obj, storage.Storage)
+    return isinstance(obj, storage.Storage | TypedStorage)
 
 
 @composite(where="torch")

@@ -336,7 +336,7 @@ class Tensors:
             or tuple(values.shape) != (indices.shape[1], *size[dims:])
         ):
             raise RuntimeError("a sparse tensor has indices or values that do not fit its size")
-        if any(t.numel() > t._storage.size() for t in (indices, values)):
+        if any(t.nbytes > t._storage.nbytes() for t in (indices, values)):
             raise RuntimeError("a sparse tensor has more indices or values than their storages")
         made = SparseTensor._make(indices, values, tuple(size), coalesced)
         self._sparse.append(made)
