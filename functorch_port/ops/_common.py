@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core import dtypes
+from ..core import dtypes, storage
 from ..core.promotion import cast, result_dtype, scalar_type
 from ..core.refusal import outside, refuse
 
@@ -158,6 +158,23 @@ def elementwise_float(fn: Callable[..., jax.Array], *args: Any) -> jax.Array:
     check_broadcast(*args)
     np_dtype = float_dtype(*args)
     return compute(fn, np_dtype, *[cast(a, np_dtype) for a in args])
+
+
+def by_double(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """``fn``, computed of float32 numbers in float64 where that costs little: on a CPU.
+
+    For functions that XLA approximates there to several roundings, or not at all near their zeros.
+    """
+
+    def in_double(*args: Any) -> Any:
+        return fn(*[a.astype(np.float64) for a in args]).astype(np.float32)
+
+    def computed(*args: Any) -> Any:
+        if not storage.X64 or any(a.dtype != np.float32 for a in args):
+            return fn(*args)
+        return lax.platform_dependent(*args, cpu=in_double, default=fn)
+
+    return computed
 
 
 def predicate(fn: Callable[..., jax.Array], *args: Any) -> jax.Array:

@@ -23,6 +23,7 @@ from ..core.tensor import Tensor
 from ._common import (
     BOOL,
     absolute,
+    by_double,
     check_broadcast,
     compute,
     elementwise,
@@ -930,7 +931,7 @@ def exp(input: TensorOnly):
 @op(inplace=True, where="torch method special")
 def exp2(input: TensorOnly):
     """2 to the power of ``input``."""
-    return elementwise_float(jnp.exp2, input)
+    return elementwise_float(by_double(jnp.exp2), input)
 
 
 @op(inplace=True, where="torch method special")
@@ -1072,13 +1073,13 @@ def atan(input: TensorOnly):
 @op(inplace=True)
 def sinh(input: TensorOnly):
     """Hyperbolic sine."""
-    return elementwise_float(jnp.sinh, input)
+    return elementwise_float(by_double(jnp.sinh), input)
 
 
 @op(inplace=True)
 def cosh(input: TensorOnly):
     """Hyperbolic cosine."""
-    return elementwise_float(jnp.cosh, input)
+    return elementwise_float(by_double(jnp.cosh), input)
 
 
 @op("asinh", "arcsinh", inplace=True)
@@ -1192,14 +1193,14 @@ def erf(input: TensorOnly):
 def erfc(input: TensorOnly):
     """``1 - erf(input)``."""
     not_implemented("erfc_vml_cpu", input, kinds="c")
-    return elementwise_float(lax.erfc, input)
+    return elementwise_float(by_double(lax.erfc), input)
 
 
 @op(inplace=True, where="torch method special")
 def erfinv(input: TensorOnly):
     """The inverse of `erf`."""
     not_implemented("erfinv_vml_cpu", input, kinds="c")
-    return elementwise_float(lax.erf_inv, input)
+    return elementwise_float(by_double(lax.erf_inv), input)
 
 
 @op(inplace=True, where="torch method special")

@@ -14,7 +14,7 @@ from jax import lax
 from ..core.registry import Array, TensorOnly, op
 from . import pointwise
 from ._chebyshev import evaluate, fit
-from ._common import elementwise_float, not_implemented, only_single_and_double
+from ._common import by_double, elementwise_float, not_implemented, only_single_and_double
 from .reduction import logsumexp as logsumexp
 
 op("expit", where="special", node="SigmoidBackward0")(pointwise.sigmoid)
@@ -95,7 +95,7 @@ scaled_erfc.defjvp(
 def _log_ndtr(x: jax.Array) -> jax.Array:
     low = jnp.where(x < -1, x, -1)
     below = jnp.log(scaled_erfc(-low * math.sqrt(0.5)) / 2) - low * low / 2
-    above = jnp.log1p(-lax.erfc(jnp.where(x < -1, 0, x) * math.sqrt(0.5)) / 2)
+    above = jnp.log1p(-by_double(lax.erfc)(jnp.where(x < -1, 0, x) * math.sqrt(0.5)) / 2)
     return jnp.where(x < -1, below, above)
 
 

@@ -434,7 +434,7 @@ def place(array: Any, location: str) -> jax.Array:
         target = to_jax(where)
     except NotImplementedError:
         raise _unknown(location) from None
-    except RuntimeError as error:
+    except (RuntimeError, AssertionError) as error:
         kind = location.partition(":")[0]
         if kind not in ("cpu", "cuda", "tpu"):
             raise _unknown(location) from None
