@@ -177,6 +177,13 @@ def by_double(fn: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
+def times_infinite(slope: jax.Array, change: jax.Array) -> jax.Array:
+    """``slope * change``, 0 where ``change`` is 0 though the slope is minus infinity, in either mode of derivation."""
+    largest = jnp.finfo(slope.dtype).max
+    infinite = slope == -jnp.inf  # which is the largest number twice
+    return jnp.where(infinite, largest, 1) * (jnp.where(infinite, -largest, slope) * change)
+
+
 def predicate(fn: Callable[..., jax.Array], *args: Any) -> jax.Array:
     """A comparison: ``fn`` of the arguments in their common type gives bools."""
     check_broadcast(*args)

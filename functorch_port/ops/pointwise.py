@@ -32,6 +32,7 @@ from ._common import (
     is_inexact,
     not_implemented,
     predicate,
+    times_infinite,
     type_name,
 )
 
@@ -990,7 +991,7 @@ def _xlogy(x: jax.Array, y: jax.Array) -> jax.Array:
 def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
     (x, y), (dx, dy) = primals, tangents
     log_y = jnp.where((x == 0) & (y <= 0), 0, jnp.log(jnp.where((x == 0) & (y <= 0), 1, y))).astype(x.dtype)
-    return _xlogy(x, y), log_y * dx + x / y * dy
+    return _xlogy(x, y), times_infinite(log_y, dx) + x / y * dy
 
 
 @op(inplace=True, where="torch method special")

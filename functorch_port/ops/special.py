@@ -14,7 +14,7 @@ from jax import lax
 from ..core.registry import Array, TensorOnly, op
 from . import pointwise
 from ._chebyshev import evaluate, fit
-from ._common import by_double, elementwise_float, not_implemented, only_single_and_double
+from ._common import by_double, elementwise_float, not_implemented, only_single_and_double, times_infinite
 from .reduction import logsumexp as logsumexp
 
 op("expit", where="special", node="SigmoidBackward0")(pointwise.sigmoid)
@@ -131,4 +131,4 @@ def _xlog1py_jvp(primals: Any, tangents: Any) -> Any:
     (x, y), (dx, dy) = primals, tangents
     flat = (x == 0) & (y <= -1)
     by_x = jnp.where(flat, 0, jnp.log1p(jnp.where(flat, 0, y)))
-    return _xlog1py(x, y), by_x * dx + x / (y + 1) * dy
+    return _xlog1py(x, y), times_infinite(by_x, dx) + x / (y + 1) * dy

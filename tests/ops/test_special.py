@@ -197,3 +197,17 @@ def _exact_igamma(name, x):
     """In float64 of the float32 numbers that both libraries get."""
     other = x * (1.1 if name == "igamma" else 1.5)
     return getattr(torch, name)(x.double(), other.double())
+
+
+@pytest.mark.parametrize("name", ["xlogy", "xlog1py"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("cotangent", [0.0, 1.0, 1e-30])
+def test_gradients_at_a_logarithm_of_zero(name, dtype, cotangent):
+    found = []
+    for library in (torch, ft):
+        kind = getattr(library, dtype)
+        x = library.tensor([1.0, 0.0, 2.0, 1e-3, 0.0], dtype=kind, requires_grad=True)
+        y = library.tensor([0.0, 0.0, 3.0, 0.0, 2.0], dtype=kind) - float(name == "xlog1py")
+        out = getattr(library.special, name)(x, y)
+        found.append(library.autograd.grad(out, x, library.full((5,), cotangent, dtype=kind))[0].tolist())
+    assert found[1] == pytest.approx(found[0], rel=1e-6)
