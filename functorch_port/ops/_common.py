@@ -227,6 +227,12 @@ def not_implemented(kernel: str, *args: Any, kinds: str) -> None:
             raise NotImplementedError(f"\"{kernel}\" not implemented for '{type_name(a)}'")
 
 
+def no_complex(text: str, *args: Any, error: type[Exception] = RuntimeError) -> None:
+    """PyTorch's error for complex numbers where it has one of its own."""
+    if any(getattr(a, "dtype", BOOL).kind == "c" for a in args):
+        raise error(text)
+
+
 def only_single_and_double(kernel: str, *args: Any) -> None:
     """PyTorch's error for a kernel without half precision and complex numbers."""
     for a in args:

@@ -50,7 +50,7 @@ def _pointwise(kernel: str, fn: Any, input: Any, target: Any, reduction: str) ->
     broadcast_shapes(input.shape, target.shape)
     input, target = promote(input, target)
     if kernel:
-        not_implemented(kernel, input, kinds="biu")
+        not_implemented(kernel, input, kinds="biuc")
     losses = fn(input, target) if input.dtype.kind == "c" else compute(fn, input.dtype, input, target)
     return _reduce(losses, reduction)
 

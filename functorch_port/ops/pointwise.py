@@ -30,6 +30,7 @@ from ._common import (
     elementwise_float,
     float_dtype,
     is_inexact,
+    no_complex,
     not_implemented,
     predicate,
     times_infinite,
@@ -760,6 +761,9 @@ def clamp(input: TensorOnly, min: Array | None = None, max: Array | None = None)
     bounds = [b for b in (min, max) if b is not None]
     if not bounds:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    no_complex("clamp is not supported for complex types", input, error=NotImplementedError)
+    kernel = "clamp_cpu" if len(bounds) > 1 else "maximum_cpu" if max is None else "minimum_cpu"
+    not_implemented(kernel, min, max, kinds="c")
     check_broadcast(input, *bounds)
     x, *limits = promote(input, *bounds)
     if min is not None:
@@ -774,6 +778,7 @@ def clamp(input: TensorOnly, min: Array | None = None, max: Array | None = None)
 @op(inplace=True, fits={"min": COMMON})
 def clamp_min(input: TensorOnly, min: Array):
     """``input``, at least ``min``."""
+    not_implemented("maximum_cpu", input, min, kinds="c")
     check_broadcast(input, min)
     return _at_least(*promote(input, min))
 
@@ -781,6 +786,7 @@ def clamp_min(input: TensorOnly, min: Array):
 @op(inplace=True, fits={"max": COMMON})
 def clamp_max(input: TensorOnly, max: Array):
     """``input``, at most ``max``."""
+    not_implemented("minimum_cpu", input, max, kinds="c")
     check_broadcast(input, max)
     return _at_most(*promote(input, max))
 
@@ -830,12 +836,14 @@ def minimum(input: TensorOnly, other: TensorOnly):
 @op()
 def fmax(input: TensorOnly, other: TensorOnly):
     """The larger of both, ignoring nan."""
+    no_complex("fmax not implemented for complex tensors.", input, other)
     return elementwise(lambda a, b: jnp.where((a >= b) | (b != b), a, b), input, other)
 
 
 @op()
 def fmin(input: TensorOnly, other: TensorOnly):
     """The smaller of both, ignoring nan."""
+    no_complex("fmin not implemented for complex tensors.", input, other)
     return elementwise(lambda a, b: jnp.where((a <= b) | (b != b), a, b), input, other)
 
 
@@ -997,6 +1005,7 @@ def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
 @op(inplace=True, where="torch method special")
 def xlogy(input: Array, other: Array):
     """``input * log(other)``, 0 where ``input`` is 0."""
+    not_implemented("xlogy_cpu", input, other, kinds="c")
     return elementwise_float(lambda x, y: _xlogy(*jnp.broadcast_arrays(x, y)), input, other)
 
 
@@ -1119,6 +1128,7 @@ def _atan2_jvp(primals: Any, tangents: Any) -> Any:
 @op("atan2", "arctan2", inplace=True)
 def atan2(input: TensorOnly, other: TensorOnly):
     """The angle of the point (``other``, ``input``)."""
+    not_implemented("atan2_cpu", input, other, kinds="c")
     return elementwise_float(lambda y, x: _atan2(*jnp.broadcast_arrays(y, x)), input, other)
 
 
@@ -1171,12 +1181,14 @@ def sigmoid(input: TensorOnly):
 @op(inplace=True)
 def deg2rad(input: TensorOnly):
     """Degrees to radians."""
+    no_complex("deg2rad is not supported for complex tensors.", input)
     return elementwise_float(lambda x: x * (math.pi / 180), input)
 
 
 @op(inplace=True)
 def rad2deg(input: TensorOnly):
     """Radians to degrees."""
+    no_complex("rad2deg is not supported for complex tensors.", input)
     return elementwise_float(lambda x: x * (180 / math.pi), input)
 
 

@@ -118,6 +118,7 @@ _ndtri.defjvp(lambda p, t: (_ndtri(*p), math.sqrt(2 * math.pi) * jnp.exp(_ndtri(
 @op(where="special", node="SpecialXlog1PyBackward0")
 def xlog1py(input: Array, other: Array):
     """``input * log1p(other)``, 0 where ``input`` is 0."""
+    not_implemented("xlog1py_cpu", input, other, kinds="c")
     return elementwise_float(lambda x, y: _xlog1py(*jnp.broadcast_arrays(x, y)), input, other)
 
 

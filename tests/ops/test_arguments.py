@@ -196,3 +196,39 @@ def test_no_error_ends_with_a_notice_of_jax(code):
     error = programs.run(ft, code)[1]
     assert "JAX" not in traceback.format_exception(error)[-1]
     assert not any("JAX" in note for note in getattr(error, "__notes__", []))
+
+
+COMPLEX = """
+torch.clamp(z, 0, 1)
+torch.clamp(c[0, :2], min=z)
+torch.clamp_min(z, z)
+torch.clamp_max(z, z)
+torch.fmax(z, z)
+torch.fmin(z, z)
+torch.xlogy(z, z)
+torch.special.xlog1py(z, z)
+torch.atan2(z, z)
+torch.deg2rad(z)
+torch.rad2deg(z)
+torch.amax(z)
+torch.amin(z)
+torch.aminmax(z)
+torch.nansum(z)
+torch.cummax(z, 0)
+torch.cummin(z, 0)
+torch.sort(z)
+torch.argsort(z)
+torch.msort(z)
+torch.topk(z, 1)
+torch.kthvalue(z, 1)
+torch.mode(z)
+torch.bucketize(z, c[0])
+torch.unique(z)
+torch.nn.functional.mse_loss(z, z)
+torch.nn.functional.smooth_l1_loss(z, z)
+"""
+
+
+@pytest.mark.parametrize("code", programs.cases(COMPLEX))
+def test_complex_numbers_have_no_order(code):
+    programs.check(code, programs.PRELUDE + "z = torch.tensor([1 + 2j, 3 - 1j])\n")
