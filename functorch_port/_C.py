@@ -30,6 +30,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+#: the class of `Tensor`: Python's own, as asking for an instance of a class with another one takes longer
+_TensorMeta = type
+
+
 class Value:
     """The type of values in TorchScript's graphs; nothing is one here."""
 

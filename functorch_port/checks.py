@@ -20,6 +20,7 @@ from .core.memory import OutOfMemoryError
 from .core.refusal import refuse
 from .core.storage import Storage
 from .core.tensor import Tensor, wrap
+from .core.typed import TypedStorage
 
 __all__ = [
     "OutOfMemoryError", "AcceleratorError", "SymBool", "SymFloat", "SymInt", "UntypedStorage", "TypedStorage",
@@ -31,7 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 e, pi, inf, nan, newaxis = math.e, math.pi, math.inf, math.nan, None
-UntypedStorage = TypedStorage = Storage
+UntypedStorage = Storage
 
 
 class AcceleratorError(RuntimeError):

@@ -11,7 +11,7 @@ import os
 import warnings
 from typing import Any
 
-from .core import deferred
+from .core import deferred, determinism
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_num_interop_threads",
@@ -21,7 +21,6 @@ __all__ = [
 ]  # fmt: skip
 
 _threads = {"intraop": os.cpu_count() or 1, "interop": os.cpu_count() or 1}
-_deterministic = {"on": False, "warn_only": False}
 _warn_always = False
 
 
@@ -64,7 +63,8 @@ def set_num_interop_threads(num: int, /) -> None:
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Ask for results that do not change from run to run.
 
-    On CPU and TPU, XLA's programs are deterministic as they are. On GPU some scatter operations are not;
+    On CPU and TPU, XLA's programs are deterministic as they are; the operations for which PyTorch raises on a CPU
+    (`put_` without accumulation, `max_unpool`) raise here, too. On GPU some scatter operations are not;
     there, start the process with ``XLA_FLAGS=--xla_gpu_deterministic_ops=true`` (a warning says so if that is
     missing). Eager operations run one by one then: those that come again and again are not put together as one
     program, which may round otherwise.
@@ -83,18 +83,18 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
                 "environment when the process starts",
                 stacklevel=2,
             )
-    _deterministic.update(on=mode, warn_only=warn_only)
+    determinism.state.update(on=mode, warn_only=warn_only)
     deferred.one_by_one = mode or not deferred.AFTER
 
 
 def are_deterministic_algorithms_enabled() -> bool:
     """What `use_deterministic_algorithms` was told."""
-    return _deterministic["on"]
+    return determinism.state["on"]
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """Whether `use_deterministic_algorithms` was told to warn only."""
-    return _deterministic["warn_only"]
+    return determinism.state["warn_only"]
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
@@ -116,9 +116,9 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 def get_deterministic_debug_mode() -> int:
     """0, 1 or 2, as `set_deterministic_debug_mode`."""
-    if not _deterministic["on"]:
+    if not determinism.state["on"]:
         return 0
-    return 1 if _deterministic["warn_only"] else 2
+    return 1 if determinism.state["warn_only"] else 2
 
 
 def set_flush_denormal(mode: bool, /) -> bool:

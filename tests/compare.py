@@ -110,7 +110,7 @@ def to_numpy(x: Any) -> np.ndarray:
     if isinstance(x, torch.Tensor):
         x = x.detach().resolve_conj().resolve_neg()
         return (x.float() if x.dtype is torch.bfloat16 else x).numpy(force=True)
-    x = x.detach()
+    x = x.detach().resolve_conj().resolve_neg()
     return np.array(
         x.float() if x.dtype is ft.bfloat16 else x
     )  # a copy that may be written to, as PyTorch wants it

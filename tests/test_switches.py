@@ -119,7 +119,7 @@ def test_modules_can_be_imported(name):
     ],
 )  # fmt: skip
 def test_commands_without_a_gpu_say_so(command):
-    with pytest.raises(RuntimeError, match="No CUDA GPUs are available|no CUDA|CUDA"):
+    with pytest.raises(AssertionError, match="Torch not compiled with CUDA enabled"):
         command()
 
 

@@ -49,6 +49,8 @@ def _sum(a: Any, b: Any) -> Any:
         return b + a if a.is_sparse else a + b
     if storage.overlay:
         return a + b
+    if isinstance(a, jax.ShapeDtypeStruct):
+        return a
     if a.__class__ in storage.HOST and b.__class__ in storage.HOST:
         with np.errstate(all="ignore"):
             return a + b

@@ -131,7 +131,7 @@ def _lie_alike(tensor: Tensor, tangent: Tensor) -> bool:
         return True
     (mine, offset), (theirs, start) = tensor._layout(), tangent._layout()
     steps = [(a, b) for a, b, n in zip(mine, theirs, tensor.shape, strict=True) if n != 1]
-    size, other = tensor._storage.size(), tangent._storage.size()
+    size, other = tensor._storage.nbytes(), tangent._storage.nbytes()
     return offset == start and size == other and all(a == b for a, b in steps)
 
 

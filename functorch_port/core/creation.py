@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import bind, dtypes, host, shared, storage
+from . import bind, dtypes, host, memory, shared, storage
 from . import device as devices
 from .data import checked_numpy, value_of
 from .deferred import Deferred
@@ -69,6 +69,11 @@ def _shape(size: Sequence[Any], name: str = "") -> tuple[int, ...]:
             raise TypeError(_not_a_size(name, n, i, sequence))
         if n < 0:
             raise RuntimeError(_negative_size(name, n, size))
+        if n >= 1 << 63:
+            raise TypeError(
+                f"{name}(): argument 'size' failed to unpack the object at pos {i + 1} with error \"Overflow when "
+                'unpacking long long"'
+            )
         shape.append(n)
     return tuple(shape)
 
@@ -381,6 +386,7 @@ def _as_jax(values: Any) -> Any:
 def _fill(shape: tuple[int, ...], value: Any, np_dtype: np.dtype, device: Any) -> Any:
     if _is_meta(device):
         return jax.ShapeDtypeStruct(shape, np_dtype)
+    memory.room(shape, np_dtype)
     with storage.x64():
         if storage.overlay or type(value) not in _PLAIN:
             return jnp.full(shape, storage.as_array(value), np_dtype)
@@ -791,6 +797,7 @@ def arange(
         first, by = int(first), int(by)
     if _is_meta(device):
         return wrap(jax.ShapeDtypeStruct((count,), kind.np))
+    memory.room((count,), kind.np)
     values = first + np.arange(count, dtype=np.float64 if kind.is_floating_point else np.int64) * by
     with storage.x64():
         made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
@@ -843,6 +850,7 @@ def range(start: Any, end: Any = _ABSENT, step: Any = 1, **kwargs: Any) -> Tenso
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     count = int((end - start) / step + 1)
     kind = kwargs.pop("dtype", None) or dtypes.get_default_dtype()
+    memory.room((count,), kind.np)
     return _from_data(np.float64(start) + np.arange(count) * step, kind, **kwargs)
 
 
@@ -918,6 +926,7 @@ def _linspace(first: Any, last: Any, steps: int) -> Any:
     """PyTorch counts from both ends towards the middle."""
     if steps == 1:
         return first.reshape(1)
+    memory.room((steps,), first.dtype)
     count = np.arange(steps)
     i = count.astype(first.dtype)
     step = (last - first) / first.dtype.type(max(steps - 1, 1))
@@ -978,6 +987,7 @@ def eye(
     kind = _dtype(dtype, "eye") or dtypes.get_default_dtype()
     if _is_meta(device):
         return wrap(jax.ShapeDtypeStruct((n, n if m is None else m), kind.np))
+    memory.room((n, n if m is None else m), kind.np)
     with storage.x64():
         made = finish(jnp.eye(n, m, dtype=kind.np), device, requires_grad)
     return made if out is None else _into(out, made)

@@ -205,8 +205,13 @@ def _local_devices(kind: str) -> list[jax.Device]:
     try:
         return jax.local_devices(backend=_JAX_PLATFORMS[kind])
     except RuntimeError as error:
-        missing = "No CUDA GPUs are available" if kind == "cuda" else f"No {kind.upper()} is available"
-        raise RuntimeError(f"{missing}: JAX runs on {jax.default_backend()} ({error})") from None
+        if kind == "cuda":  # as PyTorch without CUDA
+            raise AssertionError(
+                f"Torch not compiled with CUDA enabled: JAX has no GPU here, it runs on {jax.default_backend()}"
+            ) from None
+        raise RuntimeError(
+            f"No {kind.upper()} is available: JAX runs on {jax.default_backend()} ({error})"
+        ) from None
 
 
 @cache

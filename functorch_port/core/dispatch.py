@@ -21,7 +21,7 @@ from jax import lax
 from ..autograd import anomaly, grad_mode, saved
 from ..autograd.node import FREED, Edge, Node, accumulator
 from ..autograd.node import _sequence as _sequence
-from . import autocast, config, dtypes, fits, host, inside, memory, storage, watch
+from . import autocast, config, dtypes, errors, fits, host, inside, memory, storage, watch
 from .deferred import Call, Deferred, DeferredStorage, avals_of, computed, may_wait, scope
 from .layout import SparseOperand
 from .out import write_out
@@ -177,6 +177,15 @@ class Plan:
             with storage.x64():
                 found = self._kinds[key] = jax.eval_shape(self.fn, *avals)
         return found
+
+    def shapes(self, values: Sequence[Any]) -> Any:
+        """What it gives on the meta device."""
+        if self.eager:
+            raise NotImplementedError(
+                f"{self.name}: the shape of the result depends on values, which tensors on the meta device have not"
+            )
+        with storage.x64():
+            return jax.eval_shape(self.fn, *[_aval(v) if hasattr(v, "dtype") else v for v in values])
 
     def on_host(self, values: Sequence[Any]) -> Any:
         """The result for numpy arrays and numbers, as numpy arrays; None if it must be compiled (see `core.host`)."""
@@ -433,6 +442,8 @@ class OpNode(Node):
             found = plan.on_host(args)
             if found is not None:
                 return self._spread(found)
+        if _Shape in map(type, args):
+            return self._spread(plan.shapes(args))
         with _x64(_X64):
             return self._spread(plan.run(args))
 
@@ -557,6 +568,7 @@ def _computed(values: Sequence[Any]) -> list[Any]:
 
 
 _NO_ARRAYS = frozenset({Look, Deferred})
+_Shape = jax.ShapeDtypeStruct
 
 
 def all_on_host(values: Sequence[Any]) -> bool:
@@ -652,7 +664,7 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
                 return plan.returns(*outs) if plan.returns is not None else tuple(outs)
             return wrap(out)
     values = []
-    recorded, plain = False, True
+    recorded, plain, meta = False, True, False
     for a in dyn:
         if not isinstance(a, Tensor):
             values.append(a)
@@ -660,15 +672,18 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
         view = a._view
         cell = a._storage
         if view is None and cell.__class__ is not DeferredStorage:
-            values.append(cell._value)
+            value = cell._value
         elif view is None:
             plain = False
-            values.append(cell.peek())
+            value = cell.peek()
         else:
             plain = False
             if a._base is not None and _grad.enabled and plan.differentiable:
                 a._sync_view()
-            values.append(view.look(cell))
+            value = view.look(cell)
+        values.append(value)
+        if value.__class__ is _Shape:
+            meta = True
         if a._requires_grad:
             recorded = True
     if plan.eager:
@@ -680,7 +695,9 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
     noted = scope.calls
     waits = not anomaly.enabled if recorded else noted is not None
     try:
-        if waits and plan.defers and may_wait(values):
+        if meta:
+            out = plan.shapes(values)
+        elif waits and plan.defers and may_wait(values):
             call = Call(plan, values)
             out = call.outputs(plan.kinds(values))
             if not recorded and noted is not None:
@@ -735,13 +752,10 @@ def _look_later(plan: Plan, dyn: Sequence[Any]) -> Tensor | None:
 
 
 def _run_elsewhere(plan: Plan, values: Sequence[Any], error: Exception) -> Any:
-    """Meta tensors, and the errors for tensors on different devices and for integers of more than 64 bits."""
+    """The errors for tensors on different devices and for integers of more than 64 bits."""
     for value in values:
         if type(value) is int:
             fits.fits(value, dtypes.int64.np)
-    if any(isinstance(v, jax.ShapeDtypeStruct) for v in values):
-        with storage.x64():
-            return jax.eval_shape(plan.fn, *[_aval(v) if hasattr(v, "dtype") else v for v in values])
     if "incompatible devices" in str(error):
         places = list(dict.fromkeys(str(wrap(v).device) for v in values if isinstance(v, jax.Array)))
         found = f"{places[0]} and {places[-1]}"
@@ -954,9 +968,12 @@ class Op:
             from . import sparse
 
             return sparse.run(spec.name, args, kwargs)
-        except BaseException:
+        except BaseException as error:
             inside.repair()
-            raise
+            new = errors.told(error, spec.name, args, kwargs)
+            if new is error:
+                raise
+            raise new from error
         if spec.view and type(result) is Tensor and result._view is None:
             value, base = result._storage.look(), dyn[0]._storage.host
             if value.__class__ not in HOST:

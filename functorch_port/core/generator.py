@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import alive, inside, keyed, mersenne, storage
+from . import alive, inside, keyed, memory, mersenne, storage
 from . import device as devices
 from .dtypes import dtype
 from .storage import HostStorage, Storage
@@ -285,6 +285,7 @@ def draw(generator: Generator | None, kind: str, shape: tuple[int, ...], d: dtyp
         generator = default_generator
     elif not isinstance(generator, Generator):
         raise TypeError(f"argument 'generator' must be torch.Generator, not {type(generator).__name__}")
+    memory.room(shape, d.np)
     overlay = storage.current()
     if not generator.keyed:
         host = HostDraw(generator, kind, shape, d, params)

@@ -16,11 +16,12 @@ import re
 import sys
 import time
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 
-__all__ = ["OutOfMemoryError", "explain", "fits", "of", "require", "started"]
+__all__ = ["OutOfMemoryError", "explain", "fits", "of", "require", "room", "started"]
 
 #: bytes beside its arguments from which on a program is looked at before every call
 LARGE = 1 << 26
@@ -124,6 +125,23 @@ def fits(size: int, args: Any) -> bool:
     if not _may_have(size, device):
         return False
     return device is None or device.platform != "cpu" or size <= _free_on_host()
+
+
+def room(shape: Sequence[int], np_dtype: Any) -> None:
+    """Raises PyTorch's error if there is no room on the host for an array that is to be made there."""
+    size = math.prod(shape) * np_dtype.itemsize
+    if size < LARGE:
+        return
+    if size >= 1 << 63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    if _may_have(size, None):
+        if size <= _free_on_host():
+            return
+        gc.collect()
+        _give_back()
+        if size <= _free_on_host():
+            return
+    raise OutOfMemoryError(_text(size, None))
 
 
 def explain(error: BaseException, args: Any) -> None:

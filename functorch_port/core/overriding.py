@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
+from . import errors
 from .modes import OfThread
 
 __all__ = [
@@ -322,9 +323,14 @@ def noticing(fn: Callable[..., Any], name: str, module: str) -> FunctionType:
             result = fn(*args, **kwargs)
             if result is not NotImplemented or not noticed(args, kwargs):
                 return result
-        except Exception:
+        except Exception as error:
             if not noticed(args, kwargs):
-                raise
+                new = None
+                if error.__class__ is AttributeError and not module.endswith("functional"):
+                    new = errors.not_a_tensor(error, name, args, kwargs)  # type: ignore[arg-type]
+                if new is None:
+                    raise
+                raise new from None
         return call(*args, **kwargs)  # it has other code now
 
     call.__name__ = call.__qualname__ = name

@@ -267,7 +267,7 @@ class SparseTensor(Tensor):
     def untyped_storage(self) -> Any:
         raise NotImplementedError("Cannot access storage of SparseTensorImpl")
 
-    storage = typed_storage = untyped_storage
+    storage = _typed_storage = untyped_storage
 
     @property
     def requires_grad(self) -> bool:
@@ -868,7 +868,6 @@ for _name in ("coalesce", "is_coalesced", "indices", "values"):
     setattr(Tensor, _name, _strided(_name))
 Tensor.to_sparse = _to_sparse  # type: ignore[attr-defined]
 Tensor.to_sparse_coo = lambda self: self.to_sparse()  # type: ignore[attr-defined]
-Tensor.is_sparse_csr = False  # type: ignore[attr-defined]
 Tensor.sparse_mask = _sparse_mask  # type: ignore[attr-defined]
 Tensor.to_dense = lambda self, dtype=None, *, masked_grad=None: self if dtype is None else self.to(dtype)  # type: ignore[attr-defined]
 Tensor.sparse_dim = lambda self: 0  # type: ignore[attr-defined]

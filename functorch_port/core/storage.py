@@ -272,9 +272,25 @@ class Storage:
         value = self.aval()
         return value.size * value.dtype.itemsize
 
-    def size(self) -> int:
-        """Elements held."""
-        return self.aval().size
+    size = __len__ = nbytes
+
+    def element_size(self) -> int:
+        """1: a Storage is counted in bytes."""
+        return 1
+
+    @property
+    def device(self) -> Any:
+        """Where it is."""
+        from .tensor import wrap
+
+        return wrap(self.aval()).device
+
+    def tolist(self) -> list[int]:
+        """The bytes."""
+        return np.frombuffer(np.ascontiguousarray(np.asarray(self.look())).tobytes(), np.uint8).tolist()
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.tolist()[index]
 
     def cpu(self) -> Storage:
         """A Storage with the same value on the CPU."""

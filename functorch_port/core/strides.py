@@ -228,8 +228,10 @@ RULES: dict[str, Callable[..., tuple[Ints, int]]] = {
     "_view_dtype": _view_dtype,
     "_real": _real,
     "imag": _imag,
-    "view_as_real": _view_as_real,
+    "_view_as_real": _view_as_real,
     "_view_as_complex": _view_as_complex,
+    "_conj": lambda at: (at[1], at[2]),
+    "_neg_view": lambda at: (at[1], at[2]),
 }
 #: rules that need ``ratio``
-REINTERPRET = frozenset({"_view_dtype", "_real", "imag", "view_as_real", "_view_as_complex"})
+REINTERPRET = frozenset({"_view_dtype", "_real", "imag", "_view_as_real", "_view_as_complex"})

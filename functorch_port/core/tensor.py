@@ -163,7 +163,7 @@ class Tensor:
     _dual: tuple[Any, Tensor | None] | None = None
     #: the count of writes, as a list of one number, of a tensor that came from ``.data`` and counts for itself
     _own_count: list[int] | None = None
-    is_sparse = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = False
+    is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = False
 
     def __new__(cls, *args: Any, device: Any = None) -> Tensor:
         from . import creation
@@ -416,6 +416,10 @@ class Tensor:
             return contiguous(self._aval().shape), 0
         return self._view.layout(self._storage)
 
+    def _turned(self) -> tuple[bool, bool]:
+        """Whether it shows the conjugate, and whether the negative, of what is in the Storage."""
+        return (False, False) if self._view is None else self._view.turned()
+
     def _strides(self) -> tuple[int, ...]:
         return self._layout()[0]
 
@@ -461,13 +465,20 @@ class Tensor:
             self._storage is tensor._storage
             and self.shape == tensor.shape
             and self._layout() == tensor._layout()
+            and self._turned() == tensor._turned()
         )
 
     def untyped_storage(self) -> Storage:
         """The `Storage` that holds the value."""
         return self._storage
 
-    storage = typed_storage = untyped_storage
+    def storage(self) -> Any:
+        """The `Storage` as a `TypedStorage`, which counts elements of the tensor's dtype."""
+        from .typed import TypedStorage
+
+        return TypedStorage(wrap_storage=self._storage, dtype=self.dtype)
+
+    _typed_storage = storage
 
     def _is_view(self) -> bool:
         return self._base is not None
@@ -775,6 +786,8 @@ class Tensor:
         if overlay is not None and overlay.rebinds:
             overlay.note_inputs((other,))
         storage.bump_epoch()
+        if other.is_inference() and not self.is_inference():  # whose writes are counted still, for itself
+            self._own_count = self._counter() or [self._writes]
         self._look_at(other._storage, other._view)
 
     @data.deleter
@@ -1087,6 +1100,13 @@ class Tensor:
                 f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the "
                 "tensor to host memory first."
             )
+        for bit, on, how in zip(
+            ("conjugate", "negative"), self._turned(), ("resolve_conj", "resolve_neg"), strict=True
+        ):
+            if on and not force:
+                raise RuntimeError(
+                    f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.{how}().numpy() instead."
+                )
         if self.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
             raise TypeError(f"Got unsupported ScalarType {self.dtype.scalar_name}")
         whole = None if storage.overlay else shared.memory_of(self._storage)
@@ -1121,6 +1141,8 @@ class Tensor:
         """
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if self._turned()[0]:
+            raise BufferError("Can't export tensors with the conjugate bit set")
         whole = None if storage.overlay or self._view is not None else shared.memory_of(self._storage)
         value: Any = whole
         if whole is None:
@@ -1237,7 +1259,9 @@ class Tensor:
         return {k: v for k, v in self.__dict__.items() if k not in _BOOKKEEPING}
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        view = None if self._view is None else (tuple(self.shape), *self._layout())
+        view = None
+        if self._view is not None:
+            view = (tuple(self.shape), *self._layout(), self.dtype, self._turned())
         return (_rebuild, (type(self), self._storage, view, self.requires_grad, self._own_attributes()))
 
 
@@ -1252,11 +1276,29 @@ def _rebuild(
     if view is not None:
         from . import bind
 
-        size, strides, offset = view
         with overriding.WithoutAll():
-            tensor._view = bind.function("as_strided")(tensor.detach(), size, strides, offset)._view
+            tensor._view = bind.function("_strided")(tensor.detach(), *view)._view
     tensor.__dict__.update(extra)
     return tensor
+
+
+def _of_sparse(name: str) -> Callable[..., Any]:
+    """A method that `core.sparse` has, which takes this one's place when it is imported."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        from . import sparse  # noqa: F401
+
+        return getattr(self, name)(*args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+for _name in (
+    "coalesce", "dense_dim", "indices", "is_coalesced", "sparse_dim", "sparse_mask", "sparse_resize_", "to_dense",
+    "to_sparse", "to_sparse_bsc", "to_sparse_bsr", "to_sparse_coo", "to_sparse_csc", "to_sparse_csr", "values",
+):  # fmt: skip
+    setattr(Tensor, _name, _of_sparse(_name))
 
 
 def _only_read(array: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ import numpy as np
 from jax import lax
 
 from ..autograd import grad_mode
-from . import storage
+from . import memory, storage
 from .deferred import Deferred, DeferredStorage
 from .storage import HOST, Storage
 from .strides import REINTERPRET, RULES, Layout, contiguous
@@ -125,8 +125,12 @@ class View:
             return self.plan.fn(inner, *self.extra)
         if isinstance(inner, jax.ShapeDtypeStruct):
             return jax.eval_shape(self.plan.fn, inner, *self.extra)
-        with storage.x64():
-            value = self.plan.jit(inner, *self.extra)
+        try:
+            with storage.x64():
+                value = self.plan.jit(inner, *self.extra)
+        except Exception as error:
+            memory.explain(error, inner)
+            raise
         if not isinstance(value, jax.core.Tracer):  # one would outlive its trace in a view from outside
             self.source, self.cache = base, value
         return value
@@ -215,6 +219,19 @@ class View:
             if self.parent is None and self.plan.name not in REINTERPRET:
                 _contiguous[key] = found
         return found
+
+    def turned(self) -> tuple[bool, bool]:
+        """Whether it shows the conjugate, and whether the negative, of what is in the Storage."""
+        conj = neg = False
+        for link in self.chain():
+            name = link.plan.name
+            if name == "_conj":
+                conj = not conj
+            elif name == "_neg_view" or (name == "imag" and conj):
+                neg = not neg
+            if name in ("_real", "imag"):
+                conj = False
+        return conj, neg
 
     def is_traced(self) -> bool:
         """Whether a position in the view is known only when the compiled program runs."""
@@ -374,13 +391,13 @@ def _put_at_positions(plans: Sequence[Any], base: Any, value: Any, extras: Seque
 
 def _put_one(plan: Any, extra: Sequence[Any], source: Any, value: Any) -> Any:
     """``source`` with ``value`` where one view op looks."""
-    if plan.name in _REINTERPRETED and source.dtype != value.dtype:
+    if plan.name in _REINTERPRETED:
         return _REINTERPRETED[plan.name](source, value)
 
     def view(x: Any) -> Any:
         return plan.fn(x, *extra)
 
-    if value.size == source.size and plan.name in ("_view", "alias", "_view_dtype", LAID_OUT):
+    if value.size == source.size and plan.name in ("_view", "alias", LAID_OUT):
         return value.reshape(source.shape)
     if not jnp.issubdtype(source.dtype, np.inexact):  # JAX transposes floats only
         positions = view(jnp.arange(source.size).reshape(source.shape))
@@ -412,13 +429,15 @@ def reinterpret(x: Any, dtype: Any) -> Any:
     return out if x.dtype.itemsize == dtype.itemsize else out.reshape(*x.shape[:-1], -1)
 
 
-#: views that are no gathers: ``put(source, value)``
+#: views that are no gathers: ``put(source, value)`` is the source that looks like the value
 _REINTERPRETED: dict[str, Callable[[Any, Any], Any]] = {
     "_real": lambda source, value: lax.complex(value, jnp.imag(source)),
     "imag": lambda source, value: lax.complex(jnp.real(source), value),
-    "view_as_real": lambda source, value: lax.complex(value[..., 0], value[..., 1]),
+    "_view_as_real": lambda source, value: lax.complex(value[..., 0], value[..., 1]),
     "_view_as_complex": lambda source, value: jnp.stack([jnp.real(value), jnp.imag(value)], axis=-1),
     "_view_dtype": lambda source, value: reinterpret(value, source.dtype),
+    "_conj": lambda source, value: jnp.conj(value),
+    "_neg_view": lambda source, value: -value,
 }
 
 

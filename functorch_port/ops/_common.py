@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core import dtypes
+from ..core import dtypes, storage
 from ..core.promotion import cast, result_dtype, scalar_type
 from ..core.refusal import outside, refuse
 
@@ -160,6 +160,30 @@ def elementwise_float(fn: Callable[..., jax.Array], *args: Any) -> jax.Array:
     return compute(fn, np_dtype, *[cast(a, np_dtype) for a in args])
 
 
+def by_double(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """``fn``, computed of float32 numbers in float64 where that costs little: on a CPU.
+
+    For functions that XLA approximates there to several roundings, or not at all near their zeros.
+    """
+
+    def in_double(*args: Any) -> Any:
+        return fn(*[a.astype(np.float64) for a in args]).astype(np.float32)
+
+    def computed(*args: Any) -> Any:
+        if not storage.X64 or any(a.dtype != np.float32 for a in args):
+            return fn(*args)
+        return lax.platform_dependent(*args, cpu=in_double, default=fn)
+
+    return computed
+
+
+def times_infinite(slope: jax.Array, change: jax.Array) -> jax.Array:
+    """``slope * change``, 0 where ``change`` is 0 though the slope is minus infinity, in either mode of derivation."""
+    largest = jnp.finfo(slope.dtype).max
+    infinite = slope == -jnp.inf  # which is the largest number twice
+    return jnp.where(infinite, largest, 1) * (jnp.where(infinite, -largest, slope) * change)
+
+
 def predicate(fn: Callable[..., jax.Array], *args: Any) -> jax.Array:
     """A comparison: ``fn`` of the arguments in their common type gives bools."""
     check_broadcast(*args)
@@ -201,6 +225,12 @@ def not_implemented(kernel: str, *args: Any, kinds: str) -> None:
     for a in args:
         if hasattr(a, "dtype") and a.dtype.kind in kinds:
             raise NotImplementedError(f"\"{kernel}\" not implemented for '{type_name(a)}'")
+
+
+def no_complex(text: str, *args: Any, error: type[Exception] = RuntimeError) -> None:
+    """PyTorch's error for complex numbers where it has one of its own."""
+    if any(getattr(a, "dtype", BOOL).kind == "c" for a in args):
+        raise error(text)
 
 
 def only_single_and_double(kernel: str, *args: Any) -> None:
@@ -261,6 +291,18 @@ def stable_order(x: jax.Array, axis: int, descending: bool = False) -> jax.Array
         keys, places = jnp.flip(keys, axis), jnp.flip(places, axis)
     order = lax.sort((keys, places), dimension=axis, is_stable=True, num_keys=1)[1]
     return jnp.flip(order, axis) if descending else order
+
+
+def add_at(x: jax.Array, at: Any, values: Any, mode: str | None = None) -> jax.Array:
+    """``x`` with ``values`` added where index arrays say; of bools, "or"."""
+    places = x.at[at]
+    return (places.max if x.dtype == BOOL else places.add)(values, mode=mode)
+
+
+def multiply_at(x: jax.Array, at: Any, values: Any, mode: str | None = None) -> jax.Array:
+    """As `add_at`, multiplied; of bools, "and"."""
+    places = x.at[at]
+    return (places.min if x.dtype == BOOL else places.multiply)(values, mode=mode)
 
 
 def put_at(x: jax.Array, at: Sequence[Any], values: Any, mode: str | None = None) -> jax.Array:

@@ -26,7 +26,7 @@ def _twin(name: str, view: Callable[..., Any], node: Any = None) -> None:
 for _name in ("expand", "diagonal", "unsqueeze", "transpose", "t", "permute", "unfold", "select"):
     _twin(_name, getattr(shape, _name))
 _twin("squeeze", shape.squeeze, lambda static: f"{shape.squeeze_node(static)}_copy")
-_twin("view_as_real", shape.view_as_real)
+_twin("view_as_real", shape._view_as_real)
 _twin("view_as_complex", shape._view_as_complex)
 
 

@@ -27,6 +27,8 @@ from functorch_port.ops.reduction import vector_norm_of
 @rounded_once
 def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-08):
     """The cosine of the angle between vectors along ``dim``; norms below ``eps`` count as ``eps``."""
+    if eps < 0:
+        raise RuntimeError(f"eps must be non-negative, got: {eps:g}")
     shape = broadcast_shapes(x1.shape, x2.shape)
     x1, x2 = promote(x1, x2)
     if x1.dtype.kind in "biu":

@@ -13,20 +13,30 @@ from jax.custom_derivatives import SymbolicZero
 from ..core import bind
 from ..core.registry import Array, TensorOnly, composite, op
 from ..core.tensor import Tensor
-from ._common import check_broadcast, elementwise, elementwise_float, not_implemented, only_single_and_double
+from ._common import (
+    by_double,
+    check_broadcast,
+    elementwise,
+    elementwise_float,
+    not_implemented,
+    only_single_and_double,
+)
+
+_lgamma, _digamma = by_double(lax.lgamma), by_double(lax.digamma)
+_igamma, _igammac = by_double(lax.igamma), by_double(lax.igammac)
 
 
 @jax.custom_jvp
 def log_gamma(x: jax.Array) -> jax.Array:
     """The logarithm of the absolute value of the gamma function."""
-    return jnp.where((x == 1) | (x == 2), 0, lax.lgamma(x)).astype(x.dtype)  # exact there, where 0 is near
+    return jnp.where((x == 1) | (x == 2), 0, _lgamma(x)).astype(x.dtype)  # exact there, where 0 is near
 
 
 @jax.custom_jvp
 def digamma_values(x: jax.Array) -> jax.Array:
     """The derivative of `log_gamma`."""
     pole = -jnp.copysign(jnp.asarray(jnp.inf, x.dtype), x)
-    return jnp.where(x == 0, pole, lax.digamma(jnp.where(x == 0, 1, x)))
+    return jnp.where(x == 0, pole, _digamma(jnp.where(x == 0, 1, x)))
 
 
 log_gamma.defjvp(lambda p, t: (log_gamma(*p), digamma_values(*p) * t[0]))
@@ -44,6 +54,11 @@ def polygamma_values(n: int, x: jax.Array) -> jax.Array:
 @jax.custom_jvp
 def hurwitz(s: jax.Array, q: jax.Array) -> jax.Array:
     """The Hurwitz zeta function: the sum over k of ``(q + k)**-s``."""
+    return _hurwitz(s, q)
+
+
+@by_double
+def _hurwitz(s: jax.Array, q: jax.Array) -> jax.Array:
     pole, below = (q <= 0) & (q == jnp.floor(q)), q < 0
     part = jnp.where(pole | jnp.isinf(q), 0.5, q - jnp.floor(q))
     # below zero, the terms from minus to plus infinity, which repeat with a period of 1, less those on the left
@@ -139,13 +154,13 @@ def _fraction(fn: Any, kernel: str, input: jax.Array, other: jax.Array) -> jax.A
 @op("igamma", inplace=True)
 def igamma(input: TensorOnly, other: TensorOnly):
     """The regularised lower incomplete gamma function."""
-    return _fraction(lax.igamma, "igamma_cpu", input, other)
+    return _fraction(_igamma, "igamma_cpu", input, other)
 
 
 @op("igammac", inplace=True)
 def igammac(input: TensorOnly, other: TensorOnly):
     """The regularised upper incomplete gamma function."""
-    return _fraction(lax.igammac, "igammac_cpu", input, other)
+    return _fraction(_igammac, "igammac_cpu", input, other)
 
 
 op("gammainc", where="special", node="IgammaBackward0")(igamma)

@@ -27,7 +27,7 @@ from ..core.registry import Array, Arrays, composite, op, ops
 from ..core.symbolic import SymNumber
 from ..core.tensor import VIEW_OF_LEAF_INPLACE, Tensor, wrap
 from ..core.view import PLAIN
-from ._common import check_expand, put_at, type_name
+from ._common import add_at, check_expand, put_at, type_name
 from .cast import cast_array
 
 __all__ = ["getitem", "setitem"]
@@ -200,7 +200,7 @@ def _check_put(input: Any, indices: Any, values: Any, accumulate: bool = False) 
 def index_put_(input: Array, indices: Arrays, values: Array, accumulate: bool = False) -> Any:
     """``input`` with ``values`` at the index tensors; added up where positions repeat if ``accumulate``."""
     _broadcast_check(indices)
-    values = jnp.asarray(values)
+    values = jnp.asarray(values, input.dtype if isinstance(values, bool) else None)
     if values.dtype != input.dtype and not values.weak_type:
         names = [dtypes.from_np(d).scalar_name for d in (input.dtype, values.dtype)]
         raise RuntimeError(
@@ -218,7 +218,7 @@ def index_put_(input: Array, indices: Arrays, values: Array, accumulate: bool = 
             f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
             f"result of shape {list(target)}"
         ) from None
-    return input.at[where].add(values) if accumulate else put_at(input, where, values)
+    return (add_at if accumulate else put_at)(input, where, values)
 
 
 def _leading_ones(shape: Any, ndim: int) -> int:
@@ -249,7 +249,9 @@ def _is_int(item: Any) -> bool:
         return False
     if isinstance(item, int | np.integer | SymNumber):
         return True
-    return isinstance(item, Tensor) and item.ndim == 0 and item._aval().dtype.kind in "iu"
+    return (
+        isinstance(item, Tensor) and item.ndim == 0 and item._aval().dtype.kind in "iu" and not _is_mask(item)
+    )
 
 
 def _as_index_tensor(item: Any) -> Tensor:
@@ -455,6 +457,10 @@ def _nonzero(mask: Tensor, what: str) -> list[Tensor]:
             f"{what} with a boolean mask has a shape that depends on values, which a compiled function "
             "cannot have. Use torch.where(mask, x, other), or multiply by the mask."
         )
+    if mask.is_meta:
+        raise NotImplementedError(
+            f"{what} with a boolean mask has a shape that depends on values, which tensors on the meta device have not"
+        )
     with storage.x64():
         return [wrap(jnp.asarray(i)) for i in np.nonzero(np.atleast_1d(np.asarray(mask._look())))]
 
@@ -549,6 +555,8 @@ def _expanded(value: Tensor, shape: Sequence[int]) -> Any:
 
 def _index_put_public(self: Tensor, indices: Any, values: Any, accumulate: bool) -> Tensor:
     listed: list[Any] = []
+    if not len(indices):
+        raise RuntimeError("sym_strides() called on an undefined Tensor")
     for item in indices:
         converted = item if item is None else _as_index_tensor(item)
         _check_mask(converted, self.shape, len(listed)) if converted is not None else None

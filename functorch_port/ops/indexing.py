@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core import bind
+from ..core import bind, determinism
 from ..core.fits import ITEM, OWN
 from ..core.out import write_out
 from ..core.promotion import cast, promote
@@ -20,6 +20,7 @@ from ..core.tensor import Tensor
 from ._common import (
     BOOL,
     INT64,
+    add_at,
     at_least_1d,
     broadcast_shapes,
     c_name,
@@ -27,6 +28,8 @@ from ._common import (
     check_index_range,
     int32_if_small,
     is_inexact,
+    multiply_at,
+    not_implemented,
     numel,
     put_at,
     rounded_once,
@@ -131,7 +134,7 @@ def _scatter_parts(
     return x, _grid(int32_if_small(at, max(x.shape)), axis), values
 
 
-_LEGACY_REDUCE = {"add": "add", "multiply": "multiply"}
+_LEGACY_REDUCE = {"add": add_at, "multiply": multiply_at}
 
 
 @op(inplace=True, check=_check_gather_range, fits={"src": OWN, "value": OWN})
@@ -151,7 +154,7 @@ def scatter(
     x, at, values = _scatter_parts("scatter", input, dim, index, src)
     if reduce is None:
         return put_at(x, at, values, mode="promise_in_bounds").reshape(input.shape)
-    return getattr(x.at[at], _LEGACY_REDUCE[reduce])(values, mode="promise_in_bounds").reshape(input.shape)
+    return _LEGACY_REDUCE[reduce](x, at, values, mode="promise_in_bounds").reshape(input.shape)
 
 
 @op(inplace=True, check=_check_gather_range)
@@ -159,13 +162,13 @@ def scatter(
 def scatter_add(input: TensorOnly, dim: int, index: TensorOnly, src: TensorOnly):
     """A copy with ``out[index[i][j]][j] += src[i][j]`` for ``dim`` 0, and so on."""
     x, at, values = _scatter_parts("scatter_add", input, dim, index, src)
-    return x.at[at].add(values, mode="promise_in_bounds").reshape(input.shape)
+    return add_at(x, at, values, mode="promise_in_bounds").reshape(input.shape)
 
 
 @jax.custom_jvp
 def _multiply_at(x: jax.Array, at: Indices, src: jax.Array) -> jax.Array:
     """``x`` with the elements of ``src`` multiplied in at ``at``."""
-    return x.at[at].multiply(src, mode="promise_in_bounds")
+    return multiply_at(x, at, src, mode="promise_in_bounds")
 
 
 @_multiply_at.defjvp
@@ -201,7 +204,7 @@ def _reduce_at(x: jax.Array, at: Indices, values: jax.Array, reduce: str, includ
         return _multiply_at(start, at, values)
     if reduce in ("amax", "amin"):
         return _extreme_at(start, at, values, reduce == "amax")
-    total = start.at[at].add(values, mode="promise_in_bounds")
+    total = add_at(start, at, values, mode="promise_in_bounds")
     if reduce == "sum":
         return total
     count = jnp.maximum(hit + 1 if include_self else hit, 1).astype(x.dtype)
@@ -253,6 +256,8 @@ def scatter_reduce(
 ):
     """A copy in which elements of ``src`` that go to one place are reduced by sum, prod, mean, amax or amin."""
     _check_reduce(reduce)
+    if reduce == "mean":
+        not_implemented("scatter_gather_tensor_cpu_reduce_mean", input, kinds="b")
     x, at, values = _scatter_parts("scatter_reduce", input, dim, index, src)
     return _reduce_at(x, at, values, reduce, include_self).reshape(input.shape)
 
@@ -334,7 +339,7 @@ def index_add(input: TensorOnly, dim: int, index: TensorOnly, source: TensorOnly
     x, values = at_least_1d(input), at_least_1d(source)
     if not (isinstance(alpha, int) and alpha == 1):
         values = values * cast(alpha, values.dtype)
-    return x.at[_along(x, axis, index)].add(values, mode="promise_in_bounds").reshape(input.shape)
+    return add_at(x, _along(x, axis, index), values, mode="promise_in_bounds").reshape(input.shape)
 
 
 def _checked_range(prefix: str) -> Callable[..., None]:
@@ -407,6 +412,7 @@ def index_reduce(
 ):
     """A copy in which slices of ``source`` that go to one position are reduced by prod, mean, amax or amin."""
     _check_reduce(reduce)
+    not_implemented("index_func_", input, kinds="b")
     _check_source("index_reduce", input, dim, index, source, RuntimeError)
     axis = wrap_dim(dim, input.ndim)
     x, values = at_least_1d(input), at_least_1d(source)
@@ -439,7 +445,13 @@ def take(input: TensorOnly, index: TensorOnly):
     return input.reshape(-1).at[at].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
-@op(inplace=True, check=_check_flat_range)
+def _check_put(input: Any, index: Any, source: Any, accumulate: bool = False) -> None:
+    if not accumulate:
+        determinism.alert("put_")
+    _check_flat_range(input, index)
+
+
+@op(inplace=True, check=_check_put)
 @rounded_once
 def put(input: TensorOnly, index: TensorOnly, source: TensorOnly, accumulate: bool = False):
     """A copy with ``source`` written (or added) at positions in the flattened input."""
@@ -456,7 +468,7 @@ def put(input: TensorOnly, index: TensorOnly, source: TensorOnly, accumulate: bo
     flat, at = input.reshape(-1), _flat_index("put_", input, index).reshape(-1)
     if not accumulate:
         return put_at(flat, (at,), source.reshape(-1), mode="promise_in_bounds").reshape(input.shape)
-    return flat.at[at].add(source.reshape(-1), mode="promise_in_bounds").reshape(input.shape)
+    return add_at(flat, at, source.reshape(-1), mode="promise_in_bounds").reshape(input.shape)
 
 
 def _check_take_along(input: Any, indices: Any, dim: int | None = None) -> None:
@@ -640,6 +652,9 @@ def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 @op(where="torch", differentiable=False)
 def isin(elements: Array, test_elements: Array, *, assume_unique: bool = False, invert: bool = False):
     """Whether each element is among the test elements."""
+    for given in (elements, test_elements):
+        if getattr(given, "dtype", BOOL).kind in "bc" and (hasattr(given, "ndim") or isinstance(given, bool)):
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {type_name(given)}")
     x, among = promote(elements, test_elements)
     return jnp.isin(x, among, invert=invert)
 

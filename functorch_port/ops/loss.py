@@ -50,7 +50,7 @@ def _pointwise(kernel: str, fn: Any, input: Any, target: Any, reduction: str) ->
     broadcast_shapes(input.shape, target.shape)
     input, target = promote(input, target)
     if kernel:
-        not_implemented(kernel, input, kinds="biu")
+        not_implemented(kernel, input, kinds="biuc")
     losses = fn(input, target) if input.dtype.kind == "c" else compute(fn, input.dtype, input, target)
     return _reduce(losses, reduction)
 
@@ -112,6 +112,10 @@ def _check_nll_shapes(input: Any, target: Any) -> None:
             found = target.shape[0] if target.ndim else 0
             raise ValueError(
                 f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({found})."
+            )
+        if input.ndim == 1 and target.ndim == 1 and target.shape != (1,):
+            raise ValueError(
+                f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}"
             )
         if target.ndim > 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")

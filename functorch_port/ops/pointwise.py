@@ -24,14 +24,17 @@ from ..core.tensor import Tensor
 from ._common import (
     BOOL,
     absolute,
+    by_double,
     check_broadcast,
     compute,
     elementwise,
     elementwise_float,
     float_dtype,
     is_inexact,
+    no_complex,
     not_implemented,
     predicate,
+    times_infinite,
     type_name,
 )
 
@@ -740,6 +743,9 @@ def clamp(input: TensorOnly, min: Array | None = None, max: Array | None = None)
     bounds = [b for b in (min, max) if b is not None]
     if not bounds:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    no_complex("clamp is not supported for complex types", input, error=NotImplementedError)
+    kernel = "clamp_cpu" if len(bounds) > 1 else "maximum_cpu" if max is None else "minimum_cpu"
+    not_implemented(kernel, min, max, kinds="c")
     check_broadcast(input, *bounds)
     x, *limits = promote(input, *bounds)
     if min is not None:
@@ -754,6 +760,7 @@ def clamp(input: TensorOnly, min: Array | None = None, max: Array | None = None)
 @op(inplace=True, fits={"min": COMMON})
 def clamp_min(input: TensorOnly, min: Array):
     """``input``, at least ``min``."""
+    not_implemented("maximum_cpu", input, min, kinds="c")
     check_broadcast(input, min)
     return _at_least(*promote(input, min))
 
@@ -761,6 +768,7 @@ def clamp_min(input: TensorOnly, min: Array):
 @op(inplace=True, fits={"max": COMMON})
 def clamp_max(input: TensorOnly, max: Array):
     """``input``, at most ``max``."""
+    not_implemented("minimum_cpu", input, max, kinds="c")
     check_broadcast(input, max)
     return _at_most(*promote(input, max))
 
@@ -816,12 +824,14 @@ def minimum(input: TensorOnly, other: TensorOnly):
 @op()
 def fmax(input: TensorOnly, other: TensorOnly):
     """The larger of both, ignoring nan."""
+    no_complex("fmax not implemented for complex tensors.", input, other)
     return elementwise(lambda a, b: jnp.where((a >= b) | (b != b), a, b), input, other)
 
 
 @op()
 def fmin(input: TensorOnly, other: TensorOnly):
     """The smaller of both, ignoring nan."""
+    no_complex("fmin not implemented for complex tensors.", input, other)
     return elementwise(lambda a, b: jnp.where((a <= b) | (b != b), a, b), input, other)
 
 
@@ -918,7 +928,7 @@ def exp(input: TensorOnly):
 @op(inplace=True, where="torch method special")
 def exp2(input: TensorOnly):
     """2 to the power of ``input``."""
-    return elementwise_float(jnp.exp2, input)
+    return elementwise_float(by_double(jnp.exp2), input)
 
 
 @op(inplace=True, where="torch method special")
@@ -977,12 +987,13 @@ def _xlogy(x: jax.Array, y: jax.Array) -> jax.Array:
 def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
     (x, y), (dx, dy) = primals, tangents
     log_y = jnp.where((x == 0) & (y <= 0), 0, jnp.log(jnp.where((x == 0) & (y <= 0), 1, y))).astype(x.dtype)
-    return _xlogy(x, y), log_y * dx + x / y * dy
+    return _xlogy(x, y), times_infinite(log_y, dx) + x / y * dy
 
 
 @op(inplace=True, where="torch method special")
 def xlogy(input: Array, other: Array):
     """``input * log(other)``, 0 where ``input`` is 0."""
+    not_implemented("xlogy_cpu", input, other, kinds="c")
     return elementwise_float(lambda x, y: _xlogy(*jnp.broadcast_arrays(x, y)), input, other)
 
 
@@ -1060,13 +1071,13 @@ def atan(input: TensorOnly):
 @op(inplace=True)
 def sinh(input: TensorOnly):
     """Hyperbolic sine."""
-    return elementwise_float(jnp.sinh, input)
+    return elementwise_float(by_double(jnp.sinh), input)
 
 
 @op(inplace=True)
 def cosh(input: TensorOnly):
     """Hyperbolic cosine."""
-    return elementwise_float(jnp.cosh, input)
+    return elementwise_float(by_double(jnp.cosh), input)
 
 
 @op("asinh", "arcsinh", inplace=True)
@@ -1105,6 +1116,7 @@ def _atan2_jvp(primals: Any, tangents: Any) -> Any:
 @op("atan2", "arctan2", inplace=True)
 def atan2(input: TensorOnly, other: TensorOnly):
     """The angle of the point (``other``, ``input``)."""
+    not_implemented("atan2_cpu", input, other, kinds="c")
     return elementwise_float(lambda y, x: _atan2(*jnp.broadcast_arrays(y, x)), input, other)
 
 
@@ -1157,12 +1169,14 @@ def sigmoid(input: TensorOnly):
 @op(inplace=True)
 def deg2rad(input: TensorOnly):
     """Degrees to radians."""
+    no_complex("deg2rad is not supported for complex tensors.", input)
     return elementwise_float(lambda x: x * (math.pi / 180), input)
 
 
 @op(inplace=True)
 def rad2deg(input: TensorOnly):
     """Radians to degrees."""
+    no_complex("rad2deg is not supported for complex tensors.", input)
     return elementwise_float(lambda x: x * (180 / math.pi), input)
 
 
@@ -1180,14 +1194,14 @@ def erf(input: TensorOnly):
 def erfc(input: TensorOnly):
     """``1 - erf(input)``."""
     not_implemented("erfc_vml_cpu", input, kinds="c")
-    return elementwise_float(lax.erfc, input)
+    return elementwise_float(by_double(lax.erfc), input)
 
 
 @op(inplace=True, where="torch method special")
 def erfinv(input: TensorOnly):
     """The inverse of `erf`."""
     not_implemented("erfinv_vml_cpu", input, kinds="c")
-    return elementwise_float(lax.erf_inv, input)
+    return elementwise_float(by_double(lax.erf_inv), input)
 
 
 @op(inplace=True, where="torch method special")
@@ -1198,7 +1212,7 @@ def logit(input: TensorOnly, eps: float | None = None):
     def formula(x: jax.Array) -> jax.Array:
         if eps is not None:
             inside = (x >= eps) & (x <= 1 - eps)
-            x = jnp.where(inside, x, lax.stop_gradient(jnp.clip(x, eps, 1 - eps)))
+            x = jnp.where(inside, x, lax.stop_gradient(jnp.where(x < eps, eps, jnp.minimum(x, 1 - eps))))
         return _logit(x)
 
     return elementwise_float(formula, input)
@@ -1237,12 +1251,18 @@ def conj_physical(input: TensorOnly):
     return jnp.conj(input) if input.dtype.kind == "c" else input
 
 
-op("_conj", where="", node="ConjBackward0")(conj_physical)
+op("_conj", view=True, node="ConjBackward0")(conj_physical)
+
+
+@op("_neg_view", view=True)
+def _neg_view(input: TensorOnly):
+    """The negative, as a view."""
+    return -input
 
 
 @composite()
 def conj(input: Tensor) -> Tensor:
-    """The complex conjugate; real tensors as they are."""
+    """The complex conjugate, as a view; real tensors as they are."""
     if not isinstance(input, Tensor):
         raise TypeError(f"conj(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     return bind.function("_conj")(input) if input.is_complex() else input

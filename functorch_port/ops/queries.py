@@ -14,6 +14,7 @@ from ..core.promotion import result_dtype
 from ..core.registry import composite
 from ..core.size import Size
 from ..core.tensor import NO_SUBCLASS, Tensor
+from ..core.typed import TypedStorage
 
 __all__: list[str] = []
 
@@ -33,7 +34,7 @@ def is_tensor(obj: Any) -> bool:
 @composite(where="torch")
 def is_storage(obj: Any) -> bool:
     """Whether ``obj`` is a Storage."""
-    return isinstance(obj, storage.Storage)
+    return isinstance(obj, storage.Storage | TypedStorage)
 
 
 @composite(where="torch")
@@ -80,14 +81,14 @@ def is_inference(input: Tensor) -> bool:
 
 @composite()
 def is_conj(input: Tensor) -> bool:
-    """Whether a conjugation is still to be done; it never is."""
-    return False
+    """Whether the tensor is a view that shows the conjugate of what it looks at."""
+    return _checked(input, "is_conj")._turned()[0]
 
 
 @composite()
 def is_neg(input: Tensor) -> bool:
-    """Whether a negation is still to be done; it never is."""
-    return False
+    """Whether the tensor is a view that shows the negative of what it looks at."""
+    return _checked(input, "is_neg")._turned()[1]
 
 
 composite(where="torch")(anomaly.is_anomaly_enabled)
@@ -115,8 +116,8 @@ def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
 @composite("map_", where="method")
 def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
     """Replace every element by ``callable(own, other)``; slow, for small CPU tensors."""
-    other = np.broadcast_to(tensor.detach().numpy(), self.shape)
-    pairs = zip(self.detach().numpy().reshape(-1).tolist(), other.reshape(-1).tolist(), strict=True)
+    other = np.broadcast_to(tensor.numpy(force=True), self.shape)
+    pairs = zip(self.numpy(force=True).reshape(-1).tolist(), other.reshape(-1).tolist(), strict=True)
     values = np.array([callable(a, b) for a, b in pairs]).reshape(self.shape)
     with storage.x64():
         self._set_value(storage.jax.numpy.asarray(values, self._value.dtype))
@@ -126,7 +127,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
 @composite("map2_", where="method")
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
     """Replace every element by ``callable(own, of x, of y)``; slow, for small CPU tensors."""
-    parts = [np.broadcast_to(t.detach().numpy(), self.shape).reshape(-1).tolist() for t in (self, x, y)]
+    parts = [np.broadcast_to(t.numpy(force=True), self.shape).reshape(-1).tolist() for t in (self, x, y)]
     values = np.array([callable(*each) for each in zip(*parts, strict=True)]).reshape(self.shape)
     with storage.x64():
         self._set_value(storage.jax.numpy.asarray(values, self._value.dtype))
@@ -151,13 +152,6 @@ def detach_(input: Tensor) -> Tensor:
 def get_device(input: Tensor) -> int:
     """Index of the tensor's device, -1 on the CPU."""
     return _checked(input, "get_device").get_device()
-
-
-@composite("is_set_to", where="method")
-def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether both look at one Storage in the same way."""
-    same_view = tuple(self.shape) == tuple(tensor.shape) and self._layout() == tensor._layout()
-    return self._storage is tensor._storage and same_view
 
 
 @composite("detach", where="torch")
@@ -213,7 +207,13 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     return Size(out)
 
 
-@composite("resolve_conj", "resolve_neg")
-def resolve(input: Tensor) -> Tensor:
-    """``input`` itself: conjugation and negation are never put off."""
-    return input
+@composite()
+def resolve_conj(input: Tensor) -> Tensor:
+    """A copy of a view that shows a conjugate (see `is_conj`); any other tensor itself."""
+    return input.clone() if _checked(input, "resolve_conj")._turned()[0] else input  # type: ignore[attr-defined]
+
+
+@composite()
+def resolve_neg(input: Tensor) -> Tensor:
+    """A copy of a view that shows a negative (see `is_neg`); any other tensor itself."""
+    return input.clone() if _checked(input, "resolve_neg")._turned()[1] else input  # type: ignore[attr-defined]

@@ -29,6 +29,8 @@ from ._common import (
     float_dtype,
     index_dtype,
     is_inexact,
+    no_complex,
+    not_implemented,
     positions,
     rounded_once,
     stable_order,
@@ -69,6 +71,7 @@ def sum(input: TensorOnly, dim: Dims = None, keepdim: bool = False, *, dtype: dt
 @op()
 def nansum(input: TensorOnly, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None):
     """The sum, with nan counted as 0."""
+    no_complex("nansum on CPU does not support complex inputs", input)
     filled = jnp.where(input != input, 0, input).astype(input.dtype)
     return _reduce(jnp.sum, filled, dim, keepdim, _sum_dtype(input, dtype))
 
@@ -324,6 +327,7 @@ _extremum("min", "minimum")
 @op()
 def amax(input: TensorOnly, dim: Dims = (), keepdim: bool = False):
     """The largest values over ``dim``; ties share the gradient."""
+    not_implemented("max_values_cpu", input, kinds="c")
     _check_not_empty("amax", input, dim)
     from ._extremes import largest
 
@@ -333,6 +337,7 @@ def amax(input: TensorOnly, dim: Dims = (), keepdim: bool = False):
 @op()
 def amin(input: TensorOnly, dim: Dims = (), keepdim: bool = False):
     """The smallest values over ``dim``; ties share the gradient."""
+    not_implemented("min_values_cpu", input, kinds="c")
     _check_not_empty("amin", input, dim)
     from ._extremes import smallest
 
@@ -342,6 +347,7 @@ def amin(input: TensorOnly, dim: Dims = (), keepdim: bool = False):
 @op(returns=("min", "max"))
 def aminmax(input: TensorOnly, *, dim: int | None = None, keepdim: bool = False):
     """The smallest and the largest values."""
+    not_implemented("aminmax_cpu", input, kinds="c")
     if dim is None and input.size == 0:
         raise RuntimeError(
             "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
@@ -500,6 +506,7 @@ _median("nanmedian", "`median` of the values that are not nan.")
 @op(returns=("values", "indices"))
 def mode(input: TensorOnly, dim: int = -1, keepdim: bool = False):
     """The most frequent values (the smallest of several) and the last place of each."""
+    not_implemented("mode_cpu", input, kinds="c")
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
     fixed = lax.stop_gradient(x)
@@ -748,12 +755,14 @@ def _running(better: Any, input: jax.Array, dim: int) -> tuple[jax.Array, jax.Ar
 @op(returns=("values", "indices"))
 def cummax(input: TensorOnly, dim: int):
     """Running maxima along ``dim`` and where they are."""
+    not_implemented("cummax_cpu", input, kinds="c")
     return _running(jnp.greater_equal, input, dim)
 
 
 @op(returns=("values", "indices"))
 def cummin(input: TensorOnly, dim: int):
     """Running minima along ``dim`` and where they are."""
+    not_implemented("cummin_cpu", input, kinds="c")
     return _running(jnp.less_equal, input, dim)
 
 

@@ -134,10 +134,19 @@ def _reshape_copy(input: TensorOnly, size: tuple[int, ...]):
     return input.reshape(size)
 
 
+_NEGATIVE = "tensors with negative bit set"
+
+
 @composite(where="method")
 def view(self: Tensor, *size: Any, **kwargs: Any) -> Tensor:
     """The same elements in another shape, sharing the Storage; or the same bytes as another ``dtype``."""
     if "dtype" in kwargs or (len(size) == 1 and isinstance(size[0], dtypes.dtype)):
+        conj, neg = self._turned()
+        if conj or neg:
+            raise RuntimeError(
+                f"torch.Tensor.view is not supported for {'conjugate view tensors' if conj else _NEGATIVE} when "
+                "converting to a different dtype."
+            )
         # which PyTorch does not call a view: it has no history
         return bind.function("_view_dtype")(self, kwargs["dtype"] if kwargs else size[0]).detach()
     new = infer_size(_given("view", "size", size, kwargs), self.numel())
@@ -748,16 +757,41 @@ def as_strided(
         )
     offset = input.storage_offset() if storage_offset is None else storage_offset
     if watch.state.level is not None:  # of a dual: its base has no tangent, or another
-        return duals.linear(lambda x: _strided(x, size, stride, offset), input)
-    return _strided(input, size, stride, offset)
+        return duals.linear(lambda x: _from_root(x, size, stride, offset), input)
+    return _from_root(input, size, stride, offset)
 
 
-def _strided(input: Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> Tensor:
+def _from_root(input: Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> Tensor:
     root = input if input._view is None else input._base
     if root is None or root._view is not None:
         root = input.detach()
         root._view = None
-    return bind.function("_as_strided")(root, _sizes((size,)), _sizes((stride,)), offset)
+    return _strided(root, size, stride, offset, input.dtype, input._turned())
+
+
+@composite(where="")
+def _strided(
+    root: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    offset: int,
+    dtype: Any,
+    turned: tuple[bool, bool],
+) -> Tensor:
+    """A view of a whole Storage: the elements of this dtype that these strides reach, conjugate or negative."""
+    if root.dtype is not dtype:
+        flat: Any = view_as_real(root) if root.is_complex() else root
+        root = flat.view(-1)
+    if root.dtype is not dtype:
+        if root.requires_grad:
+            raise NotImplementedError(
+                f"as_strided() of a view of {root.dtype} as {dtype} is not recorded here: use reshape and indexing"
+            )
+        root = root.view(dtype)  # type: ignore[attr-defined]
+    made = bind.function("_as_strided")(root, _sizes((size,)), _sizes((stride,)), offset)
+    for name, on in zip(("_conj", "_neg_view"), turned, strict=True):
+        made = bind.function(name)(made) if on else made
+    return made
 
 
 # complex parts
@@ -785,13 +819,35 @@ def imag(input: TensorOnly):
     return jnp.imag(input)
 
 
-Tensor.real = property(real)  # type: ignore[attr-defined]
-Tensor.imag = property(lambda self: bind.function("imag")(self))  # type: ignore[attr-defined]
+def _complex_part(get: Callable[[Tensor], Any]) -> Any:
+    def put(self: Tensor, value: Any) -> None:
+        if isinstance(value, Tensor):
+            get(self).copy_(value)
+        else:
+            get(self)[...] = value
+
+    return property(get, put)
 
 
-@op(where="torch", view=True)
-def view_as_real(input: TensorOnly):
+Tensor.real = _complex_part(real)  # type: ignore[attr-defined]
+Tensor.imag = _complex_part(lambda self: bind.function("imag")(self))  # type: ignore[attr-defined]
+
+
+@composite(where="torch")
+def view_as_real(input: Tensor) -> Tensor:
     """Complex numbers as pairs in a last dimension of size 2."""
+    if input._turned()[0]:
+        raise RuntimeError(
+            "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you can "
+            "view it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT alias the "
+            "original."
+        )
+    return bind.function("_view_as_real")(input)
+
+
+@op("_view_as_real", where="", view=True, node="ViewAsRealBackward0")
+def _view_as_real(input: TensorOnly):
+    """Complex numbers as pairs in a last dimension."""
     if input.dtype.kind != "c":
         raise RuntimeError("view_as_real is only supported for complex tensors")
     return jnp.stack([jnp.real(input), jnp.imag(input)], axis=-1)

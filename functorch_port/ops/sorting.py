@@ -13,7 +13,7 @@ from ..core import bind, dtypes
 from ..core.promotion import promote
 from ..core.registry import Array, TensorOnly, composite, op
 from ..core.tensor import Tensor
-from ._common import INT64, at_least_1d, is_inexact, stable_order, wrap_dim
+from ._common import INT64, at_least_1d, is_inexact, no_complex, not_implemented, stable_order, wrap_dim
 from .reduction import take_along
 
 # order
@@ -30,6 +30,7 @@ def _picked(input: jax.Array, x: jax.Array, index: jax.Array, axis: int) -> tupl
 @op(returns=("values", "indices"))
 def sort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: bool = False):
     """Sorted values along ``dim`` and where they were. Always stable."""
+    no_complex(" Sort does not support complex dtypes on CPU", input)
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
     return _picked(input, x, stable_order(x, axis, descending), axis)
@@ -38,6 +39,7 @@ def sort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: boo
 @op()  # PyTorch's is `sort`, which looks at the history of a view
 def argsort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: bool = False):
     """The order that sorts along ``dim``. Always stable."""
+    no_complex(" Sort does not support complex dtypes on CPU", input)
     axis = wrap_dim(dim, input.ndim)
     return stable_order(at_least_1d(input), axis, descending).astype(INT64).reshape(input.shape)
 
@@ -51,6 +53,7 @@ def msort(input: TensorOnly):
 @op(returns=("values", "indices"))
 def topk(input: TensorOnly, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
     """The ``k`` largest (or smallest) values along ``dim`` and where they are."""
+    no_complex(" topk does not support complex dtypes on CPU", input)
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
     if not 0 <= k <= x.shape[axis]:
@@ -73,6 +76,7 @@ def _nan_last(x: jax.Array) -> jax.Array:
 @op(returns=("values", "indices"))
 def kthvalue(input: TensorOnly, k: int, dim: int = -1, keepdim: bool = False):
     """The ``k``-th smallest value along ``dim`` and where it is."""
+    not_implemented("kthvalue_cpu", input, kinds="bc")
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
     if not 1 <= k <= x.shape[axis]:
@@ -136,6 +140,7 @@ def searchsorted(
 @op(differentiable=False, numbers=True)
 def bucketize(input: Array, boundaries: TensorOnly, *, out_int32: bool = False, right: bool = False):
     """The bucket of every value between sorted boundaries."""
+    not_implemented("searchsorted_out_cpu", input, boundaries, kinds="c")
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return _search(boundaries, input, "right" if right else "left", out_int32)
@@ -147,6 +152,7 @@ def bucketize(input: Array, boundaries: TensorOnly, *, out_int32: bool = False, 
 @op("_unique", where="", eager="sort(), whose neighbours tell which values are new", differentiable=False)
 def _unique(input: TensorOnly, dim: int | None = None):
     """Sorted distinct values (or slices along ``dim``), where each element went, how many there are of each."""
+    not_implemented("unique", input, kinds="c")
     x = np.asarray(input)
     if dim is not None:
         dim = wrap_dim(dim, x.ndim)

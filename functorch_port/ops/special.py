@@ -14,7 +14,7 @@ from jax import lax
 from ..core.registry import Array, TensorOnly, op
 from . import pointwise
 from ._chebyshev import evaluate, fit
-from ._common import elementwise_float, not_implemented, only_single_and_double
+from ._common import by_double, elementwise_float, not_implemented, only_single_and_double, times_infinite
 from .reduction import logsumexp as logsumexp
 
 op("expit", where="special", node="SigmoidBackward0")(pointwise.sigmoid)
@@ -95,7 +95,7 @@ scaled_erfc.defjvp(
 def _log_ndtr(x: jax.Array) -> jax.Array:
     low = jnp.where(x < -1, x, -1)
     below = jnp.log(scaled_erfc(-low * math.sqrt(0.5)) / 2) - low * low / 2
-    above = jnp.log1p(-lax.erfc(jnp.where(x < -1, 0, x) * math.sqrt(0.5)) / 2)
+    above = jnp.log1p(-by_double(lax.erfc)(jnp.where(x < -1, 0, x) * math.sqrt(0.5)) / 2)
     return jnp.where(x < -1, below, above)
 
 
@@ -118,6 +118,7 @@ _ndtri.defjvp(lambda p, t: (_ndtri(*p), math.sqrt(2 * math.pi) * jnp.exp(_ndtri(
 @op(where="special", node="SpecialXlog1PyBackward0")
 def xlog1py(input: Array, other: Array):
     """``input * log1p(other)``, 0 where ``input`` is 0."""
+    not_implemented("xlog1py_cpu", input, other, kinds="c")
     return elementwise_float(lambda x, y: _xlog1py(*jnp.broadcast_arrays(x, y)), input, other)
 
 
@@ -131,4 +132,4 @@ def _xlog1py_jvp(primals: Any, tangents: Any) -> Any:
     (x, y), (dx, dy) = primals, tangents
     flat = (x == 0) & (y <= -1)
     by_x = jnp.where(flat, 0, jnp.log1p(jnp.where(flat, 0, y)))
-    return _xlog1py(x, y), by_x * dx + x / (y + 1) * dy
+    return _xlog1py(x, y), times_infinite(by_x, dx) + x / (y + 1) * dy

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from functorch_port.core import determinism
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import INT64, check_index_range, not_implemented, type_name, wide
 from functorch_port.ops.pooling import _avg_pool, _beats, _windows
@@ -139,6 +140,7 @@ for _n in (2, 3):
 
 
 def _check_positions(input: Any, indices: Any, output_size: tuple[int, ...]) -> None:
+    determinism.alert(f"max_unpooling{max(len(output_size), 2)}d_forward_out")
     volume = "x".join(map(str, output_size))
 
     def message(bad: int) -> Exception:

@@ -10,7 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import creation, dtypes, storage
+from ..core import creation, dtypes, memory, storage
 from ..core.layout import strided
 from ..core.registry import composite
 from ..core.tensor import Tensor
@@ -57,6 +57,7 @@ def _window(
         raise RuntimeError(f"{name} expects floating point dtypes, got: {chosen!r}")
     if window_length < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={window_length}")
+    memory.room((window_length,), chosen.np)
     positions, last = np.arange(window_length, dtype=np.float64), window_length - (not periodic)
     values = formula(positions, last) if window_length > 1 else np.ones(window_length)
     with storage.x64():
@@ -165,6 +166,7 @@ def _triangle(made: Any, row: int, col: int, offset: int, dtype: dtypes.dtype | 
     for name, size in (("row", row), ("col", col)):
         if size < 0:
             raise RuntimeError(f"{name} must be non-negative, got{size}")
+    memory.room((row, col), np.dtype(bool))
     with storage.x64():
         rows = np.stack(made(row, offset, col)).astype((dtype or dtypes.int64).np)
         return creation.finish(jnp.asarray(rows), device, False)

@@ -115,11 +115,14 @@ def update(rule: Rule, batch: Batch, elementwise: bool = False, stays: bool | No
     """
     if not batch.params:
         return []
+    tensors = [t for t in (*batch.params, *chain.from_iterable(batch.states)) if t is not None]
+    for t in tensors:
+        if t._storage.version.__class__ is storage.Untracked:
+            t._check_inference()
     recorded = grad_mode.state.enabled and _wants_recording(batch)
     if recorded or storage.overlay or is_whole():
         return _update(rule, batch, elementwise, stays)
-    tensors = [*batch.params, *chain.from_iterable(batch.states)]
-    before = Before([t for t in tensors if t is not None])
+    before = Before(tensors)
     return whole(lambda: _update(rule, batch, elementwise, stays), before.undo)
 
 

@@ -113,6 +113,8 @@ class Steady:
                     return None
         if not params or len(set(map(id, params))) < len(params):
             return None
+        if any(t._storage.version.__class__ is storage.Untracked for t in tensors):
+            return None
         arrays = [t._look() for t in tensors]
         if not all(isinstance(a, jax.Array | np.ndarray) for a in arrays):
             return None

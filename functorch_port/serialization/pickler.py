@@ -154,7 +154,7 @@ class Pickler(pickle._Pickler):  # of Python, as it can be told which names to w
 def _tensor(obj: Any, cls: Any, cell: Storage, view: Any, requires_grad: bool, extra: dict[str, Any]) -> Any:
     """The call that makes a tensor."""
     dtype = obj.dtype
-    size, strides, offset = view if view is not None else (tuple(obj.shape), *obj._layout())
+    size, strides, offset = view[:3] if view is not None else (tuple(obj.shape), *obj._layout())
     of_parameter = cls is Parameter
     recorded = requires_grad and not of_parameter  # PyTorch has it once, with the parameter
     value = cell.aval()
@@ -167,6 +167,9 @@ def _tensor(obj: Any, cls: Any, cell: Storage, view: Any, requires_grad: bool, e
     else:
         function = _FUNCTIONS["_rebuild_tensor_v3"]
         args = (_Typed(cell, None), offset, size, strides, recorded, OrderedDict(), dtype)
+    turned = {bit: True for bit, on in zip(("conj", "neg"), obj._turned(), strict=True) if on}
+    if turned and function is not _FUNCTIONS["_rebuild_meta_tensor_no_storage"]:
+        args = (*args, turned)
     if of_parameter:
         data = _Made(function, *args)
         if not extra:

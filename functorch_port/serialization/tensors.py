@@ -347,7 +347,7 @@ class Tensors:
             or tuple(values.shape) != (indices.shape[1], *size[dims:])
         ):
             raise RuntimeError("a sparse tensor has indices or values that do not fit its size")
-        if any(t.numel() > t._storage.size() for t in (indices, values)):
+        if any(t.nbytes > t._storage.nbytes() for t in (indices, values)):
             raise RuntimeError("a sparse tensor has more indices or values than their storages")
         made = SparseTensor._make(indices, values, tuple(size), coalesced)
         self._sparse.append(made)
@@ -363,7 +363,7 @@ class Tensors:
             view.source = _kind((cell.numel,) if cell.shape is None else cell.shape, cell.dtype)
         for tensor, how in self._turned:
             with no_grad():
-                made = bind.function("conj" if how == "conj" else "neg")(tensor.detach())
+                made = bind.function("_conj" if how == "conj" else "_neg_view")(tensor.detach())
             tensor._storage, tensor._view = made._storage, made._view
         for made in self._sparse:
             _check_indices(made)
@@ -495,7 +495,7 @@ def place(array: Any, location: str) -> jax.Array:
         target = to_jax(where)
     except NotImplementedError:
         raise _unknown(location) from None
-    except RuntimeError as error:
+    except (RuntimeError, AssertionError) as error:
         kind = location.partition(":")[0]
         if kind not in ("cpu", "cuda", "tpu"):
             raise _unknown(location) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+import torch
 import twins
 
 import functorch_port as ft
@@ -174,3 +175,46 @@ def test_results_of_a_compiled_function() -> None:
         first = double(ft.ones(300, 300))
     second = double(ft.ones(300, 300))
     assert (first.is_inference(), second.is_inference()) == (True, False)
+
+
+STEPS = {
+    "parameter": """
+with torch.inference_mode(): q=torch.nn.Parameter(torch.ones(2))
+q.grad=torch.ones(2); OPT([q]).step()
+""",
+    "module": """
+with torch.inference_mode(): m=torch.nn.Linear(2,1)
+m(torch.ones(1,2)).sum().backward(); OPT(m.parameters()).step()
+""",
+    "state": """
+q=torch.nn.Parameter(torch.ones(2)); o=OPT([q]); q.grad=torch.ones(2)
+with torch.inference_mode(): o.step(); o.step(); o.step()
+o.step()
+""",
+    "gradient": """
+q=torch.nn.Parameter(torch.ones(2)); o=OPT([q])
+with torch.inference_mode(): q.grad=torch.ones(2)
+o.step(); o.step(); r=q
+""",
+    "data": """
+q=torch.nn.Parameter(torch.ones(2)); o=OPT([q]); q.grad=torch.ones(2)
+with torch.inference_mode(): p=torch.zeros(2)
+q.data=p; o.step(); r=q
+""",
+}
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
+@pytest.mark.parametrize("case", STEPS)
+def test_steps_of_optimizers(case, optimizer):
+    found = []
+    for library in (torch, ft):
+        names = {"torch": library, "r": None}
+        options = {"momentum": 0.9} if optimizer == "SGD" else {}
+        names["OPT"] = lambda ps, T=library, o=options: getattr(T.optim, optimizer)(ps, lr=0.1, **o)
+        try:
+            exec(STEPS[case], names)
+            found.append(names["r"].tolist())
+        except RuntimeError as error:
+            found.append(str(error))
+    assert found[0] == pytest.approx(found[1]) if isinstance(found[0], list) else found[0] == found[1]

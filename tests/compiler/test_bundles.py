@@ -11,6 +11,7 @@ from counting import xla_compilations
 import functorch_port as ft
 from functorch_port.compiler import bundles
 from functorch_port.compiler.bundles import Bundle
+from functorch_port.core import ffi
 
 DATA = np.random.default_rng(0).standard_normal((6, 4))
 
@@ -271,7 +272,8 @@ def test_many_are():
 
 @pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
 def test_what_an_optimizer_updates_is_not_joined_anew(optimizer):
-    pytest.importorskip("llvmlite")
+    if not ffi.available():
+        pytest.skip("needs llvmlite")
     ours, _ = pair(optimizer=optimizer)
     ours.run(2)
     (program,) = ours.step.programs()
@@ -367,8 +369,8 @@ def test_given_gradients_come_in_one_array(optimizer, change):
     assert sum(len(some.tensors) for some in program.joined_grads) == 5
 
 
+@pytest.mark.skipif(not ffi.available(), reason="needs llvmlite")
 def test_a_kernel_takes_given_gradients_as_they_lie():
-    pytest.importorskip("llvmlite")
     ours = Given(ft, ft.compile, "SGD")
     ours.give(0)
     ours.step()

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import functorch_port as ft
-from functorch_port.core import kernels, onednn
+from functorch_port.core import ffi, kernels, onednn
 from functorch_port.optim import engine
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("llvmlite")
+pytestmark = pytest.mark.skipif(not ffi.available(), reason="needs llvmlite")
 
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 3e38, -2.5e-8])
 

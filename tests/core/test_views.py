@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import pickle
+
 import programs
 import pytest
+import torch
+
+import functorch_port as ft
 
 SHARING = """
 a=torch.zeros(3,4); v=a.view(12); v[5]=7; a[2]=3; [a,v,v._base is a, a._is_view(), v._is_view()]
@@ -169,6 +175,72 @@ torch.empty(2,memory_format=torch.preserve_format)
 @pytest.mark.parametrize("code", programs.cases(FORMATS))
 def test_memory_formats(code: str) -> None:
     programs.check(code)
+
+
+CONJUGATES = """
+z=torch.tensor([[1+2j,3-1j],[.5j,2]]); y=z.conj().imag; y.mul_(2); [z, y]
+z=torch.tensor([[1+2j,3-1j],[.5j,2]]); y=z.conj(); y.mul_(2j); z[0]=1j; [z, y]
+z=torch.tensor([[1+2j,3-1j],[.5j,2]]); y=z.conj()[0].real; y.add_(2); z.mul_(2); [z, y]
+z=torch.tensor([[1+2j,3-1j],[.5j,2]]); y=z.mH[1:].conj().imag[0]; y[1]=7; [z, y, y.is_neg(), y.stride()]
+z=torch.tensor([1+2j,3j]); e=z.conj().expand(3,2).imag; z.mul_(2); [e, e.is_neg(), z]
+z=torch.arange(8.).reshape(2,4); y=torch.view_as_complex(z.view(2,2,2)).conj(); y[0]=1+1j; [z, y]
+z=torch.tensor([1+2j,3j],requires_grad=True); y=z*1; y.conj().imag.mul_(3); (y*y).abs().sum().backward()
+  [y, z.grad]
+z=torch.tensor([1+2j,3j],requires_grad=True); y=z*1; c=y.conj(); y.mul_(2j); (c.imag**3).sum().backward()
+  [c, z.grad]
+z=torch.tensor([[1+2j,3-1j],[.5j,2]])
+  [f(z) for f in (lambda z:z.conj().is_conj(), lambda z:z.conj()._is_view(), lambda z:z.conj()[0].is_conj(),
+      lambda z:z.conj().clone().is_conj(), lambda z:z.conj().detach().is_conj(), lambda z:z.conj().imag.is_neg(),
+      lambda z:z.conj().real.is_neg(), lambda z:z.conj().imag[0].is_neg(), lambda z:z.conj().contiguous().is_conj(),
+      lambda z:z.conj().T.contiguous().is_conj(), lambda z:z.mH.is_conj(), lambda z:z.mH.stride(),
+      lambda z:z.conj().conj().is_conj(), lambda z:(z.conj()*2).is_conj(), lambda z:z.real.conj().is_neg(),
+      lambda z:z.conj().data_ptr()==z.data_ptr(), lambda z:z.conj().is_set_to(z), lambda z:z.adjoint().is_conj(),
+      lambda z:z.conj().resolve_conj().is_conj(), lambda z:z.conj().imag.resolve_neg()._is_view(),
+      lambda z:z.resolve_conj() is z, lambda z:z.conj().resolve_neg().is_conj(), lambda z:torch._neg_view(z).is_neg(),
+      lambda z:torch.zeros_like(z.conj()).is_conj(), lambda z:z.conj().conj_physical().is_conj())]
+z=torch.tensor([1+2j,3j]); torch.view_as_real(z.conj())
+z=torch.tensor([1+2j,3j]); z.conj().view(torch.float32)
+z=torch.tensor([1+2j,3j]); z.conj().imag.view(torch.int32)
+z=torch.tensor([1+2j,3j]); z.conj().numpy()
+z=torch.tensor([1+2j,3j]); z.conj().imag.numpy()
+z=torch.tensor([1+2j,3j]); [z.conj().numpy(force=True), z.conj().tolist(), z.conj().imag.tolist()]
+z=torch.tensor([1+2j,3j]); z.copy_(z.conj()); z
+z=torch.tensor([[1+2j,3-1j],[.5j,2]])
+  [v.as_strided((2,),(1,),1) for v in (z.conj(), z.imag, z.conj().imag, z.real)]
+z=torch.tensor([[1+2j,3-1j],[.5j,2]]); z.conj().imag.as_strided((2,),(1,),1).fill_(9); z
+z=torch.tensor([1+2j,3j],requires_grad=True); z.imag.as_strided((2,),(2,),1).sum().backward(); z.grad
+z=torch.zeros(2,dtype=torch.complex64); z.real=torch.tensor([1.,2.]); z.imag=3; z
+z=torch.zeros(2,dtype=torch.complex64); z.conj().imag=torch.tensor(2.); z
+z=torch.zeros(2); z.real=torch.ones(2); z
+z=torch.zeros(2); z.imag=torch.ones(2)
+z=torch.zeros(2,dtype=torch.complex64); z.real=torch.ones(3)
+z=torch.zeros(2,dtype=torch.complex64); z.real=1+2j
+z=torch.zeros(2,dtype=torch.complex64); z.real="a"
+z=torch.zeros(2,dtype=torch.complex64,requires_grad=True); z.real=torch.ones(2)
+z=torch.zeros(2,dtype=torch.complex64,requires_grad=True); y=z*1; y.imag=torch.ones(2); y.abs().sum().backward()
+  [y, z.grad]
+"""
+
+
+@pytest.mark.parametrize("code", programs.cases(CONJUGATES))
+def test_conjugates_are_views(code: str) -> None:
+    programs.check(code)
+
+
+@pytest.mark.parametrize("way", ["pickle", "save", "to PyTorch"])
+def test_conjugates_are_views_in_a_file(way: str) -> None:
+    write, read = {
+        "pickle": (pickle.dump, pickle.load), "save": (ft.save, ft.load), "to PyTorch": (ft.save, torch.load)
+    }[way]  # fmt: skip
+    z = ft.tensor([1 + 2j, 3j])
+    for made, seen in (((z, z.conj()), [1 - 2j, -3j]), ((z.imag, z.conj().imag), [-2, -3])):
+        out = io.BytesIO()
+        write(made, out)
+        out.seek(0)
+        whole, turned = read(out)
+        assert turned.tolist() == seen
+        turned[0] = 7
+        assert whole[0].item() == (-7 if turned.dtype.itemsize == 4 else 7)
 
 
 @pytest.mark.parametrize("code", programs.cases(SHARING))

@@ -154,3 +154,60 @@ def test_names():
     skipped = {"Tensor", "torch", "common_args", "multi_dim_common"}
     assert {n for n in dir(torch.special) if n[0] != "_"} - skipped <= set(dir(ft.special))
     assert {n for n in dir(torch.fft) if n[0] != "_"} - {*skipped, "factory_common_args"} <= set(dir(ft.fft))
+
+
+def _near(low, high):
+    return torch.linspace(low, high, 2000)
+
+
+AS_EXACT = {
+    "lgamma": (torch.lgamma, [_near(0.9, 1.1), _near(1.9, 2.1), _near(-10, 10), torch.logspace(-6, 4, 2000)]),
+    "digamma": (torch.digamma, [_near(1.3, 1.6), _near(-5, 5), torch.logspace(-3, 4, 2000)]),
+    "erfc": (torch.erfc, [_near(-3, 9)]),
+    "erfinv": (torch.erfinv, [_near(-0.9999, 0.9999)]),
+    "exp2": (torch.exp2, [_near(-120, 120)]),
+    "sinh": (torch.sinh, [_near(-2, 2), _near(-80, 80)]),
+    "cosh": (torch.cosh, [_near(-80, 80)]),
+    "polygamma1": (lambda x: torch.polygamma(1, x), [_near(0.1, 30), _near(-4.9, -0.1)]),
+    "polygamma2": (lambda x: torch.polygamma(2, x), [_near(0.1, 30)]),
+    "zeta": (lambda x: torch.special.zeta(x, x), [_near(1.1, 20)]),
+    "igamma": (lambda x: torch.igamma(x, x * 1.1), [torch.logspace(-2, 2, 300)]),
+    "igammac": (lambda x: torch.igammac(x, x * 1.5), [torch.logspace(-2, 1.5, 300)]),
+}
+
+
+@pytest.mark.parametrize("name", AS_EXACT)
+def test_float32_is_as_exact_as_torch(name):
+    """Both against float64: ours may be off by as much as PyTorch's, or two roundings."""
+    function, points = AS_EXACT[name]
+    ours = {"polygamma1": lambda x: ft.polygamma(1, x), "polygamma2": lambda x: ft.polygamma(2, x),
+            "zeta": lambda x: ft.special.zeta(x, x), "igamma": lambda x: ft.igamma(x, x * 1.1),
+            "igammac": lambda x: ft.igammac(x, x * 1.5)}.get(name) or getattr(ft, name)  # fmt: skip
+    for x in points:
+        exact = function(x.double()) if not name.startswith("igamma") else _exact_igamma(name, x)
+        size = exact.abs().clamp_min(1e-37)
+        theirs = ((function(x).double() - exact).abs() / size).nan_to_num(0.0, 0.0).max()
+        mine = (
+            (torch.tensor(np.asarray(ours(ft.tensor(x.numpy())))).double() - exact).abs() / size
+        ).nan_to_num(0.0, 0.0)
+        assert mine.max() <= max(theirs, 2.4e-7), (mine.max(), theirs, x[mine.argmax()])
+
+
+def _exact_igamma(name, x):
+    """In float64 of the float32 numbers that both libraries get."""
+    other = x * (1.1 if name == "igamma" else 1.5)
+    return getattr(torch, name)(x.double(), other.double())
+
+
+@pytest.mark.parametrize("name", ["xlogy", "xlog1py"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("cotangent", [0.0, 1.0, 1e-30])
+def test_gradients_at_a_logarithm_of_zero(name, dtype, cotangent):
+    found = []
+    for library in (torch, ft):
+        kind = getattr(library, dtype)
+        x = library.tensor([1.0, 0.0, 2.0, 1e-3, 0.0], dtype=kind, requires_grad=True)
+        y = library.tensor([0.0, 0.0, 3.0, 0.0, 2.0], dtype=kind) - float(name == "xlog1py")
+        out = getattr(library.special, name)(x, y)
+        found.append(library.autograd.grad(out, x, library.full((5,), cotangent, dtype=kind))[0].tolist())
+    assert found[1] == pytest.approx(found[0], rel=1e-6)
