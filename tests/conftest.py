@@ -65,13 +65,19 @@ def both_ways(request: pytest.FixtureRequest):
         yield
 
 
+#: bytes of memory from which on compiled programs are forgotten
+_much = 1500 << 20
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
     """Forget compiled programs once they take too much memory: a heap of gigabytes slows every collection of garbage,
     and each program takes maps of memory, of which Linux grants 65,530.
     """
-    if resident() > 1500 * 2**20:
+    global _much
+    if resident() > _much:
         forget_programs()
+        _much = max(_much, resident() + (300 << 20))  # what stays is not to be looked for after every test
 
 
 def resident() -> int:
