@@ -165,8 +165,14 @@ def disturbed(make, states, count, longest, tolerance=0.0, fresh=6):
                 training.taken += 1
                 outcome["missed"] += 1
                 longest = max(longest * 0.97, 2e-5)
-            except (KeyboardInterrupt, SystemError) as error:  # numpy's C code makes the other of the one
-                assert isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
+            # numpy's C code makes the second of the first, and JAX's the third
+            except (KeyboardInterrupt, SystemError, ValueError) as error:
+                cause = error.__cause__
+                assert (
+                    isinstance(error, KeyboardInterrupt)
+                    or isinstance(cause, KeyboardInterrupt)
+                    or ("KeyboardInterrupt" in str(error))
+                )
                 sent += 1
                 longest *= 1.1
                 training.taken = which(training.state(), states, at, tolerance)

@@ -46,9 +46,15 @@ ANSWERS = {
 }  # fmt: skip
 
 
+#: what a build of PyTorch with CUDA says otherwise, even where there is no GPU
+OF_THE_BUILD = {"accelerator", "no accelerator", "cudnn", "mps", "no such backend"}
+
+
 @pytest.mark.skipif(ON_GPU, reason="the reference is torch without a GPU")
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers_are_torchs(name):
+    if torch.version.cuda is not None and name in OF_THE_BUILD:
+        pytest.skip("the reference is a build of PyTorch for a CPU")
     assert outcome(ANSWERS[name], torch) == outcome(ANSWERS[name], ft)
 
 

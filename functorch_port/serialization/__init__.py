@@ -236,7 +236,7 @@ def save(
 
 def _write(writer: Writer, text: io.BytesIO, pickler: Pickler, say_order: bool) -> Iterator[str]:
     """Write the zip format; gives the name of each entry before it is written."""
-    first = {"data.pkl": text.getbuffer(), ".format_version": b"1", ".storage_alignment": b"64"}
+    first = {"data.pkl": text.getvalue(), ".format_version": b"1", ".storage_alignment": b"64"}
     if say_order:
         first["byteorder"] = sys.byteorder.encode()
     for name, data in first.items():
@@ -259,7 +259,7 @@ def _write_legacy(file: IO[bytes], text: io.BytesIO, pickler: Pickler, protocol:
     yield "data.pkl"
     for part in (MAGIC_NUMBER, PROTOCOL_VERSION, about):
         file.write(pickle.dumps(part, protocol))
-    file.write(text.getbuffer())
+    file.write(text.getvalue())
     keys = sorted(pickler.cells)
     file.write(pickle.dumps(keys, protocol))
     for key in keys:

@@ -4,6 +4,7 @@ import contextlib
 import gc
 import weakref
 
+import numpy as np
 import pytest
 import torch
 
@@ -49,7 +50,8 @@ FUNCTIONS = {
 def test_gradients_equal_torch_and_the_plain_run(name, reentrant):
     function, shapes = FUNCTIONS[name]
     ours = grads_of(ft, True, function, *shapes, use_reentrant=reentrant)
-    assert ours == grads_of(ft, False, function, *shapes)
+    for a, b in zip(ours, grads_of(ft, False, function, *shapes), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-14)
     refused = {"in-place on the argument"} | ({"argument handed through"} if reentrant else set())
     if name not in refused:  # PyTorch cannot do these
         theirs = grads_of(torch, True, function, *shapes, use_reentrant=reentrant)
