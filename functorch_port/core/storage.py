@@ -351,7 +351,10 @@ def on_device(host: Any) -> Any:
     if overlay:
         return jax.numpy.array(host.copy())  # a constant of the trace would look at the memory of another
     if often((host.shape, host.dtype)) and not is_guarded():
-        return _copied(host)
+        try:
+            return _copied(host)
+        except RecursionError:  # JAX takes a first call that a signal has interrupted for one that goes on
+            pass
     return jax.device_put(host.copy(order="C"))
 
 
