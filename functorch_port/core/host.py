@@ -108,8 +108,7 @@ def flat(arrays: Sequence[Any]) -> np.ndarray:
 
 def joined(arrays: Sequence[jax.Array]) -> jax.Array:
     """The elements of arrays of one dtype and device in one array. Joined on the host: nothing is compiled."""
-    with storage.x64():
-        return jax.device_put(flat(arrays), arrays[0].sharding if arrays[0].committed else None)
+    return storage.put(flat(arrays), arrays[0].sharding if arrays[0].committed else None)
 
 
 #: numpy's warnings about overflow, division by zero and NaN are off in here, and nowhere else

@@ -408,13 +408,11 @@ def _on_host(indices: Tensor) -> np.ndarray:
 
 
 def _device(array: np.ndarray) -> Tensor:
-    with storage.x64():
-        return wrap(jax.device_put(array))
+    return wrap(storage.put(array))
 
 
 def _zeros(shape: Sequence[int], dtype: Any) -> Any:
-    with storage.x64():
-        return jax.device_put(np.zeros(shape, dtype))
+    return storage.put(np.zeros(shape, dtype))
 
 
 def _np_dtype(tensor: Tensor) -> Any:

@@ -336,8 +336,11 @@ def often(what: Any) -> bool:
     return count > 16
 
 
-def put(value: Any, where: Any) -> Any:
-    """An array on a device or with a sharding. From a GPU to the CPU JAX would halve 64 bits where they are not on."""
+def put(value: Any, where: Any = None) -> Any:
+    """An array on a device or with a sharding (None: JAX's choice).
+
+    From a GPU to the CPU JAX would halve 64 bits where they are not on.
+    """
     with x64():
         return jax.device_put(value, where)
 
