@@ -23,7 +23,7 @@ from ..autograd.node import FREED, Edge, Node, accumulator
 from ..autograd.node import _sequence as _sequence
 from . import autocast, config, dtypes, errors, fits, host, inside, memory, storage, watch
 from .deferred import Call, Deferred, DeferredStorage, avals_of, computed, may_wait, scope
-from .layout import SparseOperand
+from .layout import SparseOperand, joint_order
 from .out import write_out
 from .overriding import noticed
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
@@ -32,7 +32,7 @@ from .storage import HOST, HostStorage, form_of
 from .strides import REINTERPRET
 from .symbolic import SymNumber
 from .tensor import Tensor, wrap, wrap_small
-from .view import Look, View, flattened, seen
+from .view import Look, View, flattened, laid, seen
 
 __all__ = ["Op", "Plan", "caller", "run"]
 
@@ -980,6 +980,11 @@ class Op:
                 base = dyn[0]._storage.value
             extra = tuple(map(storage.as_array, dyn[1:]))
             _attach_view(result, dyn[0], View(dyn[0]._view, plan, extra, base, value, _grad.enabled))
+        if spec.pointwise and type(result) is Tensor:
+            for a in dyn:
+                if isinstance(a, Tensor) and a._view is not None:
+                    result = _laid_as(dyn, result)
+                    break
         if spec.after is not None and (kwargs or dyn[0]._view is not None):
             return spec.after(result, *args, **kwargs)
         if known is not None and type(result) is Tensor and (args or not spec.view):
@@ -1344,6 +1349,14 @@ def _all_of(checks: Sequence[Callable[..., None]]) -> Callable[..., None]:
             one(*values)
 
     return check
+
+
+def _laid_as(inputs: Sequence[Any], result: Tensor) -> Tensor:
+    """A result of an operation that is computed element by element, which lies in memory as the inputs do."""
+    shape = result._aval().shape
+    if len(shape) < 2:
+        return result
+    return laid(result, joint_order(shape, [a for a in inputs if isinstance(a, Tensor)]))
 
 
 def _static(value: Any) -> Any:

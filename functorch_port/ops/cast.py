@@ -13,13 +13,13 @@ from ..autograd import anomaly, grad_mode
 from ..autograd.node import Edge, Node
 from ..core import creation, dtypes, inside, storage
 from ..core import device as devices
-from ..core.creation import laid
 from ..core.dispatch import Op, edge_of
 from ..core.fits import OWN
 from ..core.layout import contiguous_format, memory_order
 from ..core.registry import Array, composite, op, ops
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor, wrap
+from ..core.view import laid
 from ._common import broadcast_shapes, wide
 
 __all__: list[str] = []
