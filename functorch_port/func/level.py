@@ -40,6 +40,11 @@ CAPTURED = (
     "operation that would mutate a captured Tensor. This is not supported; please rewrite the function being "
     "transformed to explicitly accept the mutated Tensor(s) as inputs."
 )
+LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
+LEAF_UNRECORDED = (
+    "no_grad(): writing to an argument that is being differentiated (grad, vjp, jacrev): compute the new value outside "
+    "of the function, or of a clone() of the argument"
+)
 ITEM = (
     "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
     "Tensor, please try to rewrite what you're doing with other operations. If error is occurring somewhere "
@@ -109,6 +114,8 @@ class Level:
         mapped: for `vmap` (number of examples, index of the example, randomness).
         mode: for a derivative ``"forward"`` or ``"reverse"``.
         checks: what is to be checked, where its values do not outlive the level; None where they do.
+        leaves: Storages of what is differentiated in reverse mode, which may not be written to.
+        recorded: Storages that were written to with gradients enabled.
     """
 
     rng = "torch"  # random arrays are asked for through `host_draw`
@@ -128,6 +135,8 @@ class Level:
         self.mode = mode
         self.session = self.outer.session if isinstance(self.outer, Level) else _state.session
         self.own: weakref.WeakSet[Storage] = weakref.WeakSet()
+        self.leaves: weakref.WeakSet[Storage] = weakref.WeakSet()
+        self.recorded: weakref.WeakSet[Storage] = weakref.WeakSet()
 
     # ------------------------------------------------------- Storage's hooks
 
@@ -146,6 +155,10 @@ class Level:
         if cell not in self.own:
             cell.version -= 1
             raise RuntimeError(CAPTURED)
+        if cell in self.leaves:
+            raise RuntimeError(LEAF) if _grad.enabled else NotImplementedError(LEAF_UNRECORDED)
+        if _grad.enabled:
+            self.recorded.add(cell)
         cell._value = value
 
     def created(self, cell: Storage) -> None:
@@ -393,15 +406,19 @@ def inside(
     mapped: tuple[int, Any, str] | None = None,
     mode: str | None = None,
     checks: list[Check] | None = None,
+    leaves: int = 0,
 ) -> Any:
     """``call`` with Tensors around ``arrays``, one level deeper; a derivative (see `Level.mode`) is recorded.
 
-    What is to be checked of values inside is put into ``checks``.
+    What is to be checked of values inside is put into ``checks``. The first ``leaves`` arrays are differentiated in
+    reverse mode.
     """
     if checks is not None:
         checks.clear()  # of an earlier run of the same
-    with storage.overlaid(Level(mapped, mode, checks)):
+    level = Level(mapped, mode, checks)
+    with storage.overlaid(level):
         tensors = [wrap(a) for a in arrays]
+        level.leaves.update([t._storage for t in tensors[:leaves]])
         if mode is None:
             return call(tensors)
         with grad_mode.enable_grad():

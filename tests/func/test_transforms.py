@@ -191,3 +191,39 @@ def test_transforms(code: str) -> None:
 @pytest.mark.parametrize("code", programs.cases(LONG_MESSAGES))
 def test_long_messages(code: str) -> None:
     programs.check(code, PRELUDE, text="start")
+
+
+#: what a function writes to its arguments
+IN_PLACE = """
+a=x.detach().clone(); r=jvp(lambda y: (y.mul_(2), y*y)[1], (a,), (torch.ones(3),)); [r, a]
+a=x.detach().clone(); t=torch.ones(3); r=jvp(lambda y: (y[1:].mul_(y[:2]*1), y*y)[1], (a,), (t,)); [r, a, t]
+a=x.detach().clone(); t=torch.ones(1).expand(3); r=jvp(lambda y: y.mul_(2), (a,), (t,)); [r, a, t]
+a=x.detach().clone(); [jacfwd(lambda y: (y.mul_(2), y*y)[1])(a), a]
+a=torch.zeros(3); r,f=linearize(lambda y,z: (y.copy_(z), y*z)[1], a, x.detach()); [r, a]
+  f(torch.ones(3), torch.ones(3))
+a=torch.zeros(3,2); b=torch.arange(6.).reshape(3,2)
+  r=vmap(lambda y,z: jvp(lambda u,v: u.copy_(v), (y,z), (z,z*3)), 1)(a, b); [r, a]
+a=torch.zeros(3); b=torch.arange(3.); r=jvp(vmap(lambda u,v: u.copy_(v)), (a,b), (b,b*3)); [r, a]
+a=torch.zeros(3); b=torch.arange(3.); f=lambda u,v: u.copy_(v)
+  r=jvp(lambda u,v: jvp(f, (u,v), (v,v))[0], (a,b), (b,b*3)); [r, a]
+a=torch.zeros(3); [grad(lambda y,z: (z.add_(1), (y*z).sum())[1])(x.detach(), a), a]
+a=torch.zeros(3); [grad(lambda y,z: (z.add_(1), (y*z).sum())[1])(x.detach(), z=a), a]
+a=torch.zeros(3); [jacrev(lambda y,z: (z.add_(1), y*z)[1])(x.detach(), a), a]
+a=torch.zeros(3); [jacfwd(lambda y,z: (z.add_(1), y*z)[1])(x.detach(), a), a]
+a=torch.zeros(3); [vmap(grad(lambda y,z: (z.add_(1), y*z)[1]))(x.detach(), a), a]
+a=torch.zeros(3); [grad(lambda y,z: grad(lambda u,v: (v.add_(1), (u*v).sum())[1])(y,z).sum())(x.detach(), a), a]
+a=torch.arange(3.); [grad(lambda y,z: (z.mul_(w.sum()), (y*z).sum())[1])(x.detach(), a), a]
+  a.sum().backward(); w.grad
+n=torch.nn.BatchNorm1d(3); p=dict(n.named_parameters()); b=dict(n.named_buffers()); c=torch.arange(6.).reshape(2,3)
+  g=grad(lambda p,b: functional_call(n,(p,b),(c,)).square().sum())(p,b); [n.running_mean, n.num_batches_tracked]
+a=x.detach().clone(); grad(lambda y: y.mul_(2).sum())(a)
+a=x.detach().clone(); vjp(lambda y: y.mul_(2), a)
+a=x.detach().clone(); jacrev(lambda y: y.mul_(2))(a)
+a=x.detach().clone(); vmap(grad(lambda y: y.mul_(2)))(a)
+a=x.detach().clone(); grad(lambda y: vmap(lambda z: z.mul_(2))(y).sum())(a)
+"""
+
+
+@pytest.mark.parametrize("code", programs.cases(IN_PLACE))
+def test_in_place(code: str) -> None:
+    programs.check(code, prelude=PRELUDE, tol=1e-5)
