@@ -230,7 +230,7 @@ class Level:
 
     def run_op(self, plan: Plan, dyn: Sequence[Any]) -> Any:
         """One operation: plain JAX. Under `no_grad` inside the function its result is a `constant`."""
-        values = [self._value_of(a) for a in dyn]
+        values = [self.value_of(a) for a in dyn]
         traced = any(isinstance(v, jax.core.Tracer) for v in values)
         if plan.eager and traced:  # such an op has no gradient
             try:
@@ -272,7 +272,8 @@ class Level:
         except TypeError:  # forward mode alone comes here
             return value
 
-    def _value_of(self, a: Any) -> Any:
+    def value_of(self, a: Any) -> Any:
+        """The array of an operation's argument; other arguments are what they are."""
         if not isinstance(a, Tensor):
             return a.array if isinstance(a, SymNumber) else a
         value = a._value
@@ -452,7 +453,7 @@ def through(name: str, compute: Callable[[list[Any]], list[Any]], tensors: Seque
             session.dry = True
             jax.eval_shape(compute, values)
             session.dry = False
-        captured = [t for t in session.captured if all(t is not u for u in tensors)]
+        captured = list(session.captured)
         recorded = _grad.enabled and (bool(captured) or any(t.requires_grad for t in tensors))
         if not recorded and not storage.overlay:
             return [wrap(o) for o in outs]

@@ -523,6 +523,7 @@ def jacrev(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        _refuse_complex("jacrev", "inputs", flatten(args)[0])
         call, made = Call(func, args, kwargs, argnums), Outputs()
 
         def compute(values: list[Any]) -> list[Any]:
@@ -532,6 +533,7 @@ def jacrev(
                 return inside(lambda ts: call.run(ts, take), given, mode="reverse", leaves=call.count)
 
             outs, pull, aux = jax.vjp(forward, *values[: call.count], has_aux=True)
+            _refuse_complex("jacrev", "outputs", outs)
             for out in outs:
                 if not jnp.issubdtype(out.dtype, jnp.inexact):
                     raise RuntimeError(
@@ -568,6 +570,7 @@ def jacfwd(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        _refuse_complex("jacfwd", "inputs", flatten(args)[0])
         call, made = Call(func, args, kwargs, argnums), Outputs()
         take = functools.partial(made.split, where="jvp(f, primals, tangents)", has_aux=has_aux)
 
@@ -585,6 +588,7 @@ def jacfwd(
                 columns = [
                     vmap_arrays(lambda *t: list(push(*t)), _one_at_a_time(diff, k)) for k in range(call.count)
                 ]
+            _refuse_complex("jacfwd", "outputs", outs)
             blocks = []
             for i, out in enumerate(outs):
                 for k, x in enumerate(diff):
@@ -621,6 +625,15 @@ def _nested(tensors: Sequence[Any], call: Call, made: Outputs, has_aux: bool) ->
     n, count = made.count, call.count
     jacobian = made.join([call.gather(tensors[i * count : (i + 1) * count]) for i in range(n)])
     return (jacobian, made.join_aux(tensors[n * count :])) if has_aux else jacobian
+
+
+def _refuse_complex(name: str, what: str, leaves: Sequence[Any]) -> None:
+    for i, leaf in enumerate(leaves):
+        array = leaf._aval() if isinstance(leaf, Tensor) else leaf
+        if hasattr(array, "dtype") and jnp.issubdtype(array.dtype, jnp.complexfloating):
+            raise RuntimeError(
+                f"{name}: Expected all {what} to be real but received complex tensor at flattened input idx: {i}"
+            )
 
 
 def _check_chunk(chunk_size: int | None, name: str) -> None:

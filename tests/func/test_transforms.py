@@ -34,6 +34,12 @@ grad(grad(lambda x: x**3))(s.detach())
 grad(lambda x: (x*w).sum())(x.detach())
 g=grad(lambda x: (x**2).sum())(x); g.sum().backward(); [g,x.grad]
 g=grad(lambda y: (y**2*w).sum())(x.detach()); g.sum().backward(); [g,w.grad]
+g=grad(lambda y: (y**2*x).sum())(x); g.sum().backward(); [g,x.grad]
+o,t=jvp(lambda y: y**2*x, (x,), (x,)); (o+t).sum().backward(); [o,t,x.grad]
+o,f=vjp(lambda y: y**2*x, x); f(x)[0].sum().backward(); x.grad
+g=vmap(lambda y: y*x.sum())(x); g.sum().backward(); x.grad
+g=jacrev(lambda y: y**2*x)(x); g.sum().backward(); x.grad
+g=grad(lambda y,z: (y*z*x[:3]).sum(), (0,1))(x[:3],x); (g[0]+g[1]).sum().backward(); x.grad
 g=grad(lambda y: (y*y.detach()).sum())(x.detach()); g
 g=grad(lambda y: (y*y.data).sum())(x.detach()); g
 torch.set_grad_enabled(False); g=grad(lambda y: (y*y).sum())(x); torch.set_grad_enabled(True); [g]
@@ -162,6 +168,11 @@ jacfwd(lambda x: x, randomness="foo")(x.detach())
 o,f=linearize(lambda x: x**2, x.detach()); f(torch.ones(2))
 o,f=linearize(lambda x: x**2, x.detach()); f(torch.ones(3, dtype=torch.float64))
 linearize(lambda x: x**2)
+jacrev(lambda z: z.conj())(torch.ones(1, dtype=torch.complex64))
+jacfwd(lambda k,z: z.conj())(2, torch.ones(1, dtype=torch.complex64))
+jacrev(lambda x: (x, x*1j))(x.detach())
+jacfwd(lambda x: (x, x*1j))(x.detach())
+jacrev(lambda x: (x**2, x.sum()), chunk_size=1)(x.detach())
 ms=[torch.nn.Linear(2,2) for _ in range(2)]; ms[1].weight.requires_grad_(False); stack_module_state(ms)
 torch.func.functionalize(lambda x: x.clone().add_(1))(x.detach())
 torch.func.functionalize(lambda x: x.clone().view(3,1).mul_(2), remove="mutations_and_views")(x.detach())
