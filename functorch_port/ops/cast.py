@@ -355,7 +355,7 @@ def set_(
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     if source is None:
         source = creation.empty(0, dtype=self.dtype, device=self.device)
-    whole = _elements(source, self) if size is not None or not isinstance(source, Tensor) else source
+    whole: Any = _elements(source, self) if size is not None or not isinstance(source, Tensor) else source
     if whole.dtype is not self.dtype:
         raise RuntimeError(_other_type(self, source))
     if size is not None:
