@@ -176,10 +176,13 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False, memory_format
                 )
             traced = bool(storage.overlay) or isinstance(out._value, jax.core.Tracer)
             out = _to_device(out, where) if traced else _moved(out, devices.to_jax(where))
-    if memory_format is not None and not out.is_contiguous(memory_format):
-        made = _to_dtype(out, out.dtype) if out is self else out
-        return laid(made, memory_order(self, memory_format))
-    return _clone(out) if copy and out is self else out
+    if memory_format is not None and out is self and not out.is_contiguous(memory_format):
+        out = _to_dtype(out, out.dtype)
+    if out is self:
+        return _clone(out) if copy else out
+    if memory_format is None and self._view is None:
+        return out
+    return laid(out, memory_order(self, memory_format))
 
 
 @composite("to", where="method")
@@ -403,7 +406,7 @@ def apply_(self: Tensor, callable: Any) -> Tensor:
 
 def _caster(name: str, dtype: dtypes.dtype) -> None:
     def method(self: Tensor, memory_format: Any = None) -> Tensor:
-        return _to(self, dtype, None)
+        return _to(self, dtype, None, memory_format=memory_format)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"This tensor as ``{dtype!r}``."

@@ -39,6 +39,13 @@ EXPRESSIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "twice": lambda lib, x, y: (x.transpose(1, 2) + y).relu() * y,
     "a view of it": lambda lib, x, y: (x.transpose(1, 2) + y)[1:].transpose(0, 1),
     "as_strided": lambda lib, x, y: (x.transpose(1, 2) + y).as_strided((24,), (1,)),
+    "cast": lambda lib, x, y: x.transpose(1, 2).to(lib.float64),
+    "cast and asked for": lambda lib, x, y: x.transpose(1, 2).int(memory_format=lib.contiguous_format),
+    "cast, asked for its own": lambda lib, x, y: x.transpose(1, 2).int(memory_format=lib.preserve_format),
+    "asked for its own": lambda lib, x, y: x.transpose(1, 2).to(
+        lib.float32, memory_format=lib.preserve_format
+    ),
+    "rand_like": lambda lib, x, y: lib.manual_seed(1) and lib.rand_like(x.transpose(1, 2), dtype=lib.float64),
     "channels_last": lambda lib, x, y: lib.tanh(x[None].to(memory_format=lib.channels_last)),
 }
 
