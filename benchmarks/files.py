@@ -48,7 +48,8 @@ def _measure(library: str, action: str, path: str, gigabytes: float) -> dict[str
     if action == "save":
         values = {f"layer.{i}": torch.randn(rows, 1024) for i in range(48)}
         values["embedding"] = torch.randn(4 * rows, 1024)
-        [float(value[0, 0]) for value in values.values()]  # random numbers may be made when they are first needed
+        for value in values.values():
+            float(value[0, 0])  # random numbers may be made when they are first needed
     else:
         torch.save([torch.ones(3)], path + ".small")
         torch.load(path + ".small")
