@@ -128,12 +128,16 @@ def raising(error, number, opcodes=False, inside=PACKAGE):
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return local
 
-    before = sys.gettrace()
+    before, held = sys.gettrace(), storage.turn._is_owned()
     sys.settrace(begin)
     try:
         yield count
     finally:
         sys.settrace(before)
+        while (
+            not held and storage.turn._is_owned()
+        ):  # the end of a `with` is a line, too, at which no signal comes
+            storage.turn.release()
 
 
 def disturbed(make, states, count, longest, tolerance=0.0, fresh=6):
