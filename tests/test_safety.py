@@ -22,7 +22,7 @@ from interrupts import OPTIMIZERS, Training, differences, disturbed, raising, re
 
 import functorch_port as ft
 from functorch_port.compiler.overlay import OptimizerSnapshot
-from functorch_port.core import donation, inside, limits, memory, programs
+from functorch_port.core import donation, inside, limits, memory, programs, storage
 from functorch_port.core.dispatch import Plan
 
 # ---------------------------------------------------------------------- interrupts
@@ -128,6 +128,27 @@ def test_signals_at_random_moments(compiled):
     make = functools.partial(Training, OPTIMIZERS["AdamW"], compiled)
     found = disturbed(make, recorded(make, 30), 20, 0.002, 1e-5)
     assert found["before"] + found["after"] == 20
+
+
+def test_an_interrupt_while_an_argument_goes_to_the_device(monkeypatch):
+    """JAX's 64 bits, which are on for the copy, are as they were."""
+
+    class Interrupted:
+        def __enter__(self):
+            jax.enable_x64(True).__enter__()
+
+        def __exit__(self, *error):  # before JAX has put them back
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+
+    double = ft.compile(lambda x: x * 2)
+    double(ft.tensor([1.0, 2.0]))
+    x = ft.tensor([1.0, 2.0])
+    monkeypatch.setattr(storage, "x64", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        double(x)
+    assert not jax.config.jax_enable_x64
+    assert double(x).tolist() == [2.0, 4.0]
 
 
 def test_an_interrupt_of_the_first_call_leaves_later_ones_fast():

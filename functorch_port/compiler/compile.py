@@ -91,10 +91,14 @@ class Compiled:
             return self._fn(*args, **kwargs)
         if watch.on and watch.state.level is not None:  # a program has no tangents
             return self._fn(*args, **kwargs)
+        wide = jax.config.jax_enable_x64
         try:
             leaves, tree, signature = _arguments(args, kwargs)
         except _HasAttributes:
             return self._fn(*args, **kwargs)
+        except BaseException:  # it may have come while an argument went to the device
+            modes.put_back_jax(wide)
+            raise
         key = (
             tree,
             _grad.enabled,
@@ -107,7 +111,6 @@ class Compiled:
         last = self._last
         if key != last[0]:  # to compare takes less than a hash
             last = self._last = key, self._programs.setdefault(key, _Programs(key))
-        wide = jax.config.jax_enable_x64
         try:
             if not storage.others():
                 result = self._run(last[1], leaves, tree)
