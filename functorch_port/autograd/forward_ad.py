@@ -118,13 +118,13 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         )
     with duals.paused():
         dual = tensor.view_as(tensor)  # type: ignore[attr-defined]
-        if not _lie_alike(tensor, tangent):
+        if not lie_alike(tensor, tangent):
             tangent = _laid_out_as(tensor, tangent)
     duals.attach(dual, tangent)
     return dual
 
 
-def _lie_alike(tensor: Tensor, tangent: Tensor) -> bool:
+def lie_alike(tensor: Tensor, tangent: Tensor) -> bool:
     if tensor.dtype is not tangent.dtype:
         return False
     if tensor.numel() == 0:

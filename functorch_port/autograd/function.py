@@ -10,6 +10,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.custom_derivatives import SymbolicZero
 
 from ..core import storage, watch
 from ..core.dispatch import _conj, edge_of
@@ -261,7 +263,7 @@ class Function:
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """Forward-mode derivative in a dual level of `forward_ad` (the transforms of `func` do not use it)."""
+        """Forward-mode derivative: of the inputs' tangents those of the outputs."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
@@ -282,9 +284,9 @@ class Function:
         if watch.on and watch.state.level is not None:
             return _apply_in_level(cls, args)
         if storage.overlay:
+            storage.overlay.note_inputs(args)
             if storage.overlay.transforms:
                 return _apply_in_transform(cls, args)
-            storage.overlay.note_inputs(args)
         return _apply(cls, args)[0]
 
 
@@ -329,6 +331,9 @@ def _apply(cls: type[Function], args: tuple[Any, ...]) -> tuple[Any, FunctionCtx
             if tensor is not None:
                 ctx._held(i).register_hooks(*saved.state.hooks[-1])
     return outputs if isinstance(result, tuple) else outputs[0], ctx, made
+
+
+JVP_COUNT = "Function's jvp returned an invalid number of forward gradients (expected {} but got {})"
 
 
 class InplaceFunction(Function):
@@ -426,16 +431,18 @@ def _node_type(cls: type[Function]) -> type[FunctionCtx]:
 
 
 def _apply_in_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
-    """The operation as a `jax.custom_vjp`: there is no tape inside the transforms of `func`."""
+    """The operation as a `jax.custom_vjp`, in forward mode with a `jax.custom_jvp` around it: there is no tape inside
+    the transforms of `func`.
+    """
     tensors = [a for a in args if isinstance(a, Tensor)]
     kept: list[FunctionCtx] = []
     shape: list[Any] = []
 
-    def run(values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    def run(values: Sequence[Any], needed: Sequence[bool]) -> tuple[list[Any], list[Any]]:
         ctx = _node_type(cls)(())  # type: ignore[arg-type]
-        it = iter(values)
+        it, marks = iter(values), iter(needed)
         given = tuple(wrap(next(it)) if isinstance(a, Tensor) else a for a in args)
-        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.is_floating_point() for a in args)
+        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and next(marks) for a in args)
         result = _forward(cls, ctx, given)
         if ctx._dirty:
             raise NotImplementedError(
@@ -448,13 +455,16 @@ def _apply_in_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
 
     @jax.custom_vjp
     def op(*values: Any) -> list[Any]:
-        return run(values)[0]
+        return run(values, [False] * len(values))[0]
+
+    def forward(*values: Any) -> tuple[list[Any], list[Any]]:
+        return run([v.value for v in values], [v.perturbed for v in values])
 
     def backward(saved: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
         ctx = kept[0]
         ctx._saved = tuple(("input", None if v is None else wrap(v), 0, 0) for v in saved)
         it = iter(cotangents)
-        grads = [_gradient(next(it)) if isinstance(o, Tensor) else None for o in shape[1]]
+        grads = [_gradient(ctx, next(it)) if isinstance(o, Tensor) else None for o in shape[1]]
         positions = [(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]
         results = _checked_results(cls.__name__, _backward_of(cls)(ctx, *grads), positions)
         return tuple(
@@ -464,16 +474,47 @@ def _apply_in_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
             for r, t in zip(results, tensors)
         )
 
-    op.defvjp(lambda *values: run(values), backward)
+    op.defvjp(forward, backward, symbolic_zeros=True)
+
+    def push(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        arrays = op(*primals)  # as reverse mode sees them
+        run(primals, [not isinstance(t, SymbolicZero) for t in tangents])
+        ctx, outs = kept[0], shape[1]
+        number = {id(o): k for k, o in enumerate(o for o in outs if isinstance(o, Tensor))}
+        saved = [t if id(t) not in number else wrap(arrays[number[id(t)]]) for t in ctx._for_forward]
+        ctx._saved = tuple([("input", t, 0, t._writes) for t in saved])
+        it = iter(tangents)
+        made = cls.jvp(ctx, *[_gradient(ctx, next(it)) if isinstance(a, Tensor) else None for a in args])
+        made = made if isinstance(made, tuple | list) else (made,)
+        if len(made) != len(outs):
+            raise RuntimeError(JVP_COUNT.format(len(outs), len(made)))
+        return arrays, [_tangent(t, o) for t, o in zip(made, outs, strict=True) if isinstance(o, Tensor)]
+
+    from ..func.level import differentiated_forward
+
+    either: Any = op
+    if differentiated_forward():
+        either = jax.custom_jvp(op)
+        either.defjvp(push, symbolic_zeros=True)
     with storage.x64():
-        arrays = iter(op(*[t._value for t in tensors]))
+        arrays = iter(either(*map(storage.overlay.value_of, tensors)))
     many, outs = shape
     final = tuple(wrap(next(arrays)) if isinstance(o, Tensor) else o for o in outs)
     return final if many else final[0]
 
 
-def _gradient(cotangent: Any) -> Tensor | None:
-    return None if cotangent.dtype == jax.dtypes.float0 else wrap(_conj(cotangent))
+def _tangent(tangent: Tensor | None, out: Tensor) -> Any:
+    if not (out.is_floating_point() or out.is_complex()):
+        return np.zeros(out.shape, jax.dtypes.float0)
+    return jnp.zeros(out.shape, out.dtype.np) if tangent is None else tangent._value
+
+
+def _gradient(ctx: FunctionCtx, cotangent: Any) -> Tensor | None:
+    if cotangent.dtype == jax.dtypes.float0:
+        return None
+    if isinstance(cotangent, SymbolicZero):  # no gradient arrives
+        return wrap(jnp.zeros(cotangent.shape, cotangent.dtype)) if ctx.materialize_grads else None
+    return wrap(_conj(cotangent))
 
 
 # ------------------------------------------------------- once_differentiable
@@ -493,16 +534,41 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
         with grad_mode.no_grad():
             outputs = fn(ctx, *args)
         if not recorded:
-            return outputs
+            in_transform = not storage.overlay or storage.overlay.transforms
+            return _refusing(outputs, [*args, *ctx.saved_tensors]) if in_transform else outputs
         from ._functions import DelayedError
 
         values = outputs if isinstance(outputs, tuple) else (outputs,)
         tensors = [o.detach().requires_grad_() for o in values if isinstance(o, Tensor)]
-        refuse = DelayedError(
-            "trying to differentiate twice a function that was marked with @once_differentiable", len(tensors)
-        )
+        refuse = DelayedError(_ONCE, len(tensors))
         blocked = iter([refuse(*tensors)] if len(tensors) == 1 else refuse(*tensors))
         results = tuple(next(blocked) if isinstance(o, Tensor) else o for o in values)
         return results if isinstance(outputs, tuple) else results[0]
 
     return wrapper
+
+
+_ONCE = "trying to differentiate twice a function that was marked with @once_differentiable"
+
+
+def _refusing(outputs: Any, given: Sequence[Any]) -> Any:
+    """The same outputs; in a transform of JAX they may not be differentiated by what they were made of."""
+    values = outputs if isinstance(outputs, tuple) else (outputs,)
+    arrays = [t._value for t in given if isinstance(t, Tensor)]
+    if not any(isinstance(a, jax.core.Tracer) for a in arrays):
+        return outputs
+    made = iter(_once([o._value for o in values if isinstance(o, Tensor)], arrays))
+    results = tuple(wrap(next(made)) if isinstance(o, Tensor) else o for o in values)
+    return results if isinstance(outputs, tuple) else results[0]
+
+
+@jax.custom_vjp
+def _once(outputs: list[Any], given: list[Any]) -> list[Any]:
+    return outputs
+
+
+def _refuse(kept: None, slopes: Any) -> Any:
+    raise RuntimeError(_ONCE)
+
+
+_once.defvjp(lambda outputs, given: (outputs, None), _refuse)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core import duals
 from ..core.tensor import Tensor
+from .function import JVP_COUNT
 
 __all__ = ["push"]
 
@@ -51,10 +52,7 @@ def push(cls: Any, ctx: Any, args: Sequence[Any], raw: Sequence[Any], outputs: S
         ctx._saved = saved
     made = tuple(made) if isinstance(made, tuple | list) else (made,)
     if len(made) != len(outputs):
-        raise RuntimeError(
-            f"Function's jvp returned an invalid number of forward gradients (expected {len(outputs)} but got "
-            f"{len(made)})"
-        )
+        raise RuntimeError(JVP_COUNT.format(len(outputs), len(made)))
     for number, (out, first, tangent) in enumerate(zip(outputs, raw, made, strict=True)):
         if tangent is None:
             continue

@@ -65,14 +65,14 @@ def _check_strict(tensors: Sequence[Tensor | None], strict: bool, text: str) -> 
 
 
 def _check_vector(
-    v: Any, like: Sequence[Tensor], was_tuple: bool, name: str, text: str
+    v: Any, like: Sequence[Tensor], was_tuple: bool, name: str, text: str, create_graph: bool
 ) -> tuple[Tensor, ...]:
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(text)
         return (creation.ones_like(like[0]),)
     _, vectors = _as_tuple(v, "v", name)
-    vectors = tuple(t.detach() for t in vectors)
+    vectors = tuple(t.view_as(t) if create_graph else t.detach() for t in vectors)
     if len(vectors) != len(like):
         if not was_tuple:
             raise RuntimeError("The given v should contain a single Tensor.")
@@ -158,7 +158,7 @@ def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
             "The vector v can only be None if the user-provided function returns a "
             "single Tensor with a single element."
         )
-        vectors = _check_vector(v, outputs, out_tuple, "vjp", text)
+        vectors = _check_vector(v, outputs, out_tuple, "vjp", text, create_graph)
         found = _gradients(outputs, fresh, vectors, create_graph)
         found = _filled(found, fresh, strict, _FIRST, create_graph)
     return _result(outputs, out_tuple, create_graph), _result(found, is_tuple, create_graph)
@@ -175,7 +175,7 @@ def jvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
             "The vector v can only be None if the input to the user-provided "
             "function is a single Tensor with a single element."
         )
-        vectors = _check_vector(v, given, is_tuple, "jvp", text)
+        vectors = _check_vector(v, given, is_tuple, "jvp", text, create_graph)
         _, fresh, out_tuple, outputs = _call(func, inputs, create_graph, "jvp")
         _check_strict(outputs, strict, _NO_GRADIENT)
         # the product with a vector of zeros is linear in that vector: its derivative is the wanted product
@@ -364,7 +364,7 @@ def _hessian_product(name: str, func: Function, inputs: Any, v: Any, create_grap
             "The vector v can only be None if the input to the user-provided "
             "function is a single Tensor with a single element."
         )
-        vectors = _check_vector(v, given, is_tuple, name, text)
+        vectors = _check_vector(v, given, is_tuple, name, text, create_graph)
         _, fresh, _, outputs = _call(single, inputs, create_graph, name)
         first = _gradients(outputs, fresh, None, True)
         _check_strict(first, strict, _LINEAR)

@@ -35,7 +35,7 @@ class RemovableHandle:
 
     def __init__(self, hooks: Any, *, extra_dict: Any = None) -> None:
         self.id = next(RemovableHandle._ids)
-        self._hooks = weakref.ref(hooks)
+        self.hooks_dict_ref = weakref.ref(hooks)
         extra = (
             extra_dict
             if isinstance(extra_dict, list | tuple)
@@ -43,23 +43,23 @@ class RemovableHandle:
             if extra_dict is not None
             else []
         )
-        self._extra = tuple(weakref.ref(d) for d in extra)
+        self.extra_dict_ref = tuple(weakref.ref(d) for d in extra)
 
     def remove(self) -> None:
-        for ref in (self._hooks, *self._extra):
+        for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = ref()
             if hooks is not None and hooks.pop(self.id, None) is not None:
                 storage.bump_epoch()
 
     def __getstate__(self) -> tuple[int, list[Any]]:
-        return self.id, [ref() for ref in (self._hooks, *self._extra)]
+        return self.id, [ref() for ref in (self.hooks_dict_ref, *self.extra_dict_ref)]
 
     def __setstate__(self, state: tuple[int, list[Any]]) -> None:
         """A copy removes the copied hook; new handles get other ids."""
         self.id, tables = state
         RemovableHandle._ids = itertools.count(max(next(RemovableHandle._ids), self.id + 1))
         hooks, *extra = [Hooks() if table is None else table for table in tables]
-        self._hooks, self._extra = weakref.ref(hooks), tuple(map(weakref.ref, extra))
+        self.hooks_dict_ref, self.extra_dict_ref = weakref.ref(hooks), tuple(map(weakref.ref, extra))
 
     def __enter__(self) -> RemovableHandle:
         return self

@@ -237,12 +237,16 @@ def _backward(
         if not given:
             continue
         if walked:
-            found = iter(plan.backward(mask, tuple(g is None for g in grads)).fn(*saved, *given))
+            holes = tuple([g is None for g in grads])
+            mask = plan.reached(mask, holes, saved)
+            if True not in mask:
+                continue
+            found = iter(plan.backward(mask, holes).fn(*saved, *given))
         else:
             found = iter(pullbacks[places](grads))
         for masked, edge in zip(mask, edges):
             value = next(found) if masked else None
-            if edge is not None:
+            if masked and edge is not None:
                 deposit(edge, value)
     if ends is not None:
         return [buffers.get(place) for place in ends]

@@ -709,7 +709,7 @@ def _settle_hooks(program: Program, overlay: Overlay, given: Given) -> None:
         return isinstance(item, Tensor) and (id(item) in passed or item._storage in overlay.inside)
 
     for tensor, how, hook, handle in overlay.tensor_hooks:
-        table = handle and handle._hooks()
+        table = handle and handle.hooks_dict_ref()
         if handle is not None and (table is None or handle.id not in table):
             continue
         program.hook_writes.append((given.own.get(id(tensor), tensor), how, hook))

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import bind, dtypes, host, memory, shared, storage
 from . import device as devices
+from . import dtypes, host, memory, shared, storage
 from .data import checked_numpy, value_of
 from .deferred import Deferred
 from .dtypes import dtype as DType
@@ -21,7 +21,7 @@ from .fits import fits
 from .layout import contiguous_format, memory_order, preserve_format, sparse_coo
 from .symbolic import SymNumber
 from .tensor import Tensor, wrap
-from .view import View
+from .view import laid
 
 __all__ = [
     "arange", "as_tensor", "asarray", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "from_dlpack",
@@ -641,27 +641,6 @@ def _like(
     else:
         tensor = wrap(place(made, device))
     return _requiring(tensor) if requires_grad else tensor
-
-
-def laid(made: Any, order: Sequence[int] | None) -> Any:
-    """A fresh tensor whose elements lie in memory in an order of its dimensions: a look at a Storage that has it."""
-    if order is None or (storage.overlay and storage.overlay.transforms):
-        return made
-    value = made._look()
-    if isinstance(value, jax.ShapeDtypeStruct):
-        there: Any = jax.ShapeDtypeStruct([value.shape[d] for d in order], value.dtype)
-    elif isinstance(value, np.ndarray):
-        there = np.ascontiguousarray(value.transpose(order))
-    else:
-        with storage.x64():
-            there = value.transpose(order)
-    base = wrap(there)
-    back = tuple(np.argsort(order).tolist())
-    made._view = View(None, bind.function("permute").plan(base, back), (), there, value)
-    made._storage = base._storage
-    if storage.overlay:
-        storage.overlay.note_made(made)
-    return made
 
 
 def zeros_like(

@@ -19,9 +19,10 @@ import jax
 import numpy as np
 
 from ..autograd.node import FREED
+from ..autograd.node import _sequence as _sequence
 from . import host, inside, settings, storage
 from .modes import OfThread
-from .storage import HostStorage, Storage
+from .storage import HOST, HostStorage, Storage
 
 __all__ = [
     "Call",
@@ -262,6 +263,15 @@ def may_wait(values: Sequence[Any]) -> bool:
 _arrays: set[type] = set()
 
 
+def put_off(plan: Any, value: Any) -> Deferred:
+    """What stands for the result of an operation on an array, or on what was put off, that nobody may ever need."""
+    call = Call(plan, (value,))
+    call.number = next(_sequence)
+    out = Deferred(call, 0, plan.kinds((value,)))
+    call.handles = [weakref.ref(out)]
+    return out
+
+
 class DeferredStorage(Storage):
     """A `Storage` whose value was put off: whoever asks for the `jax.Array` has it computed and kept."""
 
@@ -301,6 +311,15 @@ def put(cell: Storage, value: Deferred) -> None:
     cell.version += 1
     cell.host = None
     cell.raw, cell.__class__ = value, DeferredStorage  # type: ignore[assignment]
+
+
+def fill(cell: Storage, value: Any) -> None:
+    """Put an array, or what was put off, into a Storage that nobody else has seen; this does not count as a write."""
+    if value.__class__ in HOST:
+        cell.host, cell.form, cell.__class__ = value, None, HostStorage  # type: ignore[assignment]
+    else:
+        cell.host = None
+        cell.raw, cell.__class__ = value, DeferredStorage if value.__class__ is Deferred else Storage  # type: ignore[assignment]
 
 
 _PLAIN = frozenset({Storage, HostStorage, DeferredStorage})

@@ -23,7 +23,7 @@ from ..autograd.node import FREED, Edge, Node, accumulator
 from ..autograd.node import _sequence as _sequence
 from . import autocast, config, dtypes, errors, fits, host, inside, memory, storage, watch
 from .deferred import Call, Deferred, DeferredStorage, avals_of, computed, may_wait, scope
-from .layout import SparseOperand
+from .layout import SparseOperand, joint_order
 from .out import write_out
 from .overriding import noticed
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
@@ -32,7 +32,7 @@ from .storage import HOST, HostStorage, form_of
 from .strides import REINTERPRET
 from .symbolic import SymNumber
 from .tensor import Tensor, wrap, wrap_small
-from .view import Look, View, flattened, seen
+from .view import Look, View, flattened, laid, seen
 
 __all__ = ["Op", "Plan", "caller", "run"]
 
@@ -68,6 +68,7 @@ class Plan:
         "_keeping",
         "_kinds",
         "_looking",
+        "_reached",
         "_reads",
         "check",
         "defers",
@@ -82,6 +83,7 @@ class Plan:
         "named",
         "node",
         "parts",
+        "pulls",
         "ran",
         "returns",
         "saves",
@@ -122,6 +124,9 @@ class Plan:
         self.ran: set[Any] = set()
         self._hosted: dict[Any, Callable[..., Any] | None] | None = None if self.eager else {}
         self._reads: dict[Any, list[bool]] = {}
+        #: whether it is itself a pullback
+        self.pulls = False
+        self._reached: dict[tuple[bool, ...], list[bool]] = {}
 
     def backward(self, mask: tuple[bool, ...], holes: tuple[bool, ...]) -> Plan:
         """The plan of the pullback: ``fn(*inputs, *gradients) -> gradients of the inputs in mask``.
@@ -135,6 +140,7 @@ class Plan:
             plan = self._backward[key] = Plan(
                 fn, f"{self.name}_backward", f"{self.node.__name__[:-1]}Backward0"
             )
+            plan.pulls = True
         return plan
 
     def run(self, values: Sequence[Any]) -> Any:
@@ -212,11 +218,30 @@ class Plan:
         key = (mask, holes)
         found = self._reads.get(key)
         if found is None:
-            avals = [_aval(a) if hasattr(a, "dtype") else a for a in args]
-            with storage.x64():
-                jaxpr = jax.make_jaxpr(self.backward(mask, holes).fn)(*avals).jaxpr
-            found = self._reads[key] = _used(jaxpr, [True] * len(jaxpr.outvars))[: len(mask)]
+            found = self._reads[key] = _looks_at(self.backward(mask, holes).fn, args)[: len(mask)]
         return found
+
+    def reached(
+        self, mask: tuple[bool, ...], holes: tuple[bool, ...], args: Sequence[Any]
+    ) -> tuple[bool, ...]:
+        """Which of the inputs in ``mask`` get a gradient if none arrives at ``holes``.
+
+        A pullback gives several gradients of which each depends on some of its inputs only.
+        """
+        if not self.pulls or True not in holes:
+            return mask
+        found = self._reached.get(holes)
+        if found is None:
+            found = self._reached[holes] = _looks_at(self.fn, args, holes)
+        return tuple([m and f for m, f in zip(mask, found, strict=True)])
+
+
+def _looks_at(fn: Callable[..., Any], args: Sequence[Any], holes: Sequence[bool] = ()) -> list[bool]:
+    """Which arguments the results of ``fn``, but those at ``holes``, depend on, other than on their shapes."""
+    avals = [_aval(a) if hasattr(a, "dtype") else a for a in args]
+    with storage.x64():
+        jaxpr = jax.make_jaxpr(fn)(*avals).jaxpr
+    return _used(jaxpr, [not hole for hole in holes] or [True] * len(jaxpr.outvars))
 
 
 def _used(jaxpr: Any, wanted: Sequence[bool]) -> list[bool]:
@@ -326,6 +351,12 @@ class KeptPlan:
             plan = self._backward[holes] = Plan(fn, "kept_backward", "KeptBackward0")
         return plan
 
+    def reached(
+        self, mask: tuple[bool, ...], holes: tuple[bool, ...], args: Sequence[Any]
+    ) -> tuple[bool, ...]:
+        """As of a `Plan`: no pullback keeps anything."""
+        return mask
+
     def _pull(self, holes: tuple[bool, ...], *args: Any) -> Any:
         count = self.inputs + self.sources.count(-1)
         kept, grads = iter(args[self.inputs : count]), iter(args[count:])
@@ -424,28 +455,34 @@ class OpNode(Node):
         return tuple(listed)
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
+        holes = tuple([g is None for g in grads])
         if self.pull is not None:
             if self.saved:
                 saved.check(self)
+            mask = self.plan.reached(self.mask, holes, self.values)
             with _x64(_X64):
-                return self._spread(self.pull(grads))
+                found = self._spread(self.pull(grads), self.mask)
+            return [g if m else None for g, m in zip(found, mask, strict=True)]
         if self.values is None:
             self._revive(grads)
         source, values = self.pullback()
-        plan = source.backward(self.mask, tuple(g is None for g in grads))
+        mask = self.plan.reached(self.mask, holes, values)
+        if True not in mask:
+            return [None] * len(mask)
+        plan = source.backward(mask, holes)
         args = [*values, *(g for g in grads if g is not None)]
         if storage.overlay:
             with storage.outside():
                 args = _computed(args)
-            return self._spread(plan.fn(*args))
+            return self._spread(plan.fn(*args), mask)
         if all_on_host(args):
             found = plan.on_host(args)
             if found is not None:
-                return self._spread(found)
+                return self._spread(found, mask)
         if _Shape in map(type, args):
-            return self._spread(plan.shapes(args))
+            return self._spread(plan.shapes(args), mask)
         with _x64(_X64):
-            return self._spread(plan.run(args))
+            return self._spread(plan.run(args), mask)
 
     def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
         if self.values is None:
@@ -458,19 +495,23 @@ class OpNode(Node):
             values = self.values = _computed(self.values)
         else:
             values = _computed(self._unpacked())
-        plan = self.plan.backward(self.mask, holes)
-        reads = self.plan.reads(self.mask, holes, [*values, *(g._look() for g in given)])
+        mask = self.plan.reached(self.mask, holes, values)
+        if True not in mask:
+            return [None] * len(mask)
+        plan = self.plan.backward(mask, holes)
+        reads = self.plan.reads(mask, holes, [*values, *(g._look() for g in given)])
         inputs = []
         for value, edge, read in zip(values, self.edges, reads, strict=True):
             history = edge is not None and read  # what is not read has no second derivative
             inputs.append(
                 _with_history(value, edge) if history else wrap(value) if hasattr(value, "dtype") else value
             )
-        return self._spread(run(plan, [*inputs, *given]))
+        return self._spread(run(plan, [*inputs, *given]), mask)
 
-    def _spread(self, grads: Sequence[Any]) -> list[Any]:
+    @staticmethod
+    def _spread(grads: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
         it = iter(grads)
-        return [next(it) if m else None for m in self.mask]
+        return [next(it) if m else None for m in mask]
 
     def release(self) -> None:
         if self.values is not None:
@@ -980,6 +1021,11 @@ class Op:
                 base = dyn[0]._storage.value
             extra = tuple(map(storage.as_array, dyn[1:]))
             _attach_view(result, dyn[0], View(dyn[0]._view, plan, extra, base, value, _grad.enabled))
+        if spec.pointwise and type(result) is Tensor:
+            for a in dyn:
+                if isinstance(a, Tensor) and a._view is not None:
+                    result = _laid_as(dyn, result)
+                    break
         if spec.after is not None and (kwargs or dyn[0]._view is not None):
             return spec.after(result, *args, **kwargs)
         if known is not None and type(result) is Tensor and (args or not spec.view):
@@ -1344,6 +1390,14 @@ def _all_of(checks: Sequence[Callable[..., None]]) -> Callable[..., None]:
             one(*values)
 
     return check
+
+
+def _laid_as(inputs: Sequence[Any], result: Tensor) -> Tensor:
+    """A result of an operation that is computed element by element, which lies in memory as the inputs do."""
+    shape = result._aval().shape
+    if len(shape) < 2:
+        return result
+    return laid(result, joint_order(shape, [a for a in inputs if isinstance(a, Tensor)]))
 
 
 def _static(value: Any) -> Any:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+from .strides import contiguous
 
 __all__ = [
     "channels_last",
     "channels_last_3d",
     "contiguous_format",
+    "joint_order",
     "layout",
     "memory_format",
     "preserve_format",
@@ -82,6 +86,54 @@ def memory_order(tensor: Any, kind: memory_format | None = None) -> Sequence[int
     order = sorted(range(len(shape)), key=lambda d: -strides[d])
     wide = [d for d in order if shape[d] != 1]
     return None if wide == sorted(wide) else order
+
+
+def joint_order(shape: Sequence[int], tensors: Iterable[Any]) -> Sequence[int] | None:
+    """As `memory_order`, of what PyTorch computes element by element from these tensors (its ``TensorIterator``).
+
+    Args:
+        shape: of the result.
+        tensors: what it is computed from. Those before have precedence.
+    """
+    steps: list[Sequence[int]] = []
+    for tensor in tensors:
+        view = tensor._view
+        own = tensor._aval().shape
+        if view is None and own == shape and not steps:
+            return None
+        strides = contiguous(own) if view is None else view.layout(tensor._storage)[0]
+        if own != shape:  # it is stretched
+            missing = len(shape) - len(own)
+            kept = [0 if n == 1 != m else s for n, m, s in zip(own, shape[missing:], strides, strict=True)]
+            strides = (*[0] * missing, *kept)
+        steps.append(strides)
+    return _ordered(tuple(shape), tuple(steps))
+
+
+@functools.lru_cache(maxsize=4096)
+def _ordered(shape: tuple[int, ...], steps: tuple[tuple[int, ...], ...]) -> Sequence[int] | None:
+    def is_inside(a: int, b: int) -> int:
+        """Whether dimension ``a`` lies inside of ``b``: 1, or -1 for outside, or 0 if nothing says it."""
+        for strides in steps:
+            if strides[a] and strides[b]:
+                if strides[a] != strides[b]:
+                    return 1 if strides[a] < strides[b] else -1
+                if shape[a] < shape[b]:
+                    return 1
+        return 0
+
+    order = list(range(len(shape)))[::-1]  # from the innermost, as they are compared in PyTorch
+    for last in range(1, len(order)):
+        at = last
+        for i in range(last - 1, -1, -1):
+            found = is_inside(order[at], order[i])
+            if found > 0:
+                order[at], order[i] = order[i], order[at]
+                at = i
+            elif found < 0:
+                break
+    wide = [d for d in order[::-1] if shape[d] != 1]
+    return None if wide == sorted(wide) else order[::-1]
 
 
 def is_in_format(shape: Sequence[int], strides: Sequence[int], kind: memory_format) -> bool:

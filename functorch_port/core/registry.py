@@ -10,7 +10,7 @@ import inspect
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .dtypes import dtype
@@ -29,6 +29,7 @@ __all__ = [
     "composites",
     "op",
     "ops",
+    "pointwise_op",
 ]
 
 
@@ -95,6 +96,7 @@ class OpSpec:
     numbers: bool = False
     keeps: Callable[..., bool] | None = None
     after: Callable[..., Any] | None = None
+    pointwise: bool = False
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
@@ -195,6 +197,7 @@ def op(
     numbers: bool = False,
     keeps: Callable[..., bool] | None = None,
     after: Callable[..., Any] | None = None,
+    pointwise: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a pure function of arrays as an operation.
 
@@ -222,6 +225,7 @@ def op(
         keeps: of the pure function's arguments, whether a recorded eager call keeps what its backward pass would
             compute again. Without it only the inputs are kept.
         after: of the result and the arguments of a call with keywords or of a view, what becomes of the result.
+        pointwise: the result lies in memory as the inputs do (see `core.layout.joint_order`).
     """
 
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -261,10 +265,15 @@ def op(
             numbers=numbers,
             keeps=keeps,
             after=after,
+            pointwise=pointwise,
         )
         return fn
 
     return register
+
+
+#: `op` for what is computed element by element
+pointwise_op = partial(op, pointwise=True)
 
 
 #: torch.return_types

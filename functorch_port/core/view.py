@@ -20,12 +20,12 @@ from jax import lax
 
 from ..autograd import grad_mode
 from . import memory, storage
-from .deferred import Deferred, DeferredStorage
+from .deferred import Deferred, DeferredStorage, fill, may_wait, put_off
 from .storage import HOST, Storage
 from .strides import REINTERPRET, RULES, Layout, contiguous
 
 __all__ = [
-    "CUSTOM", "LAID_OUT", "NO_GRAD", "PLAIN", "SPLIT", "Look", "View", "flattened", "is_dense", "laid_out",
+    "CUSTOM", "LAID_OUT", "NO_GRAD", "PLAIN", "SPLIT", "Look", "View", "flattened", "is_dense", "laid", "laid_out",
     "put_through", "refusal", "reinterpret", "seen",
 ]  # fmt: skip
 
@@ -117,9 +117,12 @@ class View:
 
     def get(self, cell: Storage) -> Any:
         """The view's value."""
-        base = cell.value
+        base = cell.peek()
         if base is self.source:
-            return self.cache
+            cache = self.cache
+            return cache.array() if cache.__class__ is Deferred else cache
+        if base.__class__ is Deferred:
+            base = cell.value
         inner = base if self.parent is None else self.parent.get(cell)
         if storage.overlay:
             return self.plan.fn(inner, *self.extra)
@@ -337,6 +340,44 @@ def laid_out(strides: tuple[int, ...]) -> Any:
 
 #: the name of such plans
 LAID_OUT = "laid_out"
+
+
+def laid(made: Any, order: Sequence[int] | None) -> Any:
+    """A fresh tensor whose elements lie in memory in an order of its dimensions: a look at a Storage that has it.
+
+    The Storage is computed when somebody needs it; the tensor's value is there already.
+    """
+    overlay = storage.overlay
+    if order is None or (overlay and overlay.transforms):
+        return made
+    cell, plan, back = made._storage, _permutation(tuple(order)), tuple(np.argsort(order).tolist())
+    value = made._look() if overlay else cell.look() if cell.host is not None else cell.peek()
+    there: Any
+    if isinstance(value, jax.ShapeDtypeStruct):
+        there = jax.ShapeDtypeStruct([value.shape[d] for d in order], value.dtype)
+    elif isinstance(value, np.ndarray):
+        there = np.ascontiguousarray(value.transpose(order))
+    elif may_wait((value,)) and not overlay:
+        there = put_off(plan, value)
+    else:
+        with storage.x64():
+            there = plan.fn(value)
+    if overlay:
+        made._storage = Storage(there)
+        overlay.note_made(made)
+    else:
+        fill(cell, there)
+    made._view = View(None, _permutation(back), (), there, value)
+    return made
+
+
+@functools.cache
+def _permutation(order: tuple[int, ...]) -> Any:
+    from .dispatch import Plan
+
+    plan = Plan(lambda x: x.transpose(order), "permute", "PermuteBackward0")
+    plan.named = lambda values: {"input": None, "dims": order}
+    return plan
 
 
 def _kind(value: Any) -> jax.ShapeDtypeStruct:

@@ -40,6 +40,11 @@ CAPTURED = (
     "operation that would mutate a captured Tensor. This is not supported; please rewrite the function being "
     "transformed to explicitly accept the mutated Tensor(s) as inputs."
 )
+LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
+LEAF_UNRECORDED = (
+    "no_grad(): writing to an argument that is being differentiated (grad, vjp, jacrev): compute the new value outside "
+    "of the function, or of a clone() of the argument"
+)
 ITEM = (
     "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
     "Tensor, please try to rewrite what you're doing with other operations. If error is occurring somewhere "
@@ -109,6 +114,8 @@ class Level:
         mapped: for `vmap` (number of examples, index of the example, randomness).
         mode: for a derivative ``"forward"`` or ``"reverse"``.
         checks: what is to be checked, where its values do not outlive the level; None where they do.
+        leaves: Storages of what is differentiated in reverse mode, which may not be written to.
+        recorded: Storages that were written to with gradients enabled.
     """
 
     rng = "torch"  # random arrays are asked for through `host_draw`
@@ -128,6 +135,8 @@ class Level:
         self.mode = mode
         self.session = self.outer.session if isinstance(self.outer, Level) else _state.session
         self.own: weakref.WeakSet[Storage] = weakref.WeakSet()
+        self.leaves: weakref.WeakSet[Storage] = weakref.WeakSet()
+        self.recorded: weakref.WeakSet[Storage] = weakref.WeakSet()
 
     # ------------------------------------------------------- Storage's hooks
 
@@ -146,6 +155,10 @@ class Level:
         if cell not in self.own:
             cell.version -= 1
             raise RuntimeError(CAPTURED)
+        if cell in self.leaves:
+            raise RuntimeError(LEAF) if _grad.enabled else NotImplementedError(LEAF_UNRECORDED)
+        if _grad.enabled:
+            self.recorded.add(cell)
         cell._value = value
 
     def created(self, cell: Storage) -> None:
@@ -217,7 +230,7 @@ class Level:
 
     def run_op(self, plan: Plan, dyn: Sequence[Any]) -> Any:
         """One operation: plain JAX. Under `no_grad` inside the function its result is a `constant`."""
-        values = [self._value_of(a) for a in dyn]
+        values = [self.value_of(a) for a in dyn]
         traced = any(isinstance(v, jax.core.Tracer) for v in values)
         if plan.eager and traced:  # such an op has no gradient
             try:
@@ -259,7 +272,8 @@ class Level:
         except TypeError:  # forward mode alone comes here
             return value
 
-    def _value_of(self, a: Any) -> Any:
+    def value_of(self, a: Any) -> Any:
+        """The array of an operation's argument; other arguments are what they are."""
         if not isinstance(a, Tensor):
             return a.array if isinstance(a, SymNumber) else a
         value = a._value
@@ -393,15 +407,19 @@ def inside(
     mapped: tuple[int, Any, str] | None = None,
     mode: str | None = None,
     checks: list[Check] | None = None,
+    leaves: int = 0,
 ) -> Any:
     """``call`` with Tensors around ``arrays``, one level deeper; a derivative (see `Level.mode`) is recorded.
 
-    What is to be checked of values inside is put into ``checks``.
+    What is to be checked of values inside is put into ``checks``. The first ``leaves`` arrays are differentiated in
+    reverse mode.
     """
     if checks is not None:
         checks.clear()  # of an earlier run of the same
-    with storage.overlaid(Level(mapped, mode, checks)):
+    level = Level(mapped, mode, checks)
+    with storage.overlaid(level):
         tensors = [wrap(a) for a in arrays]
+        level.leaves.update([t._storage for t in tensors[:leaves]])
         if mode is None:
             return call(tensors)
         with grad_mode.enable_grad():
@@ -435,7 +453,7 @@ def through(name: str, compute: Callable[[list[Any]], list[Any]], tensors: Seque
             session.dry = True
             jax.eval_shape(compute, values)
             session.dry = False
-        captured = [t for t in session.captured if all(t is not u for u in tensors)]
+        captured = list(session.captured)
         recorded = _grad.enabled and (bool(captured) or any(t.requires_grad for t in tensors))
         if not recorded and not storage.overlay:
             return [wrap(o) for o in outs]

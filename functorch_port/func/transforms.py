@@ -11,6 +11,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..autograd import grad_mode
+from ..autograd.forward_ad import lie_alike
+from ..core import storage
 from ..core.tensor import Tensor, wrap
 from ..core.tree import LEAF, Structure, flatten, unflatten
 from .level import conj, inside, through
@@ -37,6 +40,7 @@ class Call:
     Attributes:
         tensors: all Tensor leaves of the arguments, those to differentiate first.
         count: how many of them are differentiated.
+        changed: which tensors the function wrote to, and whether with gradients enabled, known after it ran.
         trees: structure of each differentiated argument.
         single: whether ``argnums`` was one number.
     """
@@ -61,6 +65,25 @@ class Call:
         self.leaves, self.rest_tree = flatten((rest, kwargs))
         self.count = len(diff)
         self.tensors: list[Tensor] = [*diff, *(leaf for leaf in self.leaves if isinstance(leaf, Tensor))]
+        self.changed: dict[int, bool] = {}
+
+    def run(
+        self, tensors: Sequence[Tensor], take: Callable[[Any], tuple[Any, list[Any]]]
+    ) -> tuple[Any, list[Any]]:
+        """What ``take`` makes of the result (outputs, and others), with what was written to the tensors at the end."""
+        outs, aux = take(self(tensors))
+        recorded = storage.current().recorded
+        cells = [tensor._storage for tensor in tensors]
+        self.changed = {i: cell in recorded for i, cell in enumerate(cells) if cell.version}
+        return outs, [*aux, *(tensors[i]._value for i in self.changed)]
+
+    def written(self, results: list[Tensor]) -> list[Tensor]:
+        """Write to the caller's tensors as the function did to those in their place; the results without that."""
+        rest = len(results) - len(self.changed)
+        for (i, recorded), result in zip(self.changed.items(), results[rest:], strict=True):
+            with grad_mode.set_grad_enabled(recorded and grad_mode.is_grad_enabled()):
+                self.tensors[i].copy_(result)
+        return results[:rest]
 
     def __call__(self, tensors: Sequence[Tensor]) -> Any:
         """The user's function with ``tensors`` in place of `self.tensors`."""
@@ -169,13 +192,13 @@ def grad_and_value(
         def compute(values: list[Any]) -> list[Any]:
             def loss(*diff: Any) -> tuple[Any, Any]:
                 given = [*diff, *values[call.count :]]
-                result = inside(lambda ts: _scalar(call(ts), made, where, has_aux), given, mode="reverse")
-                return result[0], result[1]
+                take = functools.partial(_scalar, made=made, where=where, has_aux=has_aux)
+                return inside(lambda ts: call.run(ts, take), given, mode="reverse", leaves=call.count)
 
             value, pull, aux = jax.vjp(loss, *values[: call.count], has_aux=True)
             return [*(conj(g) for g in pull(jnp.ones_like(value))), value, *aux]
 
-        outs = through("grad", compute, call.tensors)
+        outs = call.written(through("grad", compute, call.tensors))
         value: Any = outs[call.count]
         if has_aux:
             value = (value, made.join_aux(outs[call.count + 1 :]))
@@ -275,14 +298,15 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     kept: list[Any] = []
 
     def forward(*diff: Any) -> tuple[list[Any], list[Any]]:
-        return inside(lambda ts: made.split(call(ts), "vjp(f, *primals)", has_aux), diff, mode="reverse")
+        take = functools.partial(made.split, where="vjp(f, *primals)", has_aux=has_aux)
+        return inside(lambda ts: call.run(ts, take), diff, mode="reverse", leaves=len(diff))
 
     def compute(values: list[Any]) -> list[Any]:
         outs, pull, aux = jax.vjp(forward, *values, has_aux=True)
         kept[:] = [outs, pull]
         return [*outs, *aux]
 
-    tensors = through("vjp", compute, call.tensors)
+    tensors = call.written(through("vjp", compute, call.tensors))
     outs = kept[0]
     recorded = any(t._grad_fn is not None for t in tensors)
 
@@ -375,8 +399,8 @@ def jvp(
             )
     call, made = Call(func, primals, {}, tuple(range(len(primals)))), Outputs()
 
-    def outputs(inputs: Sequence[Tensor]) -> tuple[list[Any], list[Any]]:
-        arrays, aux = made.split(call(inputs), where, has_aux)
+    def outputs(result: Any) -> tuple[list[Any], list[Any]]:
+        arrays, aux = made.split(result, where, has_aux)
         if strict and not all(isinstance(a, jax.core.Tracer) for a in arrays):
             raise RuntimeError(
                 "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not "
@@ -386,16 +410,20 @@ def jvp(
 
     def compute(values: list[Any]) -> list[Any]:
         directions = [v.astype(p.dtype) for v, p in zip(values[call.count :], values)]
-        outs, tangent_outs, aux = jax.jvp(
-            lambda *diff: inside(outputs, diff, mode="forward"),
+        (outs, others), (tangent_outs, tangent_others) = jax.jvp(
+            lambda *diff: inside(lambda ts: call.run(ts, outputs), diff, mode="forward"),
             values[: call.count],
             directions,
-            has_aux=True,
         )
-        return [*outs, *(_dense(t, o) for t, o in zip(tangent_outs, outs)), *aux]
+        written = tangent_others[len(others) - len(call.changed) :]
+        return [*outs, *(_dense(t, o) for t, o in zip(tangent_outs, outs)), *others, *written]
 
     tensors = through("jvp", compute, [*call.tensors, *given])
-    n = made.count
+    n, rest = made.count, len(tensors) - len(call.changed)
+    for i, written in zip(call.changed, tensors[rest:], strict=True):
+        if lie_alike(leaves[i], given[i]):  # else PyTorch writes to a copy
+            given[i].copy_(written)
+    tensors = call.written(tensors[:rest])
     output, tangent = made.join(tensors[:n]), made.join(tensors[n : 2 * n])
     return (output, tangent, made.join_aux(tensors[2 * n :])) if has_aux else (output, tangent)
 
@@ -422,16 +450,14 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
     kept: list[Any] = []
 
     def compute(values: list[Any]) -> list[Any]:
-        outs, push = jax.linearize(
-            lambda *diff: inside(
-                lambda ts: made.split(call(ts), "jvp(f, primals, tangents)", False)[0], diff, mode="forward"
-            ),
-            *values,
+        take = functools.partial(made.split, where="jvp(f, primals, tangents)", has_aux=False)
+        outs, push, written = jax.linearize(
+            lambda *diff: inside(lambda ts: call.run(ts, take), diff, mode="forward"), *values, has_aux=True
         )
         kept[:] = [push]
-        return list(outs)
+        return [*outs, *written]
 
-    output = made.join(through("linearize", compute, call.tensors))
+    output = made.join(call.written(through("linearize", compute, call.tensors)))
 
     def jvp_fn(*tangents: Any) -> Any:
         given, tree = flatten(tangents)
@@ -497,15 +523,17 @@ def jacrev(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        _refuse_complex("jacrev", "inputs", flatten(args)[0])
         call, made = Call(func, args, kwargs, argnums), Outputs()
 
         def compute(values: list[Any]) -> list[Any]:
             def forward(*diff: Any) -> Any:
                 given = [*diff, *values[call.count :]]
-                split = functools.partial(made.split, where="vjp(f, *primals)", has_aux=has_aux)
-                return inside(lambda ts: split(call(ts)), given, mode="reverse")
+                take = functools.partial(made.split, where="vjp(f, *primals)", has_aux=has_aux)
+                return inside(lambda ts: call.run(ts, take), given, mode="reverse", leaves=call.count)
 
             outs, pull, aux = jax.vjp(forward, *values[: call.count], has_aux=True)
+            _refuse_complex("jacrev", "outputs", outs)
             for out in outs:
                 if not jnp.issubdtype(out.dtype, jnp.inexact):
                     raise RuntimeError(
@@ -518,7 +546,7 @@ def jacrev(
                 blocks += [conj(r).reshape(out.shape + r.shape[1:]) for r in rows]
             return [*blocks, *aux]
 
-        return _nested(through("jacrev", compute, call.tensors), call, made, has_aux)
+        return _nested(call.written(through("jacrev", compute, call.tensors)), call, made, has_aux)
 
     return wrapper
 
@@ -542,13 +570,14 @@ def jacfwd(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        _refuse_complex("jacfwd", "inputs", flatten(args)[0])
         call, made = Call(func, args, kwargs, argnums), Outputs()
-        where = "jvp(f, primals, tangents)"
+        take = functools.partial(made.split, where="jvp(f, primals, tangents)", has_aux=has_aux)
 
         def compute(values: list[Any]) -> list[Any]:
             def forward(mapped: Any, *diff: Any) -> Any:
                 given = [*diff, *values[call.count :]]
-                return inside(lambda ts: made.split(call(ts), where, has_aux), given, mapped, "forward")
+                return inside(lambda ts: call.run(ts, take), given, mapped, "forward")
 
             diff = values[: call.count]
             if randomness == "different":
@@ -559,6 +588,7 @@ def jacfwd(
                 columns = [
                     vmap_arrays(lambda *t: list(push(*t)), _one_at_a_time(diff, k)) for k in range(call.count)
                 ]
+            _refuse_complex("jacfwd", "outputs", outs)
             blocks = []
             for i, out in enumerate(outs):
                 for k, x in enumerate(diff):
@@ -566,7 +596,7 @@ def jacfwd(
                     blocks.append(jnp.moveaxis(column, 0, -1).reshape(out.shape + x.shape))
             return [*blocks, *aux]
 
-        return _nested(through("jacfwd", compute, call.tensors), call, made, has_aux)
+        return _nested(call.written(through("jacfwd", compute, call.tensors)), call, made, has_aux)
 
     return wrapper
 
@@ -595,6 +625,15 @@ def _nested(tensors: Sequence[Any], call: Call, made: Outputs, has_aux: bool) ->
     n, count = made.count, call.count
     jacobian = made.join([call.gather(tensors[i * count : (i + 1) * count]) for i in range(n)])
     return (jacobian, made.join_aux(tensors[n * count :])) if has_aux else jacobian
+
+
+def _refuse_complex(name: str, what: str, leaves: Sequence[Any]) -> None:
+    for i, leaf in enumerate(leaves):
+        array = leaf._aval() if isinstance(leaf, Tensor) else leaf
+        if hasattr(array, "dtype") and jnp.issubdtype(array.dtype, jnp.complexfloating):
+            raise RuntimeError(
+                f"{name}: Expected all {what} to be real but received complex tensor at flattened input idx: {i}"
+            )
 
 
 def _check_chunk(chunk_size: int | None, name: str) -> None:

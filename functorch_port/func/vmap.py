@@ -20,10 +20,12 @@ __all__ = ["check_randomness", "vmap", "vmap_arrays"]
 def vmap_arrays(
     fn: Callable[..., list[Any]], arrays: Sequence[Any], chunk_size: int | None = None
 ) -> list[Any]:
-    """``fn`` of arrays over their first dimension, in chunks if asked."""
+    """``fn`` of arrays over their first dimension, in chunks if asked; in chunks of one nothing is mapped."""
     size = arrays[0].shape[0] if arrays else 0
     if not chunk_size or chunk_size >= size:
         return jax.vmap(fn)(*arrays)
+    if chunk_size == 1:
+        return [jnp.stack(rows) for rows in zip(*(fn(*row) for row in zip(*arrays)))]
     parts = [jax.vmap(fn)(*(a[i : i + chunk_size] for a in arrays)) for i in range(0, size, chunk_size)]
     return [jnp.concatenate(part) for part in zip(*parts)]
 

@@ -173,7 +173,7 @@ class UninitializedTensorMixin:
             dtype: its dtype; the one it had when left out.
         """
         made = empty(
-            tuple(shape),
+            shape,
             device=self.data.device if device is None else device,
             dtype=self.data.dtype if dtype is None else dtype,
         )

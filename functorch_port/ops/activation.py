@@ -14,7 +14,7 @@ from jax import lax
 from functorch_port.core.division import divide
 from functorch_port.core.fits import fits
 from functorch_port.core.promotion import cast
-from functorch_port.core.registry import Array, op
+from functorch_port.core.registry import Array, pointwise_op
 from functorch_port.ops._common import compute, elementwise_float, not_implemented, type_name, wide, wrap_dim
 
 _SELU_ALPHA = 1.6732632423543772848170429916717
@@ -43,19 +43,19 @@ def _real(x: Any) -> None:
         raise NotImplementedError("clamp is not supported for complex types")
 
 
-@op(where="torch method F", inplace=True)
+@pointwise_op(where="torch method F", inplace=True)
 def sigmoid(input: Array):
     """``1 / (1 + exp(-input))``."""
     return elementwise_float(lax.logistic, input)
 
 
-@op(where="torch method F", inplace=True)
+@pointwise_op(where="torch method F", inplace=True)
 def tanh(input: Array):
     """The hyperbolic tangent."""
     return elementwise_float(jnp.tanh, input)
 
 
-@op(where="torch method F", inplace=True)
+@pointwise_op(where="torch method F", inplace=True)
 def relu(input: Array):
     """``max(input, 0)``; the gradient at 0 is 0."""
     if input.dtype == np.bool_:
@@ -64,7 +64,7 @@ def relu(input: Array):
     return jnp.where(input <= 0, jnp.zeros((), input.dtype), input)
 
 
-@op(where="F", inplace=True)
+@pointwise_op(where="F", inplace=True)
 def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0):
     """``input`` limited to ``[min_val, max_val]``; the gradient at the limits is 0."""
     if min_val > max_val:
@@ -80,13 +80,13 @@ def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0):
     return jnp.where(input <= low, low, jnp.where(input >= high, high, input))
 
 
-@op(where="F", inplace=True, node="HardtanhBackward0")
+@pointwise_op(where="F", inplace=True, node="HardtanhBackward0")
 def relu6(input: Array):
     """``input`` limited to ``[0, 6]``."""
     return hardtanh(input, 0, 6)
 
 
-@op(where="F", inplace=True)
+@pointwise_op(where="F", inplace=True)
 def leaky_relu(input: Array, negative_slope: float = 0.01):
     """``input`` where positive, else ``negative_slope * input``."""
     return _floating(
@@ -117,7 +117,7 @@ def _prelu_weight(input: Any, weight: Any) -> jax.Array:
     return weight.reshape(-1, *(1,) * (input.ndim - 2))
 
 
-@op(where="torch method F", node="PreluKernelBackward0")
+@pointwise_op(where="torch method F", node="PreluKernelBackward0")
 def prelu(input: Array, weight: Array):
     """``input`` where positive, else ``weight * input`` with one weight per channel or for all."""
     weight = _prelu_weight(input, weight)
@@ -129,20 +129,20 @@ def _elu(x: jax.Array, alpha: float, scale: float, input_scale: float) -> jax.Ar
     return jnp.where(x > 0, x * scale, jnp.expm1(negative * input_scale) * (alpha * scale))
 
 
-@op(where="F", inplace=True)
+@pointwise_op(where="F", inplace=True)
 def elu(input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0):
     """``scale * x`` where positive, else ``scale * alpha * (exp(input_scale * x) - 1)``."""
     numbers = (alpha, scale, input_scale)
     return _floating("elu_cpu", lambda x: _elu(x, *numbers), input, numbers=numbers)
 
 
-@op(where="torch F", inplace=True, node="EluBackward0")
+@pointwise_op(where="torch F", inplace=True, node="EluBackward0")
 def selu(input: Array):
     """`elu` with the constants that keep mean 0 and variance 1."""
     return elu(input, _SELU_ALPHA, _SELU_SCALE)
 
 
-@op(where="torch F", inplace=True)
+@pointwise_op(where="torch F", inplace=True)
 def celu(input: Array, alpha: float = 1.0):
     """`elu` that is smooth for every ``alpha``: ``alpha * (exp(x / alpha) - 1)`` where negative."""
     if alpha == 0:
@@ -158,7 +158,7 @@ def _gelu_tanh(x: jax.Array) -> jax.Array:
     return 0.5 * x * (1 + jnp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
 
 
-@op(where="F")
+@pointwise_op(where="F")
 def gelu(input: Array, approximate: str = "none"):
     """``input`` times the normal distribution function of it, exact or (``approximate="tanh"``) approximated."""
     if approximate not in ("none", "tanh"):
@@ -166,19 +166,19 @@ def gelu(input: Array, approximate: str = "none"):
     return _floating("GeluKernelImpl", _gelu if approximate == "none" else _gelu_tanh, input)
 
 
-@op(where="F", inplace=True)
+@pointwise_op(where="F", inplace=True)
 def silu(input: Array):
     """``input * sigmoid(input)``."""
     return _floating("silu_cpu", lambda x: x * lax.logistic(x), input, kinds="biu")
 
 
-@op(where="F", inplace=True)
+@pointwise_op(where="F", inplace=True)
 def mish(input: Array):
     """``input * tanh(softplus(input))``."""
     return _floating("mish_cpu", lambda x: x * jnp.tanh(jax.nn.softplus(x)), input)
 
 
-@op(where="F")
+@pointwise_op(where="F")
 def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0):
     """``log(1 + exp(beta * input)) / beta``, and ``input`` itself where ``beta * input`` is above the threshold."""
     return _floating(
@@ -189,14 +189,14 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0):
     )
 
 
-@op(where="F", node="DivBackward0")
+@pointwise_op(where="F", node="DivBackward0")
 def softsign(input: Array):
     """``input / (1 + |input|)``."""
     not_implemented("abs_cpu", input, kinds="b")
     return elementwise_float(lambda x: x / (1 + jnp.abs(x)), input)
 
 
-@op(where="F", inplace=True)
+@pointwise_op(where="F", inplace=True)
 def hardswish(input: Array):
     """``input * relu6(input + 3) / 6``."""
 
@@ -206,7 +206,7 @@ def hardswish(input: Array):
     return _floating("hardswish_cpu", fn, input)
 
 
-@op(where="F", inplace=True)
+@pointwise_op(where="F", inplace=True)
 def hardsigmoid(input: Array):
     """``relu6(input + 3) / 6``."""
 
@@ -217,13 +217,13 @@ def hardsigmoid(input: Array):
     return _floating("hardsigmoid_cpu", fn, input)
 
 
-@op(where="F", node="LogSigmoidBackward0")
+@pointwise_op(where="F", node="LogSigmoidBackward0")
 def logsigmoid(input: Array):
     """``log(sigmoid(input))``."""
     return _floating("log_sigmoid_cpu", lambda x: -jax.nn.softplus(-x), input)
 
 
-@op(where="F", node="SubBackward0")
+@pointwise_op(where="F", node="SubBackward0")
 def tanhshrink(input: Array):
     """``input - tanh(input)``."""
     if input.dtype == np.bool_:
@@ -239,7 +239,7 @@ def _inside(x: jax.Array, limit: float) -> jax.Array:
     return (x >= -limit) & (x <= limit)
 
 
-@op(where="torch method F")
+@pointwise_op(where="torch method F")
 def hardshrink(input: Array, lambd: float = 0.5):
     """``input``, with 0 where ``|input| <= lambd``."""
     not_implemented("hardshrink_cpu", input, kinds="biuc")
@@ -249,7 +249,7 @@ def hardshrink(input: Array, lambd: float = 0.5):
     )
 
 
-@op(where="F")
+@pointwise_op(where="F")
 def softshrink(input: Array, lambd: float = 0.5):
     """``input`` moved towards 0 by ``lambd``."""
     not_implemented("softshrink_check", input, kinds="biuc")
@@ -265,7 +265,7 @@ def softshrink(input: Array, lambd: float = 0.5):
     return compute(fn, input.dtype, input)
 
 
-@op(where="torch F", inplace=True)
+@pointwise_op(where="torch F", inplace=True)
 def threshold(input: Array, threshold: float, value: float):
     """``input`` where above the threshold, else ``value``."""
     not_implemented("threshold_cpu", input, kinds="b")
@@ -275,7 +275,7 @@ def threshold(input: Array, threshold: float, value: float):
     return jnp.where(below, cast(value, input.dtype), input)
 
 
-@op(where="F")
+@pointwise_op(where="F")
 def glu(input: Array, dim: int = -1):
     """The first half along ``dim`` times the sigmoid of the second half."""
     if input.ndim == 0:
@@ -287,20 +287,20 @@ def glu(input: Array, dim: int = -1):
     return (value * lax.logistic(gate)).astype(input.dtype)
 
 
-@op(where="", node="RreluWithNoiseBackward0")
+@pointwise_op(where="", node="RreluWithNoiseBackward0")
 def rrelu_with_noise(input: Array, noise: Array):
     """``input`` where positive, else times a slope of its own."""
     return _floating("rrelu_with_noise_out_cpu", lambda x, n: jnp.where(x > 0, x, x * n), input, noise)
 
 
-@op("_dropped", where="", node="MulBackward0")
+@pointwise_op("_dropped", where="", node="MulBackward0")
 def dropped(input: Array, mask: Array, p: float):
     """``input`` times a mask of zeros and ones, scaled so that the mean stays."""
     scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
     return input * (mask * np.asarray(scale, mask.dtype))
 
 
-@op("_alpha_dropped", where="", node="AddBackward0")
+@pointwise_op("_alpha_dropped", where="", node="AddBackward0")
 def alpha_dropped(input: Array, mask: Array, scale: float, low: float, shift: float):
     """``scale * input`` where the mask is 1 and ``low`` where it is 0, plus ``shift``."""
     return input * mask * scale + (low * (1 - mask) + shift)

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core.registry import TensorOnly, op
+from ..core.registry import TensorOnly, pointwise_op
 from ._chebyshev import evaluate, fit
 from ._common import elementwise_float, not_implemented, only_single_and_double
 
@@ -239,28 +239,28 @@ def _i1e_jvp(primals: Any, tangents: Any) -> Any:
     return out, _slope(primals[0], i0e_values, out, jnp.sign) * tangents[0]
 
 
-@op(inplace=True, where="torch method special")
+@pointwise_op(inplace=True, where="torch method special")
 def i0(input: TensorOnly):
     """The modified Bessel function of the first kind of order 0."""
     not_implemented("i0_vml_cpu", input, kinds="c")
     return elementwise_float(i0_values, input)
 
 
-@op(where="special", node="SpecialI0EBackward0")
+@pointwise_op(where="special", node="SpecialI0EBackward0")
 def i0e(input: TensorOnly):
     """``exp(-|x|) i0(x)``."""
     not_implemented("i0e_cpu", input, kinds="c")
     return elementwise_float(i0e_values, input)
 
 
-@op(where="special", node="SpecialI1Backward0")
+@pointwise_op(where="special", node="SpecialI1Backward0")
 def i1(input: TensorOnly):
     """The modified Bessel function of the first kind of order 1."""
     not_implemented("i1_cpu", input, kinds="c")
     return elementwise_float(i1_values, input)
 
 
-@op(where="special", node="SpecialI1EBackward0")
+@pointwise_op(where="special", node="SpecialI1EBackward0")
 def i1e(input: TensorOnly):
     """``exp(-|x|) i1(x)``."""
     not_implemented("i1e_cpu", input, kinds="c")
@@ -282,7 +282,7 @@ def _register(name: str, what: str, formula: Callable[[jax.Array], jax.Array]) -
 
     function.__doc__ = f"{what}; without a derivative, as in PyTorch."
     function.__name__ = function.__qualname__ = name
-    op(name, where="special", differentiable=False)(function)
+    pointwise_op(name, where="special", differentiable=False)(function)
 
 
 for _order in (0, 1):

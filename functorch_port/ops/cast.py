@@ -11,15 +11,15 @@ from jax import lax
 
 from ..autograd import anomaly, grad_mode
 from ..autograd.node import Edge, Node
-from ..core import creation, dtypes, inside, storage
+from ..core import creation, dtypes, inside, storage, strides
 from ..core import device as devices
-from ..core.creation import laid
 from ..core.dispatch import Op, edge_of
 from ..core.fits import OWN
 from ..core.layout import contiguous_format, memory_order
 from ..core.registry import Array, composite, op, ops
 from ..core.symbolic import SymNumber
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import C_NAMES, Tensor, bare, wrap
+from ..core.view import laid
 from ._common import broadcast_shapes, wide
 
 __all__: list[str] = []
@@ -176,10 +176,13 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False, memory_format
                 )
             traced = bool(storage.overlay) or isinstance(out._value, jax.core.Tracer)
             out = _to_device(out, where) if traced else _moved(out, devices.to_jax(where))
-    if memory_format is not None and not out.is_contiguous(memory_format):
-        made = _to_dtype(out, out.dtype) if out is self else out
-        return laid(made, memory_order(self, memory_format))
-    return _clone(out) if copy and out is self else out
+    if memory_format is not None and out is self and not out.is_contiguous(memory_format):
+        out = _to_dtype(out, out.dtype)
+    if out is self:
+        return _clone(out) if copy else out
+    if memory_format is None and self._view is None:
+        return out
+    return laid(out, memory_order(self, memory_format))
 
 
 @composite("to", where="method")
@@ -341,10 +344,53 @@ def chalf(self: Tensor, memory_format: Any = None) -> Tensor:
 
 
 @composite("set_", where="method")
-def set_(self: Tensor, source: Tensor) -> Tensor:
-    """Share the Storage of ``source``."""
-    self.data = source
+def set_(
+    self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None
+) -> Tensor:
+    """Look at the Storage of a tensor, or at a Storage: at all of it, or at the elements that the other arguments say.
+
+    Args:
+        source: a Tensor, a TypedStorage or an UntypedStorage; None for a new, empty one.
+        storage_offset: the first element, counted from that of a tensor.
+        size, stride: as in `as_strided`; without ``stride`` they lie one after the other.
+    """
+    if self._requires_grad and self._grad_fn is None and grad_mode.is_grad_enabled():
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    if source is None:
+        source = creation.empty(0, dtype=self.dtype, device=self.device)
+    whole: Any = _elements(source, self) if size is not None or not isinstance(source, Tensor) else source
+    if whole.dtype is not self.dtype:
+        raise RuntimeError(_other_type(self, source))
+    if size is not None:
+        size = (size,) if isinstance(size, int) else tuple(size)
+        storage_offset += source.storage_offset() if isinstance(source, Tensor) else 0
+        whole = whole.as_strided(size, strides.contiguous(size) if stride is None else stride, storage_offset)
+    self.data = whole
     return self
+
+
+def _elements(source: Any, like: Tensor) -> Any:
+    """What shares a Storage and has its elements one after the other."""
+    made: Any = bare(Tensor)
+    made._storage = (
+        source._storage if isinstance(source, Tensor) else getattr(source, "_untyped_storage", source)
+    )
+    if not isinstance(made._storage, storage.Storage):
+        raise TypeError(
+            f"set_() received an invalid combination of arguments - got ({type(source).__name__}), but expected a "
+            "Tensor or a Storage, and then storage_offset, size and stride"
+        )
+    return made.reshape(-1).view(like.dtype if made._storage is source else source.dtype)
+
+
+def _other_type(self: Tensor, source: Any) -> str:
+    mine, theirs = (C_NAMES.get(d.name, d.name) for d in (self.dtype, source.dtype))
+    if isinstance(source, Tensor):
+        return f"Could not set tensor of type {theirs} to a tensor of type {mine}"
+    return (
+        f"Expected a Storage of type {mine} or an UntypedStorage, but got type {theirs.capitalize()} for argument 1 "
+        "'storage'"
+    )
 
 
 @composite("apply_", where="method")
@@ -360,7 +406,7 @@ def apply_(self: Tensor, callable: Any) -> Tensor:
 
 def _caster(name: str, dtype: dtypes.dtype) -> None:
     def method(self: Tensor, memory_format: Any = None) -> Tensor:
-        return _to(self, dtype, None)
+        return _to(self, dtype, None, memory_format=memory_format)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"This tensor as ``{dtype!r}``."

@@ -11,7 +11,7 @@ from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
 from ..core import bind
-from ..core.registry import Array, TensorOnly, composite, op
+from ..core.registry import Array, TensorOnly, composite, op, pointwise_op
 from ..core.tensor import Tensor
 from ._common import (
     by_double,
@@ -83,25 +83,25 @@ def _hurwitz_jvp(primals: Any, tangents: Any) -> Any:
 hurwitz.defjvp(_hurwitz_jvp, symbolic_zeros=True)
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def lgamma(input: TensorOnly):
     """The logarithm of the absolute value of the gamma function."""
     not_implemented("lgamma_vml_cpu", input, kinds="c")
     return elementwise_float(log_gamma, input)
 
 
-@op(inplace=True, where="torch method special")
+@pointwise_op(inplace=True, where="torch method special")
 def digamma(input: TensorOnly):
     """The derivative of `lgamma`."""
     not_implemented("digamma", input, kinds="c")
     return elementwise_float(digamma_values, input)
 
 
-op("gammaln", where="special", node="LgammaBackward0")(lgamma)
-op("psi", where="special", node="DigammaBackward0")(digamma)
+pointwise_op("gammaln", where="special", node="LgammaBackward0")(lgamma)
+pointwise_op("psi", where="special", node="DigammaBackward0")(digamma)
 
 
-@op(where="torch special")
+@pointwise_op(where="torch special")
 def polygamma(n: int, input: TensorOnly):
     """The ``n``-th derivative of `digamma`."""
     if n < 0:
@@ -138,7 +138,7 @@ def mvlgamma(input: TensorOnly, p: int):
 op("multigammaln", where="special", node="MvlgammaBackward0")(mvlgamma)
 
 
-@op(where="special", node="SpecialZetaBackward0")
+@pointwise_op(where="special", node="SpecialZetaBackward0")
 def zeta(input: Array, other: Array):
     """The Hurwitz zeta function; it has no derivative by ``input``."""
     only_single_and_double("zeta_cpu", input, other)
@@ -151,17 +151,17 @@ def _fraction(fn: Any, kernel: str, input: jax.Array, other: jax.Array) -> jax.A
     return elementwise(lambda a, x: fn(*jnp.broadcast_arrays(a, x)), input, other)
 
 
-@op("igamma", inplace=True)
+@pointwise_op("igamma", inplace=True)
 def igamma(input: TensorOnly, other: TensorOnly):
     """The regularised lower incomplete gamma function."""
     return _fraction(_igamma, "igamma_cpu", input, other)
 
 
-@op("igammac", inplace=True)
+@pointwise_op("igammac", inplace=True)
 def igammac(input: TensorOnly, other: TensorOnly):
     """The regularised upper incomplete gamma function."""
     return _fraction(_igammac, "igammac_cpu", input, other)
 
 
-op("gammainc", where="special", node="IgammaBackward0")(igamma)
-op("gammaincc", where="special", node="IgammacBackward0")(igammac)
+pointwise_op("gammainc", where="special", node="IgammaBackward0")(igamma)
+pointwise_op("gammaincc", where="special", node="IgammacBackward0")(igammac)

@@ -600,11 +600,19 @@ def _nonzero(input: TensorOnly):
 
 
 @composite()
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> Any:
     """The positions that are not 0: as rows of a matrix, or as one index vector per dimension."""
+    if out is not None and as_tuple:
+        raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
+    if out is not None and out.dtype.np != INT64:
+        raise RuntimeError(
+            f"nonzero: Expected out tensor to have scalar type Long but got scalar type{out.dtype.scalar_name}"
+        )
     if as_tuple and input.ndim == 0:
         input = input.reshape(1)  # type: ignore[attr-defined]
     rows = bind.function("_nonzero")(input)
+    if out is not None:
+        return write_out(out, rows, "nonzero", (input,))
     return tuple(rows.unbind(1)) if as_tuple else rows
 
 

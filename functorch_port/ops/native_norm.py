@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ..autograd.grad_mode import no_grad
 from ..core import bind
 from ..core.registry import TensorOnly, composite, op
 from ..core.tensor import Tensor
@@ -91,7 +92,8 @@ def native_batch_norm(
         out, *moved = bind.function("_batch_norm_tracked")(
             input, weight, bias, running_mean, running_var, momentum, eps
         )
-        running_mean._set_value(moved[0]._peek())
-        running_var._set_value(moved[1]._peek())
+        with no_grad():
+            running_mean._set_value(moved[0]._peek())
+            running_var._set_value(moved[1]._peek())
     dims = (0, *range(2, input.ndim))
     return out, *_statistics(input, input.shape, dims, eps, False)

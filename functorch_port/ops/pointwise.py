@@ -18,7 +18,7 @@ from ..core.division import divide
 from ..core.fits import ALPHA, COMMON, COMMON_FACTOR, CONVERTED, FACTOR, fits
 from ..core.promotion import cast, promote, result_dtype, scalar_type
 from ..core.refusal import refuse
-from ..core.registry import Array, Arrays, Scalar, TensorOnly, composite, op
+from ..core.registry import Array, Arrays, Scalar, TensorOnly, composite, op, pointwise_op
 from ..core.symbolic import SymNumber
 from ..core.tensor import Tensor
 from ._common import (
@@ -72,7 +72,7 @@ def check_factor(alpha: Any, *args: Any, name: str = "alpha") -> None:
         raise RuntimeError(f"For non-complex input tensors, argument {name} must not be a complex number.")
 
 
-@op(
+@pointwise_op(
     inplace=True,
     dunder=("__add__",),
     rdunder=("__radd__",),
@@ -86,7 +86,7 @@ def add(input: Array, other: Array, *, alpha: Scalar = 1):
     return elementwise(lambda a, b: a + _scaled(b, alpha), input, other)
 
 
-@op(
+@pointwise_op(
     "sub",
     "subtract",
     inplace=True,
@@ -113,13 +113,13 @@ def sub(input: Array, other: Array, *, alpha: Scalar = 1):
     return elementwise(lambda a, b: a - _scaled(b, alpha), input, other)
 
 
-@op(where="torch", node="RsubBackward1", fits={"alpha": ALPHA})
+@pointwise_op(where="torch", node="RsubBackward1", fits={"alpha": ALPHA})
 def rsub(input: TensorOnly, other: Array, *, alpha: Scalar = 1):
     """``other - alpha * input``."""
     return sub(other, input, alpha=alpha)
 
 
-@op("mul", "multiply", inplace=True, dunder=("__mul__",), rdunder=("__rmul__",), numbers=True)
+@pointwise_op("mul", "multiply", inplace=True, dunder=("__mul__",), rdunder=("__rmul__",), numbers=True)
 def mul(input: Array, other: Array):
     """``input * other``."""
     check_broadcast(input, other)
@@ -161,7 +161,7 @@ def _check_div(input: Any, other: Any, *, rounding_mode: str | None = None) -> N
         _check_zero_divisor(input, other)
 
 
-@op("div", "divide", inplace=True, check=_check_div, numbers=True)
+@pointwise_op("div", "divide", inplace=True, check=_check_div, numbers=True)
 def div(input: Array, other: Array, *, rounding_mode: str | None = None):
     """``input / other``, optionally rounded towards zero ("trunc") or down ("floor")."""
     if rounding_mode is None:
@@ -175,14 +175,14 @@ def div(input: Array, other: Array, *, rounding_mode: str | None = None):
     return compute(rounded, _not_bool(input, other), input, other)
 
 
-@op(inplace=True, dunder=("__truediv__", "__div__"), node="DivBackward0", numbers=True)
+@pointwise_op(inplace=True, dunder=("__truediv__", "__div__"), node="DivBackward0", numbers=True)
 def true_divide(input: Array, other: Array):
     """``input / other`` as a float."""
     check_broadcast(input, other)
     return compute(divide, float_dtype(input, other), input, other)
 
 
-@op("_reflected_divide", where="", rdunder=("__rtruediv__", "__rdiv__"), node="MulBackward0")
+@pointwise_op("_reflected_divide", where="", rdunder=("__rtruediv__", "__rdiv__"), node="MulBackward0")
 def _reflected_divide(input: Array, other: Array):
     """``number / tensor``, which PyTorch makes of the reciprocal."""
     return mul(input, reciprocal(other))
@@ -196,7 +196,7 @@ def _not_bool(*args: Any) -> np.dtype[Any]:
     return common.np
 
 
-@op(
+@pointwise_op(
     inplace=True,
     differentiable=False,
     dunder=("__floordiv__",),
@@ -210,13 +210,13 @@ def floor_divide(input: Array, other: Array):
     return compute(_floor_quotient, _not_bool(input, other), input, other)
 
 
-@op(inplace=True, dunder=("__mod__",), rdunder=("__rmod__",), check=_check_zero_divisor)
+@pointwise_op(inplace=True, dunder=("__mod__",), rdunder=("__rmod__",), check=_check_zero_divisor)
 def remainder(input: Array, other: Array):
     """The remainder of division rounded down: it has the sign of ``other``."""
     return elementwise(jnp.remainder, input, other)
 
 
-@op(inplace=True, check=_check_zero_divisor)
+@pointwise_op(inplace=True, check=_check_zero_divisor)
 def fmod(input: TensorOnly, other: Array):
     """The remainder of division rounded towards zero: it has the sign of ``input``."""
     return elementwise(jnp.fmod, input, other)
@@ -265,7 +265,7 @@ _EXACT_POWERS = {
 }
 
 
-@op("_pow", where="", node="PowBackward1")
+@pointwise_op("_pow", where="", node="PowBackward1")
 def _pow(input: Array, exponent: Array):
     """``input`` to the power of ``exponent``."""
     if result_dtype(input, exponent) is dtypes.bool_:
@@ -279,13 +279,13 @@ def _check_exponent(input: Any, exponent: Any) -> None:
         fits(exponent, common.np)
 
 
-@op("_pow_number", where="", node="PowBackward0", check=_check_exponent)
+@pointwise_op("_pow_number", where="", node="PowBackward0", check=_check_exponent)
 def _pow_number(input: Array, exponent: Scalar):
     """``input`` to the power of a number."""
     return _pow(input, exponent)
 
 
-@op("_pow_exact", where="", node="PowBackward0")
+@pointwise_op("_pow_exact", where="", node="PowBackward0")
 def pow_exact(input: Array, exponent: float):
     """``input`` to the power of a number that has a formula of its own."""
     common = result_dtype(input, exponent)
@@ -294,7 +294,7 @@ def pow_exact(input: Array, exponent: float):
     return compute(_EXACT_POWERS[exponent], common.np, input)
 
 
-@op("_number_pow", where="", node="PowBackward2")
+@pointwise_op("_number_pow", where="", node="PowBackward2")
 def _number_pow(input: Scalar, exponent: Array):
     """A number to the power of ``exponent``."""
     return _pow(input, exponent)
@@ -347,7 +347,7 @@ composite("__pow__", where="method")(_pow_dunder)
 composite("__rpow__", where="method")(_rpow_dunder)
 
 
-@op(inplace=True, node="PowBackward0")
+@pointwise_op(inplace=True, node="PowBackward0")
 def float_power(input: Array, exponent: Array):
     """`pow` computed in double precision."""
     common = result_dtype(input, exponent)
@@ -355,7 +355,7 @@ def float_power(input: Array, exponent: Array):
     return _pow(cast(input, double.np), cast(exponent, double.np))
 
 
-@op("neg", "negative", inplace=True, dunder=("__neg__",))
+@pointwise_op("neg", "negative", inplace=True, dunder=("__neg__",))
 def neg(input: TensorOnly):
     """``-input``."""
     if _category(input) == "b":
@@ -366,7 +366,7 @@ def neg(input: TensorOnly):
     return -input
 
 
-@op("abs", "absolute", inplace=True, dunder=("__abs__",))
+@pointwise_op("abs", "absolute", inplace=True, dunder=("__abs__",))
 def abs_(input: TensorOnly):
     """The absolute value; its gradient at 0 is 0."""
     not_implemented("abs_cpu", input, kinds="b")
@@ -384,7 +384,7 @@ def _complex_abs_jvp(primals: Any, tangents: Any) -> Any:
     return _complex_abs(z), jnp.real(jnp.conj(sgn(z)) * dz)
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def sign(input: TensorOnly):
     """-1, 0 or 1."""
     if input.dtype.kind == "c":
@@ -400,7 +400,7 @@ def sign(input: TensorOnly):
     )
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def sgn(input: TensorOnly):
     """`sign`; for complex numbers the number divided by its absolute value, 0 at 0."""
     if input.dtype.kind != "c":
@@ -410,13 +410,13 @@ def sgn(input: TensorOnly):
     return jnp.where(size == 0, 0, nonzero / jnp.abs(nonzero)).astype(input.dtype)
 
 
-@op(differentiable=False)
+@pointwise_op(differentiable=False)
 def signbit(input: TensorOnly):
     """Whether the sign bit is set."""
     return jnp.signbit(input) if is_inexact(input.dtype) else input < 0
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def copysign(input: TensorOnly, other: Array):
     """The size of ``input`` with the sign of ``other``."""
     return elementwise_float(
@@ -428,13 +428,13 @@ def _plus_minus(x: jax.Array) -> jax.Array:
     return jnp.where(jnp.signbit(x), jnp.asarray(-1, x.dtype), jnp.asarray(1, x.dtype))
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def reciprocal(input: TensorOnly):
     """``1 / input``."""
     return elementwise_float(lambda x: 1 / x, input)
 
 
-@op(inplace=True, node="PowBackward0")
+@pointwise_op(inplace=True, node="PowBackward0")
 def square(input: TensorOnly):
     """``input * input``."""
     return pow_exact(input, 2)
@@ -454,7 +454,7 @@ def positive(input: Any) -> Any:
     return input
 
 
-@op(inplace=True, fits={"weight": FACTOR})
+@pointwise_op(inplace=True, fits={"weight": FACTOR})
 def lerp(input: TensorOnly, end: TensorOnly, weight: Array):
     """``input + weight * (end - input)``."""
     not_implemented("lerp_kernel_scalar", input, kinds="biu")
@@ -478,14 +478,14 @@ def _lerp(start: jax.Array, end: jax.Array, weight: jax.Array) -> jax.Array:
     )
 
 
-@op(inplace=True, legacy="value", fits={"value": COMMON_FACTOR})
+@pointwise_op(inplace=True, legacy="value", fits={"value": COMMON_FACTOR})
 def addcmul(input: TensorOnly, tensor1: TensorOnly, tensor2: TensorOnly, *, value: Scalar = 1):
     """``input + value * tensor1 * tensor2``."""
     np_dtype = _common(input, tensor1, tensor2)
     return compute(lambda a, b, c: a + _scaled(b, value) * c, np_dtype, input, tensor1, tensor2)
 
 
-@op(inplace=True, legacy="value", fits={"value": COMMON_FACTOR})
+@pointwise_op(inplace=True, legacy="value", fits={"value": COMMON_FACTOR})
 def addcdiv(input: TensorOnly, tensor1: TensorOnly, tensor2: TensorOnly, *, value: Scalar = 1):
     """``input + value * tensor1 / tensor2``."""
     if not any(is_inexact(x.dtype) for x in (tensor1, tensor2)):
@@ -509,43 +509,43 @@ def _common(*args: Any) -> np.dtype[Any]:
 # comparison
 
 
-@op("_compared", where="", node=lambda static: static["node"])
+@pointwise_op("_compared", where="", node=lambda static: static["node"])
 def _compared(result: Array, inputs: Arrays, node: str):
     """What a comparison put in the place of an input: it does not depend on the inputs as far as gradients go."""
     return result
 
 
-@op("eq", inplace=True, differentiable=False, dunder=("__eq__",))
+@pointwise_op("eq", inplace=True, differentiable=False, dunder=("__eq__",))
 def eq(input: TensorOnly, other: Array):
     """``input == other``."""
     return predicate(jnp.equal, input, other)
 
 
-@op("ne", "not_equal", inplace=True, differentiable=False, dunder=("__ne__",))
+@pointwise_op("ne", "not_equal", inplace=True, differentiable=False, dunder=("__ne__",))
 def ne(input: TensorOnly, other: Array):
     """``input != other``."""
     return predicate(jnp.not_equal, input, other)
 
 
-@op("lt", "less", inplace=True, differentiable=False, dunder=("__lt__",))
+@pointwise_op("lt", "less", inplace=True, differentiable=False, dunder=("__lt__",))
 def lt(input: TensorOnly, other: Array):
     """``input < other``."""
     return predicate(jnp.less, *_ordered("lt", input, other))
 
 
-@op("le", "less_equal", inplace=True, differentiable=False, dunder=("__le__",))
+@pointwise_op("le", "less_equal", inplace=True, differentiable=False, dunder=("__le__",))
 def le(input: TensorOnly, other: Array):
     """``input <= other``."""
     return predicate(jnp.less_equal, *_ordered("le", input, other))
 
 
-@op("gt", "greater", inplace=True, differentiable=False, dunder=("__gt__",))
+@pointwise_op("gt", "greater", inplace=True, differentiable=False, dunder=("__gt__",))
 def gt(input: TensorOnly, other: Array):
     """``input > other``."""
     return predicate(jnp.greater, *_ordered("gt", input, other))
 
 
-@op("ge", "greater_equal", inplace=True, differentiable=False, dunder=("__ge__",))
+@pointwise_op("ge", "greater_equal", inplace=True, differentiable=False, dunder=("__ge__",))
 def ge(input: TensorOnly, other: Array):
     """``input >= other``."""
     return predicate(jnp.greater_equal, *_ordered("ge", input, other))
@@ -564,7 +564,7 @@ def _check_tolerances(input: Any, other: Any, rtol: Any = 0, atol: Any = 0, equa
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value:g}")
 
 
-@op(differentiable=False, check=_check_tolerances)
+@pointwise_op(differentiable=False, check=_check_tolerances)
 def isclose(
     input: TensorOnly, other: TensorOnly, rtol: Scalar = 1e-05, atol: Scalar = 1e-08, equal_nan: bool = False
 ):
@@ -594,37 +594,37 @@ def equal(input: Tensor, other: Tensor) -> bool:
     return tuple(input.shape) == tuple(other.shape) and bool((input == other).all())  # type: ignore[attr-defined]
 
 
-@op(differentiable=False)
+@pointwise_op(differentiable=False)
 def isnan(input: TensorOnly):
     """Whether a value is not a number."""
     return jnp.isnan(input)
 
 
-@op(differentiable=False)
+@pointwise_op(differentiable=False)
 def isinf(input: TensorOnly):
     """Whether a value is infinite."""
     return jnp.isinf(input)
 
 
-@op(differentiable=False)
+@pointwise_op(differentiable=False)
 def isfinite(input: TensorOnly):
     """Whether a value is neither infinite nor nan."""
     return jnp.isfinite(input)
 
 
-@op(differentiable=False)
+@pointwise_op(differentiable=False)
 def isposinf(input: TensorOnly):
     """Whether a value is plus infinity."""
     return jnp.isposinf(input)
 
 
-@op(differentiable=False)
+@pointwise_op(differentiable=False)
 def isneginf(input: TensorOnly):
     """Whether a value is minus infinity."""
     return jnp.isneginf(input)
 
 
-@op(differentiable=False)
+@pointwise_op(differentiable=False)
 def isreal(input: TensorOnly):
     """Whether a value has no imaginary part."""
     return jnp.isreal(input)
@@ -633,28 +633,28 @@ def isreal(input: TensorOnly):
 # logic and bits
 
 
-@op(inplace=True, differentiable=False)
+@pointwise_op(inplace=True, differentiable=False)
 def logical_and(input: TensorOnly, other: TensorOnly):
     """Whether both are nonzero."""
     check_broadcast(input, other)
     return jnp.logical_and(input, other)
 
 
-@op(inplace=True, differentiable=False)
+@pointwise_op(inplace=True, differentiable=False)
 def logical_or(input: TensorOnly, other: TensorOnly):
     """Whether one of both is nonzero."""
     check_broadcast(input, other)
     return jnp.logical_or(input, other)
 
 
-@op(inplace=True, differentiable=False)
+@pointwise_op(inplace=True, differentiable=False)
 def logical_xor(input: TensorOnly, other: TensorOnly):
     """Whether exactly one of both is nonzero."""
     check_broadcast(input, other)
     return jnp.logical_xor(input, other)
 
 
-@op(inplace=True, differentiable=False)
+@pointwise_op(inplace=True, differentiable=False)
 def logical_not(input: TensorOnly):
     """Whether a value is zero."""
     return jnp.logical_not(input)
@@ -667,25 +667,25 @@ def _bits(fn: Any, kernel: str, *args: Any) -> jax.Array:
     return fn(*arrays)
 
 
-@op(inplace=True, differentiable=False, dunder=("__and__",), rdunder=("__rand__",))
+@pointwise_op(inplace=True, differentiable=False, dunder=("__and__",), rdunder=("__rand__",))
 def bitwise_and(input: Array, other: Array):
     """Bits set in both."""
     return _bits(jnp.bitwise_and, "bitwise_and_cpu", input, other)
 
 
-@op(inplace=True, differentiable=False, dunder=("__or__",), rdunder=("__ror__",))
+@pointwise_op(inplace=True, differentiable=False, dunder=("__or__",), rdunder=("__ror__",))
 def bitwise_or(input: Array, other: Array):
     """Bits set in one of both."""
     return _bits(jnp.bitwise_or, "bitwise_or_cpu", input, other)
 
 
-@op(inplace=True, differentiable=False, dunder=("__xor__",), rdunder=("__rxor__",))
+@pointwise_op(inplace=True, differentiable=False, dunder=("__xor__",), rdunder=("__rxor__",))
 def bitwise_xor(input: Array, other: Array):
     """Bits set in exactly one of both."""
     return _bits(jnp.bitwise_xor, "bitwise_xor_cpu", input, other)
 
 
-@op(inplace=True, differentiable=False)
+@pointwise_op(inplace=True, differentiable=False)
 def bitwise_not(input: TensorOnly):
     """All bits flipped; for bools, the negation."""
     return _bits(jnp.bitwise_not, "bitwise_not_cpu", input)
@@ -699,25 +699,25 @@ def invert(input: Any) -> Any:
     return input.bitwise_not()
 
 
-@op(inplace=True, differentiable=False, dunder=("__lshift__",), rdunder=("__rlshift__",))
+@pointwise_op(inplace=True, differentiable=False, dunder=("__lshift__",), rdunder=("__rlshift__",))
 def bitwise_left_shift(input: Array, other: Array):
     """``input << other``."""
     return _bits(jnp.left_shift, "lshift_cpu", input, other)
 
 
-@op(inplace=True, differentiable=False, dunder=("__rshift__",), rdunder=("__rrshift__",))
+@pointwise_op(inplace=True, differentiable=False, dunder=("__rshift__",), rdunder=("__rrshift__",))
 def bitwise_right_shift(input: Array, other: Array):
     """``input >> other``, keeping the sign."""
     return _bits(jnp.right_shift, "rshift_cpu", input, other)
 
 
-@op(inplace=True, differentiable=False)
+@pointwise_op(inplace=True, differentiable=False)
 def gcd(input: TensorOnly, other: TensorOnly):
     """The greatest common divisor."""
     return _bits(jnp.gcd, "gcd_cpu", input, other)
 
 
-@op(inplace=True, differentiable=False)
+@pointwise_op(inplace=True, differentiable=False)
 def lcm(input: TensorOnly, other: TensorOnly):
     """The least common multiple."""
     return _bits(jnp.lcm, "lcm_cpu", input, other)
@@ -726,7 +726,7 @@ def lcm(input: TensorOnly, other: TensorOnly):
 # choosing
 
 
-@op("_where", where="", node="WhereBackward0", fits={"input": CONVERTED, "other": CONVERTED})
+@pointwise_op("_where", where="", node="WhereBackward0", fits={"input": CONVERTED, "other": CONVERTED})
 def where(condition: Array, input: Array, other: Array):
     """``input`` where the condition holds, else ``other``."""
     if condition.dtype.kind != "b" and condition.dtype != np.uint8:
@@ -737,7 +737,7 @@ def where(condition: Array, input: Array, other: Array):
     return elementwise(lambda a, b: jnp.where(condition.astype(BOOL), a, b), input, other)
 
 
-@op("clamp", "clip", inplace=True, node="ClampBackward1", fits={"min": COMMON, "max": COMMON})
+@pointwise_op("clamp", "clip", inplace=True, node="ClampBackward1", fits={"min": COMMON, "max": COMMON})
 def clamp(input: TensorOnly, min: Array | None = None, max: Array | None = None):
     """``input`` brought between ``min`` and ``max``; at the edges the gradient passes."""
     bounds = [b for b in (min, max) if b is not None]
@@ -757,7 +757,7 @@ def clamp(input: TensorOnly, min: Array | None = None, max: Array | None = None)
     return x if max is None else _at_most(x, limits[-1])
 
 
-@op(inplace=True, fits={"min": COMMON})
+@pointwise_op(inplace=True, fits={"min": COMMON})
 def clamp_min(input: TensorOnly, min: Array):
     """``input``, at least ``min``."""
     not_implemented("maximum_cpu", input, min, kinds="c")
@@ -765,7 +765,7 @@ def clamp_min(input: TensorOnly, min: Array):
     return _at_least(*promote(input, min))
 
 
-@op(inplace=True, fits={"max": COMMON})
+@pointwise_op(inplace=True, fits={"max": COMMON})
 def clamp_max(input: TensorOnly, max: Array):
     """``input``, at most ``max``."""
     not_implemented("minimum_cpu", input, max, kinds="c")
@@ -809,33 +809,33 @@ _at_least.defjvp(_at_least_jvp, symbolic_zeros=True)
 _at_most.defjvp(_at_most_jvp, symbolic_zeros=True)
 
 
-@op()
+@pointwise_op()
 def maximum(input: TensorOnly, other: TensorOnly):
     """The larger of both, nan if one is; at ties the gradient is shared."""
     return elementwise(jnp.maximum, *_ordered("maximum", input, other))
 
 
-@op()
+@pointwise_op()
 def minimum(input: TensorOnly, other: TensorOnly):
     """The smaller of both, nan if one is; at ties the gradient is shared."""
     return elementwise(jnp.minimum, *_ordered("minimum", input, other))
 
 
-@op()
+@pointwise_op()
 def fmax(input: TensorOnly, other: TensorOnly):
     """The larger of both, ignoring nan."""
     no_complex("fmax not implemented for complex tensors.", input, other)
     return elementwise(lambda a, b: jnp.where((a >= b) | (b != b), a, b), input, other)
 
 
-@op()
+@pointwise_op()
 def fmin(input: TensorOnly, other: TensorOnly):
     """The smaller of both, ignoring nan."""
     no_complex("fmin not implemented for complex tensors.", input, other)
     return elementwise(lambda a, b: jnp.where((a <= b) | (b != b), a, b), input, other)
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def nan_to_num(
     input: TensorOnly, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ):
@@ -852,7 +852,7 @@ def nan_to_num(
     return jnp.where(jnp.isneginf(input), limits.min if neginf is None else neginf, out).astype(input.dtype)
 
 
-@op(inplace=True, differentiable=False)
+@pointwise_op(inplace=True, differentiable=False)
 def heaviside(input: TensorOnly, values: TensorOnly):
     """0 below zero, 1 above, ``values`` at zero."""
     if input.dtype != values.dtype:
@@ -868,25 +868,25 @@ def _rounded(fn: Any, kernel: str, x: jax.Array) -> jax.Array:
     return fn(x) if is_inexact(x.dtype) else x
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def floor(input: TensorOnly):
     """Rounded down."""
     return _rounded(jnp.floor, "floor_vml_cpu", input)
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def ceil(input: TensorOnly):
     """Rounded up."""
     return _rounded(jnp.ceil, "ceil_vml_cpu", input)
 
 
-@op("trunc", "fix", inplace=True)
+@pointwise_op("trunc", "fix", inplace=True)
 def trunc(input: TensorOnly):
     """Rounded towards zero."""
     return _rounded(jnp.trunc, "trunc_vml_cpu", input)
 
 
-@op(inplace=True, where="torch method special")
+@pointwise_op(inplace=True, where="torch method special")
 def round(input: TensorOnly, *, decimals: int = 0):
     """Rounded to ``decimals`` places, halves to the even neighbour."""
     if decimals == 0 or not is_inexact(input.dtype):
@@ -897,7 +897,7 @@ def round(input: TensorOnly, *, decimals: int = 0):
     return compute(lambda x: jnp.round(x / scale) * scale, input.dtype, input)
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def frac(input: TensorOnly):
     """The part behind the point, with the sign of ``input``."""
     not_implemented("frac_cpu", input, kinds="biu")
@@ -907,43 +907,43 @@ def frac(input: TensorOnly):
 # powers, logarithms, exponentials
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def sqrt(input: TensorOnly):
     """The square root."""
     return elementwise_float(jnp.sqrt, input)
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def rsqrt(input: TensorOnly):
     """``1 / sqrt(input)``."""
     return elementwise_float(lax.rsqrt, input)
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def exp(input: TensorOnly):
     """e to the power of ``input``."""
     return elementwise_float(jnp.exp, input)
 
 
-@op(inplace=True, where="torch method special")
+@pointwise_op(inplace=True, where="torch method special")
 def exp2(input: TensorOnly):
     """2 to the power of ``input``."""
     return elementwise_float(by_double(jnp.exp2), input)
 
 
-@op(inplace=True, where="torch method special")
+@pointwise_op(inplace=True, where="torch method special")
 def expm1(input: TensorOnly):
     """``exp(input) - 1``, exact near 0."""
     return elementwise_float(jnp.expm1, input)
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def log(input: TensorOnly):
     """The natural logarithm."""
     return elementwise_float(jnp.log, input)
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def log2(input: TensorOnly):
     """The logarithm to base 2."""
     return elementwise_float(
@@ -951,26 +951,26 @@ def log2(input: TensorOnly):
     )
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def log10(input: TensorOnly):
     """The logarithm to base 10."""
     return elementwise_float(jnp.log10, input)
 
 
-@op(inplace=True, where="torch method special")
+@pointwise_op(inplace=True, where="torch method special")
 def log1p(input: TensorOnly):
     """``log(1 + input)``, exact near 0."""
     return elementwise_float(jnp.log1p, input)
 
 
-@op()
+@pointwise_op()
 def logaddexp(input: TensorOnly, other: TensorOnly):
     """``log(exp(input) + exp(other))``."""
     not_implemented("logaddexp_cpu", input, other, kinds="biu")
     return elementwise(jnp.logaddexp, input, other)
 
 
-@op()
+@pointwise_op()
 def logaddexp2(input: TensorOnly, other: TensorOnly):
     """``log2(2**input + 2**other)``."""
     not_implemented("logaddexp2_cpu", input, other, kinds="biu")
@@ -990,20 +990,20 @@ def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
     return _xlogy(x, y), times_infinite(log_y, dx) + x / y * dy
 
 
-@op(inplace=True, where="torch method special")
+@pointwise_op(inplace=True, where="torch method special")
 def xlogy(input: Array, other: Array):
     """``input * log(other)``, 0 where ``input`` is 0."""
     not_implemented("xlogy_cpu", input, other, kinds="c")
     return elementwise_float(lambda x, y: _xlogy(*jnp.broadcast_arrays(x, y)), input, other)
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def ldexp(input: TensorOnly, other: TensorOnly):
     """``input * 2**other``."""
     return elementwise_float(lambda x, y: x * jnp.exp2(y), input, other)
 
 
-@op(where="torch method", returns=("mantissa", "exponent"))
+@pointwise_op(where="torch method", returns=("mantissa", "exponent"))
 def frexp(input: TensorOnly):
     """Mantissas in [0.5, 1) and the powers of two they are multiplied by."""
     not_implemented("frexp", input, kinds="biuc")
@@ -1011,7 +1011,7 @@ def frexp(input: TensorOnly):
     return (input * jnp.exp2(-exponent.astype(input.dtype))).astype(input.dtype), exponent.astype(np.int32)
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def nextafter(input: TensorOnly, other: TensorOnly):
     """The next number that can be represented, in the direction of ``other``."""
     not_implemented("nextafter_cpu", input, other, kinds="biuc")
@@ -1032,67 +1032,67 @@ def _nextafter_jvp(primals: Any, tangents: Any) -> Any:
 # trigonometry
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def sin(input: TensorOnly):
     """Sine."""
     return elementwise_float(jnp.sin, input)
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def cos(input: TensorOnly):
     """Cosine."""
     return elementwise_float(jnp.cos, input)
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def tan(input: TensorOnly):
     """Tangent."""
     return elementwise_float(jnp.tan, input)
 
 
-@op("asin", "arcsin", inplace=True)
+@pointwise_op("asin", "arcsin", inplace=True)
 def asin(input: TensorOnly):
     """Arc sine."""
     return elementwise_float(jnp.arcsin, input)
 
 
-@op("acos", "arccos", inplace=True)
+@pointwise_op("acos", "arccos", inplace=True)
 def acos(input: TensorOnly):
     """Arc cosine."""
     return elementwise_float(jnp.arccos, input)
 
 
-@op("atan", "arctan", inplace=True)
+@pointwise_op("atan", "arctan", inplace=True)
 def atan(input: TensorOnly):
     """Arc tangent."""
     return elementwise_float(jnp.arctan, input)
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def sinh(input: TensorOnly):
     """Hyperbolic sine."""
     return elementwise_float(by_double(jnp.sinh), input)
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def cosh(input: TensorOnly):
     """Hyperbolic cosine."""
     return elementwise_float(by_double(jnp.cosh), input)
 
 
-@op("asinh", "arcsinh", inplace=True)
+@pointwise_op("asinh", "arcsinh", inplace=True)
 def asinh(input: TensorOnly):
     """Inverse hyperbolic sine."""
     return elementwise_float(jnp.arcsinh, input)
 
 
-@op("acosh", "arccosh", inplace=True)
+@pointwise_op("acosh", "arccosh", inplace=True)
 def acosh(input: TensorOnly):
     """Inverse hyperbolic cosine."""
     return elementwise_float(jnp.arccosh, input)
 
 
-@op("atanh", "arctanh", inplace=True)
+@pointwise_op("atanh", "arctanh", inplace=True)
 def atanh(input: TensorOnly):
     """Inverse hyperbolic tangent."""
     return elementwise_float(jnp.arctanh, input)
@@ -1113,7 +1113,7 @@ def _atan2_jvp(primals: Any, tangents: Any) -> Any:
     return _atan2(y, x), x / safe * dy - y / safe * dx
 
 
-@op("atan2", "arctan2", inplace=True)
+@pointwise_op("atan2", "arctan2", inplace=True)
 def atan2(input: TensorOnly, other: TensorOnly):
     """The angle of the point (``other``, ``input``)."""
     not_implemented("atan2_cpu", input, other, kinds="c")
@@ -1132,14 +1132,14 @@ def _hypot_jvp(primals: Any, tangents: Any) -> Any:
     return out, x / out * dx + y / out * dy
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def hypot(input: TensorOnly, other: TensorOnly):
     """``sqrt(input**2 + other**2)``."""
     not_implemented("hypot_cpu", input, other, kinds="biu")
     return elementwise(lambda x, y: _hypot(*jnp.broadcast_arrays(x, y)), input, other)
 
 
-@op(inplace=True, where="torch method special")
+@pointwise_op(inplace=True, where="torch method special")
 def sinc(input: TensorOnly):
     """``sin(pi x) / (pi x)``, 1 at 0."""
     return elementwise_float(_sinc, input)
@@ -1154,26 +1154,26 @@ def _sinc(x: jax.Array) -> jax.Array:
     return jnp.where(small, series, jnp.sin(large) / large).astype(x.dtype)
 
 
-@op(inplace=True, where="torch method F")
+@pointwise_op(inplace=True, where="torch method F")
 def tanh(input: TensorOnly):
     """Hyperbolic tangent."""
     return elementwise_float(jnp.tanh, input)
 
 
-@op(inplace=True, where="torch method F")
+@pointwise_op(inplace=True, where="torch method F")
 def sigmoid(input: TensorOnly):
     """``1 / (1 + exp(-input))``."""
     return elementwise_float(jax.nn.sigmoid, input)
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def deg2rad(input: TensorOnly):
     """Degrees to radians."""
     no_complex("deg2rad is not supported for complex tensors.", input)
     return elementwise_float(lambda x: x * (math.pi / 180), input)
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def rad2deg(input: TensorOnly):
     """Radians to degrees."""
     no_complex("rad2deg is not supported for complex tensors.", input)
@@ -1183,28 +1183,28 @@ def rad2deg(input: TensorOnly):
 # special functions
 
 
-@op(inplace=True, where="torch method special")
+@pointwise_op(inplace=True, where="torch method special")
 def erf(input: TensorOnly):
     """The error function."""
     not_implemented("erf_vml_cpu", input, kinds="c")
     return elementwise_float(lax.erf, input)
 
 
-@op(inplace=True, where="torch method special")
+@pointwise_op(inplace=True, where="torch method special")
 def erfc(input: TensorOnly):
     """``1 - erf(input)``."""
     not_implemented("erfc_vml_cpu", input, kinds="c")
     return elementwise_float(by_double(lax.erfc), input)
 
 
-@op(inplace=True, where="torch method special")
+@pointwise_op(inplace=True, where="torch method special")
 def erfinv(input: TensorOnly):
     """The inverse of `erf`."""
     not_implemented("erfinv_vml_cpu", input, kinds="c")
     return elementwise_float(by_double(lax.erf_inv), input)
 
 
-@op(inplace=True, where="torch method special")
+@pointwise_op(inplace=True, where="torch method special")
 def logit(input: TensorOnly, eps: float | None = None):
     """``log(x / (1 - x))``, with ``x`` brought into ``[eps, 1 - eps]`` first."""
     not_implemented("logit_cpu", input, kinds="c")
@@ -1232,7 +1232,7 @@ def _logit_jvp(primals: Any, tangents: Any) -> Any:
 # complex numbers
 
 
-@op()
+@pointwise_op()
 def angle(input: TensorOnly):
     """The angle of a complex number; pi for negative real numbers."""
     if input.dtype.kind == "c":
@@ -1245,7 +1245,7 @@ def _real_angle(x: jax.Array) -> jax.Array:
     return lax.stop_gradient(jnp.where(x != x, x, side))
 
 
-@op(inplace=True)
+@pointwise_op(inplace=True)
 def conj_physical(input: TensorOnly):
     """The complex conjugate."""
     return jnp.conj(input) if input.dtype.kind == "c" else input
@@ -1268,14 +1268,14 @@ def conj(input: Tensor) -> Tensor:
     return bind.function("_conj")(input) if input.is_complex() else input
 
 
-@op(where="torch")
+@pointwise_op(where="torch")
 def polar(abs: TensorOnly, angle: TensorOnly):
     """The complex numbers of these absolute values and angles."""
     check_broadcast(abs, angle)
     return lax.complex(*jnp.broadcast_arrays(abs * jnp.cos(angle), abs * jnp.sin(angle)))
 
 
-@op("complex", where="torch")
+@pointwise_op("complex", where="torch")
 def complex_(real: TensorOnly, imag: TensorOnly):
     """The complex numbers of these parts."""
     if any(x.dtype.kind != "f" for x in (real, imag)):

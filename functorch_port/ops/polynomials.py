@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..core.registry import Array, op
+from ..core.registry import Array, pointwise_op
 from ._common import elementwise_float, only_single_and_double
 
 #: what follows p(k) and p(k - 1): step(k, x, p(k), p(k - 1))
@@ -109,7 +109,7 @@ def _register(name: str, what: str, polynomial: Callable[..., jax.Array], shifte
 
     function.__doc__ = f"{what} of degree ``n``."
     function.__name__ = function.__qualname__ = name
-    op(name, where="special", differentiable=False)(function)
+    pointwise_op(name, where="special", differentiable=False)(function)
 
 
 for (_letter, _family), _kind in zip(_CHEBYSHEV.items(), ("first", "second", "third", "fourth"), strict=True):

@@ -28,6 +28,7 @@ from functorch_port.core.refusal import refuse
 from functorch_port.core.registry import composite
 from functorch_port.core.symbolic import SymNumber
 from functorch_port.core.tensor import Tensor, wrap
+from functorch_port.core.view import laid
 from functorch_port.ops._common import broadcast_shapes, check_expand
 
 __all__ = ["dropout_mask", "trunc_normal_fill"]
@@ -421,17 +422,20 @@ def _like(
     _refuse_unless_inexact(kernel, d)
     order = memory_order(input, memory_format)
     value = _out_of_place(kind, own.shape, d, generator, _meta_of(own, device), order)
-    return _like_made(input, value, device, requires_grad)
+    return _like_made(input, value, device, requires_grad, order)
 
 
 def _meta_of(own: Any, device: Any) -> Any:
     return own if device is None and _is_meta(own) else _meta_like(device)
 
 
-def _like_made(input: Tensor, value: Any, device: Any, requires_grad: bool) -> Tensor:
+def _like_made(
+    input: Tensor, value: Any, device: Any, requires_grad: bool, order: Sequence[int] | None
+) -> Tensor:
     if device is None and not _is_meta(value):
         value = _beside(input._value, value)
     tensor = wrap(value) if device is None or _is_meta(value) else creation.finish(value, device, False)
+    tensor = laid(tensor, order)
     return tensor.requires_grad_(True) if requires_grad else tensor
 
 
@@ -494,7 +498,7 @@ def randint_like(
     first, end = _range("randint_like", d, _integer("randint_like", bottom), _integer("randint_like", high))
     order, like = memory_order(input, memory_format), _meta_of(own, device)
     value = _out_of_place("integers", own.shape, d, generator, like, order, low=first, high=end)
-    return _like_made(input, value, device, requires_grad)
+    return _like_made(input, value, device, requires_grad, order)
 
 
 # ---------------------------------------------------- integer ranges by dtype

@@ -68,11 +68,13 @@ def recurrent_layer(
     return tuple(a.astype(result) for a in (outputs, *last))
 
 
-def _check_cell(input: Any, states: States, w_ih: Any, w_hh: Any) -> None:
+def _check_cell(mode: str, input: Any, states: States, w_ih: Any, w_hh: Any) -> None:
     if input.shape[1] != w_ih.shape[1]:
         raise RuntimeError(
             f"input has inconsistent input_size: got {input.shape[1]} expected {w_ih.shape[1]}"
         )
+    if mode != "GRU":
+        _check_gates(mode, w_ih, w_hh)
     for i, h in enumerate(states):
         if input.shape[0] != h.shape[0]:
             found = f"hidden{i} batch size {h.shape[0]}"
@@ -81,11 +83,21 @@ def _check_cell(input: Any, states: States, w_ih: Any, w_hh: Any) -> None:
             raise RuntimeError(
                 f"hidden{i} has inconsistent hidden_size: got {h.shape[1]}, expected {w_hh.shape[1]}"
             )
+    _check_gates(mode, w_ih, w_hh)
+
+
+def _check_gates(mode: str, w_ih: Any, w_hh: Any) -> None:
+    gates, size = CELLS[mode].gates, w_hh.shape[1]
+    for name, weight in (("weight_ih", w_ih), ("weight_hh", w_hh)):
+        if weight.shape[0] != gates * size:
+            raise RuntimeError(
+                f"{name} first dim must be {gates} * hidden_size = {gates * size}, but got {weight.shape[0]}"
+            )
 
 
 def _cell(mode: str, input: Any, states: States, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> States:
     """The states after one step."""
-    _check_cell(input, states, w_ih, w_hh)
+    _check_cell(mode, input, states, w_ih, w_hh)
     result, wider = input.dtype, wide(input.dtype)
     products = []
     for a, w, b in ((input, w_ih, b_ih), (states[0], w_hh, b_hh)):

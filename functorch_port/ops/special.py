@@ -11,16 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core.registry import Array, TensorOnly, op
+from ..core.registry import Array, TensorOnly, pointwise_op
 from . import pointwise
 from ._chebyshev import evaluate, fit
 from ._common import by_double, elementwise_float, not_implemented, only_single_and_double, times_infinite
 from .reduction import logsumexp as logsumexp
 
-op("expit", where="special", node="SigmoidBackward0")(pointwise.sigmoid)
+pointwise_op("expit", where="special", node="SigmoidBackward0")(pointwise.sigmoid)
 
 
-@op(where="special")
+@pointwise_op(where="special")
 def entr(input: TensorOnly):
     """``-x log(x)``, 0 at 0 and minus infinity below."""
     not_implemented("entr_cpu", input, kinds="c")
@@ -35,28 +35,28 @@ def _entropy(x: jax.Array) -> jax.Array:
 _entropy.defjvp(lambda p, t: (_entropy(*p), (-jnp.log(*p) - 1) * t[0]))
 
 
-@op(where="special", node="MulBackward1")
+@pointwise_op(where="special", node="MulBackward1")
 def ndtr(input: TensorOnly):
     """The normal distribution function, as PyTorch has it from `erf`: for its lower tail there is `log_ndtr`."""
     not_implemented("erf_vml_cpu", input, kinds="c")
     return elementwise_float(lambda x: (1 + lax.erf(x * math.sqrt(0.5))) * 0.5, input)
 
 
-@op(where="special")
+@pointwise_op(where="special")
 def log_ndtr(input: TensorOnly):
     """The logarithm of the normal distribution function."""
     only_single_and_double("log_ndtr_cpu", input)
     return elementwise_float(_log_ndtr, input)
 
 
-@op(where="special")
+@pointwise_op(where="special")
 def ndtri(input: TensorOnly):
     """The inverse of the normal distribution function."""
     only_single_and_double("ndtri_cpu", input)
     return elementwise_float(_ndtri, input)
 
 
-@op(where="special")
+@pointwise_op(where="special")
 def erfcx(input: TensorOnly):
     """``exp(x**2) erfc(x)``."""
     only_single_and_double("erfcx_cpu", input)
@@ -115,7 +115,7 @@ _hazard.defjvp(lambda p, t: (_hazard(*p), -_hazard(*p) * (p[0] + _hazard(*p)) * 
 _ndtri.defjvp(lambda p, t: (_ndtri(*p), math.sqrt(2 * math.pi) * jnp.exp(_ndtri(*p) ** 2 / 2) * t[0]))
 
 
-@op(where="special", node="SpecialXlog1PyBackward0")
+@pointwise_op(where="special", node="SpecialXlog1PyBackward0")
 def xlog1py(input: Array, other: Array):
     """``input * log1p(other)``, 0 where ``input`` is 0."""
     not_implemented("xlog1py_cpu", input, other, kinds="c")

@@ -384,6 +384,8 @@ def write(tensors: Sequence[Tensor | None], values: Sequence[Any]) -> list[Tenso
             continue
         if tensor is None:
             written[i] = Tensor._wrap(value)
+        elif isinstance(value, Tensor):
+            tensor.copy_(value)
         elif traced or tensor._view is not None:
             tensor._set_value(value)
         else:

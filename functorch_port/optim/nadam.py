@@ -95,6 +95,8 @@ def _momentum(hyper: dict[str, Any], count: Any) -> Any:
 
 def _advance(hyper: dict[str, Any], count: Any, product: Any) -> tuple[Any, ...]:
     """``M`` after the step; like PyTorch's product of tensors it is rounded to the type of the state entry."""
+    if isinstance(product, Tensor):
+        return (product * _momentum(hyper, count),)
     xp = np if isinstance(count, float) else jnp
     kind = np.float32 if product.dtype.itemsize < 4 else product.dtype
     return ((product.astype(kind) * xp.asarray(_momentum(hyper, count), kind)).astype(product.dtype),)

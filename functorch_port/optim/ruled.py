@@ -265,13 +265,17 @@ def collect(
     for i, place in enumerate(places):
         if place not in made:
             before = [column[i] for column in arrays]
-            known = before if tracing else [host_number(a) for a in before]
+            known = (
+                before
+                if tracing
+                else [_known(column[i], a) for column, a in zip(numbers, before, strict=True)]
+            )
             same = place if tracing else tuple([(v.dtype, v) for v in known])
             if same not in made:
                 count = _counted(known[0]) if tracing else float(known[0] + 1)
                 row, moved = method.factors(hyper, count, known)
                 batch.add_group(row, flags)
-                after = [replaced(a, number) for a, number in zip(before, moved, strict=True)]
+                after = [_after(*entry) for entry in zip(before, known, moved, strict=True)]
                 made[same] = len(batch.flags) - 1, after
             made[place] = made[same]
         index, after = made[place]
@@ -285,6 +289,16 @@ def collect(
     batch.states += [
         tuple([None if k is None else entry(state, k) for k in slots]) for _, _, state in entries
     ]
+
+
+def _known(entry: Tensor, array: Any) -> Any:
+    """A number of the state; the entry itself if a recorded step is to be differentiated by it."""
+    return entry if grad_mode.state.enabled and entry.requires_grad else host_number(array)
+
+
+def _after(array: Any, known: Any, moved: Any) -> Any:
+    """What to write to a number of the state: with its history if it had one."""
+    return moved if isinstance(moved, Tensor) and isinstance(known, Tensor) else replaced(array, moved)
 
 
 def _hyper(group: Hyper) -> Hyper:

@@ -69,7 +69,9 @@ def correction(beta: Any, count: Any) -> Any:
 
 
 def wide(number: Any, count: Any) -> Any:
-    """A number of the state in the type that factors are computed in: that of ``count``."""
+    """A number of the state in the type that factors are computed in: that of ``count``. A recorded one is a tensor."""
+    if isinstance(number, Tensor):
+        return number
     return float(number) if isinstance(count, float) else number.astype(count.dtype)
 
 

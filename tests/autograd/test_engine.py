@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import programs
 import pytest
+import torch
+
+import functorch_port as ft
 
 ENGINE = """
 torch.autograd.backward(c)
@@ -241,6 +247,11 @@ y=w*2; a,b=y.split(1); a.mul_(3)
 c.data=torch.eye(2).to_sparse()
 del x.data
 del x.requires_grad
+h=x.register_hook(print); [list(h.hooks_dict_ref().values()) == [print], h.id in h.hooks_dict_ref(), h.extra_dict_ref]
+(g,)=torch.autograd.grad(x*s,x,torch.ones(3),create_graph=True); torch.autograd.grad(g.sum(),x,create_graph=True)
+(g,)=torch.autograd.grad(x*s,x,torch.ones(3),create_graph=True)
+  (h,)=torch.autograd.grad(g.sum(),x,create_graph=True,materialize_grads=True)
+  [h, torch.autograd.grad(h.sum(),x,materialize_grads=True)]
 a=torch.ones(1); a.resize_(1,2); r=[a._version]; a.resize_(2); r.append(a._version); a.resize_(2); a.resize_as_(c)
   r.append(a._version); r
 """
@@ -249,6 +260,44 @@ a=torch.ones(1); a.resize_(1,2); r=[a._version]; a.resize_(2); r.append(a._versi
 @pytest.mark.parametrize("code", programs.cases(MORE))
 def test_more(code: str) -> None:
     programs.check(code)
+
+
+#: of the two gradients of each, which inputs they depend on
+SECOND = {
+    "mul": lambda T, x, a: x * a,
+    "div": lambda T, x, a: x / a,
+    "pow": lambda T, x, a: x**a,
+    "atan2": lambda T, x, a: T.atan2(x, a),
+    "addcmul": lambda T, x, a: T.addcmul(x, x, a),
+    "lerp": lambda T, x, a: T.lerp(x, a, a),
+    "bmm": lambda T, x, a: T.bmm(x.reshape(1, 1, 2), a.reshape(1, 2, 1)),
+    "linear": lambda T, x, a: T.nn.functional.linear(x.reshape(1, 2), a.reshape(1, 2)),
+    "conv1d": lambda T, x, a: T.nn.functional.conv1d(x.reshape(1, 1, 2), a.reshape(1, 1, 2)),
+    "layer_norm": lambda T, x, a: T.nn.functional.layer_norm(x, (2,), a),
+    "sum": lambda T, x, a: x.exp() + 2 * a,
+}
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_gradients_depend_on_what_they_are_computed_from(name: str) -> None:
+    def program(T: Any) -> list[Any]:
+        x, a = T.tensor([0.5, 1.5], requires_grad=True), T.tensor([0.7, 1.2], requires_grad=True)
+        found: list[Any] = []
+        for first in T.autograd.grad(SECOND[name](T, x, a).sum(), (x, a), create_graph=True):
+            for again in (True, False) if first.requires_grad else ():
+                second = T.autograd.grad(
+                    first.sum(), (x, a), create_graph=again, retain_graph=True, allow_unused=True
+                )
+                found.append([None if g is None else g.detach().numpy() for g in second])
+        return found
+
+    expected = program(torch)
+    for _ in range(3):  # the third walk is one program
+        for theirs, ours in zip(expected, program(ft), strict=True):
+            assert [g is None for g in theirs] == [g is None for g in ours]
+            for a, b in zip(theirs, ours, strict=True):
+                if a is not None:
+                    np.testing.assert_allclose(a, b, 1e-4, 1e-6)
 
 
 #: what PyTorch's C++ module has

@@ -660,6 +660,138 @@ def undefined_all(torch, x, y):
     return [l, x.grad]
 
 
+def two_rules(torch, seen=None):
+    """Derivatives that are 10 times what they should be in reverse mode, and 100 times in forward mode."""
+
+    def forward(x, y):
+        return x.sin() * y, (x * 2).long()
+
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(seen is None)
+
+    def backward(ctx, g, _):
+        x, y = ctx.saved_tensors
+        return g * x.cos() * y * 10, g * x.sin() * 10
+
+    def jvp(ctx, x_t, y_t):
+        if seen is not None:
+            seen.append(y_t is None)
+            return x_t * 3, None
+        x, y = ctx.saved_tensors
+        return (x_t * x.cos() * y + y_t * x.sin()) * 100, None
+
+    members = {f.__name__: staticmethod(f) for f in (forward, setup_context, backward, jvp)}
+    made = type("TwoRules", (torch.autograd.Function,), members)
+    return lambda *args: made.apply(*args)[0]
+
+
+@case
+def forward_mode_in_func(torch, x, y):
+    f, x, y = two_rules(torch), x.detach(), y.detach()
+    return [torch.func.jvp(f, (x, y), (y, x)), torch.func.jvp(lambda x: f(x, y), (x,), (y,))]
+
+
+@case
+def forward_mode_in_func_of_what_is_recorded(torch, x, y):
+    f = two_rules(torch)
+    out = torch.func.jvp(lambda x: f(x, y), (x,), (y,))[1]
+    return [out, torch.autograd.grad(out.sum(), (x, y))]
+
+
+@case
+def captured_in_func(torch, x, y):
+    f = two_rules(torch)
+    g = torch.func.grad(lambda x: (f(x, y) + f(x, y.detach())).sum())(x.detach())
+    return [g, torch.autograd.grad(g.sum(), y)]
+
+
+@case
+def reverse_mode_around_forward_mode(torch, x, y):
+    f, x, y = two_rules(torch), x.detach(), y.detach()
+    return torch.func.grad(lambda x: sum(t.sum() for t in torch.func.jvp(lambda x: f(x, y), (x,), (y,))))(x)
+
+
+@case
+def forward_mode_without_zeros(torch, x, y):
+    seen = []
+    f, x, y = two_rules(torch, seen), x.detach(), y.detach()
+    return [torch.func.jvp(lambda x: f(x, y), (x,), (y,)), seen]
+
+
+@case
+def forward_mode_is_missing(torch, x, y):
+    f = make(torch, lambda x: x * 2, None)
+    f.setup_context = staticmethod(lambda ctx, inputs, output: None)
+    return torch.func.jvp(f.apply, (x.detach(),), (y.detach(),))
+
+
+@case
+def forward_mode_of_a_constant(torch, x, y):
+    f, x, y = make(torch, lambda x: x * 2, None), x.detach(), y.detach()
+    f.setup_context = staticmethod(lambda ctx, inputs, output: None)
+    return torch.func.jvp(lambda z: z * f.apply(x), (x,), (y,))
+
+
+@case
+def an_output_saved_for_forward(torch, x, y):
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_forward(output)
+        ctx.save_for_backward(output)
+
+    f = make(torch, lambda x: x.exp(), lambda ctx, g: g * ctx.saved_tensors[0] * 10)
+    f.setup_context = staticmethod(setup_context)
+    f.jvp = staticmethod(lambda ctx, t: t * ctx.saved_tensors[0])
+    x, y = x.detach(), y.detach()
+    return [
+        torch.func.jvp(f.apply, (x,), (y,)),
+        torch.func.grad(lambda x: torch.func.jvp(f.apply, (x,), (y,))[1].sum())(x),
+    ]
+
+
+@case
+def needed_and_none_in_func(torch, x, y):
+    seen, x, y = [], x.detach(), y.detach()
+
+    def backward(ctx, g, h):
+        seen.append((g is None, h is None, ctx.needs_input_grad))
+        return g, h
+
+    f = make(torch, lambda x, y: (x * 1, y * 1), backward)
+    f.setup_context = staticmethod(lambda ctx, inputs, output: ctx.set_materialize_grads(False))
+    return [torch.func.grad(lambda x: f.apply(x, y)[0].sum())(x), seen]
+
+
+@pytest.mark.parametrize("transformed", ["grad of grad", "recorded vjp"])
+def test_once_differentiable_in_func(transformed: str) -> None:
+    """It says so; PyTorch gives zeros, or has lost the history."""
+
+    class Cube(ft.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x**3
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        @ft.autograd.function.once_differentiable
+        def backward(ctx, g):
+            return g * 3 * ctx.saved_tensors[0] ** 2
+
+    x = ft.tensor([1.0, 2.0], requires_grad=transformed == "recorded vjp")
+    first = ft.func.grad(lambda x: Cube.apply(x).sum())
+    assert first(x).tolist() == [3.0, 12.0]
+    with pytest.raises(RuntimeError, match="marked with @once_differentiable"):
+        if transformed == "recorded vjp":
+            ft.func.vjp(Cube.apply, x)[1](ft.ones(2))[0].sum().backward()
+        else:
+            ft.func.grad(lambda x: first(x).sum())(x)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_function(name: str) -> None:
     theirs, error = run(real_torch, CASES[name])

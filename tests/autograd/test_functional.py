@@ -45,6 +45,20 @@ torch.autograd.functional.hvp(lambda x,y: (x**3*y).sum(), (x.detach(),s.detach()
       (torch.ones(3),torch.ones(())))
 torch.autograd.functional.hvp(lambda x: x**3, x.detach(), torch.ones(3))
 torch.autograd.functional.hvp(lambda x: x.sum(), x.detach(), torch.ones(3))
+v=torch.tensor([1.,2.,-1.],requires_grad=True)
+  r=torch.autograd.functional.jvp(lambda x: x**2, x, v, create_graph=True)[1]; r.sum().backward(); [r, v.grad, x.grad]
+v=torch.tensor([1.,2.,-1.],requires_grad=True)
+  r=torch.autograd.functional.vjp(lambda x: x**2, x, v, create_graph=True)[1]; r.sum().backward(); [r, v.grad, x.grad]
+v=torch.tensor([1.,2.,-1.],requires_grad=True)
+  r=torch.autograd.functional.vhp(lambda x: (x**3).sum(), x, v, create_graph=True)[1]
+  r.sum().backward(); [r, v.grad, x.grad]
+v=torch.tensor([1.,2.,-1.],requires_grad=True)
+  r=torch.autograd.functional.hvp(lambda x: (x**3).sum(), x, v, create_graph=True)[1]
+  r.sum().backward(); [r, v.grad, x.grad]
+v=torch.ones(3,requires_grad=True); torch.autograd.functional.jvp(lambda x: x*2, x, v, create_graph=True)
+v=torch.ones(3,requires_grad=True); torch.autograd.functional.jvp(lambda x: x*2, x, v)
+v=torch.ones(2,requires_grad=True)
+  exec("with torch.no_grad(): r=torch.autograd.functional.jvp(lambda x: x[:2]*2, w, v, create_graph=True)"); r
 torch.autograd.functional.jacobian(lambda x: x, x.detach(), strategy="foo")
 torch.autograd.functional.jacobian(lambda x: x, x.detach(), strategy="forward-mode")
 torch.autograd.functional.jacobian(lambda x: x, x.detach(), vectorize=True, strict=True)

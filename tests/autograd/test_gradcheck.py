@@ -101,10 +101,26 @@ def forward_alone(T):
     )
 
 
+def nothing_in_the_input(T):
+    x = T.ones(0, 2, dtype=T.float64, requires_grad=True)
+    return [T.autograd.gradcheck(f, x) for f in (lambda x: x * 2, lambda x: x.sum(), lambda x: (x, x.sum(0)))]
+
+
+def walks_that_become_a_program(T):
+    x = T.tensor([[0.3, 0.1], [0.7, 0.4]], dtype=T.float64, requires_grad=True)
+
+    def derivatives(x):
+        return T.autograd.functional.jacobian(
+            lambda t: (t.sin() * t.exp()).cos().sum(1), x, create_graph=True
+        )
+
+    return [T.autograd.gradcheck(derivatives, x), T.autograd.gradgradcheck(derivatives, x)]
+
+
 CASES = [
     closure_over_the_input, wrong_real, wrong_complex, wrong_parts, no_outputs, no_gradient, shape_changes,
     dtype_changes, overlapping, nothing_to_check, batched_without_backward, batched_forward_without_forward, forward,
-    wrong_forward, forward_alone,
+    wrong_forward, forward_alone, nothing_in_the_input, walks_that_become_a_program,
 ]  # fmt: skip
 
 

@@ -54,6 +54,19 @@ a=torch.zeros(4); b=a.unflatten(0,(2,2)); b[0,1]=1; a
 a=torch.zeros(4); a.data=torch.ones(2); [a, a.shape]
 a=torch.zeros(4); b=a.view(2,2); a.data=torch.ones(2); [a,b]
 a=torch.zeros(3); b=torch.ones(3); a.set_(b); b[0]=7; a
+a=torch.arange(6.); b=torch.empty(0).set_(a.storage(), 1, (2, 2), (2, 1)); b.fill_(9)
+  [a, b, b.storage_offset(), b.stride(), b.data_ptr()-a.data_ptr()]
+a=torch.arange(6.).reshape(2,3); b=torch.empty(0).set_(a.storage()); b[4]=9; [a, b]
+a=torch.arange(6.); b=torch.empty(0).set_(a.untyped_storage(), 2, (3,)); b[0]=9; [a, b]
+a=torch.arange(6.); b=torch.empty(0, dtype=torch.int32).set_(a.untyped_storage()); [b, b.data_ptr()-a.data_ptr()]
+a=torch.arange(6.).reshape(2,3)[1]; b=torch.empty(0).set_(a, 1, (2, 1)); b[0,0]=9; [a, b]
+a=torch.ones(3); a.set_(); [a, a.shape]
+d=torch.empty(0,dtype=torch.long); [torch.nonzero(torch.tensor([[1,0],[0,3]]), out=d) is d, d]
+torch.nonzero(torch.ones(2), as_tuple=True, out=torch.empty(0,dtype=torch.long))
+torch.nonzero(torch.ones(2), out=torch.empty(0))
+torch.empty(0, dtype=torch.double).set_(torch.ones(2).storage(), 0, (2,), (1,))
+torch.empty(0, dtype=torch.double).set_(torch.ones(2))
+torch.ones(3, requires_grad=True).set_(torch.ones(2))
 a=torch.arange(6.).view(2,3); a.t_(); [a,a.shape,a.stride()]
 a=torch.arange(6.).view(2,3); a.unsqueeze_(0); a.squeeze_(); a.transpose_(0,1); a
 a=torch.arange(6.); a.resize_(2,3); a

@@ -34,6 +34,12 @@ grad(grad(lambda x: x**3))(s.detach())
 grad(lambda x: (x*w).sum())(x.detach())
 g=grad(lambda x: (x**2).sum())(x); g.sum().backward(); [g,x.grad]
 g=grad(lambda y: (y**2*w).sum())(x.detach()); g.sum().backward(); [g,w.grad]
+g=grad(lambda y: (y**2*x).sum())(x); g.sum().backward(); [g,x.grad]
+o,t=jvp(lambda y: y**2*x, (x,), (x,)); (o+t).sum().backward(); [o,t,x.grad]
+o,f=vjp(lambda y: y**2*x, x); f(x)[0].sum().backward(); x.grad
+g=vmap(lambda y: y*x.sum())(x); g.sum().backward(); x.grad
+g=jacrev(lambda y: y**2*x)(x); g.sum().backward(); x.grad
+g=grad(lambda y,z: (y*z*x[:3]).sum(), (0,1))(x[:3],x); (g[0]+g[1]).sum().backward(); x.grad
 g=grad(lambda y: (y*y.detach()).sum())(x.detach()); g
 g=grad(lambda y: (y*y.data).sum())(x.detach()); g
 torch.set_grad_enabled(False); g=grad(lambda y: (y*y).sum())(x); torch.set_grad_enabled(True); [g]
@@ -162,6 +168,11 @@ jacfwd(lambda x: x, randomness="foo")(x.detach())
 o,f=linearize(lambda x: x**2, x.detach()); f(torch.ones(2))
 o,f=linearize(lambda x: x**2, x.detach()); f(torch.ones(3, dtype=torch.float64))
 linearize(lambda x: x**2)
+jacrev(lambda z: z.conj())(torch.ones(1, dtype=torch.complex64))
+jacfwd(lambda k,z: z.conj())(2, torch.ones(1, dtype=torch.complex64))
+jacrev(lambda x: (x, x*1j))(x.detach())
+jacfwd(lambda x: (x, x*1j))(x.detach())
+jacrev(lambda x: (x**2, x.sum()), chunk_size=1)(x.detach())
 ms=[torch.nn.Linear(2,2) for _ in range(2)]; ms[1].weight.requires_grad_(False); stack_module_state(ms)
 torch.func.functionalize(lambda x: x.clone().add_(1))(x.detach())
 torch.func.functionalize(lambda x: x.clone().view(3,1).mul_(2), remove="mutations_and_views")(x.detach())
@@ -191,3 +202,39 @@ def test_transforms(code: str) -> None:
 @pytest.mark.parametrize("code", programs.cases(LONG_MESSAGES))
 def test_long_messages(code: str) -> None:
     programs.check(code, PRELUDE, text="start")
+
+
+#: what a function writes to its arguments
+IN_PLACE = """
+a=x.detach().clone(); r=jvp(lambda y: (y.mul_(2), y*y)[1], (a,), (torch.ones(3),)); [r, a]
+a=x.detach().clone(); t=torch.ones(3); r=jvp(lambda y: (y[1:].mul_(y[:2]*1), y*y)[1], (a,), (t,)); [r, a, t]
+a=x.detach().clone(); t=torch.ones(1).expand(3); r=jvp(lambda y: y.mul_(2), (a,), (t,)); [r, a, t]
+a=x.detach().clone(); [jacfwd(lambda y: (y.mul_(2), y*y)[1])(a), a]
+a=torch.zeros(3); r,f=linearize(lambda y,z: (y.copy_(z), y*z)[1], a, x.detach()); [r, a]
+  f(torch.ones(3), torch.ones(3))
+a=torch.zeros(3,2); b=torch.arange(6.).reshape(3,2)
+  r=vmap(lambda y,z: jvp(lambda u,v: u.copy_(v), (y,z), (z,z*3)), 1)(a, b); [r, a]
+a=torch.zeros(3); b=torch.arange(3.); r=jvp(vmap(lambda u,v: u.copy_(v)), (a,b), (b,b*3)); [r, a]
+a=torch.zeros(3); b=torch.arange(3.); f=lambda u,v: u.copy_(v)
+  r=jvp(lambda u,v: jvp(f, (u,v), (v,v))[0], (a,b), (b,b*3)); [r, a]
+a=torch.zeros(3); [grad(lambda y,z: (z.add_(1), (y*z).sum())[1])(x.detach(), a), a]
+a=torch.zeros(3); [grad(lambda y,z: (z.add_(1), (y*z).sum())[1])(x.detach(), z=a), a]
+a=torch.zeros(3); [jacrev(lambda y,z: (z.add_(1), y*z)[1])(x.detach(), a), a]
+a=torch.zeros(3); [jacfwd(lambda y,z: (z.add_(1), y*z)[1])(x.detach(), a), a]
+a=torch.zeros(3); [vmap(grad(lambda y,z: (z.add_(1), y*z)[1]))(x.detach(), a), a]
+a=torch.zeros(3); [grad(lambda y,z: grad(lambda u,v: (v.add_(1), (u*v).sum())[1])(y,z).sum())(x.detach(), a), a]
+a=torch.arange(3.); [grad(lambda y,z: (z.mul_(w.sum()), (y*z).sum())[1])(x.detach(), a), a]
+  a.sum().backward(); w.grad
+n=torch.nn.BatchNorm1d(3); p=dict(n.named_parameters()); b=dict(n.named_buffers()); c=torch.arange(6.).reshape(2,3)
+  g=grad(lambda p,b: functional_call(n,(p,b),(c,)).square().sum())(p,b); [n.running_mean, n.num_batches_tracked]
+a=x.detach().clone(); grad(lambda y: y.mul_(2).sum())(a)
+a=x.detach().clone(); vjp(lambda y: y.mul_(2), a)
+a=x.detach().clone(); jacrev(lambda y: y.mul_(2))(a)
+a=x.detach().clone(); vmap(grad(lambda y: y.mul_(2)))(a)
+a=x.detach().clone(); grad(lambda y: vmap(lambda z: z.mul_(2))(y).sum())(a)
+"""
+
+
+@pytest.mark.parametrize("code", programs.cases(IN_PLACE))
+def test_in_place(code: str) -> None:
+    programs.check(code, prelude=PRELUDE, tol=1e-5)

@@ -99,6 +99,9 @@ run(lambda: A(8, 2, dropout=0.4), x, x, x, need_weights=False)
 run(lambda: A(8, 2, dropout=0.4), x, x, x, train=False)
 repr(A(8, 2)), list(A(8, 2, kdim=4, add_bias_kv=True).state_dict()), A(8, 2).merge_masks(causal, padding.double(),
     x.transpose(0, 1))
+A(8, 2).double()(x[:, :0], x[:, :0], x[:, :0], need_weights=False)[0].shape
+A(8, 2).double()(x[:, :0], x[:, :0], x[:, :0])[1].shape
+nn.Transformer(8, 2, 1, 1, 8, 0.0).double()(x[:, :0], x[:, :0]).shape
 A(8, 3)
 A(0, 3)
 A(8, 2)(x[0, 0], x, x)

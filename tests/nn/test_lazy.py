@@ -88,7 +88,9 @@ def test_before_the_first_call():
             lambda: repr(T.nn.UninitializedBuffer(persistent=False)),
         )
         w.materialize((2, 2))
-        return [*out, type(w).__name__, str(w.dtype), list(w.shape)]
+        row = T.nn.UninitializedBuffer()
+        row.materialize(3)
+        return [*out, type(w).__name__, str(w.dtype), list(w.shape), list(row.shape)]
 
     same(program)
 

@@ -144,7 +144,7 @@ def test_gradients_of_convolutions(n):
         out = getattr(T.nn.functional, f"conv{n}d")(x, weight, None, 2, 1, 1, 2)
         above = out.detach().cumsum(-1).requires_grad_()
         of_input = getattr(T.nn.grad, f"conv{n}d_input")(x.shape, weight, above, 2, 1, 1, 2)
-        of_weight = getattr(T.nn.grad, f"conv{n}d_weight")(x, weight.shape, above, 2, 1, 1, 2)
+        of_weight = getattr(T.nn.functional.grad, f"conv{n}d_weight")(x, weight.shape, above, 2, 1, 1, 2)
         second = T.autograd.grad(of_input.square().sum() + of_weight.sin().sum(), (above, weight))
         return [plain(t) for t in (of_input, of_weight, *second)]
 

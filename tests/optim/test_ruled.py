@@ -498,6 +498,22 @@ def test_differentiable_step(name):
     assert distance(run(torch), run(ft), 1e-2) < 1e-6  # NAdam's factors are float32 tensors there
 
 
+def test_gradient_of_a_number_in_the_state():
+    def run(T):
+        rng = np.random.default_rng(0)
+        p, mean, square = (T.tensor(rng.random(3), requires_grad=True).clone() for _ in range(3))
+        product = T.tensor(0.7, dtype=T.float64, requires_grad=True)
+        optimizer = T.optim.NAdam([p], lr=0.1, differentiable=True)
+        state = optimizer.state[p]
+        state |= {"step": T.tensor(4.0), "mu_product": product.clone(), "exp_avg": mean, "exp_avg_sq": square}
+        p.grad = T.tensor([0.5, -1.0, 0.3], dtype=T.float64)
+        optimizer.step()
+        ((p**2).sum() + state["mu_product"]).backward()
+        return [product.grad.numpy(), state["mu_product"].detach().numpy(), p.detach().numpy()]
+
+    assert distance(run(torch), run(ft), 1e-2) < 1e-6
+
+
 @pytest.mark.parametrize("name", sorted(set(ALL) - {"Rprop", "ASGD"}))
 def test_gradient_of_the_lr(name):
     """By the tape, where PyTorch mostly refuses; it agrees with PyTorch's steps at two neighbouring rates.

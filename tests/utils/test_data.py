@@ -253,8 +253,15 @@ def test_collate_keeps_a_mapping_subclass_and_its_attributes():
     assert type(batch) is Record and batch.note == "kept" and batch["a"].tolist() == [1, 2]
 
 
+def test_collate_is_where_programs_take_it_from():
+    inner, outer = ft.utils.data._utils, ft.utils.data
+    assert inner.collate.default_collate is outer.default_collate
+    assert inner.collate.default_convert is outer.default_convert
+    assert inner.worker.get_worker_info is outer.get_worker_info
+
+
 def test_collate_map_can_be_extended():
-    from functorch_port.utils.data.collate import collate, default_collate_fn_map
+    from functorch_port.utils.data._utils.collate import collate, default_collate_fn_map
 
     table = {**default_collate_fn_map, set: lambda batch, *, collate_fn_map=None: sorted(set.union(*batch))}
     assert collate([({1}, 1), ({2}, 2)], collate_fn_map=table)[0] == [1, 2]
@@ -524,7 +531,7 @@ def test_rows_that_require_grad_keep_their_history():
 
 
 def test_changed_collate_map_is_obeyed(monkeypatch):
-    from functorch_port.utils.data.collate import default_collate_fn_map
+    from functorch_port.utils.data._utils.collate import default_collate_fn_map
 
     monkeypatch.setitem(default_collate_fn_map, ft.Tensor, lambda batch, *, collate_fn_map=None: len(batch))
     data = ft.utils.data.TensorDataset(ft.arange(3))

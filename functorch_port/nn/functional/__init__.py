@@ -312,3 +312,5 @@ from .vision import upsample_bilinear as upsample_bilinear
 from .vision import upsample_nearest as upsample_nearest
 
 _publish(globals(), "torch.nn.functional")
+
+from .. import grad as grad

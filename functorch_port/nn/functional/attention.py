@@ -338,9 +338,9 @@ def multi_head_attention_forward(
             attn_mask = (
                 attn_mask.unsqueeze(0)
                 if attn_mask.size(0) == 1
-                else attn_mask.reshape(bsz, num_heads, -1, src_len)
+                else attn_mask.reshape(bsz, num_heads, attn_mask.size(1), src_len)
             )
-        q, k, v = (x.reshape(bsz, num_heads, -1, head_dim) for x in (q, k, v))
+        q, k, v = (x.reshape(bsz, num_heads, x.size(1), head_dim) for x in (q, k, v))
         out = scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal).permute(2, 0, 1, 3)
     out = linear(out.reshape(tgt_len * bsz, embed_dim), out_proj_weight, out_proj_bias)
     out = out.reshape(tgt_len, bsz, out.size(1))

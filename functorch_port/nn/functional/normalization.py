@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ...autograd.grad_mode import no_grad
 from ...core.bind import function
 from ...core.tensor import Tensor
 from ._common import require_tensor
@@ -81,8 +82,9 @@ def batch_norm_values(
     if running_mean is None or running_var is None:
         return _train(input, weight, bias, eps)
     out, mean, var = _train_and_track(input, weight, bias, running_mean, running_var, momentum, eps)
-    running_mean._set_value(mean._peek())
-    running_var._set_value(var._peek())
+    with no_grad():  # they have no history, inside a transform either
+        running_mean._set_value(mean._peek())
+        running_var._set_value(var._peek())
     return out
 
 
@@ -141,8 +143,9 @@ def instance_norm_values(
     if running_mean is None or running_var is None:
         return _instance_norm(input, weight, bias, eps)
     out, mean, var = _instance_norm_tracked(input, weight, bias, running_mean, running_var, momentum, eps)
-    running_mean._set_value(mean._peek())
-    running_var._set_value(var._peek())
+    with no_grad():  # they have no history, inside a transform either
+        running_mean._set_value(mean._peek())
+        running_var._set_value(var._peek())
     return out
 
 

@@ -186,6 +186,8 @@ def pack_padded_sequence(
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.pack_padded_sequence.html
     """
+    if input.numel() == 0:
+        raise RuntimeError("Cannot pack empty tensors.")
     sizes = _lengths(lengths)
     order = None
     if not enforce_sorted:
@@ -195,8 +197,6 @@ def pack_padded_sequence(
         raise IndexError(f"Dimension out of range (expected to be in range of [{-input.ndim}, 0], but got 1)")
     padded: Any = input.transpose(0, 1) if batch_first else input  # type: ignore[attr-defined]
     steps, n = padded.shape[:2]
-    if input.numel() == 0:
-        raise RuntimeError("Cannot pack empty tensors.")
     if len(sizes) != n:
         raise RuntimeError(
             f"Expected `len(lengths)` to be equal to batch_size, but got {len(sizes)} (batch_size={n})"

@@ -1,7 +1,8 @@
 """Datasets, samplers and the data loader (``torch.utils.data``)."""
 
-from functorch_port.utils.data.collate import default_collate as default_collate
-from functorch_port.utils.data.collate import default_convert as default_convert
+from functorch_port.utils.data._utils.collate import default_collate as default_collate
+from functorch_port.utils.data._utils.collate import default_convert as default_convert
+from functorch_port.utils.data._utils.worker import get_worker_info as get_worker_info
 from functorch_port.utils.data.dataloader import DataLoader as DataLoader
 from functorch_port.utils.data.dataloader import _DatasetKind as _DatasetKind
 from functorch_port.utils.data.dataset import ChainDataset as ChainDataset
@@ -19,7 +20,6 @@ from functorch_port.utils.data.sampler import Sampler as Sampler
 from functorch_port.utils.data.sampler import SequentialSampler as SequentialSampler
 from functorch_port.utils.data.sampler import SubsetRandomSampler as SubsetRandomSampler
 from functorch_port.utils.data.sampler import WeightedRandomSampler as WeightedRandomSampler
-from functorch_port.utils.data.worker import get_worker_info as get_worker_info
 
 __all__ = [
     "BatchSampler",

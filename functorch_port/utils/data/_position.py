@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 from functorch_port.core.generator import Generator
-from functorch_port.utils.data.worker import RandomState
+from functorch_port.utils.data._utils.worker import RandomState
 
 __all__ = ["Position"]
 

@@ -15,12 +15,14 @@ import numpy as np
 
 from functorch_port.core.generator import Generator
 from functorch_port.core.tensor import Tensor
-from functorch_port.utils.data import collate as _collate
 from functorch_port.utils.data._arrays import taken
 from functorch_port.utils.data._copies import copies
 from functorch_port.utils.data._position import Position
-from functorch_port.utils.data.collate import default_collate as default_collate
-from functorch_port.utils.data.collate import default_convert as default_convert
+from functorch_port.utils.data._utils import collate as _collate
+from functorch_port.utils.data._utils.collate import default_collate as default_collate
+from functorch_port.utils.data._utils.collate import default_convert as default_convert
+from functorch_port.utils.data._utils.worker import ENDED, Failure, Worker, WorkerInfo
+from functorch_port.utils.data._utils.worker import get_worker_info as get_worker_info
 from functorch_port.utils.data.dataset import Dataset, IterableDataset, Subset, TensorDataset
 from functorch_port.utils.data.sampler import (
     BatchSampler,
@@ -29,8 +31,6 @@ from functorch_port.utils.data.sampler import (
     SequentialSampler,
     draw_seed,
 )
-from functorch_port.utils.data.worker import ENDED, Failure, Worker, WorkerInfo
-from functorch_port.utils.data.worker import get_worker_info as get_worker_info
 
 T = TypeVar("T", covariant=True)
 
