@@ -23,7 +23,7 @@ from ..autograd.node import FREED, Edge, Node, accumulator
 from ..autograd.node import _sequence as _sequence
 from . import autocast, config, dtypes, errors, fits, host, inside, memory, storage, watch
 from .deferred import Call, Deferred, DeferredStorage, avals_of, computed, may_wait, scope
-from .layout import SparseOperand, joint_order
+from .layout import SparseOperand
 from .out import write_out
 from .overriding import noticed
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
@@ -1021,10 +1021,10 @@ class Op:
                 base = dyn[0]._storage.value
             extra = tuple(map(storage.as_array, dyn[1:]))
             _attach_view(result, dyn[0], View(dyn[0]._view, plan, extra, base, value, _grad.enabled))
-        if spec.pointwise and type(result) is Tensor:
+        if spec.order is not None:
             for a in dyn:
                 if isinstance(a, Tensor) and a._view is not None:
-                    result = _laid_as(dyn, result)
+                    result = _laid(spec.order, dyn, result)
                     break
         if spec.after is not None and (kwargs or dyn[0]._view is not None):
             return spec.after(result, *args, **kwargs)
@@ -1392,12 +1392,17 @@ def _all_of(checks: Sequence[Callable[..., None]]) -> Callable[..., None]:
     return check
 
 
-def _laid_as(inputs: Sequence[Any], result: Tensor) -> Tensor:
-    """A result of an operation that is computed element by element, which lies in memory as the inputs do."""
+def _laid(order: Callable[..., Any], inputs: Sequence[Any], result: Any) -> Any:
+    """The result of an operation, which lies in memory in the order that its inputs bring about."""
+    if isinstance(result, tuple):
+        new = [_laid(order, inputs, part) for part in result]
+        return type(result)(*new) if hasattr(result, "_fields") else tuple(new)
+    if type(result) is not Tensor:
+        return result
     shape = result._aval().shape
     if len(shape) < 2:
         return result
-    return laid(result, joint_order(shape, [a for a in inputs if isinstance(a, Tensor)]))
+    return laid(result, order(shape, [a for a in inputs if isinstance(a, Tensor)]))
 
 
 def _static(value: Any) -> Any:

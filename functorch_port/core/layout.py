@@ -11,9 +11,14 @@ from .strides import contiguous
 __all__ = [
     "channels_last",
     "channels_last_3d",
+    "common_format_order",
     "contiguous_format",
+    "convolution_order",
+    "first_order",
+    "format_order",
     "joint_order",
     "layout",
+    "line_order",
     "memory_format",
     "preserve_format",
     "sparse_coo",
@@ -134,6 +139,63 @@ def _ordered(shape: tuple[int, ...], steps: tuple[tuple[int, ...], ...]) -> Sequ
                 break
     wide = [d for d in order[::-1] if shape[d] != 1]
     return None if wide == sorted(wide) else order[::-1]
+
+
+def format_order(shape: Sequence[int], tensors: Iterable[Any]) -> Sequence[int] | None:
+    """As `joint_order`, of operations that give ``channels_last`` if one of the tensors looks like it."""
+    if not any(_suggests_channels_last(tensor) for tensor in tensors):
+        return None
+    return (0, *range(2, len(shape)), 1) if len(shape) in _CHANNELS_LAST else None
+
+
+def common_format_order(shape: Sequence[int], tensors: Iterable[Any]) -> Sequence[int] | None:
+    """As `joint_order`, of operations that give ``channels_last`` if all of the tensors look like it."""
+    return format_order(shape, tensors) if all(map(_suggests_channels_last, tensors)) else None
+
+
+def convolution_order(shape: Sequence[int], tensors: Sequence[Any]) -> Sequence[int] | None:
+    """As `format_order`, of convolutions of images and volumes, which may have no batch dimension."""
+    input, weight = tensors[:2]
+    n, alone = weight.dim(), input.dim() < weight.dim()
+    if not (_suggests_channels_last(weight) or _suggests_channels_last(input, 0 if alone else None)):
+        return None
+    order = (0, *range(2, n), 1)
+    return tuple([d - 1 for d in order[1:]]) if alone else order
+
+
+def line_order(shape: Sequence[int], tensors: Sequence[Any]) -> Sequence[int] | None:
+    """As `format_order`, of operations on lines, ``(batch, channels, length)``, which PyTorch computes on images."""
+    return (0, 2, 1) if len(shape) == 3 and _suggests_channels_last(tensors[0], 2) else None
+
+
+def first_order(shape: Sequence[int], tensors: Sequence[Any]) -> Sequence[int] | None:
+    """As `joint_order`, of operations that give something like the first tensor."""
+    return memory_order(tensors[0]) if tensors[0].dim() == len(shape) else None
+
+
+def _suggests_channels_last(tensor: Any, new: int | None = None) -> bool:
+    """Whether PyTorch takes a tensor for one in ``channels_last``; it may have gaps.
+
+    Args:
+        tensor: the tensor.
+        new: the place of a dimension of size 1 that it is to have first.
+    """
+    if tensor._view is None:
+        return False
+    shape, strides = tensor._aval().shape, tensor._strides()
+    if new is not None:
+        shape, strides = (
+            (*shape[:new], 1, *shape[new:]),
+            (*strides[:new], shape[new] * strides[new], *strides[new:]),
+        )
+    if len(shape) not in _CHANNELS_LAST or 0 in shape or strides[1] == 0:
+        return False
+    least = 0
+    for d in (1, *range(len(shape) - 1, 1, -1), 0):
+        if strides[d] < least or (d == 0 and least == strides[1]):
+            return False
+        least = strides[d] * max(shape[d], 1)
+    return True
 
 
 def is_in_format(shape: Sequence[int], strides: Sequence[int], kind: memory_format) -> bool:

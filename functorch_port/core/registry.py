@@ -14,6 +14,7 @@ from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .dtypes import dtype
+from .layout import joint_order
 
 __all__ = [
     "ARRAY",
@@ -96,7 +97,7 @@ class OpSpec:
     numbers: bool = False
     keeps: Callable[..., bool] | None = None
     after: Callable[..., Any] | None = None
-    pointwise: bool = False
+    order: Callable[[Sequence[int], Sequence[Any]], Sequence[int] | None] | None = None
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
@@ -197,7 +198,7 @@ def op(
     numbers: bool = False,
     keeps: Callable[..., bool] | None = None,
     after: Callable[..., Any] | None = None,
-    pointwise: bool = False,
+    order: Callable[[Sequence[int], Sequence[Any]], Sequence[int] | None] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a pure function of arrays as an operation.
 
@@ -225,7 +226,8 @@ def op(
         keeps: of the pure function's arguments, whether a recorded eager call keeps what its backward pass would
             compute again. Without it only the inputs are kept.
         after: of the result and the arguments of a call with keywords or of a view, what becomes of the result.
-        pointwise: the result lies in memory as the inputs do (see `core.layout.joint_order`).
+        order: of the result's shape and the Tensors among the arguments, in which order of the dimensions the
+            result lies in memory (see `core.layout`). Without it, in their own.
     """
 
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -265,7 +267,7 @@ def op(
             numbers=numbers,
             keeps=keeps,
             after=after,
-            pointwise=pointwise,
+            order=order,
         )
         return fn
 
@@ -273,7 +275,7 @@ def op(
 
 
 #: `op` for what is computed element by element
-pointwise_op = partial(op, pointwise=True)
+pointwise_op = partial(op, order=joint_order)
 
 
 #: torch.return_types

@@ -471,7 +471,7 @@ class Module:
         Raises:
             TypeError: for a dtype that is neither floating point nor complex.
         """
-        device, dtype, non_blocking, _ = parse_to(*args, **kwargs)
+        device, dtype, non_blocking, memory_format = parse_to(*args, **kwargs)
         if dtype is not None:
             if not (dtype.is_floating_point or dtype.is_complex):
                 raise TypeError(
@@ -489,7 +489,12 @@ class Module:
         def convert(t: Tensor) -> Tensor:
             castable = t.is_floating_point() or t.is_complex()
             try:
-                return t.to(device, dtype if castable else None, non_blocking)
+                return t.to(
+                    device,
+                    dtype if castable else None,
+                    non_blocking,
+                    memory_format=memory_format if t.dim() in (4, 5) else None,
+                )
             except NotImplementedError as error:
                 if not t.is_meta:
                     raise

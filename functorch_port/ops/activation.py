@@ -14,7 +14,7 @@ from jax import lax
 from functorch_port.core.division import divide
 from functorch_port.core.fits import fits
 from functorch_port.core.promotion import cast
-from functorch_port.core.registry import Array, pointwise_op
+from functorch_port.core.registry import Array, op, pointwise_op
 from functorch_port.ops._common import compute, elementwise_float, not_implemented, type_name, wide, wrap_dim
 
 _SELU_ALPHA = 1.6732632423543772848170429916717
@@ -287,7 +287,7 @@ def glu(input: Array, dim: int = -1):
     return (value * lax.logistic(gate)).astype(input.dtype)
 
 
-@pointwise_op(where="", node="RreluWithNoiseBackward0")
+@op(where="", node="RreluWithNoiseBackward0")
 def rrelu_with_noise(input: Array, noise: Array):
     """``input`` where positive, else times a slope of its own."""
     return _floating("rrelu_with_noise_out_cpu", lambda x, n: jnp.where(x > 0, x, x * n), input, noise)

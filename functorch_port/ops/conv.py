@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from functorch_port.core.config import matmul_precision
+from functorch_port.core.layout import convolution_order
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import (
     c_name,
@@ -196,7 +197,7 @@ def _conv_op(n: int) -> Any:
 
     conv.__name__ = f"conv{n}d"
     conv.__doc__ = f"Convolution over {n} spatial dimension{'s' * (n > 1)}."
-    return op(f"conv{n}d", where="torch F", node="ConvolutionBackward0")(conv)
+    return op(f"conv{n}d", where="torch F", node="ConvolutionBackward0", order=convolution_order)(conv)
 
 
 conv1d, conv2d, conv3d = _conv_op(1), _conv_op(2), _conv_op(3)

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from functorch_port.core.config import matmul_precision
+from functorch_port.core.layout import convolution_order
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import FLOAT32, LAYOUTS, not_implemented, plus_bias, wide
 from functorch_port.ops.conv import _check_types, _per_dim
@@ -273,7 +274,9 @@ def _conv_transpose_op(n: int) -> Any:
 
     conv_transpose.__name__ = name
     conv_transpose.__doc__ = f"Transposed convolution over {n} spatial dimension{'s' * (n > 1)}."
-    return op(name, where="torch F", node="ConvolutionBackward0")(conv_transpose)
+    return op(
+        name, where="torch F", node="ConvolutionBackward0", order=convolution_order if n == 2 else None
+    )(conv_transpose)
 
 
 conv_transpose1d, conv_transpose2d, conv_transpose3d = (_conv_transpose_op(n) for n in (1, 2, 3))

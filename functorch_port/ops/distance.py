@@ -10,7 +10,7 @@ import numpy as np
 
 from functorch_port.core.division import divide
 from functorch_port.core.promotion import promote
-from functorch_port.core.registry import Array, op
+from functorch_port.core.registry import Array, op, pointwise_op
 from functorch_port.ops._common import (
     absolute,
     broadcast_shapes,
@@ -85,7 +85,7 @@ def pdist(input: Array, p: float = 2):
     return largest(x) if p == float("inf") else vector_norm_of(x, float(p), (-1,), False)
 
 
-@op("_unit_vectors", where="", node="DivBackward0")
+@pointwise_op("_unit_vectors", where="", node="DivBackward0")
 @rounded_once
 def unit_vectors(input: Array, p: float, dim: Any, eps: float):
     """``input`` divided by its p-norm along ``dim``, which counts as at least ``eps``."""

@@ -12,6 +12,7 @@ from jax import lax
 
 from ..core import bind, determinism
 from ..core.fits import ITEM, OWN
+from ..core.layout import first_order
 from ..core.out import write_out
 from ..core.promotion import cast, promote
 from ..core.refusal import refuse
@@ -385,7 +386,7 @@ def index_copy(input: TensorOnly, dim: int, index: TensorOnly, source: TensorOnl
     return put_at(x, at, at_least_1d(source), mode="promise_in_bounds").reshape(input.shape)
 
 
-@op(inplace=True, check=_checked_range(""), fits={"value": ITEM})
+@op(inplace=True, check=_checked_range(""), fits={"value": ITEM}, order=first_order)
 def index_fill(input: TensorOnly, dim: int, index: TensorOnly, value: Array):
     """A copy with ``value`` in the slices at the positions in a vector."""
     if getattr(value, "ndim", 0) > 0:
@@ -451,7 +452,7 @@ def _check_put(input: Any, index: Any, source: Any, accumulate: bool = False) ->
     _check_flat_range(input, index)
 
 
-@op(inplace=True, check=_check_put)
+@op(inplace=True, check=_check_put, order=first_order)
 @rounded_once
 def put(input: TensorOnly, index: TensorOnly, source: TensorOnly, accumulate: bool = False):
     """A copy with ``source`` written (or added) at positions in the flattened input."""

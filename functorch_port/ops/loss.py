@@ -13,6 +13,7 @@ from jax import lax
 
 from functorch_port.core import storage
 from functorch_port.core.config import matmul_precision
+from functorch_port.core.layout import joint_order
 from functorch_port.core.promotion import promote
 from functorch_port.core.refusal import outside, refuse
 from functorch_port.core.registry import Array, op
@@ -361,19 +362,19 @@ def soft_cross_entropy(
 # regression
 
 
-@op("_mse_loss", where="", node="MseLossBackward0")
+@op("_mse_loss", where="", node="MseLossBackward0", order=joint_order)
 def mse_loss(input: Array, target: Array, reduction: str = "mean"):
     """``(input - target) ** 2``."""
     return _pointwise("mse_cpu", lambda x, t: (x - t) * (x - t), input, target, reduction)
 
 
-@op("_l1_loss", where="", node="MeanBackward0")
+@op("_l1_loss", where="", node="MeanBackward0", order=joint_order)
 def l1_loss(input: Array, target: Array, reduction: str = "mean"):
     """``|input - target|``."""
     return _pointwise("", lambda x, t: abs_(x - t), input, target, reduction)
 
 
-@op("_smooth_l1_loss", where="", node="SmoothL1LossBackward0")
+@op("_smooth_l1_loss", where="", node="SmoothL1LossBackward0", order=joint_order)
 def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: float = 1.0):
     """Squared where the error is below ``beta``, absolute beyond."""
     if beta < 0:
@@ -389,7 +390,7 @@ def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: f
     return _pointwise("smooth_l1_cpu", fn, input, target, reduction)
 
 
-@op("_huber_loss", where="", node="HuberLossBackward0")
+@op("_huber_loss", where="", node="HuberLossBackward0", order=joint_order)
 def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: float = 1.0):
     """Squared where the error is below ``delta``, ``delta`` times the absolute error beyond."""
     if delta <= 0:
@@ -403,7 +404,7 @@ def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: floa
     return _pointwise("huber_cpu", fn, input, target, reduction)
 
 
-@op("_poisson_nll_loss", where="", node="MeanBackward0")
+@op("_poisson_nll_loss", where="", node="MeanBackward0", order=joint_order)
 def poisson_nll_loss(input: Array, target: Array, log_input: bool, full: bool, eps: float, reduction: str):
     """Minus the log-likelihood of Poisson counts."""
 
@@ -423,7 +424,7 @@ def _check_variance(input: Any, target: Any, var: Any, full: bool, eps: float, r
     refuse(lambda var: var < 0, lambda var: ValueError("var has negative entry/entries"), var)
 
 
-@op("_gaussian_nll_loss", where="", node="MeanBackward0", check=_check_variance)
+@op("_gaussian_nll_loss", where="", node="MeanBackward0", check=_check_variance, order=joint_order)
 def gaussian_nll_loss(input: Array, target: Array, var: Array, full: bool, eps: float, reduction: str):
     """Minus the log-likelihood of normal variables."""
     broadcast_shapes(input.shape, target.shape)
@@ -462,7 +463,13 @@ def _check_probabilities(input: Any, target: Any, **_: Any) -> None:
             )
 
 
-@op("_binary_cross_entropy", where="", node="BinaryCrossEntropyBackward0", check=_check_probabilities)
+@op(
+    "_binary_cross_entropy",
+    where="",
+    node="BinaryCrossEntropyBackward0",
+    check=_check_probabilities,
+    order=joint_order,
+)
 def binary_cross_entropy(input: Array, target: Array, weight: Array | None = None, reduction: str = "mean"):
     """``-(target * log(input) + (1 - target) * log(1 - input))``."""
     if target.dtype != input.dtype:
@@ -471,7 +478,12 @@ def binary_cross_entropy(input: Array, target: Array, weight: Array | None = Non
     return _reduce(losses if weight is None else losses * weight, reduction)
 
 
-@op("_binary_cross_entropy_with_logits", where="", node="BinaryCrossEntropyWithLogitsBackward0")
+@op(
+    "_binary_cross_entropy_with_logits",
+    where="",
+    node="BinaryCrossEntropyWithLogitsBackward0",
+    order=joint_order,
+)
 def binary_cross_entropy_with_logits(
     input: Array,
     target: Array,
@@ -496,7 +508,7 @@ def binary_cross_entropy_with_logits(
     return _reduce(losses.astype(input.dtype), reduction)
 
 
-@op("_kl_div", where="", node="MeanBackward0")
+@op("_kl_div", where="", node="MeanBackward0", order=joint_order)
 def kl_div(input: Array, target: Array, reduction: str = "mean", log_target: bool = False):
     """``target * (log(target) - input)`` with ``input`` a log-probability."""
 
@@ -512,7 +524,7 @@ def kl_div(input: Array, target: Array, reduction: str = "mean", log_target: boo
     return _pointwise("", fn, input, target, reduction)
 
 
-@op("_soft_margin_loss", where="", node="SoftMarginLossBackward0")
+@op("_soft_margin_loss", where="", node="SoftMarginLossBackward0", order=joint_order)
 def soft_margin_loss(input: Array, target: Array, reduction: str = "mean"):
     """``log(1 + exp(-target * input))``."""
     return _pointwise("", lambda x, t: jax.nn.softplus(-t * x), input, target, reduction)
@@ -531,7 +543,7 @@ def multilabel_soft_margin_loss(
 # margins and embeddings
 
 
-@op("_hinge_embedding_loss", where="", node="MeanBackward0")
+@op("_hinge_embedding_loss", where="", node="MeanBackward0", order=joint_order)
 def hinge_embedding_loss(input: Array, target: Array, margin: float = 1.0, reduction: str = "mean"):
     """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1."""
 
@@ -563,7 +575,7 @@ def cosine_embedding_loss(
     return _reduce(losses, reduction)
 
 
-@op("_margin_ranking_loss", where="", node="MeanBackward0")
+@op("_margin_ranking_loss", where="", node="MeanBackward0", order=joint_order)
 def margin_ranking_loss(
     input1: Array, input2: Array, target: Array, margin: float = 0.0, reduction: str = "mean"
 ):

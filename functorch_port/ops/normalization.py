@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from functorch_port.core.layout import format_order, joint_order
 from functorch_port.core.promotion import cast
 from functorch_port.core.registry import Array, Scalar, op
 from functorch_port.ops._common import not_implemented, numel, wide
@@ -54,14 +55,26 @@ def _by_batch(input: Any, weight: Any, bias: Any, eps: float) -> tuple[jax.Array
     return out.astype(input.dtype), mean.reshape(-1), var.reshape(-1) * (count / max(count - 1, 1))
 
 
-@op("_batch_norm", where="", node="NativeBatchNormBackward0", edges=("input", "weight", "bias"))
+@op(
+    "_batch_norm",
+    where="",
+    node="NativeBatchNormBackward0",
+    edges=("input", "weight", "bias"),
+    order=format_order,
+)
 def batch_norm(input: Array, weight: Array | None, bias: Array | None, eps: float):
     """Normalized by the batch's own mean and variance per channel."""
     _check_per_channel(input, weight=weight, bias=bias)
     return _by_batch(input, weight, bias, eps)[0]
 
 
-@op("_batch_norm_tracked", where="", node="NativeBatchNormBackward0", edges=("input", "weight", "bias"))
+@op(
+    "_batch_norm_tracked",
+    where="",
+    node="NativeBatchNormBackward0",
+    edges=("input", "weight", "bias"),
+    order=format_order,
+)
 def batch_norm_tracked(
     input: Array,
     weight: Array | None,
@@ -85,7 +98,13 @@ def _moved(running: Any, batch: jax.Array, momentum: Any) -> jax.Array:
     return running * (1 - momentum) + batch * momentum
 
 
-@op("_batch_norm_eval", where="", node="NativeBatchNormBackward0", edges=("input", "weight", "bias"))
+@op(
+    "_batch_norm_eval",
+    where="",
+    node="NativeBatchNormBackward0",
+    edges=("input", "weight", "bias"),
+    order=format_order,
+)
 def batch_norm_eval(
     input: Array,
     running_mean: Array,
@@ -161,7 +180,7 @@ def instance_norm_tracked(
 _MANY_CHANNELS = 20
 
 
-@op("_local_response_norm", where="", node="DivBackward0")
+@op("_local_response_norm", where="", node="DivBackward0", order=joint_order)
 def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
     """Divided by a power of the mean square over ``size`` neighbouring channels."""
     if size <= 0:
@@ -254,7 +273,13 @@ def rms_norm(
 # group norm
 
 
-@op("group_norm", where="torch", node="NativeGroupNormBackward0", edges=("input", "weight", "bias"))
+@op(
+    "group_norm",
+    where="torch",
+    node="NativeGroupNormBackward0",
+    edges=("input", "weight", "bias"),
+    order=format_order,
+)
 def group_norm(
     input: Array,
     num_groups: int,

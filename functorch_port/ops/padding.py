@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from functorch_port.core.fits import OWN
+from functorch_port.core.layout import format_order
 from functorch_port.core.promotion import cast
 from functorch_port.core.registry import Array, Scalar, op
 
@@ -28,7 +29,7 @@ def _by_dimension(name: str, ndim: int, pad: tuple[int, ...]) -> list[tuple[int,
     return [(0, 0)] * (ndim - len(pairs)) + pairs[::-1]
 
 
-@op("constant_pad_nd", where="torch", fits={"value": OWN})
+@op("constant_pad_nd", where="torch", fits={"value": OWN}, order=format_order)
 def constant_pad_nd(input: Array, pad: tuple[int, ...], value: Scalar = 0):
     """``input`` with ``value`` around it; negative numbers cut off."""
     pairs = _by_dimension("constant_pad_nd", input.ndim, pad)
@@ -118,7 +119,7 @@ def _pad_op(mode: str, n: int, node: str) -> Any:
 
     pad.__name__ = name = f"_{mode}_pad{n}d"
     pad.__doc__ = f"Padding of the last {n} dimension{'s' * (n > 1)}, mode {mode!r}."
-    return op(name, where="", node=node)(pad)
+    return op(name, where="", node=node, order=None if mode == "circular" else format_order)(pad)
 
 
 for _n in (1, 2, 3):

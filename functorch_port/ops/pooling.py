@@ -19,6 +19,7 @@ import numpy as np
 from jax import lax
 
 from functorch_port.core.division import divide
+from functorch_port.core.layout import format_order, line_order
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import INT64, not_implemented, wide
 
@@ -328,8 +329,8 @@ def _max_pool_op(n: int) -> Any:
     with_indices.__doc__ = f"`{name}` and the positions of the maxima."
     values.__name__, with_indices.__name__ = name, f"{name}_with_indices"
     return (
-        op(name, where="torch", node=node)(values),
-        op(f"{name}_with_indices", where="F", node=node)(with_indices),
+        op(name, where="torch", node=node, order=format_order)(values),
+        op(f"{name}_with_indices", where="F", node=node, order=format_order)(with_indices),
     )
 
 
@@ -369,6 +370,10 @@ def _avg_pool(x: Any, windows: Windows, count_include_pad: bool, divisor: int | 
     return divide(total, counts).astype(x.dtype)
 
 
+#: by the number of spatial dimensions: PyTorch averages lines as images, and volumes always in order
+_ORDER = {1: line_order, 2: format_order, 3: None}
+
+
 def _avg_pool_op(n: int) -> Any:
     name = f"avg_pool{n}d"
 
@@ -404,6 +409,7 @@ def _avg_pool_op(n: int) -> Any:
         name,
         where="torch F" if n == 1 else "F",
         node="SqueezeBackward1" if n == 1 else f"AvgPool{n}DBackward0",
+        order=_ORDER[n],
     )(chosen)
 
 
@@ -500,7 +506,7 @@ def _adaptive_avg_op(n: int) -> Any:
     pool.__doc__ = f"Averages over as many windows of {n} spatial dimension{'s' * (n > 1)} as asked for."
     pool.__name__ = name
     node = "SqueezeBackward1" if n == 1 else f"AdaptiveAvgPool{n}DBackward0"
-    return op(name, where="torch F" if n == 1 else "F", node=node)(pool)
+    return op(name, where="torch F" if n == 1 else "F", node=node, order=_ORDER[n])(pool)
 
 
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (
@@ -542,7 +548,7 @@ def _adaptive_max_op(n: int) -> Any:
     pool.__doc__ = f"Maxima, and their positions, over as many {n}-dimensional windows as asked for."
     pool.__name__ = f"{name}_with_indices"
     node = "SqueezeBackward1" if n == 1 else f"AdaptiveMaxPool{n}DBackward0"
-    return op(f"{name}_with_indices", where="F", node=node)(pool)
+    return op(f"{name}_with_indices", where="F", node=node, order=_ORDER[n])(pool)
 
 
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from functorch_port.core.layout import format_order
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import not_implemented
 
@@ -24,7 +25,7 @@ def _check_image(name: str, x: Any, factor_name: str, factor: int) -> None:
         raise RuntimeError(f"{name} expects a positive {factor_name}, but got {factor}")
 
 
-@op(where="torch F")
+@op(where="torch F", order=format_order)
 def pixel_shuffle(input: Array, upscale_factor: int):
     """(..., C * r * r, H, W) as (..., C, H * r, W * r)."""
     r = upscale_factor
@@ -41,7 +42,7 @@ def pixel_shuffle(input: Array, upscale_factor: int):
     return x.reshape(*lead, channels // (r * r), height * r, width * r)
 
 
-@op(where="torch F")
+@op(where="torch F", order=format_order)
 def pixel_unshuffle(input: Array, downscale_factor: int):
     """(..., C, H * r, W * r) as (..., C * r * r, H, W)."""
     r = downscale_factor
@@ -59,7 +60,7 @@ def pixel_unshuffle(input: Array, downscale_factor: int):
     return x.reshape(*lead, channels * r * r, height // r, width // r)
 
 
-@op("channel_shuffle", "native_channel_shuffle", where="torch F")
+@op("channel_shuffle", "native_channel_shuffle", where="torch F", order=format_order)
 def channel_shuffle(input: Array, groups: int):
     """Channel ``g * n + i`` moves to ``i * groups + g``."""
     if input.ndim <= 2:

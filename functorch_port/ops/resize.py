@@ -20,6 +20,7 @@ import numpy as np
 from jax import lax
 
 from functorch_port.core import storage
+from functorch_port.core.layout import format_order
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import not_implemented, wide
 
@@ -318,7 +319,9 @@ def _resize_op(mode: str, n: int, antialias: bool, node: str) -> Any:
 
     resize.__name__ = name
     resize.__doc__ = f"Resampling of {n} dimension{'s' * (n > 1)}, mode {mode!r}{', smoothed' * antialias}."
-    return op(name, where="", node=f"Upsample{node}{n}D{'Aa' * antialias}Backward0")(resize)
+    return op(name, where="", node=f"Upsample{node}{n}D{'Aa' * antialias}Backward0", order=format_order)(
+        resize
+    )
 
 
 for _n in (1, 2, 3):

@@ -17,6 +17,7 @@ from jax import lax
 
 from ..autograd import grad_mode
 from ..core import bind, dtypes, duals, storage, watch
+from ..core.layout import common_format_order, first_order
 from ..core.promotion import cast, promote
 from ..core.refusal import outside, refuse
 from ..core.registry import Scalar, TensorOnly, TensorsOnly, composite, op
@@ -884,7 +885,7 @@ def _legacy_empty(x: jax.Array) -> bool:
     return x.shape == (0,)
 
 
-@op("cat", "concat", "concatenate", where="torch")
+@op("cat", "concat", "concatenate", where="torch", order=common_format_order)
 def cat(tensors: TensorsOnly, dim: int = 0):
     """Tensors one after another along ``dim``."""
     if not tensors:
@@ -979,13 +980,13 @@ def block_diag(tensors: TensorsOnly):
 # reordering and repeating
 
 
-@op(varargs="dims")
+@op(varargs="dims", order=first_order)
 def flip(input: TensorOnly, dims: tuple[int, ...]):
     """The order reversed along ``dims``."""
     return jnp.flip(input, wrap_dims(dims, input.ndim)) if dims != () else input
 
 
-@op(node="FlipBackward0")
+@op(node="FlipBackward0", order=first_order)
 def fliplr(input: TensorOnly):
     """The columns in reverse order."""
     if input.ndim < 2:
@@ -993,7 +994,7 @@ def fliplr(input: TensorOnly):
     return jnp.flip(input, 1)
 
 
-@op(node="FlipBackward0")
+@op(node="FlipBackward0", order=first_order)
 def flipud(input: TensorOnly):
     """The rows in reverse order."""
     if input.ndim < 1:
@@ -1001,7 +1002,7 @@ def flipud(input: TensorOnly):
     return jnp.flip(input, 0)
 
 
-@op()
+@op(order=common_format_order)
 def roll(input: TensorOnly, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None):
     """Elements shifted along ``dims``, those that fall off coming in at the other end."""
     amounts = (shifts,) if isinstance(shifts, int) else shifts
@@ -1262,7 +1263,7 @@ def _check_part(src: jax.Array, shape: Sequence[int]) -> None:
         )
 
 
-@op()
+@op(order=first_order)
 def select_scatter(input: TensorOnly, src: TensorOnly, dim: int, index: int):
     """A copy with ``src`` in the place of one slice."""
     axis = wrap_dim(dim, input.ndim)
@@ -1272,7 +1273,7 @@ def select_scatter(input: TensorOnly, src: TensorOnly, dim: int, index: int):
     return lax.dynamic_update_slice_in_dim(input, block, index % input.shape[axis], axis)
 
 
-@op()
+@op(order=first_order)
 def slice_scatter(
     input: TensorOnly,
     src: TensorOnly,
@@ -1289,7 +1290,7 @@ def slice_scatter(
     return input.at[where].set(src.astype(input.dtype), unique_indices=True)
 
 
-@op()
+@op(order=first_order)
 def diagonal_scatter(input: TensorOnly, src: TensorOnly, offset: int = 0, dim1: int = 0, dim2: int = 1):
     """A copy with ``src`` on a diagonal."""
     take = functools.partial(diagonal, offset=offset, dim1=dim1, dim2=dim2)

@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from ..core import bind, dtypes
+from ..core.layout import first_order
 from ..core.promotion import promote
 from ..core.registry import Array, TensorOnly, composite, op
 from ..core.tensor import Tensor
@@ -27,7 +28,7 @@ def _picked(input: jax.Array, x: jax.Array, index: jax.Array, axis: int) -> tupl
     )
 
 
-@op(returns=("values", "indices"))
+@op(returns=("values", "indices"), order=first_order)
 def sort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: bool = False):
     """Sorted values along ``dim`` and where they were. Always stable."""
     no_complex(" Sort does not support complex dtypes on CPU", input)
@@ -36,7 +37,7 @@ def sort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: boo
     return _picked(input, x, stable_order(x, axis, descending), axis)
 
 
-@op()  # PyTorch's is `sort`, which looks at the history of a view
+@op(order=first_order)  # PyTorch's is `sort`, which looks at the history of a view
 def argsort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: bool = False):
     """The order that sorts along ``dim``. Always stable."""
     no_complex(" Sort does not support complex dtypes on CPU", input)
@@ -44,7 +45,7 @@ def argsort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: 
     return stable_order(at_least_1d(input), axis, descending).astype(INT64).reshape(input.shape)
 
 
-@op(node="SortBackward0")
+@op(node="SortBackward0", order=first_order)
 def msort(input: TensorOnly):
     """Sorted values along the first dimension."""
     return sort(input, 0)[0]

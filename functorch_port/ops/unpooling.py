@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from functorch_port.core import determinism
+from functorch_port.core.layout import format_order
 from functorch_port.core.registry import Array, op
 from functorch_port.ops._common import INT64, check_index_range, not_implemented, type_name, wide
 from functorch_port.ops.pooling import _avg_pool, _beats, _windows
@@ -181,7 +182,9 @@ def _unpool_op(n: int) -> Any:
     unpool.__doc__ = f"Writes elements to the places that `max_pool{n}d` took them from; the others are 0."
     unpool.__name__ = name
     node = "SqueezeBackward1" if n == 1 else f"MaxUnpool{n}DBackward0"
-    return op(f"_{name}", where="", node=node, check=_check_positions)(unpool)
+    return op(
+        f"_{name}", where="", node=node, check=_check_positions, order=format_order if n == 2 else None
+    )(unpool)
 
 
 for _n in (1, 2, 3):

@@ -47,6 +47,39 @@ EXPRESSIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     ),
     "rand_like": lambda lib, x, y: lib.manual_seed(1) and lib.rand_like(x.transpose(1, 2), dtype=lib.float64),
     "channels_last": lambda lib, x, y: lib.tanh(x[None].to(memory_format=lib.channels_last)),
+    "flip": lambda lib, x, y: x.transpose(1, 2).flip(0),
+    "sort": lambda lib, x, y: x.transpose(1, 2).sort(1)[0],
+    "positions": lambda lib, x, y: x.transpose(1, 2).argsort(1),
+    "roll": lambda lib, x, y: x.transpose(1, 2).roll(1, 1),
+    "index_fill": lambda lib, x, y: x.transpose(1, 2).index_fill(1, lib.tensor([0]), 5.0),
+    "slice_scatter": lambda lib, x, y: x.transpose(1, 2).slice_scatter(y[:, :1], 1, 0, 1),
+    "loss": lambda lib, x, y: lib.nn.functional.mse_loss(x.transpose(1, 2), y, reduction="none"),
+    "lines": lambda lib, x, y: lib.nn.functional.avg_pool1d(x.transpose(1, 2), 2),
+    "lines, maxima": lambda lib, x, y: lib.nn.functional.max_pool1d(x.transpose(1, 2), 2),
+}
+
+#: of an image with sizes (2, 4, 6, 5) and convolution weights with sizes (3, 4, 3, 3)
+OF_IMAGES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "conv2d": lambda lib, x, w: lib.nn.functional.conv2d(x, w),
+    "conv2d of one": lambda lib, x, w: lib.nn.functional.conv2d(x[0], w),
+    "conv_transpose2d": lambda lib, x, w: lib.nn.functional.conv_transpose2d(x[:, :3], w),
+    "max_pool2d": lambda lib, x, w: lib.nn.functional.max_pool2d(x, 2),
+    "max_pool2d, positions": lambda lib, x, w: lib.nn.functional.max_pool2d(x, 2, return_indices=True)[1],
+    "avg_pool2d": lambda lib, x, w: lib.nn.functional.avg_pool2d(x, 2),
+    "adaptive_avg_pool2d": lambda lib, x, w: lib.nn.functional.adaptive_avg_pool2d(x, 2),
+    "batch_norm": lambda lib, x, w: lib.nn.functional.batch_norm(x, None, None, training=True),
+    "group_norm": lambda lib, x, w: lib.nn.functional.group_norm(x, 2),
+    "instance_norm": lambda lib, x, w: lib.nn.functional.instance_norm(x),
+    "local_response_norm": lambda lib, x, w: lib.nn.functional.local_response_norm(x, 2),
+    "interpolate": lambda lib, x, w: lib.nn.functional.interpolate(x, scale_factor=2.0, mode="bilinear"),
+    "pad": lambda lib, x, w: lib.nn.functional.pad(x, (1, 1, 1, 1)),
+    "pad, reflect": lambda lib, x, w: lib.nn.functional.pad(x, (1, 1, 1, 1), mode="reflect"),
+    "pad, circular": lambda lib, x, w: lib.nn.functional.pad(x, (1, 1, 1, 1), mode="circular"),
+    "pixel_shuffle": lambda lib, x, w: lib.nn.functional.pixel_shuffle(x, 2),
+    "cat": lambda lib, x, w: lib.cat([x, x], 1),
+    "cat of two formats": lambda lib, x, w: lib.cat([x, x.contiguous()], 1),
+    "a part": lambda lib, x, w: lib.nn.functional.max_pool2d(x[:, 1:3, 1:], 2),
+    "one channel": lambda lib, x, w: lib.nn.functional.max_pool2d(x[:, :1], 2),
 }
 
 
@@ -60,6 +93,56 @@ def test_strides_and_values(name: str) -> None:
     (strides, in_order, values), mine = _both(case)
     assert mine[:2] == (strides, in_order)
     torch.testing.assert_close(torch.tensor(mine[2]), torch.tensor(values))
+
+
+@pytest.mark.parametrize("which", ["input", "weight", "neither"])
+@pytest.mark.parametrize("name", OF_IMAGES)
+def test_channels_last_goes_through_networks(name: str, which: str) -> None:
+    def case(lib: Any) -> Any:
+        x = (lib.arange(240.0) % 7).reshape(2, 4, 6, 5)
+        w = (lib.arange(108.0) % 5 - 2).reshape(3, 4, 3, 3)
+        if which == "input":
+            x = x.to(memory_format=lib.channels_last)
+        if which == "weight":
+            w = w.to(memory_format=lib.channels_last)
+        out = OF_IMAGES[name](lib, x, w)
+        wide = [s for s, n in zip(out.stride(), out.shape, strict=True) if n != 1]
+        return wide, out.is_contiguous(), out.is_contiguous(memory_format=lib.channels_last), out.tolist()
+
+    (strides, in_order, last, values), mine = _both(case)
+    assert mine[:3] == (strides, in_order, last)
+    torch.testing.assert_close(torch.tensor(mine[3]), torch.tensor(values))
+
+
+def test_a_module_in_channels_last() -> None:
+    """Its weights, its results, and so the masks of dropout; it trains as it did."""
+
+    def case(lib: Any) -> Any:
+        lib.manual_seed(3)
+        net = lib.nn.Sequential(lib.nn.Conv2d(2, 3, 3), lib.nn.BatchNorm2d(3), lib.nn.Dropout(0.5))
+        assert net.to(memory_format=lib.channels_last) is net
+        optimizer = lib.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+        losses = []
+        for _ in range(3):
+            optimizer.zero_grad()
+            out = net(lib.ones(2, 2, 5, 4).cumsum(3))
+            loss = (out * out).mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.tolist())
+        return net[0].weight.stride(), out.stride(), losses, net[0].weight.tolist()
+
+    (weight, out, *numbers), mine = _both(case)
+    assert mine[:2] == (weight, out)
+    for found, expected in zip(mine[2:], numbers, strict=True):
+        torch.testing.assert_close(torch.tensor(found), torch.tensor(expected))
+
+
+def test_a_module_is_not_put_into_a_format_of_other_tensors() -> None:
+    with pytest.raises(RuntimeError, match="required rank 4 tensor to use channels_last format"):
+        fp.nn.Conv3d(1, 1, 1).to(memory_format=fp.channels_last)
+    with pytest.raises(RuntimeError, match="required rank 4 tensor to use channels_last format"):
+        torch.nn.Conv3d(1, 1, 1).to(memory_format=torch.channels_last)
 
 
 def test_large_ones_which_are_no_numpy_arrays() -> None:
