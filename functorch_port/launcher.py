@@ -167,6 +167,9 @@ class _Explain:
             raise AttributeError(f"module {self.module.__name__!r} has no attribute {name!r}")
         caller = sys._getframe(1)
         if caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM:
+            half_loaded = sys.modules.get(f"{self.module.__name__}.{name}")
+            if half_loaded is not None:  # as Python does when modules import each other
+                return half_loaded
             raise ImportError(_missing(self.module, name), name=self.module.__name__)
         raise AttributeError(_missing(self.module, name))
 
