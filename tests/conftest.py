@@ -1,4 +1,4 @@
-"""Tests run on the CPU, and PyTorch, which they compare with, takes two threads."""
+"""Tests run on the CPU, and PyTorch, which they compare with, takes one thread."""
 
 import ctypes.util
 import gc
@@ -11,14 +11,13 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 import jax
 import pytest
 import torch
+import torch._dynamo  # brings 220,000 objects, which are to be there before the rest is frozen
 
 from functorch_port.core import host, limits
 from functorch_port.core.dispatch import Plan
 
-torch.set_num_threads(2)
+torch.set_num_threads(1)
 limits.MOST = 1 << 62  # tests count compilations; see `forget_programs`
-gc.collect()
-gc.freeze()  # each trace looks through all objects, and none of those of PyTorch matters to it
 
 #: Of a test with more cases than this a run of the whole suite takes one in four.
 MANY = 18
@@ -65,6 +64,18 @@ def both_ways(request: pytest.FixtureRequest):
         yield
 
 
+def pytest_collection_finish() -> None:
+    freeze()
+
+
+def freeze() -> None:
+    """Have the collector pass over all that is there: each trace looks through all of its objects, and none of those
+    of PyTorch, of the collection and of tests before matters to it.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 #: bytes of memory from which on compiled programs are forgotten
 _much = 1500 << 20
 
@@ -78,6 +89,7 @@ def pytest_runtest_teardown() -> None:
     if resident() > _much:
         forget_programs()
         _much = max(_much, resident() + (300 << 20))  # what stays is not to be looked for after every test
+    freeze()
 
 
 def resident() -> int:
@@ -91,6 +103,7 @@ def resident() -> int:
 def forget_programs() -> None:
     """Let go of what was compiled, and give the memory back."""
     jax.clear_caches()
+    gc.unfreeze()
     gc.collect()
     libc = ctypes.util.find_library("c")
     if libc and hasattr(trim := ctypes.CDLL(libc), "malloc_trim"):
