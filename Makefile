@@ -3,6 +3,8 @@ PYTHON ?= python3
 WORKERS ?= 2
 # 0: without what llvmlite and oneDNN compute
 KERNELS ?= 1
+# jax: as on a TPU, without what a CPU has of its own
+BACKEND ?= auto
 # n: every nth of the tests alone
 ONE_IN ?= 1
 # for `make test-newest`
@@ -22,7 +24,7 @@ demo: .venv/installed  ## train a CNN on real digits (under 3 minutes on 2 cores
 	$(DEMO) examples/digits_cnn.py $(ARGS)
 
 test: lint  ## lint, type-check and run every test (installs PyTorch to compare with)
-	JAX_PLATFORMS=cpu FUNCTORCH_PORT_KERNELS=$(KERNELS) ONE_IN=$(ONE_IN) $(TEST) -m pytest -n $(WORKERS) $(ARGS)
+	JAX_PLATFORMS=cpu FUNCTORCH_PORT_KERNELS=$(KERNELS) FUNCTORCH_PORT_BACKEND=$(BACKEND) ONE_IN=$(ONE_IN) $(TEST) -m pytest -n $(WORKERS) $(ARGS)
 
 test-newest:  ## every third test with Python 3.13 and the newest JAX, where that Python is found
 	@if $(PYTHON313) -c '' 2>/dev/null; then \

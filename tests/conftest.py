@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch._dynamo  # brings 220,000 objects, which are to be there before the rest is frozen
 
-from functorch_port.core import host, limits
+from functorch_port.core import host, limits, settings
 from functorch_port.core.dispatch import Plan
 
 torch.set_num_threads(1)
@@ -25,8 +25,11 @@ MANY = 18
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A sample of the large families, as each case compiles programs of its own; with WHOLE_DATABASE=1 all, and where
-    single files or tests are asked for. With ONE_IN=n every nth test of what is left.
+    single files or tests are asked for. With ONE_IN=n every nth test of what is left. On the plain backend none of
+    those marked `cpu`.
     """
+    if settings.PLAIN:
+        _leave_out(config, items, [item for item in items if item.get_closest_marker("cpu") is None])
     _sample_families(config, items)
     _leave_out(config, items, items[:: int(os.environ.get("ONE_IN", "1"))])
 
@@ -53,9 +56,14 @@ def _sample_families(config: pytest.Config, items: list[pytest.Item]) -> None:
     _leave_out(config, items, [item for item in items if id(item) not in gone])
 
 
-@pytest.fixture(scope="module", params=[4096, 0], ids=["host", "XLA"])
+@pytest.fixture(
+    scope="module",
+    params=[0] if settings.PLAIN else [4096, 0],
+    ids=["XLA"] if settings.PLAIN else ["host", "XLA"],
+)
 def both_ways(request: pytest.FixtureRequest):
-    """Small values in numpy on the host, as is the default on a CPU, and everything by XLA."""
+    """Small values in numpy on the host, as is the default on a CPU, and everything by XLA; on the plain backend the
+    latter alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(host, "MOST", request.param)
         patch.setattr(host.enabled, "known", None)

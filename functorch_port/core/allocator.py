@@ -90,6 +90,8 @@ def options(jaxpr: Any) -> dict[str, Any]:
 
 def is_on_cpu() -> bool:
     """Whether JAX has no other platform here; asking JAX itself would start it."""
+    if settings.PLAIN:
+        return False
     chosen = jax.config.jax_platforms
     if chosen:
         return chosen == "cpu"

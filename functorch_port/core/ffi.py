@@ -31,7 +31,7 @@ def available() -> bool:
 @cache
 def compiles() -> bool:
     """Whether llvmlite is there, works and may be used, for what is called from Python."""
-    if os.name != "posix" or not settings.get("KERNELS"):
+    if os.name != "posix" or settings.PLAIN or not settings.get("KERNELS"):
         return False
     try:
         import llvmlite.binding

@@ -49,7 +49,7 @@ _DTYPES = frozenset(map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "i
 
 @functools.cache
 def _cpu_is_default() -> bool:
-    return jax.default_backend() == "cpu"
+    return not settings.PLAIN and jax.default_backend() == "cpu"
 
 
 def was_asked() -> bool:

@@ -10,6 +10,8 @@ import jax
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
+from . import settings
+
 __all__ = ["define"]
 
 
@@ -40,4 +42,5 @@ def define(
     primitive.def_impl(by_xla)  # by itself: under `jax.disable_jit`
     batching.primitive_batchers[primitive] = batched
     mlir.register_lowering(primitive, lower)
-    mlir.register_lowering(primitive, lower_on_cpu, platform="cpu", cacheable=not each)
+    if not settings.PLAIN:
+        mlir.register_lowering(primitive, lower_on_cpu, platform="cpu", cacheable=not each)

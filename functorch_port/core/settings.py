@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["VARIABLES", "Variable", "get"]
+__all__ = ["PLAIN", "VARIABLES", "Variable", "get"]
 
 _PREFIX = "FUNCTORCH_PORT_"
 _SWITCH = {
@@ -55,6 +55,12 @@ _A_SWITCH, _A_COUNT = "0 (or false, off, no) or 1 (or true, on, yes)", "a whole 
 
 #: by their names without the prefix
 VARIABLES = {
+    "BACKEND": Variable(
+        "auto",
+        _one_of("auto", "jax"),
+        "auto or jax",
+        "jax: all is left to JAX, as on a TPU, on a CPU too",
+    ),
     "CACHE": Variable(
         True,
         lambda text: _SWITCH.get(text.lower(), text),
@@ -114,3 +120,6 @@ def _look() -> None:
 
 
 _look()
+
+#: Whether everything is left to JAX: no numpy, nothing put off, no kernels and no allocator of our own.
+PLAIN: bool = get("BACKEND") == "jax"

@@ -14,7 +14,10 @@ import pytest
 import functorch_port as ft
 from functorch_port.core import allocator
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's settings")
+pytestmark = [
+    pytest.mark.cpu,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's settings"),
+]
 
 PROGRAM = """
 import resource

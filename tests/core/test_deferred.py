@@ -21,6 +21,7 @@ import functorch_port as ft
 from functorch_port.core import deferred, dispatch, programs
 from tests.twins import same_outcome
 
+pytestmark = pytest.mark.cpu
 N = 72  # N * N elements are more than the host keeps
 
 

@@ -17,9 +17,7 @@ import functorch_port as ft
 from functorch_port.core import host
 from functorch_port.core.storage import HostStorage
 
-pytestmark = pytest.mark.skipif(
-    jax.default_backend() != "cpu", reason="values stay on the host of a CPU only"
-)
+pytestmark = pytest.mark.cpu
 
 RNG = np.random.default_rng(0)
 A, B = (RNG.standard_normal((3, 4)).astype(np.float32) for _ in range(2))

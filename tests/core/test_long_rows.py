@@ -51,6 +51,7 @@ def test_as_near_to_float64_as_torch(name: str) -> None:
         assert off <= max(2 * limit, 1e-6), f"{off:.1e}, torch {limit:.1e}"
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("length", [4095, 4096, 4097, 12288, 12289])
 def test_rows_of_several_parts(length: int) -> None:
     x = np.random.default_rng(0).standard_normal((3, length)).astype(np.float32)

@@ -46,6 +46,7 @@ def test_the_first_operation_looks_and_the_second_computes():
     np.testing.assert_array_equal(second.numpy(), x.numpy().T * 3)
 
 
+@pytest.mark.cpu
 def test_a_view_is_no_program():
     x = large(requires_grad=False) + 1
     (x.t()[3:60] * 2).numpy()

@@ -18,6 +18,7 @@ from functorch_port.core import settings
 ROOT = Path(__file__).parents[2]
 
 VALUES = {
+    "BACKEND": {"": "auto", "jax": "jax", "AUTO": "auto"},
     "CACHE": {"": True, "1": True, "yes": True, "off": False, "/a/b": "/a/b"},
     "CHECKS": {"": None, "0": False, "true": True},
     "HOST_ELEMENTS": {"": 4096, "0": 0, "16": 16},
@@ -28,6 +29,7 @@ VALUES = {
     "X64": {"": True, "FALSE": False, " 1 ": True},
 }
 WRONG = {
+    "BACKEND": ["numpy", "1"],
     "CHECKS": ["2", "maybe"],
     "HOST_ELEMENTS": ["-1", "1e3", "many"],
     "KEEP_MEMORY": ["x"],

@@ -14,6 +14,7 @@ import functorch_port as ft
 from functorch_port.core.shared import SharedStorage
 from functorch_port.core.storage import HostStorage
 
+pytestmark = pytest.mark.cpu
 LARGE = 5000  # more than stay on the host
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 import torch
@@ -14,9 +13,7 @@ import functorch_port as ft
 from functorch_port.core import bind, dispatch
 
 F = ft.nn.functional
-pytestmark = pytest.mark.skipif(
-    jax.default_backend() != "cpu", reason="values stay on the host of a CPU only"
-)
+pytestmark = pytest.mark.cpu
 
 
 @pytest.fixture(autouse=True)

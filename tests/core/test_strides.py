@@ -205,6 +205,7 @@ def test_results_of_a_compiled_function() -> None:
         assert fp.equal(first, x.t() * y)
 
 
+@pytest.mark.cpu
 def test_nothing_is_computed_for_the_order_alone() -> None:
     """The Storage with the other order is made when somebody looks at it."""
     out = fp.arange(60_000.0).reshape(200, 300).t() + 1
