@@ -106,7 +106,7 @@ def joint_order(shape: Sequence[int], tensors: Iterable[Any]) -> Sequence[int] |
         own = tensor._aval().shape
         if view is None and own == shape and not steps:
             return None
-        strides = contiguous(own) if view is None else view.layout(tensor._storage)[0]
+        strides = contiguous(own) if view is None else view.strides(tensor._storage)
         if own != shape:  # it is stretched
             missing = len(shape) - len(own)
             kept = [0 if n == 1 != m else s for n, m, s in zip(own, shape[missing:], strides, strict=True)]

@@ -210,13 +210,23 @@ class View:
             links.append((link.plan, extra, tuple(link.cache.shape), np.dtype(link.cache.dtype)))
         return _layout(shape, dtype, tuple(links))
 
+    def strides(self, cell: Storage) -> tuple[int, ...]:
+        """The strides of `layout`. The arguments of a view op say where it looks, but not how far apart."""
+        if self.parent is not None or self.plan.name in REINTERPRET:
+            return self.layout(cell)[0]
+        key = (self.plan, cell._shape(), self.cache.shape)
+        found = _strides.get(key)
+        if found is None:
+            found = _strides[key] = self.layout(cell)[0]
+        return found
+
     def is_contiguous(self, cell: Storage) -> bool:
-        """Whether the elements lie in order. The arguments of a view op say where it looks, but not how far apart."""
+        """Whether the elements lie in order."""
         shape = self.aval(cell).shape
         key = (self.plan, cell._shape(), shape)
         found = _contiguous.get(key) if self.parent is None else None
         if found is None:
-            strides, wanted = self.layout(cell)[0], contiguous(shape)
+            strides, wanted = self.strides(cell), contiguous(shape)
             in_order = all(n == 1 or a == b for n, a, b in zip(shape, strides, wanted, strict=True))
             found = in_order or math.prod(shape) == 0
             if self.parent is None and self.plan.name not in REINTERPRET:
@@ -242,7 +252,9 @@ class View:
 
 
 _Shape = jax.ShapeDtypeStruct
-#: (plan of a view of a whole Storage, shape of that, shape of the view) -> whether it is contiguous
+#: (plan of a view of a whole Storage, shape of that, shape of the view) -> its strides
+_strides: dict[Any, tuple[int, ...]] = {}
+#: the same -> whether it is contiguous
 _contiguous: dict[Any, bool] = {}
 
 
@@ -350,7 +362,7 @@ def laid(made: Any, order: Sequence[int] | None) -> Any:
     overlay = storage.overlay
     if order is None or (overlay and overlay.transforms):
         return made
-    cell, plan, back = made._storage, _permutation(tuple(order)), tuple(np.argsort(order).tolist())
+    cell, (plan, back) = made._storage, _permutations(tuple(order))
     value = made._look() if overlay else cell.look() if cell.host is not None else cell.peek()
     there: Any
     if isinstance(value, jax.ShapeDtypeStruct):
@@ -367,8 +379,14 @@ def laid(made: Any, order: Sequence[int] | None) -> Any:
         overlay.note_made(made)
     else:
         fill(cell, there)
-    made._view = View(None, _permutation(back), (), there, value)
+    made._view = View(None, back, (), there, value)
     return made
+
+
+@functools.cache
+def _permutations(order: tuple[int, ...]) -> tuple[Any, Any]:
+    """The plan that puts dimensions into an order, and the one that takes them back."""
+    return _permutation(order), _permutation(tuple(np.argsort(order).tolist()))
 
 
 @functools.cache
