@@ -71,7 +71,9 @@ def plain(script: str) -> Any:
 
 def test_training_by_jax_alone() -> None:
     found = plain(TRAIN + PLAIN)
-    assert set(found["kinds"]) <= {"Storage", "HostStorage"}, "nothing is put off; step counters stay on the host"
+    assert set(found["kinds"]) <= {"Storage", "HostStorage"}, (
+        "nothing is put off; step counters stay on the host"
+    )
     assert found["handlers"] == []
     assert not found["numpy"] and not found["memory"]
     assert not found["shared"], "a write to memory that is not shared would be lost"

@@ -130,6 +130,7 @@ def test_signals_at_random_moments(compiled):
     assert found["before"] + found["after"] == 20
 
 
+@pytest.mark.cpu
 def test_an_interrupt_while_an_argument_goes_to_the_device(monkeypatch):
     """JAX's 64 bits, which are on for the copy, are as they were."""
 

@@ -97,7 +97,9 @@ def _trace(
     twins = _join_counts(optimizers) if join else {}
     call_leaves = _prepare(leaves)
     cells += [new._storage for new, old in zip(call_leaves, leaves, strict=True) if new is not old]
-    extra: list[Storage] = []
+    # the collector does not list what was frozen (gc.freeze), and optimizers are known without it
+    listed = set(cells)
+    extra = [first for first in dict.fromkeys(twins.values()) if first not in listed]
     while True:
         overlay = Overlay(rng, watched, (leaves, call_leaves), kernels=join, checks=checks)
         overlay.reads = Reads(overlay, [(id(s.container), s.key) for s in overlay.watched], lifted)

@@ -14,6 +14,7 @@ import os
 from typing import Any
 
 import jax
+from jax.interpreters import mlir
 
 from . import dispatch, host, storage
 from .donation import Donating
@@ -52,8 +53,11 @@ def _in_child() -> None:
     if _Parent.computes:
         for owner, name in _ways:
             setattr(owner, name, _refused if isinstance(owner, type) else _refuse)
-        for device in jax.devices():  # or the end of the child would wait for its threads
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(device.client))
+        # or the end of the child would wait for their threads: of each client, and of the compiler
+        around = mlir.make_ir_context.__globals__.values()
+        pools = [value for value in around if isinstance(value, mlir.ir.ThreadPool)]
+        for kept in (*(device.client for device in jax.devices()), *pools):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
 
 def _refuse(*args: Any, **kwargs: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from itertools import pairwise
 
 import chex
@@ -545,3 +546,26 @@ def test_the_stance_of_the_compiler():
             T.compiler.set_stance("force_eager", force_backend="eager")
     with pytest.raises(NotImplementedError, match="fail_on_recompile"):
         ft.compiler.set_stance("fail_on_recompile")
+
+
+def test_optimizers_that_the_collector_does_not_list():
+    """`gc.freeze` hides them and their counters from it."""
+    net = ft.nn.Linear(3, 2)
+    optimizer = ft.optim.AdamW(net.parameters())
+
+    @ft.compile
+    def step():
+        optimizer.zero_grad()
+        net(ft.ones(3)).sum().backward()
+        optimizer.step()
+
+    step()
+    step()
+    gc.collect()
+    gc.freeze()
+    try:
+        assert ft.compile(lambda: ft.ones(2) * 2)().tolist() == [2, 2]
+        step()
+    finally:
+        gc.unfreeze()
+    assert optimizer.state[net.weight]["step"] == 3

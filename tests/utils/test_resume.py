@@ -27,6 +27,7 @@ def started(folder):
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
 
 
+@pytest.mark.cpu  # elsewhere a last bit depends on what XLA puts together
 def test_a_run_that_is_killed_has_the_bits_of_one_that_is_not(tmp_path):
     """9 steps in an epoch, a checkpoint every 4. One network is eager, one compiled."""
     with started(tmp_path / "whole") as whole, started(tmp_path / "run") as run:
@@ -352,6 +353,7 @@ def test_a_pass_over_fewer_batches_is_refused(tmp_path):
         iter(loader)
 
 
+@pytest.mark.cpu
 def test_deterministic_algorithms_put_no_operations_together():
     def step():
         x = ft.ones(100, 100, requires_grad=True)

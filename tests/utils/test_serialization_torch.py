@@ -535,6 +535,7 @@ def test_whole_modules_under_the_launcher(tmp_path):
 # Where values are.
 
 
+@pytest.mark.cpu
 def test_values_that_share_memory_with_numpy():
     array = np.zeros(3, np.float32)
     tensor = ft.from_numpy(array)
@@ -542,6 +543,7 @@ def test_values_that_share_memory_with_numpy():
     assert torch.load(file_of(ft, tensor)).tolist() == [0, 5, 0]
 
 
+@pytest.mark.cpu
 def test_small_values_stay_on_the_host_and_large_ones_are_not_copied():
     small, large = ft.load(file_of(torch, [torch.ones(3), torch.arange(5000.0)]))
     assert small._storage.host is not None and large._storage.host is None
