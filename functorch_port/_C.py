@@ -8,21 +8,21 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+from ._base.device import device
+from ._tensor import saved
+from ._tensor.grad_mode import is_grad_enabled as is_grad_enabled
+from ._tensor.overriding import Without as DisableTorchFunctionSubclass
+from ._tensor.overriding import WithoutAll as DisableTorchFunction
+from ._tensor.overriding import disabled as _disabled_torch_function_impl  # noqa: F401
+from ._tensor.overriding import no_dispatch as _disabled_torch_dispatch_impl  # noqa: F401
+from ._tensor.overriding import state as _overriding
 from .autograd import _functions as _functions
-from .autograd import saved
 from .autograd.engine import _current_graph_task_execution_order as _current_graph_task_execution_order
 from .autograd.engine import _current_graph_task_id as _current_graph_task_id
 from .autograd.engine import _will_engine_execute_node as _will_engine_execute_node
 from .autograd.forward_ad import _is_fwd_grad_enabled as _is_fwd_grad_enabled
 from .autograd.forward_ad import _set_fwd_grad_enabled as _switch_tangents
-from .autograd.grad_mode import is_grad_enabled as is_grad_enabled
 from .autograd.packing import SavedTensor
-from .core.device import device
-from .core.overriding import Without as DisableTorchFunctionSubclass
-from .core.overriding import WithoutAll as DisableTorchFunction
-from .core.overriding import disabled as _disabled_torch_function_impl  # noqa: F401
-from .core.overriding import no_dispatch as _disabled_torch_dispatch_impl  # noqa: F401
-from .core.overriding import state as _overriding
 from .fx import Graph as Graph
 
 __all__ = [

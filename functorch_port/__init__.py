@@ -10,34 +10,34 @@ from typing import Any
 
 from . import autograd as autograd
 from . import ops as _ops
-from .autograd.grad_mode import enable_grad as enable_grad
-from .autograd.grad_mode import inference_mode as inference_mode
-from .autograd.grad_mode import is_grad_enabled as is_grad_enabled
-from .autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
-from .autograd.grad_mode import no_grad as no_grad
-from .autograd.grad_mode import set_grad_enabled as set_grad_enabled
-from .core import allocator as _allocator
-from .core import bind as _bind
-from .core import cache as _cache
-from .core import creation as _creation
-from .core import dtypes as _dtypes
-from .core import fork as _fork
-from .core import layout as _layout
-from .core.config import get_float32_matmul_precision as get_float32_matmul_precision
-from .core.config import set_float32_matmul_precision as set_float32_matmul_precision
-from .core.device import device as device
-from .core.device import get_default_device as get_default_device
-from .core.device import set_default_device as set_default_device
-from .core.dtypes import dtype as dtype
-from .core.dtypes import finfo as finfo
-from .core.dtypes import get_default_dtype as get_default_dtype
-from .core.dtypes import iinfo as iinfo
-from .core.dtypes import set_default_dtype as set_default_dtype
-from .core.memory import OutOfMemoryError as OutOfMemoryError
-from .core.promotion import can_cast as can_cast
-from .core.promotion import promote_types as promote_types
-from .core.size import Size as Size
-from .core.tensor import Tensor as Tensor
+from ._base import cache as _cache
+from ._base import dtypes as _dtypes
+from ._base import layout as _layout
+from ._base.config import get_float32_matmul_precision as get_float32_matmul_precision
+from ._base.config import set_float32_matmul_precision as set_float32_matmul_precision
+from ._base.device import device as device
+from ._base.device import get_default_device as get_default_device
+from ._base.device import set_default_device as set_default_device
+from ._base.dtypes import dtype as dtype
+from ._base.dtypes import finfo as finfo
+from ._base.dtypes import get_default_dtype as get_default_dtype
+from ._base.dtypes import iinfo as iinfo
+from ._base.dtypes import set_default_dtype as set_default_dtype
+from ._base.memory import OutOfMemoryError as OutOfMemoryError
+from ._base.promotion import can_cast as can_cast
+from ._base.promotion import promote_types as promote_types
+from ._base.size import Size as Size
+from ._cpu import allocator as _allocator
+from ._run import bind as _bind
+from ._run import fork as _fork
+from ._tensor import creation as _creation
+from ._tensor.grad_mode import enable_grad as enable_grad
+from ._tensor.grad_mode import inference_mode as inference_mode
+from ._tensor.grad_mode import is_grad_enabled as is_grad_enabled
+from ._tensor.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
+from ._tensor.grad_mode import no_grad as no_grad
+from ._tensor.grad_mode import set_grad_enabled as set_grad_enabled
+from ._tensor.tensor import Tensor as Tensor
 from .version import __version__ as __version__
 
 _allocator.keep()
@@ -98,8 +98,8 @@ _SUBMODULES = [
     "xpu",
 ]
 _LAZY = {
-    "Generator": "core.generator",
-    "default_generator": "core.generator",
+    "Generator": "_random.generator",
+    "default_generator": "_random.generator",
     "GradScaler": "amp",
     "autocast": "amp",
     "compile": "compiler",
@@ -111,10 +111,10 @@ _LAZY = {
     "manual_seed": "random",
     "save": "serialization",
     "seed": "random",
-    "set_printoptions": "core.printing",
+    "set_printoptions": "_tensor.printing",
     "set_rng_state": "random",
     "cond": "func",
-    "sparse_coo_tensor": "core.sparse",
+    "sparse_coo_tensor": "_run.sparse",
     **dict.fromkeys(
         [
             "hspmm",
@@ -126,7 +126,7 @@ _LAZY = {
             "sparse_csr_tensor",
             "sspaddmm",
         ],
-        "core.sparse",
+        "_run.sparse",
     ),
     "vmap": "func",
     "while_loop": "func",

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from .core.device import device, device_type_of_platform, to_jax
+from ._base.device import device, device_type_of_platform, to_jax
 
 __all__ = [
     "current_accelerator", "current_device_idx", "current_device_index", "device_count", "empty_cache",

@@ -13,14 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .core import dtypes
-from .core.creation import from_numpy
-from .core.device import device as Device
-from .core.memory import OutOfMemoryError
-from .core.refusal import refuse
-from .core.storage import Storage
-from .core.tensor import Tensor, wrap
-from .core.typed import TypedStorage
+from ._array.refusal import refuse
+from ._array.storage import Storage
+from ._base import dtypes
+from ._base.device import device as Device
+from ._base.memory import OutOfMemoryError
+from ._tensor.creation import from_numpy
+from ._tensor.tensor import Tensor, wrap
+from ._tensor.typed import TypedStorage
 
 __all__ = [
     "OutOfMemoryError", "AcceleratorError", "SymBool", "SymFloat", "SymInt", "UntypedStorage", "TypedStorage",

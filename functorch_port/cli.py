@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from functorch_port import launcher
-from functorch_port.core import settings
+from functorch_port._base import settings
 from functorch_port.version import __version__, torch_release
 
 _DESCRIPTION = f"""\
@@ -127,7 +127,11 @@ def info() -> dict[str, dict[str, Any]]:
     import jax
 
     torch = importlib.import_module("functorch_port")
-    from functorch_port.core import allocator, cache, ffi, host, onednn, storage
+    from functorch_port._array import storage
+    from functorch_port._base import cache
+    from functorch_port._cpu import allocator
+    from functorch_port._cpu import numpy_programs as host
+    from functorch_port._cpu.native import ffi, onednn
 
     versions = {
         name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "numpy", "optax", "ml_dtypes")

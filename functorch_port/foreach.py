@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .core.bind import function
-from .core.tensor import Tensor
+from ._run.bind import function
+from ._tensor.tensor import Tensor
 from .linalg import vector_norm
 
 __all__: list[str] = []

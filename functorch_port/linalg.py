@@ -5,7 +5,7 @@ Reference: https://docs.pytorch.org/docs/stable/linalg.html
 
 from __future__ import annotations
 
-from .core.bind import namespaces as _namespaces
+from ._run.bind import namespaces as _namespaces
 from .ops._matrices import LinAlgError as LinAlgError
 
 globals().update(_namespaces["linalg"])

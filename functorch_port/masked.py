@@ -12,11 +12,12 @@ from __future__ import annotations
 import math
 from typing import Any, NoReturn
 
-from .core import dtypes, storage
-from .core.bind import namespaces as _namespaces
-from .core.creation import full_like, ones_like, tensor
-from .core.dtypes import dtype as DType
-from .core.tensor import Tensor
+from ._array import storage
+from ._base import dtypes
+from ._base.dtypes import dtype as DType
+from ._run.bind import namespaces as _namespaces
+from ._tensor.creation import full_like, ones_like, tensor
+from ._tensor.tensor import Tensor
 
 __all__ = [
     "MaskedTensor",

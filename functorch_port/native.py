@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .core import dtypes
-from .core.bind import function
-from .core.bind import publish_functions as _publish
-from .core.creation import ones_like
-from .core.layout import memory_order
-from .core.tensor import Tensor, wrap
+from ._base import dtypes
+from ._base.layout import memory_order
+from ._run.bind import function
+from ._run.bind import publish_functions as _publish
+from ._tensor.creation import ones_like
+from ._tensor.tensor import Tensor, wrap
 from .nn import functional as F
 from .nn.functional._common import require_tensor
 from .nn.functional.activation import rrelu_values

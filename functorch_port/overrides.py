@@ -1,4 +1,4 @@
-"""``torch.overrides``: the tools for classes and modes with a ``__torch_function__`` (see `core.overriding`).
+"""``torch.overrides``: the tools for classes and modes with a ``__torch_function__`` (see `_tensor.overriding`).
 
 Reference: https://docs.pytorch.org/docs/stable/torch.overrides.html
 """
@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .core import overriding
-from .core.overriding import state
-from .core.tensor import Tensor
+from ._tensor import overriding
+from ._tensor.overriding import state
+from ._tensor.tensor import Tensor
 
 __all__ = [
     "BaseTorchFunctionMode", "TorchFunctionMode", "enable_reentrant_dispatch", "get_ignored_functions",
@@ -146,7 +146,7 @@ def resolve_name(f: Callable[..., Any]) -> str | None:
 def _everything() -> None:
     """Import the modules whose functions are published only then."""
     from . import fft, linalg, native, special  # noqa: F401
-    from .core import sparse  # noqa: F401
+    from ._run import sparse  # noqa: F401
     from .nn import functional, init  # noqa: F401
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .core.generator import Generator as Generator
-from .core.generator import default_generator as default_generator
-from .core.tensor import Tensor
+from ._random.generator import Generator as Generator
+from ._random.generator import default_generator as default_generator
+from ._tensor.tensor import Tensor
 
 __all__ = [
     "default_generator",

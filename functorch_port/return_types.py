@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .core.registry import ops as _ops
-from .core.registry import return_types as _types
+from ._run.registry import ops as _ops
+from ._run.registry import return_types as _types
 
 for _spec in _ops.values():
     _spec.returns  # noqa: B018  makes the type

@@ -28,11 +28,11 @@ from typing import Any
 
 import numpy as np
 
-from .core import dtypes
-from .core.creation import empty
-from .core.device import as_device
-from .core.optional import optional
-from .core.tensor import Tensor
+from ._base import dtypes
+from ._base.device import as_device
+from ._base.optional import optional
+from ._tensor.creation import empty
+from ._tensor.tensor import Tensor
 from .nn._state_dict import all_or_nothing
 from .serialization.atomic import atomic
 from .serialization.tensors import placed, tensor_at

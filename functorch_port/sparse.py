@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from .core import sparse as _sparse
-from .core.bind import function
-from .core.tensor import Tensor
+from ._run import sparse as _sparse
+from ._run.bind import function
+from ._tensor.tensor import Tensor
 
 __all__ = ["addmm", "check_sparse_tensor_invariants", "mm", "sum"]
 

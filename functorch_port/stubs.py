@@ -11,7 +11,8 @@ import os
 import warnings
 from typing import Any
 
-from .core import deferred, determinism
+from ._base import determinism
+from ._cpu import deferred
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_num_interop_threads",

@@ -7,11 +7,11 @@ import os
 from collections.abc import Sequence
 from typing import Any, Union
 
-from .core.device import device as _device_type
-from .core.dtypes import dtype as _dtype_type
-from .core.layout import layout as _layout_type
-from .core.size import Size
-from .core.tensor import Tensor
+from ._base.device import device as _device_type
+from ._base.dtypes import dtype as _dtype_type
+from ._base.layout import layout as _layout_type
+from ._base.size import Size
+from ._tensor.tensor import Tensor
 
 __all__ = ["Device", "FileLike", "IntLikeType", "Number", "Storage", "_bool", "_device", "_dtype", "_float", "_int",
            "_layout", "_size"]  # fmt: skip

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from functorch_port.core import onednn
+from functorch_port._cpu.native import onednn
 
 
 @contextmanager

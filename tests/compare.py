@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import functorch_port as ft
-from functorch_port.core import host
+from functorch_port._cpu import numpy_programs as host
 
 # relative tolerances by the number of bits of the mantissa: a few rounding steps
 RTOL = {torch.float64: 1e-11, torch.complex128: 1e-11, torch.float32: 3e-6, torch.complex64: 3e-6}

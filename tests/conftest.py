@@ -13,8 +13,10 @@ import pytest
 import torch
 import torch._dynamo  # brings 220,000 objects, which are to be there before the rest is frozen
 
-from functorch_port.core import host, limits, settings
-from functorch_port.core.dispatch import Plan
+from functorch_port._array import limits
+from functorch_port._base import settings
+from functorch_port._cpu import numpy_programs as host
+from functorch_port._run.dispatch import Plan
 
 torch.set_num_threads(1)
 limits.MOST = 1 << 62  # tests count compilations; see `forget_programs`

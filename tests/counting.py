@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import jax
 
-from functorch_port.core import storage
+from functorch_port._array import storage
 
 _counts: list[int] = []
 _registered = False

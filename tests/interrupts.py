@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 import functorch_port as ft
-from functorch_port.core import storage
+from functorch_port._array import storage
 
 PACKAGE = os.path.dirname(ft.__file__)
 

@@ -75,7 +75,7 @@ def main() -> None:
         sys.modules["llvmlite"] = None  # type: ignore[assignment]
     from suite_networks import JOBS
 
-    from functorch_port.core import ffi
+    from functorch_port._cpu.native import ffi
 
     found = {name: lowered(name) for name in given.models or JOBS}
     print(json.dumps({"ours": sorted(ffi._registered), "models": found}))

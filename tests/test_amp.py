@@ -12,7 +12,7 @@ from compare import same, sample, tensor_to_ours
 from twins import distance, outcome, plain, same_outcome
 
 import functorch_port as ft
-from functorch_port.core import autocast as lists
+from functorch_port._run import autocast as lists
 
 A, B, C = (
     sample(4, 4, low=0.1, high=1.0),

@@ -13,8 +13,8 @@ from torch.distributions.kl import _KL_REGISTRY
 from twins import plain
 
 import functorch_port as ft
-from functorch_port.core import storage
-from functorch_port.core.tensor import wrap
+from functorch_port._array import storage
+from functorch_port._tensor.tensor import wrap
 from functorch_port.ops import gamma_samples
 from functorch_port.ops._beta import beta_slope
 

@@ -12,7 +12,7 @@ import torch
 from jax.sharding import Mesh, PartitionSpec
 
 import functorch_port as ft
-from functorch_port.core import inside
+from functorch_port._base import inside
 
 X = jnp.arange(12.0).reshape(4, 3)
 

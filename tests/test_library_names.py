@@ -260,8 +260,8 @@ def test_an_import_loads_only_what_it_needs():
     program = """
 import sys, functorch_port
 later = ["torch", "optax", "flax", "jax.extend", "llvmlite", "functorch_port.nn", "functorch_port.optim",
-         "functorch_port.compiler", "functorch_port.autograd.engine", "functorch_port.core.sparse",
-         "functorch_port.core.kernels", "functorch_port.core.onednn"]
+         "functorch_port.compiler", "functorch_port.autograd.engine", "functorch_port._run.sparse",
+         "functorch_port._cpu.native.kernels", "functorch_port._cpu.native.onednn"]
 print([name for name in later if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

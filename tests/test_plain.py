@@ -35,8 +35,8 @@ def train(lib, wrap):
 PLAIN = """
 import gc, json
 import functorch_port as torch
-from functorch_port.core import allocator, ffi, host
-from functorch_port.core.storage import Storage
+from functorch_port._cpu import allocator, ffi, host
+from functorch_port._array.storage import Storage
 
 kinds = set()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from functorch_port.core import onednn
+from functorch_port._cpu.native import onednn
 
 pytestmark = pytest.mark.skipif(not onednn.available(), reason="needs oneDNN and llvmlite")
 

@@ -21,9 +21,11 @@ from counting import xla_compilations
 from interrupts import OPTIMIZERS, Training, differences, disturbed, raising, recorded, which
 
 import functorch_port as ft
-from functorch_port.compiler.overlay import OptimizerSnapshot
-from functorch_port.core import donation, inside, limits, memory, programs, storage
-from functorch_port.core.dispatch import Plan
+from functorch_port._array import donation, limits, storage
+from functorch_port._base import inside, memory
+from functorch_port._cpu import programs
+from functorch_port._run.dispatch import Plan
+from functorch_port._trace.overlay import OptimizerSnapshot
 
 # ---------------------------------------------------------------------- interrupts
 
@@ -485,7 +487,7 @@ def test_a_child_forked_before_the_first_tensor_computes():
 
 
 def test_a_compiled_function_keeps_a_bounded_number_of_programs(monkeypatch):
-    module = importlib.import_module("functorch_port.compiler.compile")
+    module = importlib.import_module("functorch_port._trace.compiled")
 
     monkeypatch.setattr(module, "_KEEP", 6)
     monkeypatch.setattr(module, "_FEWEST", 2)

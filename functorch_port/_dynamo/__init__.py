@@ -48,7 +48,7 @@ def mark_static_address(t: Any, guard: bool = True) -> None:
 
 def optimize(*args: Any, **kwargs: Any) -> Callable[[Any], Any]:
     """A decorator: `functorch_port.compile`."""
-    from ..compiler import compile as compile_function
+    from .._trace.compiled import compile as compile_function
 
     return compile_function
 

@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from .._base import dtypes
+from .._base.device import device as Device
+from .._run import autocast as lists
+from .._tensor.tensor import Tensor
 from ..accelerator import jax_devices
-from ..core import autocast as lists
-from ..core import dtypes
-from ..core.device import device as Device
-from ..core.tensor import Tensor
 
 __all__ = [
     "autocast", "clear_autocast_cache", "custom_bwd", "custom_fwd", "get_autocast_dtype",

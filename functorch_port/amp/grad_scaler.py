@@ -12,10 +12,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .._array import storage
+from .._array.symbolic import SymNumber
+from .._base import dtypes
+from .._tensor.tensor import Tensor
 from ..accelerator import jax_devices
-from ..core import dtypes, storage
-from ..core.symbolic import SymNumber
-from ..core.tensor import Tensor
 from ..optim.optimizer import take_premade
 
 __all__ = ["GradScaler", "OptState"]
@@ -107,7 +108,7 @@ class GradScaler:
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
     def _start(self, like: Tensor) -> None:
-        from ..core.creation import full
+        from .._tensor.creation import full
 
         self._scale = full((), self._init_scale, dtype=dtypes.float32, device=like.device)
         self._growth_tracker = full((), self._init_growth_tracker, dtype=dtypes.int32, device=like.device)

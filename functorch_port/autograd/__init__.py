@@ -1,17 +1,17 @@
-"""`torch.autograd`. What builds on Tensor is loaded when asked for: core imports this package for its nodes."""
+"""`torch.autograd`. What few programs use is loaded when asked for."""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any
 
+from .._tensor.grad_mode import enable_grad as enable_grad
+from .._tensor.grad_mode import inference_mode as inference_mode
+from .._tensor.grad_mode import no_grad as no_grad
+from .._tensor.grad_mode import set_grad_enabled as set_grad_enabled
+from .._tensor.grad_mode import set_multithreading_enabled as set_multithreading_enabled
+from .._tensor.node import Node as Node
 from . import grad_mode as grad_mode
-from .grad_mode import enable_grad as enable_grad
-from .grad_mode import inference_mode as inference_mode
-from .grad_mode import no_grad as no_grad
-from .grad_mode import set_grad_enabled as set_grad_enabled
-from .grad_mode import set_multithreading_enabled as set_multithreading_enabled
-from .node import Node as Node
 
 _LATER = {
     "backward": "engine",
@@ -21,11 +21,11 @@ _LATER = {
     "kineto_available": "profiler",
     "_profiler_enabled": "profiler",
     "Variable": "variable",
-    "detect_anomaly": "anomaly",
-    "set_detect_anomaly": "anomaly",
+    "detect_anomaly": "anomaly_mode",
+    "set_detect_anomaly": "anomaly_mode",
     "gradgradcheck": "gradcheck",
 }
-_MODULES = ("forward_ad", "functional", "graph", "profiler", "profiler_util")
+_MODULES = ("anomaly_mode", "forward_ad", "functional", "graph", "profiler", "profiler_util")
 
 
 def complete() -> None:
@@ -39,7 +39,7 @@ def __getattr__(name: str) -> Any:
     if name in _LATER:
         table = {name: getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)}
         if name == "grad":
-            importlib.import_module("functorch_port.core.bind").publish_functions(table, "torch.autograd")
+            importlib.import_module("functorch_port._run.bind").publish_functions(table, "torch.autograd")
         globals().update(table)
         return table[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

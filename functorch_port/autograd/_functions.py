@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.dispatch import edge_of
-from ..core.tensor import Tensor
-from . import grad_mode
-from .node import AccumulateGrad as AccumulateGrad
-from .node import Node
+from .._run.dispatch import edge_of
+from .._tensor import grad_mode
+from .._tensor.node import AccumulateGrad as AccumulateGrad
+from .._tensor.node import Node
+from .._tensor.tensor import Tensor
 
 __all__ = ["AccumulateGrad", "DelayedError", "UndefinedGrad"]
 

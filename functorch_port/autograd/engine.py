@@ -21,13 +21,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..core import inside, modes, storage
-from ..core.deferred import Deferred
-from ..core.dispatch import all_on_host
-from ..core.limits import tidy
-from ..core.tensor import Tensor, wrap
-from . import anomaly, grad_mode, replay
-from .node import AccumulateGrad, Node, accumulator
+from .._array import storage
+from .._array.limits import tidy
+from .._base import inside, modes
+from .._cpu import replay
+from .._cpu.deferred import Deferred
+from .._run.dispatch import all_on_host
+from .._tensor import anomaly, grad_mode
+from .._tensor.node import AccumulateGrad, Node, accumulator
+from .._tensor.tensor import Tensor, wrap
 
 __all__ = ["backward", "grad"]
 
@@ -364,7 +366,7 @@ def _rows(
 
 
 def _stack(tensors: list[Tensor]) -> Tensor:
-    from ..core import bind
+    from .._run import bind
 
     return bind.function("stack")(tensors)
 

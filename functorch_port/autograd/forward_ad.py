@@ -1,13 +1,14 @@
-"""`torch.autograd.forward_ad`: forward-mode derivatives with dual tensors (see `core.duals`)."""
+"""`torch.autograd.forward_ad`: forward-mode derivatives with dual tensors (see `_run.duals`)."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, NamedTuple
 
-from ..core import duals, watch
-from ..core.tensor import Tensor
-from .grad_mode import SetAtOnce, _Mode
+from .._base import watch
+from .._run import duals
+from .._tensor.grad_mode import SetAtOnce, _Mode
+from .._tensor.tensor import Tensor
 
 __all__ = [
     "UnpackedDualTensor",

@@ -13,12 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
-from ..core import storage, watch
-from ..core.dispatch import _conj, edge_of
-from ..core.tensor import Tensor, wrap
-from ..core.view import CUSTOM
-from . import grad_mode, saved
-from .node import FREED, Node
+from .._array import storage
+from .._base import watch
+from .._run.dispatch import _conj, edge_of
+from .._tensor import grad_mode, saved
+from .._tensor.node import FREED, Node
+from .._tensor.tensor import Tensor, wrap
+from .._tensor.view import CUSTOM
 
 __all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
 
@@ -292,7 +293,7 @@ class Function:
 
 def _apply_in_level(cls: type[Function], args: tuple[Any, ...]) -> Any:
     """The operation, and its derivative in the direction of the arguments' tangents."""
-    from ..core import duals
+    from .._run import duals
     from .function_forward import push
 
     if storage.overlay and storage.overlay.transforms and storage.overlay.differentiates:

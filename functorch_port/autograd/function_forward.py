@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core import duals
-from ..core.tensor import Tensor
+from .._run import duals
+from .._tensor.tensor import Tensor
 from .function import JVP_COUNT
 
 __all__ = ["push"]

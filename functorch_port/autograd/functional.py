@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core import bind, creation
-from ..core.tensor import Tensor
-from . import grad_mode
+from .._run import bind
+from .._tensor import creation, grad_mode
+from .._tensor.tensor import Tensor
 from .engine import grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

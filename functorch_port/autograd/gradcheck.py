@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from jax.numpy import finfo
 
-from ..core import creation
-from ..core.tensor import Tensor
-from . import grad_mode
+from .._tensor import creation, grad_mode
+from .._tensor.tensor import Tensor
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -442,7 +441,7 @@ def _check_batch_of_tangents(func: Callable[..., Any], inputs: Sequence[Any]) ->
 
 
 def _stack(tensors: Sequence[Tensor]) -> Tensor:
-    from ..core import bind
+    from .._run import bind
 
     return bind.function("stack")(tensors)
 

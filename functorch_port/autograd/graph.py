@@ -7,10 +7,11 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..core.tensor import Tensor
-from . import engine, saved
-from .node import Node as Node
-from .node import RemovableHandle, accumulator
+from .._tensor import saved
+from .._tensor.node import Node as Node
+from .._tensor.node import RemovableHandle, accumulator
+from .._tensor.tensor import Tensor
+from . import engine
 
 __all__ = [
     "GradientEdge",

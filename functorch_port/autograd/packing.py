@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from jax.numpy import finfo
 
-from ..core import deferred, storage
-from ..core.alive import alive
-from ..core.tensor import Tensor, wrap
-from . import grad_mode, saved
-from .node import FREED
+from .._array import storage
+from .._base.alive import alive
+from .._cpu import deferred
+from .._tensor import grad_mode, saved
+from .._tensor.node import FREED
+from .._tensor.tensor import Tensor, wrap
 
 __all__ = ["SavedTensor", "look", "names", "pack_all", "unpacked", "with_history"]
 

@@ -1,7 +1,7 @@
 """`torch.autograd.profiler`: which operations a program calls, and how long the calls take.
 
 What is noted are calls of operations in eager mode, with the time that they take in Python. Where an operation is put
-off or runs by itself beside Python (see `core.deferred`) that is not the time of the computation; nor is a compiled
+off or runs by itself beside Python (see `_cpu.deferred`) that is not the time of the computation; nor is a compiled
 program seen. For these use `jax.profiler.trace`, in whose traces regions that `record_function` names appear, too.
 """
 
@@ -15,8 +15,8 @@ from typing import Any
 
 import jax
 
-from ..core import watch
-from ..core.tensor import Tensor
+from .._base import watch
+from .._tensor.tensor import Tensor
 from .profiler_util import EventList, FunctionEvent, FunctionEventAvg
 
 __all__ = ["emit_nvtx", "profile", "record_function"]

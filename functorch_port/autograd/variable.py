@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..core.tensor import Tensor
+from .._tensor.tensor import Tensor
 from . import engine
 
 __all__ = ["Variable"]
@@ -41,7 +41,7 @@ class Variable(metaclass=_VariableMeta):
 
     def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: bool = False) -> Any:
         if data is None:
-            from ..core.creation import zeros
+            from .._tensor.creation import zeros
 
             data = zeros(0)
         if volatile:

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from contextlib import ContextDecorator
 from typing import Any
 
-from ..core import storage as _storage
-from ..core.alive import alive
-from .compile import Compiled as Compiled
-from .compile import compile as compile
-from .functionalize import Functionalized as Functionalized
-from .functionalize import functionalize as functionalize
+from .._array import storage as _storage
+from .._base.alive import alive
+from .._trace.compiled import Compiled as Compiled
+from .._trace.compiled import compile as compile
+from .._trace.functionalize import Functionalized as Functionalized
+from .._trace.functionalize import functionalize as functionalize
 
 
 def is_compiling() -> bool:

@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 
 import functorch_port
-from functorch_port.core import storage
+from functorch_port._array import storage
 
 from .problems import Arrays, WrongUse
 

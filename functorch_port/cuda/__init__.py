@@ -16,8 +16,8 @@ from typing import Any
 
 from .. import accelerator as _accelerator
 from .. import random as _random
-from ..core.device import device as _device
-from ..core.device import to_jax as _to_jax
+from .._base.device import device as _device
+from .._base.device import to_jax as _to_jax
 from . import amp as amp
 
 __all__ = [

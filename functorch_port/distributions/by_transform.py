@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core import dtypes
-from ..core.bind import function
-from ..core.creation import as_tensor, full_like, ones_like, zeros_like
-from ..core.tensor import Tensor
+from .._base import dtypes
+from .._run.bind import function
+from .._tensor.creation import as_tensor, full_like, ones_like, zeros_like
+from .._tensor.tensor import Tensor
 from . import constraints
 from .continuous import Cauchy, Exponential, Normal, Uniform
 from .distribution import Distribution, broadcast_all

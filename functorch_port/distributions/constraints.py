@@ -7,10 +7,10 @@ from typing import Any
 
 import jax
 
-from ..core import dtypes
-from ..core.bind import function
-from ..core.creation import ones_like
-from ..core.tensor import Tensor
+from .._base import dtypes
+from .._run.bind import function
+from .._tensor.creation import ones_like
+from .._tensor.tensor import Tensor
 
 __all__ = [
     "Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..autograd.grad_mode import no_grad
-from ..core.bind import function
-from ..core.refusal import refuse
-from ..core.size import Size
-from ..core.tensor import Tensor
+from .._array.refusal import refuse
+from .._base.size import Size
+from .._run.bind import function
+from .._tensor.grad_mode import no_grad
+from .._tensor.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
 from .discrete import ByProbability, inside

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..autograd.grad_mode import no_grad
-from ..core import dtypes
-from ..core.bind import function
-from ..core.creation import arange, ones_like, zeros_like
-from ..core.size import Size
-from ..core.tensor import Tensor
+from .._base import dtypes
+from .._base.size import Size
+from .._run.bind import function
+from .._tensor.creation import arange, ones_like, zeros_like
+from .._tensor.grad_mode import no_grad
+from .._tensor.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
 from .discrete import ByProbability, OverCategorical

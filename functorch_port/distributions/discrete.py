@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..autograd.grad_mode import no_grad
-from ..core import dtypes
-from ..core.bind import function
-from ..core.creation import arange, eye
-from ..core.size import Size
-from ..core.tensor import Tensor
+from .._base import dtypes
+from .._base.size import Size
+from .._run.bind import function
+from .._tensor.creation import arange, eye
+from .._tensor.grad_mode import no_grad
+from .._tensor.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
 from .distribution import Distribution, ExponentialFamily, batch_of, broadcast_all

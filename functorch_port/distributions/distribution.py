@@ -10,14 +10,14 @@ from typing import Any
 import jax
 
 from .. import autograd
-from ..autograd.grad_mode import no_grad
-from ..core import storage
-from ..core.bind import function
-from ..core.creation import tensor
-from ..core.refusal import refuse
-from ..core.size import Size
-from ..core.symbolic import SymNumber
-from ..core.tensor import Tensor, wrap
+from .._array import storage
+from .._array.refusal import refuse
+from .._array.symbolic import SymNumber
+from .._base.size import Size
+from .._run.bind import function
+from .._tensor.creation import tensor
+from .._tensor.grad_mode import no_grad
+from .._tensor.tensor import Tensor, wrap
 from . import constraints
 
 __all__ = ["Distribution", "ExponentialFamily"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core import dtypes
-from ..core.bind import function
-from ..core.creation import as_tensor, tensor
-from ..core.size import Size
-from ..core.tensor import Tensor
+from .._base import dtypes
+from .._base.size import Size
+from .._run.bind import function
+from .._tensor.creation import as_tensor, tensor
+from .._tensor.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
 from .distribution import Distribution, ExponentialFamily, batch_of, broadcast_all

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .. import autograd
-from ..core.bind import function
-from ..core.creation import full_like
-from ..core.refusal import refuse
-from ..core.tensor import Tensor
+from .._array.refusal import refuse
+from .._run.bind import function
+from .._tensor.creation import full_like
+from .._tensor.tensor import Tensor
 from ..nn import functional as F
 from .by_transform import Gumbel, HalfNormal, Pareto
 from .continuous import Cauchy, Exponential, Laplace, Normal, Uniform

@@ -6,14 +6,14 @@ import math
 import warnings
 from typing import Any
 
-from ..autograd.grad_mode import no_grad
+from .._array.refusal import refuse
+from .._base import dtypes
+from .._base.size import Size
+from .._run.bind import function
+from .._tensor.creation import arange, eye, tensor
+from .._tensor.grad_mode import no_grad
+from .._tensor.tensor import Tensor, wrap
 from ..compiler import is_compiling
-from ..core import dtypes
-from ..core.bind import function
-from ..core.creation import arange, eye, tensor
-from ..core.refusal import refuse
-from ..core.size import Size
-from ..core.tensor import Tensor, wrap
 from . import constraints
 from .distribution import Distribution, ExponentialFamily, broadcast_all, kept_property
 from .gamma import Beta, Chi2

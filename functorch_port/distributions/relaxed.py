@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.bind import function
-from ..core.creation import full_like
-from ..core.size import Size
-from ..core.tensor import Tensor
+from .._base.size import Size
+from .._run.bind import function
+from .._tensor.creation import full_like
+from .._tensor.tensor import Tensor
 from . import constraints
 from .discrete import ByProbability, OneHotCategorical, OverCategorical, inside
 from .distribution import broadcast_all

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..autograd.grad_mode import no_grad
-from ..core.size import Size
-from ..core.tensor import Tensor
+from .._base.size import Size
+from .._tensor.grad_mode import no_grad
+from .._tensor.tensor import Tensor
 from . import constraints
 from .discrete import Categorical
 from .distribution import Distribution, sum_rightmost

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from ..core import dtypes
-from ..core.bind import function
-from ..core.creation import eye, full_like, zeros_like
-from ..core.size import Size
-from ..core.tensor import Tensor
+from .._base import dtypes
+from .._base.size import Size
+from .._run.bind import function
+from .._tensor.creation import eye, full_like, zeros_like
+from .._tensor.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
 from .distribution import broadcast_all, sum_rightmost

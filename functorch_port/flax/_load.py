@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.optional import optional
+from .._base.optional import optional
 
 __all__ = ["linen", "nnx"]
 

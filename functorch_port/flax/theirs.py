@@ -15,13 +15,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import dtypes, storage
-from ..core import generator as generators
-from ..core.dispatch import Plan, run
-from ..core.dispatch import _used as used_inputs
-from ..core.tensor import Tensor, wrap
-from ..core.tree import LEAF, Structure, flatten, flatten_call, unflatten
-from ..core.tree import map as tree_map
+from .._array import storage
+from .._base import dtypes
+from .._random import generator as generators
+from .._run.dispatch import Plan, run
+from .._run.dispatch import _used as used_inputs
+from .._tensor.tensor import Tensor, wrap
+from .._tensor.tree import LEAF, Structure, flatten, flatten_call, unflatten
+from .._tensor.tree import map as tree_map
 from ..nn.module import Module
 from ..nn.parameter import Parameter
 from ._load import linen, nnx

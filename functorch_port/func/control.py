@@ -14,10 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core import bind, storage
-from ..core.refusal import Check, refuse, unknown
-from ..core.tensor import Tensor, wrap
-from ..core.tree import Structure, flatten, keys, unflatten
+from .._array import storage
+from .._array.refusal import Check, refuse, unknown
+from .._run import bind
+from .._tensor.tensor import Tensor, wrap
+from .._tensor.tree import Structure, flatten, keys, unflatten
 from ._while import while_loop as differentiable_while_loop
 from .level import arrays_of, differentiated_forward, in_compile, inside, refuse_collected, through
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..core import bind
-from ..core.tensor import Tensor
+from .._run import bind
+from .._tensor.tensor import Tensor
 
 __all__ = ["functional_call", "stack_module_state"]
 

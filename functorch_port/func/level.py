@@ -18,17 +18,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..autograd import grad_mode
-from ..core import config, keyed, storage
-from ..core import inside as inside_jax
-from ..core.dispatch import Plan, edge_of, node_class, pullback_of, run
-from ..core.dispatch import _conj as conj
-from ..core.dispatch import _outputs as outputs_of
-from ..core.modes import OfThread
-from ..core.refusal import Check, first_of, refuse, some
-from ..core.storage import Storage
-from ..core.symbolic import SymNumber
-from ..core.tensor import Tensor, wrap
+from .._array import storage
+from .._array.refusal import Check, first_of, refuse, some
+from .._array.storage import Storage
+from .._array.symbolic import SymNumber
+from .._base import config
+from .._base import inside as inside_jax
+from .._base.modes import OfThread
+from .._random import keyed
+from .._run.dispatch import Plan, edge_of, node_class, pullback_of, run
+from .._run.dispatch import _conj as conj
+from .._run.dispatch import _outputs as outputs_of
+from .._tensor import grad_mode
+from .._tensor.tensor import Tensor, wrap
 
 __all__ = ["Level", "arrays_of", "conj", "inside", "refuse_collected", "through"]
 

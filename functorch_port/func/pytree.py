@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..autograd import grad_mode
-from ..core import keyed, storage, tree
-from ..core.tensor import Tensor, wrap
+from .._array import storage
+from .._random import keyed
+from .._tensor import grad_mode, tree
+from .._tensor.tensor import Tensor, wrap
 from .functional_call import _swapped
 from .level import Level
 

@@ -6,8 +6,8 @@ import math
 import re
 from collections.abc import Sequence
 
-from ..core import bind
-from ..core.tensor import Tensor
+from .._run import bind
+from .._tensor.tensor import Tensor
 
 __all__ = ["rearrange"]
 

@@ -11,11 +11,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..autograd import grad_mode
+from .._array import storage
+from .._tensor import grad_mode
+from .._tensor.tensor import Tensor, wrap
+from .._tensor.tree import LEAF, Structure, flatten, unflatten
 from ..autograd.forward_ad import lie_alike
-from ..core import storage
-from ..core.tensor import Tensor, wrap
-from ..core.tree import LEAF, Structure, flatten, unflatten
 from .level import conj, inside, through
 from .vmap import check_randomness, vmap_arrays
 

@@ -9,9 +9,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..core.refusal import Check
-from ..core.tensor import Tensor
-from ..core.tree import LEAF, Structure, broadcast, flatten, unflatten
+from .._array.refusal import Check
+from .._tensor.tensor import Tensor
+from .._tensor.tree import LEAF, Structure, broadcast, flatten, unflatten
 from .level import arrays_of, inside, refuse_collected, through
 
 __all__ = ["check_randomness", "vmap", "vmap_arrays"]
@@ -113,7 +113,7 @@ class _Mapping:
         return result
 
     def run_in_chunks(self, randomness: str, chunk_size: int) -> Any:
-        from ..core import bind
+        from .._run import bind
 
         results = []
         for start in range(0, self.size, chunk_size):

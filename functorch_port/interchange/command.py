@@ -141,7 +141,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _convert(options: argparse.Namespace) -> None:
-    from ..core import dtypes
+    from .._base import dtypes
     from .formats import FORMATS, WrongUse, convert, inspect
 
     dtype = None if options.dtype is None else dtypes.NAMES.get(options.dtype.removeprefix("torch."))

@@ -8,9 +8,9 @@ import zipfile
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from ..autograd.grad_mode import no_grad
-from ..core import dtypes
-from ..core.tensor import Tensor, wrap
+from .._base import dtypes
+from .._tensor.grad_mode import no_grad
+from .._tensor.tensor import Tensor, wrap
 from ..serialization import load, save
 from . import npz, orbax
 from .tree import array_of, changed, check_dense, named, nbytes, put_together, take_apart

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes
-from ..core.tensor import Tensor
+from .._base import dtypes
+from .._tensor.tensor import Tensor
 from ..serialization.atomic import atomic
 from ..serialization.tensors import placed, tensor_at
 from .tree import array_of, put_together, state_of, take_apart, virtual

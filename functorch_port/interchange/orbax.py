@@ -11,10 +11,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..core import dtypes, storage
-from ..core.creation import from_jax
-from ..core.optional import optional
-from ..core.tensor import Tensor
+from .._array import storage
+from .._base import dtypes
+from .._base.optional import optional
+from .._tensor.creation import from_jax
+from .._tensor.tensor import Tensor
 from ..serialization.tensors import placed, tensor_at
 from .tree import array_of, join, named, nbytes, put_together, state_of, take_apart, virtual
 

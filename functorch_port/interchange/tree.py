@@ -10,11 +10,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..core import dtypes
-from ..core.creation import from_jax
-from ..core.device import device
-from ..core.size import Size
-from ..core.tensor import Tensor
+from .._base import dtypes
+from .._base.device import device
+from .._base.size import Size
+from .._tensor.creation import from_jax
+from .._tensor.tensor import Tensor
 from ..serialization.tensors import tensor_at
 
 __all__ = [

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..core.device import as_device
-from ..core.device import device as Device
-from ..core.dtypes import dtype as DType
-from ..core.tensor import Tensor
+from .._base.device import as_device
+from .._base.device import device as Device
+from .._base.dtypes import dtype as DType
+from .._tensor.tensor import Tensor
 
 _SIGNATURES = (
     " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, "

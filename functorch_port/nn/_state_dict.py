@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..autograd.grad_mode import no_grad
-from ..core import storage
-from ..core.tensor import Tensor
+from .._array import storage
+from .._tensor.grad_mode import no_grad
+from .._tensor.tensor import Tensor
 from .parameter import Parameter, is_lazy
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from ..core.tensor import Tensor
+from .._tensor.tensor import Tensor
 
 __all__: list[str] = []
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._tensor.creation import zeros
+from .._tensor.grad_mode import enable_grad, is_grad_enabled
+from .._tensor.tensor import Tensor
 from ..autograd import grad
-from ..autograd.grad_mode import enable_grad, is_grad_enabled
-from ..core.creation import zeros
-from ..core.tensor import Tensor
 from . import functional as F
 
 __all__ = [

@@ -8,11 +8,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._array import storage
+from .._tensor.grad_mode import is_grad_enabled
+from .._tensor.node import RemovableHandle
+from .._tensor.tensor import Tensor
 from ..autograd.function import Function
-from ..autograd.grad_mode import is_grad_enabled
-from ..autograd.node import RemovableHandle
-from ..core import storage
-from ..core.tensor import Tensor
 
 HookDict = OrderedDict  # id -> hook, in call order
 

@@ -15,11 +15,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from functorch_port.autograd.grad_mode import no_grad
-from functorch_port.core import creation, dtypes, storage
-from functorch_port.core.bind import publish_functions
-from functorch_port.core.generator import Generator, draw
-from functorch_port.core.tensor import Tensor
+from functorch_port._array import storage
+from functorch_port._base import dtypes
+from functorch_port._random.generator import Generator, draw
+from functorch_port._run.bind import publish_functions
+from functorch_port._tensor import creation
+from functorch_port._tensor.grad_mode import no_grad
+from functorch_port._tensor.tensor import Tensor
 from functorch_port.ops.random import trunc_normal_fill
 
 __all__ = [

@@ -8,12 +8,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from ..autograd.grad_mode import no_grad
-from ..autograd.grad_mode import state as _grad
-from ..core import inside, storage
-from ..core.deferred import scope as _scope
-from ..core.programs import together
-from ..core.tensor import Tensor
+from .._array import storage
+from .._base import inside
+from .._cpu.deferred import scope as _scope
+from .._cpu.programs import together
+from .._tensor.grad_mode import no_grad
+from .._tensor.grad_mode import state as _grad
+from .._tensor.tensor import Tensor
 from . import _state_dict, hooks
 from ._conversion import parse_to, typename
 from .hooks import RemovableHandle, WrappedHook
@@ -507,7 +508,7 @@ class Module:
 
     def to_empty(self: T, *, device: Any, recurse: bool = True) -> T:
         """Moves parameters and buffers to a device without their values (for modules built on the meta device)."""
-        from ..core.creation import empty_like
+        from .._tensor.creation import empty_like
 
         return self._apply(lambda t: empty_like(t, device=device), recurse)
 
@@ -689,7 +690,7 @@ class Module:
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Makes calls of this module run as one XLA program; takes what `functorch_port.compile` takes."""
-        from ..compiler import compile as compile_function
+        from .._trace.compiled import compile as compile_function
 
         self._compiled_call_impl = compile_function(self._call_impl, *args, **kwargs)
 

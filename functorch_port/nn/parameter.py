@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core import inside, storage
-from ..core.creation import empty
-from ..core.overriding import WithoutAll, disabled, is_overriding
-from ..core.tensor import Tensor, View, bare
+from .._array import storage
+from .._base import inside
+from .._tensor.creation import empty
+from .._tensor.overriding import WithoutAll, disabled, is_overriding
+from .._tensor.tensor import Tensor, View, bare
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 

@@ -4,7 +4,7 @@ import gc
 import importlib
 import pkgutil
 
-from ..core import bind as _bind
+from .._run import bind as _bind
 
 # Every family registers itself on import; the order of registration does not matter. The modules with an underscore
 # serve them: those with primitives are imported by what is traced, since `jax.extend` takes 20 ms to import.

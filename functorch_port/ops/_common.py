@@ -12,9 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core import dtypes, storage
-from ..core.promotion import cast, result_dtype, scalar_type
-from ..core.refusal import outside, refuse
+from .._array import storage
+from .._array.refusal import outside, refuse
+from .._base import dtypes
+from .._base.promotion import cast, result_dtype, scalar_type
 
 Dims = int | tuple[int, ...] | None
 

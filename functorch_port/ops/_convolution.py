@@ -13,9 +13,9 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad
 
-from ..core import onednn
-from ..core.epilogue import Epilogue
-from ..core.onednn import Convolution
+from .._cpu.native import onednn
+from .._cpu.native.epilogue import Epilogue
+from .._cpu.native.onednn import Convolution
 from ._common import LAYOUTS
 
 __all__ = ["Convolution", "blocked_convolution", "convolution_p", "convolve", "convolve_back"]

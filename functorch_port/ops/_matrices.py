@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core.out import write_out
-from ..core.refusal import refuse, xp_of
-from ..core.tensor import Tensor
+from .._array.refusal import refuse, xp_of
+from .._run.out import write_out
+from .._tensor.tensor import Tensor
 from ._common import is_inexact, type_name
 
 LinAlgError = type(

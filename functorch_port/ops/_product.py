@@ -14,21 +14,23 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, mlir
 
-from ..core import config, onednn, primitives, products
-from ..core.onednn import Product
+from .._base import config
+from .._base import lowering as primitives
+from .._cpu.native import onednn, products
+from .._cpu.native.onednn import Product
 
 __all__ = ["multiply"]
 
 #: multiply-adds below which the way to oneDNN costs more than it gains
 LEAST = 1 << 20
-#: multiply-adds, and rows, from which on a smaller product is one of `core.products`
+#: multiply-adds, and rows, from which on a smaller product is one of `_cpu.native.products`
 LEAST_SMALL, LEAST_ROWS = 1 << 12, 4
 
 
 def multiply(a: jax.Array, b: jax.Array, transposed: bool = False, wide: Any = None) -> jax.Array:
     """``a @ b``, or with ``transposed`` that of ``b`` with its last two dimensions swapped.
 
-    In programs for a CPU it is oneDNN's, or a small one of `core.products`, where that is installed and faster.
+    In programs for a CPU it is oneDNN's, or a small one of `_cpu.native.products`, where that is installed and faster.
 
     Args:
         a, b: of one dtype.

@@ -2,7 +2,7 @@
 
 The product with the input is made for all steps at once before, and the derivative has its own rule, so that the
 weights' gradients are one product each after the steps instead of a sum inside them. The steps are one `lax.scan`, and
-in programs for a CPU, where oneDNN is installed, one call (`core.recurrence`).
+in programs for a CPU, where oneDNN is installed, one call (`_cpu.native.recurrence`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, mlir
 
-from ..core import primitives, recurrence
-from ..core.recurrence import Recurrence
+from .._base import lowering as primitives
+from .._cpu.native import recurrence
+from .._cpu.native.recurrence import Recurrence
 from ._cells import CELLS, Cell, Gates, States
 
 __all__ = ["recur", "times"]

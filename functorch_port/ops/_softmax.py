@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..core.rows import Formula, transposes
+from .._cpu.native.rows import Formula, transposes
 
 __all__ = ["log_softmax", "softmax"]
 
@@ -20,7 +20,7 @@ def softmax(x: jax.Array, dim: int, masked: bool = False) -> tuple[jax.Array, ja
     """Softmax along ``dim``, and the logarithm of the sum of the exponentials; that keeps the dimension.
 
     With ``masked`` it is all zeros where every number is -inf, and not NaN. Derivatives are PyTorch's, which need the
-    result alone. Along the last dimension each is one loop over the rows, on a CPU (see `core.rows`): of (4728, 197)
+    result alone. Along the last dimension each is one loop over the rows, on a CPU: of (4728, 197)
     they take 0.23 and 0.08 ms instead of 0.34 and 0.18.
     """
     found, shift, total = _softmax(x, dims=(dim,), masked=masked)

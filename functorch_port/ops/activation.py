@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from functorch_port.core.division import divide
-from functorch_port.core.fits import fits
-from functorch_port.core.promotion import cast
-from functorch_port.core.registry import Array, op, pointwise_op
+from functorch_port._base.division import divide
+from functorch_port._base.promotion import cast
+from functorch_port._run.fits import fits
+from functorch_port._run.registry import Array, op, pointwise_op
 from functorch_port.ops._common import compute, elementwise_float, not_implemented, type_name, wide, wrap_dim
 
 _SELU_ALPHA = 1.6732632423543772848170429916717

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from functorch_port.core import dtypes
-from functorch_port.core.registry import Array, op
+from functorch_port._base import dtypes
+from functorch_port._run.registry import Array, op
 from functorch_port.ops._common import BOOL, c_name, check_broadcast, type_name, wide
 from functorch_port.ops.products import check_matmul, product
 

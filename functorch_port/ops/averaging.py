@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functorch_port.core.registry import Arrays, Scalar, op
+from functorch_port._run.registry import Arrays, Scalar, op
 from functorch_port.ops._common import compute
 from functorch_port.ops.pointwise import _lerp, add, div, sub
 

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core.registry import TensorOnly, pointwise_op
+from .._run.registry import TensorOnly, pointwise_op
 from ._chebyshev import evaluate, fit
 from ._common import elementwise_float, not_implemented, only_single_and_double
 

@@ -9,17 +9,18 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..autograd import anomaly, grad_mode
-from ..autograd.node import Edge, Node
-from ..core import creation, dtypes, inside, storage, strides
-from ..core import device as devices
-from ..core.dispatch import Op, edge_of
-from ..core.fits import OWN
-from ..core.layout import contiguous_format, memory_order
-from ..core.registry import Array, composite, op, ops
-from ..core.symbolic import SymNumber
-from ..core.tensor import C_NAMES, Tensor, bare, wrap
-from ..core.view import laid
+from .._array import storage
+from .._array.symbolic import SymNumber
+from .._base import device as devices
+from .._base import dtypes, inside, strides
+from .._base.layout import contiguous_format, memory_order
+from .._run.dispatch import Op, edge_of
+from .._run.fits import OWN
+from .._run.registry import Array, composite, op, ops
+from .._tensor import anomaly, creation, grad_mode
+from .._tensor.node import Edge, Node
+from .._tensor.tensor import C_NAMES, Tensor, bare, wrap
+from .._tensor.view import laid
 from ._common import broadcast_shapes, wide
 
 __all__: list[str] = []
@@ -312,7 +313,7 @@ def _filled(tensor: Tensor, value: Any, operation: Callable[[], Tensor]) -> Tens
 @composite("resize_", where="method")
 def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     """Change the size in place; elements are kept in order, new ones are zero."""
-    from ..core.creation import _shape
+    from .._tensor.creation import _shape
 
     shape = _shape(size, "resize_")
     if shape == self.shape:

@@ -6,8 +6,8 @@ import math
 
 import jax.numpy as jnp
 
-from functorch_port.core.promotion import promote
-from functorch_port.core.registry import Array, Arrays, Scalar, op
+from functorch_port._base.promotion import promote
+from functorch_port._run.registry import Array, Arrays, Scalar, op
 from functorch_port.ops.reduction import vector_norm
 
 

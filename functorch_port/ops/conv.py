@@ -9,9 +9,9 @@ import jax
 import numpy as np
 from jax import lax
 
-from functorch_port.core.config import matmul_precision
-from functorch_port.core.layout import convolution_order
-from functorch_port.core.registry import Array, op
+from functorch_port._base.config import matmul_precision
+from functorch_port._base.layout import convolution_order
+from functorch_port._run.registry import Array, op
 from functorch_port.ops._common import (
     c_name,
     check_expand,

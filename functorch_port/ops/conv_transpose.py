@@ -17,9 +17,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from functorch_port.core.config import matmul_precision
-from functorch_port.core.layout import convolution_order
-from functorch_port.core.registry import Array, op
+from functorch_port._base.config import matmul_precision
+from functorch_port._base.layout import convolution_order
+from functorch_port._run.registry import Array, op
 from functorch_port.ops._common import FLOAT32, LAYOUTS, not_implemented, plus_bias, wide
 from functorch_port.ops.conv import _check_types, _per_dim
 

@@ -10,9 +10,10 @@ from typing import Any
 import jax
 from jax import lax
 
-from ..core import bind, dtypes
-from ..core.registry import TensorOnly, composite, op
-from ..core.tensor import Tensor
+from .._base import dtypes
+from .._run import bind
+from .._run.registry import TensorOnly, composite, op
+from .._tensor.tensor import Tensor
 from . import shape
 from ._common import wrap_dim
 from ._matrices import with_out

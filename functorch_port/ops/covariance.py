@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..core import dtypes
-from ..core.refusal import refuse
-from ..core.registry import Array, TensorOnly, op
+from .._array.refusal import refuse
+from .._base import dtypes
+from .._run.registry import Array, TensorOnly, op
 from ._common import is_inexact, type_name
 from .reduction import sqrt_flat_at_zero
 

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from functorch_port.core.refusal import refuse
-from functorch_port.core.registry import Array, op
+from functorch_port._array.refusal import refuse
+from functorch_port._run.registry import Array, op
 from functorch_port.ops._common import not_implemented
 
 _WHERE = "(while checking arguments for ctc_loss_allocate_outputs)"

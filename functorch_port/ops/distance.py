@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from functorch_port.core.division import divide
-from functorch_port.core.promotion import promote
-from functorch_port.core.registry import Array, op, pointwise_op
+from functorch_port._base.division import divide
+from functorch_port._base.promotion import promote
+from functorch_port._run.registry import Array, op, pointwise_op
 from functorch_port.ops._common import (
     absolute,
     broadcast_shapes,

@@ -7,10 +7,11 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ..core import bind, config
-from ..core.promotion import promote
-from ..core.registry import Arrays, composite, op
-from ..core.tensor import Tensor
+from .._base import config
+from .._base.promotion import promote
+from .._run import bind
+from .._run.registry import Arrays, composite, op
+from .._tensor.tensor import Tensor
 from ._common import (
     wide,
 )

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from functorch_port.core.refusal import outside, refuse
-from functorch_port.core.registry import Array, op
+from functorch_port._array.refusal import outside, refuse
+from functorch_port._run.registry import Array, op
 from functorch_port.ops._common import INT64, int32_if_small
 
 _TYPE_NAMES = {

@@ -9,9 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import creation, dtypes, storage
-from ..core.registry import TensorOnly, composite, op
-from ..core.tensor import Tensor
+from .._array import storage
+from .._base import dtypes
+from .._run.registry import TensorOnly, composite, op
+from .._tensor import creation
+from .._tensor.tensor import Tensor
 from ._common import type_name
 from .shape import roll
 

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
-from ..core import bind
-from ..core.registry import Array, TensorOnly, composite, op, pointwise_op
-from ..core.tensor import Tensor
+from .._run import bind
+from .._run.registry import Array, TensorOnly, composite, op, pointwise_op
+from .._tensor.tensor import Tensor
 from ._common import (
     by_double,
     check_broadcast,

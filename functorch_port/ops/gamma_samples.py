@@ -13,11 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from functorch_port.core import dtypes
-from functorch_port.core.dispatch import Plan, run
-from functorch_port.core.generator import Generator, draw
-from functorch_port.core.registry import composite
-from functorch_port.core.tensor import Tensor, wrap
+from functorch_port._base import dtypes
+from functorch_port._random.generator import Generator, draw
+from functorch_port._run.dispatch import Plan, run
+from functorch_port._run.registry import composite
+from functorch_port._tensor.tensor import Tensor, wrap
 from functorch_port.ops._beta import beta_slope
 from functorch_port.ops.random import _is_meta, _require, _unsupported, _with_history
 

@@ -17,16 +17,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..autograd import grad_mode
-from ..core import bind, dtypes, storage
-from ..core.creation import tensor
-from ..core.dispatch import Op
-from ..core.fits import ASSIGNED
-from ..core.refusal import outside, refuse
-from ..core.registry import Array, Arrays, composite, op, ops
-from ..core.symbolic import SymNumber
-from ..core.tensor import VIEW_OF_LEAF_INPLACE, Tensor, wrap
-from ..core.view import PLAIN
+from .._array import storage
+from .._array.refusal import outside, refuse
+from .._array.symbolic import SymNumber
+from .._base import dtypes
+from .._run import bind
+from .._run.dispatch import Op
+from .._run.fits import ASSIGNED
+from .._run.registry import Array, Arrays, composite, op, ops
+from .._tensor import grad_mode
+from .._tensor.creation import tensor
+from .._tensor.tensor import VIEW_OF_LEAF_INPLACE, Tensor, wrap
+from .._tensor.view import PLAIN
 from ._common import add_at, check_expand, put_at, type_name
 from .cast import cast_array
 
@@ -500,7 +502,9 @@ def setitem(x: Tensor, raw: Any, value: Any) -> None:
     if not isinstance(value, Tensor | int | float | complex | SymNumber | np.integer | jax.Array):
         kind = type(value)
         name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-        raise TypeError(f"can't assign a {name.replace('functorch_port.core.size', 'torch')} to a {x.type()}")  # type: ignore[attr-defined]
+        raise TypeError(
+            f"can't assign a {name.replace('functorch_port._base.size', 'torch')} to a {x.type()}"
+        )  # type: ignore[attr-defined]
     starts, spec, tensors = _split(x, raw)
     whole = all(part[0] == ":" for part in spec) or (isinstance(raw, slice) and raw == slice(None))
     if _grad.enabled and x._requires_grad and not whole and x._base is None and x._grad_fn is None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from ..core import config
-from ..core.dtypes import dtype as DType
-from ..core.registry import TensorOnly, op
+from .._base import config
+from .._base.dtypes import dtype as DType
+from .._run.registry import TensorOnly, op
 from ._common import type_name, wide
 from .products import product
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jax import lax
 
-from ..core.registry import TensorOnly, op
+from .._run.registry import TensorOnly, op
 from ._common import Dims, not_implemented, wrap_dims
 
 

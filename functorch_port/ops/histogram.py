@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import bind
-from ..core.refusal import refuse, xp_of
-from ..core.registry import Array, Arrays, TensorOnly, composite, op, return_type_of
-from ..core.tensor import Tensor
+from .._array.refusal import refuse, xp_of
+from .._run import bind
+from .._run.registry import Array, Arrays, TensorOnly, composite, op, return_type_of
+from .._tensor.tensor import Tensor
 from ._common import c_name, is_inexact, not_implemented, type_name
 from ._matrices import with_out
 

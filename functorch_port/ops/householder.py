@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..core.registry import TensorOnly, op
+from .._run.registry import TensorOnly, op
 from ._common import type_name
 from ._matrices import adjoint, check_matrix, without_derivative
 

@@ -10,14 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core import bind, determinism
-from ..core.fits import ITEM, OWN
-from ..core.layout import first_order
-from ..core.out import write_out
-from ..core.promotion import cast, promote
-from ..core.refusal import refuse
-from ..core.registry import Array, Scalar, TensorOnly, composite, op
-from ..core.tensor import Tensor
+from .._array.refusal import refuse
+from .._base import determinism
+from .._base.layout import first_order
+from .._base.promotion import cast, promote
+from .._run import bind
+from .._run.fits import ITEM, OWN
+from .._run.out import write_out
+from .._run.registry import Array, Scalar, TensorOnly, composite, op
+from .._tensor.tensor import Tensor
 from ._common import (
     BOOL,
     INT64,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core import bind
-from ..core.registry import composite
-from ..core.tensor import Tensor
+from .._run import bind
+from .._run.registry import composite
+from .._tensor.tensor import Tensor
 
 
 def _basis(A: Tensor, q: int, niter: int) -> Tensor:

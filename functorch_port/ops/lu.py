@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core import bind, dtypes
-from ..core.refusal import outside, refuse
-from ..core.registry import TensorOnly, composite, op, return_type_of
-from ..core.tensor import Tensor
+from .._array.refusal import outside, refuse
+from .._base import dtypes
+from .._run import bind
+from .._run.registry import TensorOnly, composite, op, return_type_of
+from .._tensor.tensor import Tensor
 from ._common import broadcast_shapes
 from ._matrices import adjoint, check_matrix, check_same_type, check_system, raise_if_failed, with_out
 

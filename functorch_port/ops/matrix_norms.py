@@ -8,9 +8,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..core import bind, dtypes
-from ..core.registry import TensorOnly, composite, op
-from ..core.tensor import Tensor
+from .._base import dtypes
+from .._run import bind
+from .._run.registry import TensorOnly, composite, op
+from .._tensor.tensor import Tensor
 from ._common import (
     Dims,
     is_inexact,

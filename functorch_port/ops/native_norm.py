@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..autograd.grad_mode import no_grad
-from ..core import bind
-from ..core.registry import TensorOnly, composite, op
-from ..core.tensor import Tensor
+from .._run import bind
+from .._run.registry import TensorOnly, composite, op
+from .._tensor.grad_mode import no_grad
+from .._tensor.tensor import Tensor
 from ._common import wide
 
 

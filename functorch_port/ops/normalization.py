@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from functorch_port.core.layout import format_order, joint_order
-from functorch_port.core.promotion import cast
-from functorch_port.core.registry import Array, Scalar, op
+from functorch_port._base.layout import format_order, joint_order
+from functorch_port._base.promotion import cast
+from functorch_port._run.registry import Array, Scalar, op
 from functorch_port.ops._common import not_implemented, numel, wide
 
 # batch norm: one mean and variance per channel (dimension 1)

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from functorch_port.core.fits import OWN
-from functorch_port.core.layout import format_order
-from functorch_port.core.promotion import cast
-from functorch_port.core.registry import Array, Scalar, op
+from functorch_port._base.layout import format_order
+from functorch_port._base.promotion import cast
+from functorch_port._run.fits import OWN
+from functorch_port._run.registry import Array, Scalar, op
 
 
 def _by_dimension(name: str, ndim: int, pad: tuple[int, ...]) -> list[tuple[int, int]]:

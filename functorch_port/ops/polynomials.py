@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..core.registry import Array, pointwise_op
+from .._run.registry import Array, pointwise_op
 from ._common import elementwise_float, only_single_and_double
 
 #: what follows p(k) and p(k - 1): step(k, x, p(k), p(k - 1))

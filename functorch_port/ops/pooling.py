@@ -18,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from functorch_port.core.division import divide
-from functorch_port.core.layout import format_order, line_order
-from functorch_port.core.registry import Array, op
+from functorch_port._base.division import divide
+from functorch_port._base.layout import format_order, line_order
+from functorch_port._run.registry import Array, op
 from functorch_port.ops._common import INT64, not_implemented, wide
 
 Ints = int | tuple[int, ...]

@@ -11,11 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import bind, config
-from ..core.fits import ALPHA, FACTOR, OWN
-from ..core.promotion import cast, promote
-from ..core.registry import Array, Scalar, TensorOnly, TensorsOnly, composite, op
-from ..core.tensor import Tensor
+from .._base import config
+from .._base.promotion import cast, promote
+from .._run import bind
+from .._run.fits import ALPHA, FACTOR, OWN
+from .._run.registry import Array, Scalar, TensorOnly, TensorsOnly, composite, op
+from .._tensor.tensor import Tensor
 from ._common import (
     broadcast_shapes,
     c_name,

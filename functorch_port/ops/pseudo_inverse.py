@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import bind
-from ..core.registry import Array, TensorOnly, composite, op, return_type_of
-from ..core.tensor import Tensor
+from .._run import bind
+from .._run.registry import Array, TensorOnly, composite, op, return_type_of
+from .._tensor.tensor import Tensor
 from ._common import type_name
 from ._matrices import adjoint, check_matrix, check_square, with_out
 from .products import product

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import anomaly
-from ..core import bind, dtypes, storage
-from ..core import legacy as _legacy  # noqa: F401  registers the old tensor classes
-from ..core.promotion import result_dtype
-from ..core.registry import composite
-from ..core.size import Size
-from ..core.tensor import NO_SUBCLASS, Tensor
-from ..core.typed import TypedStorage
+from .._array import storage
+from .._base import dtypes
+from .._base.promotion import result_dtype
+from .._base.size import Size
+from .._run import bind
+from .._run import legacy as _legacy  # noqa: F401  registers the old tensor classes
+from .._run.registry import composite
+from .._tensor import anomaly
+from .._tensor.tensor import NO_SUBCLASS, Tensor
+from .._tensor.typed import TypedStorage
 
 __all__: list[str] = []
 

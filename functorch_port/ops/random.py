@@ -1,6 +1,6 @@
 """Sampling: random tensors, in-place fills, and distributions of given tensors.
 
-Each function checks its arguments with PyTorch's texts, draws an array (`core.generator.draw`) and wraps it.
+Each function checks its arguments with PyTorch's texts, draws an array (`_random.generator.draw`) and wraps it.
 None of the results depends smoothly on its inputs, so gradients are zero, as in PyTorch.
 """
 
@@ -16,19 +16,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from functorch_port.autograd import grad_mode
-from functorch_port.core import creation, dtypes, storage, watch
-from functorch_port.core import device as devices
-from functorch_port.core.dispatch import Plan, run
-from functorch_port.core.dtypes import dtype as DType
-from functorch_port.core.generator import Generator, draw
-from functorch_port.core.layout import memory_order
-from functorch_port.core.mersenne import accepts_normals
-from functorch_port.core.refusal import refuse
-from functorch_port.core.registry import composite
-from functorch_port.core.symbolic import SymNumber
-from functorch_port.core.tensor import Tensor, wrap
-from functorch_port.core.view import laid
+from functorch_port._array import storage
+from functorch_port._array.refusal import refuse
+from functorch_port._array.symbolic import SymNumber
+from functorch_port._base import device as devices
+from functorch_port._base import dtypes, watch
+from functorch_port._base.dtypes import dtype as DType
+from functorch_port._base.layout import memory_order
+from functorch_port._random.generator import Generator, draw
+from functorch_port._random.mersenne import accepts_normals
+from functorch_port._run.dispatch import Plan, run
+from functorch_port._run.registry import composite
+from functorch_port._tensor import creation, grad_mode
+from functorch_port._tensor.tensor import Tensor, wrap
+from functorch_port._tensor.view import laid
 from functorch_port.ops._common import broadcast_shapes, check_expand
 
 __all__ = ["dropout_mask", "trunc_normal_fill"]

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from functorch_port.core.layout import format_order
-from functorch_port.core.registry import Array, op
+from functorch_port._base.layout import format_order
+from functorch_port._run.registry import Array, op
 from functorch_port.ops._common import not_implemented
 
 # shuffles

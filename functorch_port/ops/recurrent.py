@@ -6,7 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from functorch_port.core.registry import Array, Arrays, op
+from functorch_port._run.registry import Array, Arrays, op
 from functorch_port.ops._cells import CELLS, States
 from functorch_port.ops._common import wide
 

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from functorch_port.core import bind, storage
-from functorch_port.core.registry import composite
-from functorch_port.core.tensor import Tensor, wrap
+from functorch_port._array import storage
+from functorch_port._run import bind
+from functorch_port._run.registry import composite
+from functorch_port._tensor.tensor import Tensor, wrap
 from functorch_port.ops.random import dropout_mask
 
 __all__ = ["constant", "host_integers", "recurrent"]

@@ -12,12 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core import bind, dtypes
-from ..core.division import divide
-from ..core.promotion import promote_types
-from ..core.refusal import refuse
-from ..core.registry import Array, Arrays, Scalar, TensorOnly, composite, op
-from ..core.tensor import Tensor
+from .._array.refusal import refuse
+from .._base import dtypes
+from .._base.division import divide
+from .._base.promotion import promote_types
+from .._run import bind
+from .._run.registry import Array, Arrays, Scalar, TensorOnly, composite, op
+from .._tensor.tensor import Tensor
 from ._common import (
     BOOL,
     INT64,

@@ -19,9 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from functorch_port.core import storage
-from functorch_port.core.layout import format_order
-from functorch_port.core.registry import Array, op
+from functorch_port._array import storage
+from functorch_port._base.layout import format_order
+from functorch_port._run.registry import Array, op
 from functorch_port.ops._common import not_implemented, wide
 
 #: More phases than this per input element are looked up instead of sliced.

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from functorch_port.core.refusal import refuse
-from functorch_port.core.registry import Scalar, TensorOnly, op
+from functorch_port._array.refusal import refuse
+from functorch_port._run.registry import Scalar, TensorOnly, op
 from functorch_port.ops._common import type_name, wrap_dim
 
 _REDUCES = ("sum", "mean", "max", "min", "prod")

@@ -15,14 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..autograd import grad_mode
-from ..core import bind, dtypes, duals, storage, watch
-from ..core.layout import common_format_order, first_order
-from ..core.promotion import cast, promote
-from ..core.refusal import outside, refuse
-from ..core.registry import Scalar, TensorOnly, TensorsOnly, composite, op
-from ..core.tensor import Tensor
-from ..core.view import LAID_OUT, PLAIN, SPLIT, reinterpret
+from .._array import storage
+from .._array.refusal import outside, refuse
+from .._base import dtypes, watch
+from .._base.layout import common_format_order, first_order
+from .._base.promotion import cast, promote
+from .._run import bind, duals
+from .._run.registry import Scalar, TensorOnly, TensorsOnly, composite, op
+from .._tensor import grad_mode
+from .._tensor.tensor import Tensor
+from .._tensor.view import LAID_OUT, PLAIN, SPLIT, reinterpret
 from ._common import (
     INT64,
     at_least_1d,

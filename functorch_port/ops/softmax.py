@@ -6,8 +6,8 @@ from typing import Any
 
 import jax
 
-from functorch_port.core.dtypes import dtype as DType
-from functorch_port.core.registry import Array, op
+from functorch_port._base.dtypes import dtype as DType
+from functorch_port._run.registry import Array, op
 from functorch_port.ops._common import not_implemented, wide, wrap_dim
 
 

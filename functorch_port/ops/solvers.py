@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..core import bind
-from ..core.registry import TensorOnly, composite, op, return_type_of
-from ..core.tensor import Tensor
+from .._run import bind
+from .._run.registry import TensorOnly, composite, op, return_type_of
+from .._tensor.tensor import Tensor
 from ._common import broadcast_shapes
 from ._matrices import (
     LinAlgError,

@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core import bind, dtypes
-from ..core.layout import first_order
-from ..core.promotion import promote
-from ..core.registry import Array, TensorOnly, composite, op
-from ..core.tensor import Tensor
+from .._base import dtypes
+from .._base.layout import first_order
+from .._base.promotion import promote
+from .._run import bind
+from .._run.registry import Array, TensorOnly, composite, op
+from .._tensor.tensor import Tensor
 from ._common import INT64, at_least_1d, is_inexact, no_complex, not_implemented, stable_order, wrap_dim
 from .reduction import take_along
 

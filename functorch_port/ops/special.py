@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core.registry import Array, TensorOnly, pointwise_op
+from .._run.registry import Array, TensorOnly, pointwise_op
 from . import pointwise
 from ._chebyshev import evaluate, fit
 from ._common import by_double, elementwise_float, not_implemented, only_single_and_double, times_infinite

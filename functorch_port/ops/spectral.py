@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..core.registry import TensorOnly, op
+from .._run.registry import TensorOnly, op
 from ._matrices import LinAlgError, adjoint, check_finite, check_matrix, check_square
 
 

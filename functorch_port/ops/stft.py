@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core.promotion import promote
-from ..core.refusal import refuse, xp_of
-from ..core.registry import Array, TensorOnly, op
+from .._array.refusal import refuse, xp_of
+from .._base.promotion import promote
+from .._run.registry import Array, TensorOnly, op
 from ._common import is_inexact, type_name
 from .fft import floating
 from .padding import constant_pad_nd, pad_with

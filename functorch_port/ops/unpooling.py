@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from functorch_port.core import determinism
-from functorch_port.core.layout import format_order
-from functorch_port.core.registry import Array, op
+from functorch_port._base import determinism
+from functorch_port._base.layout import format_order
+from functorch_port._run.registry import Array, op
 from functorch_port.ops._common import INT64, check_index_range, not_implemented, type_name, wide
 from functorch_port.ops.pooling import _avg_pool, _beats, _windows
 

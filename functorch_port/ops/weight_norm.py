@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from functorch_port.core.registry import Array, Scalar, op
+from functorch_port._run.registry import Array, Scalar, op
 from functorch_port.ops._common import compute
 from functorch_port.ops.reduction import vector_norm_of
 

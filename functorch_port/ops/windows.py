@@ -10,10 +10,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import creation, dtypes, memory, storage
-from ..core.layout import strided
-from ..core.registry import composite
-from ..core.tensor import Tensor
+from .._array import storage
+from .._base import dtypes, memory
+from .._base.layout import strided
+from .._run.registry import composite
+from .._tensor import creation
+from .._tensor.tensor import Tensor
 
 # shapes: at positions from 0 to `last`, computed on the host in double precision
 

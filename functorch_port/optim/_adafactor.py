@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from ..core.dtypes import finfo
-from ..core.tensor import Tensor
+from .._base.dtypes import finfo
+from .._tensor.tensor import Tensor
 from .optimizer import ParamsT
 from .ruled import Method, RuledOptimizer, check_should_be, step_lists
 from .rules import axpy, divided, lerp, nonzero, quotient, scaled, times

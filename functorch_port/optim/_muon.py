@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from ..autograd import grad_mode
-from ..core.tensor import Tensor
+from .._tensor import grad_mode
+from .._tensor.tensor import Tensor
 from .engine import Batch, update
 from .optimizer import Optimizer, ParamsT, take_premade, to_scalar, whole_step, zero_state
 from .ruled import Method, check_should_be

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..core.tensor import Tensor
+from .._tensor.tensor import Tensor
 from .optimizer import ParamsT
 from .ruled import Method, RuledOptimizer, check_at_least_zero, check_lr, step_lists
 from .rules import addcmul, axpy, nonzero, partwise, penalized, plus, quotient, root, scaled, times

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..core.tensor import Tensor
+from .._tensor.tensor import Tensor
 from .optimizer import ParamsT
 from .ruled import (
     Method,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.tensor import Tensor
+from .._tensor.tensor import Tensor
 from .adam import Adam, adam
 from .optimizer import ParamsT
 

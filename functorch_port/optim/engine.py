@@ -21,10 +21,12 @@ import numpy as np
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
-from ..autograd import grad_mode
-from ..core import dispatch, kernels, storage
-from ..core.donation import Before, Donating, call, is_whole, lent, on_one_cpu, own, whole
-from ..core.tensor import Tensor
+from .._array import storage
+from .._array.donation import Before, Donating, call, is_whole, lent, on_one_cpu, own, whole
+from .._cpu.native import kernels
+from .._run import dispatch
+from .._tensor import grad_mode
+from .._tensor.tensor import Tensor
 
 __all__ = [
     "DOUBLE",
@@ -394,7 +396,7 @@ def write(tensors: Sequence[Tensor | None], values: Sequence[Any]) -> list[Tenso
 
 
 def are_many_on_host(params: Sequence[Tensor]) -> bool:
-    """Whether all these parameters of a model are on the host (see `core.host`), and so many that they stay there."""
+    """Whether all these parameters of a model are on the host, and so many that they stay there."""
     return len(params) >= MANY and all(p._view is None and p._storage.on_host() is not None for p in params)
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..core.tensor import Tensor
+from .._tensor.tensor import Tensor
 from ._adafactor import Adafactor
 from ._muon import Muon
 from .adadelta import Adadelta

@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..autograd import grad_mode
-from ..core import storage
-from ..core.tensor import Tensor, wrap
+from .._array import storage
+from .._tensor import grad_mode
+from .._tensor.tensor import Tensor, wrap
 from .optimizer import Optimizer, ParamsT, to_scalar, zero_state
 from .rules import axpy, scaled
 

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..core import storage
-from ..core.tensor import Tensor
+from .._array import storage
+from .._tensor.tensor import Tensor
 from .optimizer import Optimizer, to_scalar
 
 __all__ = [

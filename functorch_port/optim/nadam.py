@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from ..core.tensor import Tensor
+from .._tensor.tensor import Tensor
 from .optimizer import ParamsT
 from .ruled import (
     Method,

@@ -17,10 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..autograd.grad_mode import enable_grad, no_grad
-from ..core import storage
-from ..core.donation import Donating, call, lent, own
-from ..core.tensor import Tensor
+from .._array import storage
+from .._array.donation import Donating, call, lent, own
+from .._tensor.grad_mode import enable_grad, no_grad
+from .._tensor.tensor import Tensor
 from .engine import arrays_of, write
 from .optimizer import Optimizer, ParamsT, take_premade, to_scalar, whole_step
 from .rules import axpy

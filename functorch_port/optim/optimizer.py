@@ -14,12 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..autograd import grad_mode
-from ..autograd.node import RemovableHandle
-from ..core import alive, dtypes, inside, modes, storage
-from ..core.donation import Before, at_once, whole
-from ..core.storage import Storage
-from ..core.tensor import Tensor
+from .._array import storage
+from .._array.donation import Before, at_once, whole
+from .._array.storage import Storage
+from .._base import alive, dtypes, inside, modes
+from .._tensor import grad_mode
+from .._tensor.node import RemovableHandle
+from .._tensor.tensor import Tensor
 from .packed import loosen, pack_state
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
@@ -545,7 +546,7 @@ def _is_dense(value: Any) -> bool:
 
 
 def whole_step(optimizer: Optimizer, work: Callable[[], Any]) -> None:
-    """Do the work of a step all or nothing, whatever interrupts it (see `core.donation`).
+    """Do the work of a step all or nothing, whatever interrupts it (see `_array.donation`).
 
     In a trace that is the trace's business; a recorded step (``differentiable=True``) is as PyTorch's.
     """

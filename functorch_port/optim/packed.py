@@ -15,11 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import ffi
-from ..core.alive import alive
-from ..core.donation import at_once
-from ..core.storage import Storage
-from ..core.tensor import Tensor
+from .._array.donation import at_once
+from .._array.storage import Storage
+from .._base.alive import alive
+from .._cpu.native import ffi
+from .._tensor.tensor import Tensor
 from .steady import alike, by_numbers, is_free, join, look_away, look_into, type_of
 
 __all__ = ["Pack", "loosen", "pack_state"]

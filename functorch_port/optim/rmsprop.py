@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from ..core.tensor import Tensor
+from .._tensor.tensor import Tensor
 from .optimizer import ParamsT
 from .ruled import Method, RuledOptimizer, check_at_least_zero, check_lr, step_lists
 from .rules import addcdiv, addcmul, axpy, lerp, nonzero, partwise, penalized, plus, root, scaled

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from ..core.tensor import Tensor
+from .._tensor.tensor import Tensor
 from .optimizer import ParamsT
 from .ruled import Method, RuledOptimizer, check_lr, step_lists
 from .rules import addcmul, partwise, times

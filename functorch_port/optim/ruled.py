@@ -11,11 +11,11 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 
-from ..autograd import grad_mode
-from ..core import storage
-from ..core.donation import Before, whole
-from ..core.storage import Storage
-from ..core.tensor import Tensor
+from .._array import storage
+from .._array.donation import Before, whole
+from .._array.storage import Storage
+from .._tensor import grad_mode
+from .._tensor.tensor import Tensor
 from .engine import Batch, Rule, arrays_of, update, write
 from .optimizer import (
     Optimizer,

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..core.division import divide
-from ..core.tensor import Tensor
+from .._base.division import divide
+from .._tensor.tensor import Tensor
 
 __all__ = [
     "addcdiv", "addcmul", "averaged", "axpy", "decayed", "divided", "lerp", "minus", "nonzero", "over", "partwise",

@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import dtypes, storage
-from ..core.tensor import Tensor
+from .._array import storage
+from .._base import dtypes
+from .._tensor.tensor import Tensor
 
 __all__ = [
     "correction",

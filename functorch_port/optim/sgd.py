@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from ..autograd import grad_mode
-from ..core.sparse import ADD_DENSE
-from ..core.tensor import Tensor
+from .._run.sparse import ADD_DENSE
+from .._tensor import grad_mode
+from .._tensor.tensor import Tensor
 from .engine import Batch, update
 from .optimizer import (
     Optimizer,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..autograd import grad_mode
-from ..core.tensor import Tensor
+from .._tensor import grad_mode
+from .._tensor.tensor import Tensor
 from .engine import Batch
 from .optimizer import Optimizer, ParamsT, take_premade, to_scalar, whole_step, zero_state
 from .ruled import check_betas

@@ -19,11 +19,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..autograd import grad_mode
-from ..core import storage
-from ..core.donation import Before, Donating, call, is_whole, lent, own, whole
-from ..core.sparse import ADD_DENSE, SparseTensor, linear_index
-from ..core.tensor import Tensor
+from .._array import storage
+from .._array.donation import Before, Donating, call, is_whole, lent, own, whole
+from .._run.sparse import ADD_DENSE, SparseTensor, linear_index
+from .._tensor import grad_mode
+from .._tensor.tensor import Tensor
 from .engine import Batch
 from .optimizer import to_scalar
 from .rules import axpy, minus, plus, quotient, root, scaled, times

@@ -21,12 +21,14 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import numpy as np
 
-from ..autograd import grad_mode
-from ..core import bind, host, storage
-from ..core.donation import Donating, at_once, call, lent, on_one_cpu, own, whole
-from ..core.shared import SharedStorage
-from ..core.storage import HostStorage, Storage
-from ..core.tensor import Tensor, View
+from .._array import storage
+from .._array.donation import Donating, at_once, call, lent, on_one_cpu, own, whole
+from .._array.storage import HostStorage, Storage
+from .._cpu import numpy_programs as host
+from .._cpu.shared import SharedStorage
+from .._run import bind
+from .._tensor import grad_mode
+from .._tensor.tensor import Tensor, View
 from . import engine
 from .engine import DOUBLE, Rule, are_many_on_host, arrays_of, as_data, of_all, on_one_device, write
 from .scalars import host_number, number_array

@@ -12,11 +12,12 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any, TypeAlias
 
-from ..autograd.grad_mode import no_grad
-from ..core import dtypes, storage
-from ..core.bind import function
-from ..core.creation import tensor
-from ..core.tensor import Tensor
+from .._array import storage
+from .._base import dtypes
+from .._run.bind import function
+from .._tensor.creation import tensor
+from .._tensor.grad_mode import no_grad
+from .._tensor.tensor import Tensor
 from ..nn.module import Module
 from ..nn.modules.batchnorm import _BatchNorm
 from .lr_scheduler import LRScheduler, _per_group

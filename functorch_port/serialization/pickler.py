@@ -11,14 +11,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..core import dtypes
-from ..core import layout as layouts
-from ..core import tensor as core
-from ..core.device import device, from_jax
-from ..core.size import Size
-from ..core.sparse import SparseTensor
-from ..core.storage import Storage
-from ..core.tensor import Tensor
+from .._array.storage import Storage
+from .._base import dtypes
+from .._base import layout as layouts
+from .._base.device import device, from_jax
+from .._base.size import Size
+from .._run.sparse import SparseTensor
+from .._tensor import tensor as core
+from .._tensor.tensor import Tensor
 from ..nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 from .tables import CALLED
 from .tensors import BY_CALL

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from pickle import UnpicklingError
 from typing import Any
 
-from ..core import dtypes
-from ..core import layout as layouts
-from ..core.device import device
-from ..core.legacy import CLASSES
-from ..core.size import Size
-from ..core.storage import Storage
-from ..core.strides import contiguous
-from ..core.tensor import Tensor
+from .._array.storage import Storage
+from .._base import dtypes
+from .._base import layout as layouts
+from .._base.device import device
+from .._base.size import Size
+from .._base.strides import contiguous
+from .._run.legacy import CLASSES
+from .._tensor.tensor import Tensor
 from ..nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 from .tensors import BY_CALL, StorageType, Tensors, are_sizes, with_state
 

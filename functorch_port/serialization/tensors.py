@@ -16,17 +16,20 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..autograd.grad_mode import no_grad
-from ..core import bind, dtypes, host, storage
-from ..core import layout as layouts
-from ..core import tensor as core
-from ..core.device import as_device, device, to_jax
-from ..core.size import Size
-from ..core.sparse import SparseTensor
-from ..core.storage import HostStorage, Storage
-from ..core.strides import contiguous
-from ..core.tensor import Tensor
-from ..core.view import View, is_dense, reinterpret
+from .._array import storage
+from .._array.storage import HostStorage, Storage
+from .._base import dtypes
+from .._base import layout as layouts
+from .._base.device import as_device, device, to_jax
+from .._base.size import Size
+from .._base.strides import contiguous
+from .._cpu import numpy_programs as host
+from .._run import bind
+from .._run.sparse import SparseTensor
+from .._tensor import tensor as core
+from .._tensor.grad_mode import no_grad
+from .._tensor.tensor import Tensor
+from .._tensor.view import View, is_dense, reinterpret
 from ..nn.parameter import Parameter
 from .container import aligned
 

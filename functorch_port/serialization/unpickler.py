@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pickle import UnpicklingError, decode_long
 from typing import Any
 
-from ..core.tensor import Tensor
+from .._tensor.tensor import Tensor
 from ..nn.parameter import Parameter
 from .container import SLACK
 from .tables import CALLED, CLASSES_CALLED, NAMES, STORAGES, TRUSTED, UNKNOWN, checked_key

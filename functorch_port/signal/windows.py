@@ -15,10 +15,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import creation, dtypes, storage
-from ..core.layout import layout as Layout
-from ..core.layout import strided
-from ..core.tensor import Tensor
+from .._array import storage
+from .._base import dtypes
+from .._base.layout import layout as Layout
+from .._base.layout import strided
+from .._tensor import creation
+from .._tensor.tensor import Tensor
 from ..ops.windows import cosines, kaiser_shape, triangle
 
 __all__ = [

@@ -10,12 +10,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..core import dtypes
-from ..core.bind import function
-from ..core.creation import as_tensor
-from ..core.layout import sparse_coo, strided
-from ..core.promotion import promote_types
-from ..core.tensor import Tensor
+from .._base import dtypes
+from .._base.layout import sparse_coo, strided
+from .._base.promotion import promote_types
+from .._run.bind import function
+from .._tensor.creation import as_tensor
+from .._tensor.tensor import Tensor
 
 __all__ = ["assert_allclose", "assert_close"]
 

@@ -7,10 +7,10 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ..core import dtypes
-from ..core.bind import function
-from ..core.creation import empty
-from ..core.tensor import Tensor
+from .._base import dtypes
+from .._run.bind import function
+from .._tensor.creation import empty
+from .._tensor.tensor import Tensor
 
 __all__ = ["make_tensor"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.device import device as Device
-from ..core.tensor import Tensor
+from .._base.device import device as Device
+from .._tensor.tensor import Tensor
 
 __all__: list[str] = []
 

@@ -1,6 +1,6 @@
 """``torch.utils._pytree``: nested lists, tuples, dicts and registered classes as leaves and a structure.
 
-None is a leaf, unlike in `core.tree`, which has the table of containers. A class registered here is registered with
+None is a leaf, unlike in `_tensor.tree`, which has the table of containers. A class registered here is registered with
 JAX too.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from ..core.tree import NODES, NodeDef
+from .._tensor.tree import NODES, NodeDef
 
 __all__ = [
     "Context", "GetAttrKey", "KeyPath", "LeafSpec", "MappingKey", "PyTree", "PyTreeSpec", "SequenceKey", "TreeSpec",

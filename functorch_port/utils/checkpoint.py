@@ -19,11 +19,13 @@ from typing import Any
 import jax
 
 from functorch_port import random
-from functorch_port.autograd import grad_mode, saved
-from functorch_port.autograd.node import AccumulateGrad, Node
-from functorch_port.core import autocast, deferred, storage, tree
-from functorch_port.core.dispatch import OpNode
-from functorch_port.core.tensor import Tensor, wrap
+from functorch_port._array import storage
+from functorch_port._cpu import deferred
+from functorch_port._run import autocast
+from functorch_port._run.dispatch import OpNode
+from functorch_port._tensor import grad_mode, saved, tree
+from functorch_port._tensor.node import AccumulateGrad, Node
+from functorch_port._tensor.tensor import Tensor, wrap
 
 __all__ = [
     "CheckpointError",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..autograd.node import RemovableHandle as RemovableHandle
+from .._tensor.node import RemovableHandle as RemovableHandle
 from ..nn.hooks import BackwardHook as BackwardHook
 
 __all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from functorch_port.core.generator import Generator
-from functorch_port.core.tensor import Tensor
+from functorch_port._random.generator import Generator
+from functorch_port._tensor.tensor import Tensor
 from functorch_port.serialization import load, save
 from functorch_port.utils._pytree import tree_leaves, tree_map
 from functorch_port.utils.data import DataLoader

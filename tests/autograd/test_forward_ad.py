@@ -10,7 +10,7 @@ import torch
 import twins
 
 import functorch_port as ft
-from functorch_port.core import watch
+from functorch_port._base import watch
 
 
 def fw(T):

@@ -9,7 +9,7 @@ import torch
 import twins
 
 import functorch_port as ft
-from functorch_port.core import storage
+from functorch_port._array import storage
 
 
 def made(T):

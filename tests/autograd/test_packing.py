@@ -293,7 +293,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_as_in_torch(case) -> None:
     twins.same_outcome(case)
-    assert ft.autograd.saved.state.plain
+    assert ft._tensor.saved.state.plain
 
 
 def test_values_are_let_go_of() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import functorch_port as ft
-from functorch_port.core import programs
+from functorch_port._cpu import programs
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.autograd.saved import RULES
-from functorch_port.core.registry import ops
+from functorch_port._run.registry import ops
+from functorch_port._tensor.saved import RULES
 
 
 def leaf(T):

@@ -1,4 +1,4 @@
-"""Passes without gradients through several convolutions, computed with the channels in blocks (`compiler.blocked`)."""
+"""Passes without gradients through several convolutions, with the channels in blocks (`_cpu.passes.blocked`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.core import onednn
+from functorch_port._cpu.native import onednn
 
 pytestmark = pytest.mark.skipif(not onednn.available(), reason="needs oneDNN and llvmlite")
 

@@ -9,9 +9,9 @@ import torch
 from counting import xla_compilations
 
 import functorch_port as ft
-from functorch_port.compiler import bundles
-from functorch_port.compiler.bundles import Bundle
-from functorch_port.core import ffi
+from functorch_port._cpu.native import ffi
+from functorch_port._trace import bundles
+from functorch_port._trace.bundles import Bundle
 
 DATA = np.random.default_rng(0).standard_normal((6, 4))
 

@@ -10,8 +10,8 @@ import torch
 from jax.extend.core import jaxpr_as_fun
 
 import functorch_port as ft
-from functorch_port.compiler import assemble
-from functorch_port.core.pads import join_pads
+from functorch_port._cpu.passes.pads import join_pads
+from functorch_port._trace import assemble
 
 
 def _joined(fn, *args):

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import functorch_port as ft
-from functorch_port.core.alive import Roll, alive
+from functorch_port._base.alive import Roll, alive
 
 
 def test_instances_of_classes_and_of_their_subclasses():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import functorch_port as ft
-from functorch_port.core import allocator
+from functorch_port._cpu import allocator
 
 pytestmark = [
     pytest.mark.cpu,
@@ -22,7 +22,7 @@ pytestmark = [
 PROGRAM = """
 import resource
 import functorch_port as torch
-from functorch_port.core import allocator
+from functorch_port._cpu import allocator
 
 layers = [torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.ReLU()) for _ in range(8)]
 model = torch.nn.Sequential(*layers)

@@ -18,7 +18,8 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.core import deferred, dispatch, programs
+from functorch_port._cpu import deferred, programs
+from functorch_port._run import dispatch
 from tests.twins import same_outcome
 
 pytestmark = pytest.mark.cpu

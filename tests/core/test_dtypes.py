@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.core import device as devices
-from functorch_port.core import dtypes
+from functorch_port._base import device as devices
+from functorch_port._base import dtypes
 
 
 def outcome(fn):

@@ -17,9 +17,11 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.core import dtypes, keyed, normals
-from functorch_port.core.generator import draw
-from functorch_port.core.mersenne import Stream
+from functorch_port._base import dtypes
+from functorch_port._cpu.native import normals
+from functorch_port._random import keyed
+from functorch_port._random.generator import draw
+from functorch_port._random.mersenne import Stream
 from functorch_port.ops.random import dropout_mask
 
 FLOATS = ["float16", "bfloat16", "float32", "float64"]

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.core import host
-from functorch_port.core.storage import HostStorage
+from functorch_port._array.storage import HostStorage
+from functorch_port._cpu import numpy_programs as host
 
 pytestmark = pytest.mark.cpu
 

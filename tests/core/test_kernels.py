@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import functorch_port as ft
-from functorch_port.core import ffi, kernels, onednn
+from functorch_port._cpu.native import ffi, kernels, onednn
 from functorch_port.optim import engine
 
 torch = pytest.importorskip("torch")
@@ -268,7 +268,7 @@ import sys
 if sys.argv[1] == "absent":
     sys.modules["llvmlite"] = None
 import functorch_port as torch
-from functorch_port.core import ffi
+from functorch_port._cpu.native import ffi
 weight = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
 optimizer = torch.optim.SGD([weight], lr=0.5)
 for _ in range(3):
@@ -289,7 +289,7 @@ def test_a_process_may_end_before_its_programs():
     """XLA's threads still run plans while Python takes its objects down."""
     program = """
 import functorch_port as ft
-from functorch_port.core import onednn
+from functorch_port._cpu.native import onednn
 x, w = ft.randn(16, 64, 56, 56), ft.randn(64, 64, 3, 3)
 for _ in range(60):
     x = ft.nn.functional.conv2d(x, w, None, 1, 1) * 0.01

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.core import dtypes, printing
+from functorch_port._base import dtypes
+from functorch_port._tensor import printing
 
 #: numpy views of the types that torch does not export
 RAW = {

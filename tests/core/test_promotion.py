@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.core import dtypes, promotion
+from functorch_port._base import dtypes, promotion
 
 NAMES = [d.name for d in dtypes.ALL]
 NUMBERS = [True, 1, 1.0, 1j]

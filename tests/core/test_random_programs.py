@@ -33,7 +33,7 @@ from random_programs import (
 )
 
 import functorch_port as ft
-from functorch_port.core import host
+from functorch_port._cpu import numpy_programs as host
 
 LENGTH = 20
 TOLERANCE = {torch.float64: 1e-8, torch.complex128: 1e-8, torch.float32: 1e-4, torch.bfloat16: 5e-2}

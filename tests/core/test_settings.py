@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.core import settings
+from functorch_port._base import settings
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.core.shared import SharedStorage
-from functorch_port.core.storage import HostStorage
+from functorch_port._array.storage import HostStorage
+from functorch_port._cpu.shared import SharedStorage
 
 pytestmark = pytest.mark.cpu
 LARGE = 5000  # more than stay on the host

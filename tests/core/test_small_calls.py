@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.core import bind, dispatch
+from functorch_port._run import bind, dispatch
 
 F = ft.nn.functional
 pytestmark = pytest.mark.cpu
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.cpu
 
 @pytest.fixture(autouse=True)
 def _in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("functorch_port.core.host.MOST", 4096)
-    monkeypatch.setattr("functorch_port.core.host.enabled.known", None)
+    monkeypatch.setattr("functorch_port._cpu.numpy_programs.MOST", 4096)
+    monkeypatch.setattr("functorch_port._cpu.numpy_programs.enabled.known", None)
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import pytest
 import torch
 
 import functorch_port as ours
-from functorch_port.core import storage
-from functorch_port.core.donation import lent
-from functorch_port.core.storage import Storage
+from functorch_port._array import storage
+from functorch_port._array.donation import lent
+from functorch_port._array.storage import Storage
 from functorch_port.utils.data import DataLoader, TensorDataset
 
 

@@ -182,7 +182,7 @@ print(shape == library.Tensor.shape.__get__, F.conv2d is library.conv2d, library
 FRESH = """
 import os
 import functorch_port as library
-from functorch_port.core import overriding
+from functorch_port._tensor import overriding
 F = library.nn.functional
 F.relu(library.nn.Linear(2, 2)(library.ones(1, 2))).sum().backward()
 plain = library.Tensor.size.__code__

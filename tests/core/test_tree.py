@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.core import tree
+from functorch_port._tensor import tree
 from functorch_port.utils import _pytree as ft_pytree
 
 # PyTorch's own forward mode warns

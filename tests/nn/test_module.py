@@ -829,7 +829,7 @@ def test_module_without_hooks_is_called_directly():
 
 def test_structure_changes_are_noted():
     """`compile` rechecks its guards when the epoch moves."""
-    from functorch_port.core import storage
+    from functorch_port._array import storage
 
     m = net(ft)
     changes = [

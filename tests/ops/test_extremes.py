@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.core import ffi
+from functorch_port._cpu.native import ffi
 from functorch_port.ops import _extremes
 
 pytestmark = pytest.mark.skipif(not ffi.available(), reason="needs llvmlite")

@@ -17,7 +17,7 @@ from by_onednn import agree, draw, run, sent_to
 from counting import xla_compilations
 
 import functorch_port as ft
-from functorch_port.core import onednn
+from functorch_port._cpu.native import onednn
 from functorch_port.ops import _convolution
 
 pytestmark = pytest.mark.skipif(not onednn.available(), reason="needs oneDNN and llvmlite")

@@ -13,7 +13,7 @@ from by_onednn import draw
 from counting import xla_compilations
 
 import functorch_port as ft
-from functorch_port.core import onednn, recurrence
+from functorch_port._cpu.native import onednn, recurrence
 from functorch_port.ops import _recurrence
 from functorch_port.ops._cells import CELLS
 
@@ -149,7 +149,7 @@ def test_few_steps_are_a_scan(monkeypatch):
 
 def test_other_lengths_and_sizes_compile_no_more_machine_code(monkeypatch):
     """The loops are made of the formula alone."""
-    from functorch_port.core import ffi
+    from functorch_port._cpu.native import ffi
 
     layer, made = ft.nn.LSTM(8, 16), []
     layer(ft.ones(5, 2, 8))[0].tolist()

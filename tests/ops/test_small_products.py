@@ -13,7 +13,7 @@ import torch
 from by_onednn import agree, agree_transformed, draw, run
 
 import functorch_port as ft
-from functorch_port.core import ffi, onednn, products
+from functorch_port._cpu.native import ffi, onednn, products
 from functorch_port.ops import _product
 
 pytestmark = pytest.mark.skipif(not ffi.available(), reason="needs llvmlite")

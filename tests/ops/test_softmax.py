@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.core import ffi, rows
+from functorch_port._cpu.native import ffi, rows
 from functorch_port.ops._softmax import log_softmax, softmax
 
 pytestmark = pytest.mark.skipif(not ffi.available(), reason="needs llvmlite")

@@ -12,7 +12,7 @@ import torch
 from twins import distance, outcome, plain, same_outcome, to_ours, to_torch
 
 import functorch_port as ft
-from functorch_port.core import storage
+from functorch_port._array import storage
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

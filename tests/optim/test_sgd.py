@@ -15,7 +15,7 @@ from counting import xla_compilations
 from twins import distance, outcome, plain, same_outcome, to_ours, to_torch
 
 import functorch_port as ft
-from functorch_port.core.donation import Donating
+from functorch_port._array.donation import Donating
 from functorch_port.optim import engine, functional
 from functorch_port.optim.sgd import sgd
 

@@ -9,7 +9,7 @@ import torch
 from counting import xla_compilations
 
 import functorch_port as ft
-from functorch_port.core import host
+from functorch_port._cpu import numpy_programs as host
 from functorch_port.optim import engine, steady
 
 pytestmark = pytest.mark.usefixtures("both_ways")

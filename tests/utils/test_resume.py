@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.core import deferred
+from functorch_port._cpu import deferred
 from functorch_port.utils.data import DataLoader, IterableDataset, TensorDataset
 from functorch_port.utils.resume import Checkpoints
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.bind import function
-from ...core.creation import arange, zeros
-from ...core.tensor import Tensor
+from ..._run.bind import function
+from ..._tensor.creation import arange, zeros
+from ..._tensor.tensor import Tensor
 from ..functional.conv import pad
 
 __all__ = [

@@ -1,6 +1,6 @@
 """`nn.functional`: layers without state, as functions of Tensors. Thin names over the operations in `ops/`."""
 
-from ...core.bind import publish_functions as _publish
+from ..._run.bind import publish_functions as _publish
 from ...overrides import handle_torch_function as handle_torch_function
 from ...overrides import has_torch_function as has_torch_function
 from ...overrides import has_torch_function_unary as has_torch_function_unary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.tensor import Tensor
+from ..._tensor.tensor import Tensor
 
 
 def require_tensor(function: str, argument: str, position: int, value: Any) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ...core import dtypes, storage
-from ...core.bind import function
-from ...core.creation import empty_like, tensor, zeros_like
-from ...core.generator import draw
-from ...core.tensor import Tensor, wrap
+from ..._array import storage
+from ..._base import dtypes
+from ..._random.generator import draw
+from ..._run.bind import function
+from ..._tensor.creation import empty_like, tensor, zeros_like
+from ..._tensor.tensor import Tensor, wrap
 from ._common import require_tensor, write
 
 _relu, _relu6, _hardtanh = function("relu"), function("relu6"), function("hardtanh")

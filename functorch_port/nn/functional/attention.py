@@ -6,9 +6,9 @@ import math
 import warnings
 from typing import Any
 
-from ...core.bind import function
-from ...core.creation import zeros, zeros_like
-from ...core.tensor import Tensor, wrap
+from ..._run.bind import function
+from ..._tensor.creation import zeros, zeros_like
+from ..._tensor.tensor import Tensor, wrap
 from ...ops._common import broadcast_shapes
 from ...ops.random import dropout_mask
 from ._common import require_tensor

@@ -6,11 +6,11 @@ import warnings
 from enum import IntEnum
 from typing import Any
 
-from ...core import dtypes
-from ...core.bind import function
-from ...core.creation import ones
-from ...core.overriding import disabled
-from ...core.tensor import Tensor, bare
+from ..._base import dtypes
+from ..._run.bind import function
+from ..._tensor.creation import ones
+from ..._tensor.overriding import disabled
+from ..._tensor.tensor import Tensor, bare
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
 

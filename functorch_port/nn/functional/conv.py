@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.bind import function
-from ...core.tensor import Tensor
+from ..._run.bind import function
+from ..._tensor.tensor import Tensor
 from ._common import require_tensor
 
 _linear_2d, _linear_nd = function("_linear_2d"), function("_linear_nd")

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core import dtypes, storage
-from ...core.bind import function
-from ...core.creation import tensor
-from ...core.tensor import Tensor
+from ..._array import storage
+from ..._base import dtypes
+from ..._run.bind import function
+from ..._tensor.creation import tensor
+from ..._tensor.tensor import Tensor
 
 _ctc_loss = function("_ctc_loss")
 

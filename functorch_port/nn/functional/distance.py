@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...core.bind import function
-from ...core.tensor import Tensor
+from ..._run.bind import function
+from ..._tensor.tensor import Tensor
 
 cosine_similarity, pairwise_distance = function("cosine_similarity"), function("pairwise_distance")
 pdist = function("pdist")

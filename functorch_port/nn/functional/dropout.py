@@ -6,10 +6,10 @@ import math
 import warnings
 from collections.abc import Sequence
 
-from ...core.bind import function
-from ...core.creation import zeros
-from ...core.layout import memory_order
-from ...core.tensor import Tensor, wrap
+from ..._base.layout import memory_order
+from ..._run.bind import function
+from ..._tensor.creation import zeros
+from ..._tensor.tensor import Tensor, wrap
 from ...ops.random import dropout_mask
 from ._common import require_tensor, write
 

@@ -10,13 +10,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ...autograd.grad_mode import is_grad_enabled, no_grad
-from ...autograd.node import FREED, AccumulateGrad, Edge, Node
-from ...core import storage
-from ...core.bind import function
-from ...core.dispatch import edge_of
-from ...core.sparse import SparseTensor
-from ...core.tensor import Tensor, wrap
+from ..._array import storage
+from ..._run.bind import function
+from ..._run.dispatch import edge_of
+from ..._run.sparse import SparseTensor
+from ..._tensor.grad_mode import is_grad_enabled, no_grad
+from ..._tensor.node import FREED, AccumulateGrad, Edge, Node
+from ..._tensor.tensor import Tensor, wrap
 from ._common import require_tensor
 
 _embedding_bag, _embedding_bag_of_rows = function("_embedding_bag"), function("_embedding_bag_of_rows")

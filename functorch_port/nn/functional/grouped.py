@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from ...core.bind import function
-from ...core.dtypes import dtype as DType
-from ...core.tensor import Tensor
+from ..._base.dtypes import dtype as DType
+from ..._run.bind import function
+from ..._tensor.tensor import Tensor
 
 _grouped_mm = function("_grouped_mm")
 

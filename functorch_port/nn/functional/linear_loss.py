@@ -7,9 +7,9 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from ...core import dtypes
-from ...core.bind import function
-from ...core.tensor import Tensor
+from ..._base import dtypes
+from ..._run.bind import function
+from ..._tensor.tensor import Tensor
 from .conv import linear
 from .loss import cross_entropy
 

@@ -6,10 +6,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ...core import autocast, storage
-from ...core.bind import function
-from ...core.creation import full_like
-from ...core.tensor import Tensor
+from ..._array import storage
+from ..._run import autocast
+from ..._run.bind import function
+from ..._tensor.creation import full_like
+from ..._tensor.tensor import Tensor
 from .distance import pairwise_distance
 
 _log_softmax, _maximum, _minimum = function("log_softmax"), function("clamp_min"), function("minimum")

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...autograd.grad_mode import no_grad
-from ...core.bind import function
-from ...core.tensor import Tensor
+from ..._run.bind import function
+from ..._tensor.grad_mode import no_grad
+from ..._tensor.tensor import Tensor
 from ._common import require_tensor
 
 _train, _train_and_track, _evaluate = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...core.bind import function
-from ...core.tensor import Tensor
+from ..._run.bind import function
+from ..._tensor.tensor import Tensor
 from .._conversion import ntuple
 
 avg_pool1d, avg_pool2d, avg_pool3d = function("avg_pool1d"), function("avg_pool2d"), function("avg_pool3d")

@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.bind import function
-from ...core.tensor import Tensor
+from ..._run.bind import function
+from ..._tensor.tensor import Tensor
 from ...ops.resize import output_sizes
 from ._common import require_tensor
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d

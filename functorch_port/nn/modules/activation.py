@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ...core.creation import empty
-from ...core.tensor import Tensor
+from ..._tensor.creation import empty
+from ..._tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
 from ..module import Module

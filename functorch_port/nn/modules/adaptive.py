@@ -7,9 +7,9 @@ from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
-from ...core import storage
-from ...core.bind import function
-from ...core.tensor import Tensor
+from ..._array import storage
+from ..._run.bind import function
+from ..._tensor.tensor import Tensor
 from .. import functional as F
 from ..module import Module
 from .container import ModuleList, Sequential

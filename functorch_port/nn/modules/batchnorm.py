@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core import dtypes
-from ...core.creation import empty, ones, tensor, zeros
-from ...core.tensor import Tensor
+from ..._base import dtypes
+from ..._tensor.creation import empty, ones, tensor, zeros
+from ..._tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
 from ..module import Module

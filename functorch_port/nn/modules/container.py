@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Val
 from itertools import chain
 from typing import Any, Self
 
-from ...core import storage
-from ...core.tensor import Tensor
+from ..._array import storage
+from ..._tensor.tensor import Tensor
 from .._conversion import typename
 from ..module import Module, indent
 from ..parameter import Parameter

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.creation import empty
-from ...core.tensor import Tensor
+from ..._tensor.creation import empty
+from ..._tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
 from .._conversion import ntuple

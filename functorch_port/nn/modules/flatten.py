@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.tensor import Tensor
+from ..._tensor.tensor import Tensor
 from ..module import Module
 
 __all__ = ["Flatten", "Unflatten"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from ...autograd.grad_mode import no_grad
-from ...core import dtypes, storage
-from ...core.creation import tensor
-from ...core.tensor import Tensor
+from ..._array import storage
+from ..._base import dtypes
+from ..._tensor.creation import tensor
+from ..._tensor.grad_mode import no_grad
+from ..._tensor.tensor import Tensor
 from ..module import Module
 from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 from .batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d

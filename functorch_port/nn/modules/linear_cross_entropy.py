@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...core.tensor import Tensor
+from ..._tensor.tensor import Tensor
 from .. import functional as F
 from ..functional.linear_loss import LinearCrossEntropyOptions
 from .linear import Linear

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ...core.tensor import Tensor
+from ..._tensor.tensor import Tensor
 from .. import functional as F
 from ..functional.loss import legacy_reduction
 from ..module import Module

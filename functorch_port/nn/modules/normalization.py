@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.bind import function
-from ...core.creation import arange, empty
-from ...core.tensor import Tensor
+from ..._run.bind import function
+from ..._tensor.creation import arange, empty
+from ..._tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
 from ..module import Module

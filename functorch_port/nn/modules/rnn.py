@@ -7,10 +7,10 @@ import numbers
 import warnings
 from typing import Any
 
-from ...core import autocast
-from ...core.bind import function
-from ...core.creation import empty, zeros
-from ...core.tensor import Tensor
+from ..._run import autocast
+from ..._run.bind import function
+from ..._tensor.creation import empty, zeros
+from ..._tensor.tensor import Tensor
 from ...ops.recurrent_stack import host_integers, recurrent
 from .. import init
 from ..module import Module

@@ -10,12 +10,13 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ...autograd.grad_mode import no_grad
-from ...core import keyed, storage
-from ...core.bind import function
-from ...core.refusal import Check
-from ...core.tensor import Tensor, wrap
-from ...core.tree import flatten, unflatten
+from ..._array import storage
+from ..._array.refusal import Check
+from ..._random import keyed
+from ..._run.bind import function
+from ..._tensor.grad_mode import no_grad
+from ..._tensor.tensor import Tensor, wrap
+from ..._tensor.tree import flatten, unflatten
 from ...func import level
 from ...func.functional_call import _slots, functional_call
 from ...func.level import Level, arrays_of, refuse_collected, through

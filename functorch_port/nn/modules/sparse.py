@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...autograd.grad_mode import no_grad
-from ...core.creation import empty
-from ...core.tensor import Tensor
+from ..._tensor.creation import empty
+from ..._tensor.grad_mode import no_grad
+from ..._tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
 from ..module import Module

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd import grad_mode
+from ..._array import storage
+from ..._run import autocast
+from ..._tensor import grad_mode
+from ..._tensor.creation import full, zeros_like
+from ..._tensor.tensor import Tensor
 from ...backends import mha
-from ...core import autocast, storage
-from ...core.creation import full, zeros_like
-from ...core.tensor import Tensor
 from .. import functional as F
 from .. import init
 from ..functional.attention import _canonical_mask

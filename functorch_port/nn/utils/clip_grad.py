@@ -8,11 +8,11 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from ...autograd.grad_mode import no_grad
-from ...core.bind import function
-from ...core.creation import tensor
-from ...core.refusal import refuse
-from ...core.tensor import Tensor
+from ..._array.refusal import refuse
+from ..._run.bind import function
+from ..._tensor.creation import tensor
+from ..._tensor.grad_mode import no_grad
+from ..._tensor.tensor import Tensor
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 

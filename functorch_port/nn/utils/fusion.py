@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, TypeVar
 
-from ...core.tensor import Tensor
+from ..._tensor.tensor import Tensor
 from ..module import Module
 from ..parameter import Parameter
 

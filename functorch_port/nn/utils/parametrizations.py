@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...autograd.grad_mode import no_grad
-from ...core import dtypes
-from ...core.bind import function
-from ...core.creation import eye, zeros_like
-from ...core.tensor import Tensor
+from ..._base import dtypes
+from ..._run.bind import function
+from ..._tensor.creation import eye, zeros_like
+from ..._tensor.grad_mode import no_grad
+from ..._tensor.tensor import Tensor
 from .. import functional as F
 from ..module import Module
 from . import parametrize

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ...autograd.grad_mode import no_grad
-from ...core import inside
-from ...core.tensor import Tensor
+from ..._base import inside
+from ..._tensor.grad_mode import no_grad
+from ..._tensor.tensor import Tensor
 from ..module import Module
 from ..modules.container import ModuleDict, ModuleList
 from ..parameter import Parameter

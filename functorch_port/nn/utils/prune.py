@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from ...core.bind import function
-from ...core.creation import ones_like, zeros_like
-from ...core.tensor import Tensor
+from ..._run.bind import function
+from ..._tensor.creation import ones_like, zeros_like
+from ..._tensor.tensor import Tensor
 from ..module import Module
 from .convert_parameters import parameters_to_vector
 

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...autograd.grad_mode import is_grad_enabled
-from ...core import storage
-from ...core.bind import function
-from ...core.creation import full
-from ...core.fits import fits
-from ...core.tensor import Tensor, wrap
+from ..._array import storage
+from ..._run.bind import function
+from ..._run.fits import fits
+from ..._tensor.creation import full
+from ..._tensor.grad_mode import is_grad_enabled
+from ..._tensor.tensor import Tensor, wrap
 from ...ops.recurrent_stack import constant, host_integers
 
 __all__ = [
@@ -144,7 +144,7 @@ class PackedSequence(PackedSequence_):
 
 
 def _dtype(name: str) -> Any:
-    from ...core import dtypes
+    from ..._base import dtypes
 
     return getattr(dtypes, name)
 

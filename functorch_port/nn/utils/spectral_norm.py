@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from ...autograd.grad_mode import no_grad
-from ...core.bind import function
-from ...core.tensor import Tensor
+from ..._run.bind import function
+from ..._tensor.grad_mode import no_grad
+from ..._tensor.tensor import Tensor
 from .. import functional as F
 from ..module import Module
 from ..modules.conv import _ConvNd

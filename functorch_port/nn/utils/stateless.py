@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ...core.tensor import Tensor
+from ..._tensor.tensor import Tensor
 from ..module import Module
 
 __all__ = ["functional_call"]

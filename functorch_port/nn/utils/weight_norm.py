@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any, TypeVar
 
-from ...core.bind import function
-from ...core.tensor import Tensor
+from ..._run.bind import function
+from ..._tensor.tensor import Tensor
 from ..module import Module
 from ..parameter import Parameter, UninitializedParameter
 

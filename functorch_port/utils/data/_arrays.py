@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from functorch_port.autograd.grad_mode import is_grad_enabled
-from functorch_port.core import storage
-from functorch_port.core.tensor import Tensor
+from functorch_port._array import storage
+from functorch_port._tensor.grad_mode import is_grad_enabled
+from functorch_port._tensor.tensor import Tensor
 
 
 def host_view(tensor: Any) -> np.ndarray | None:

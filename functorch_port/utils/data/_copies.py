@@ -11,8 +11,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from functorch_port.core.generator import default_generator
-from functorch_port.core.storage import HOST, HostStorage, Storage
+from functorch_port._array.storage import HOST, HostStorage, Storage
+from functorch_port._random.generator import default_generator
 
 # code; arrays that nobody can write to; files in memory, which processes share as well
 _SHARED = (type, types.FunctionType, types.ModuleType, jax.Array, np.memmap)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from functorch_port.core.generator import Generator
+from functorch_port._random.generator import Generator
 from functorch_port.utils.data._utils.worker import RandomState
 
 __all__ = ["Position"]

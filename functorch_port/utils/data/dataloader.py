@@ -13,8 +13,8 @@ from typing import Any, Generic, TypeVar
 import jax
 import numpy as np
 
-from functorch_port.core.generator import Generator
-from functorch_port.core.tensor import Tensor
+from functorch_port._random.generator import Generator
+from functorch_port._tensor.tensor import Tensor
 from functorch_port.utils.data._arrays import taken
 from functorch_port.utils.data._copies import copies
 from functorch_port.utils.data._position import Position

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import functorch_port as torch
-from functorch_port.core.generator import Generator, default_generator
-from functorch_port.core.tensor import Tensor
+from functorch_port._random.generator import Generator, default_generator
+from functorch_port._tensor.tensor import Tensor
 
 T = TypeVar("T", covariant=True)
 

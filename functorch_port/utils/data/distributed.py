@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 import functorch_port as torch
-from functorch_port.core.generator import Generator
+from functorch_port._random.generator import Generator
 from functorch_port.utils.data.sampler import Sampler
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import functorch_port as torch
-from functorch_port.core.tensor import Tensor
+from functorch_port._tensor.tensor import Tensor
 from functorch_port.utils.data._arrays import stacked
 
 _NO_NUMBERS = re.compile(r"[SaUO]")  # numpy type codes that have no tensor type

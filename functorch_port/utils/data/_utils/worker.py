@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import functorch_port as torch
-from functorch_port.core.generator import Generator, default_generator
+from functorch_port._random.generator import Generator, default_generator
 
 
 @dataclass(frozen=True, slots=True)

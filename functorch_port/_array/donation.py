@@ -1,0 +1,332 @@
+"""Programs that are given arrays for good, so that none is lost, nor seen by another thread meanwhile.
+
+A jitted function that donates its inputs leaves the only copy of a model in its result. Between the execution and the
+moment when the result is in the Storages an exception loses it: Ctrl-C, a signal handler that raises, an asynchronous
+exception. CPython looks for those after every call of a function, before the result is kept. So
+
+- a program that has run before is called and its result put into a list by one C function (`list.extend` of a
+  `starmap`), with no moment between (`Donating.into`); the list outlives the exception;
+- whoever donates does so in a piece of work that can be done again: what was written is put back, the work is
+  repeated, and programs that have run give the results they gave (`whole`). If none has run, putting back is all;
+- the first time JAX runs Python of its own after the execution, and what a program needs is seen to be there or not:
+  then copies are donated, and awaited (`Donating._first`).
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import starmap
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+from .._base import memory
+from .._cpu.shared import SharedStorage
+from . import storage
+from .storage import HostStorage, Storage
+
+__all__ = ["HELD", "Before", "Donating", "at_once", "call", "is_whole", "lent", "on_one_cpu", "own", "whole"]
+
+T = TypeVar("T")
+getrefcount = sys.getrefcount
+
+
+class _Thread(threading.local):
+    """
+    Attributes:
+        results: what the programs gave that the work in progress has run; None outside of `whole`.
+        at: how many of them it has asked for.
+    """
+
+    results: list[Any] | None = None
+    at = 0
+
+
+_thread = _Thread()
+
+
+class Donating:
+    """A jitted function for arguments of certain shapes and dtypes, which is given the arrays of some for good.
+
+    Args:
+        jit: what `jax.jit` made.
+        given: the numbers of those arguments: its ``donate_argnums``.
+
+    Attributes:
+        warm: the kinds of calls that it has run, and `cleared` then. JAX keeps what it needs for the arguments' types.
+        needs: bytes that a call takes beside its arguments, if they are many (see `memory`).
+    """
+
+    __slots__ = ("given", "jit", "needs", "warm")
+    #: how often `_clear` was called for some program
+    cleared = 0
+
+    def __init__(self, jit: Any, given: Sequence[int] = (0,)) -> None:
+        self.jit, self.given = jit, given
+        self.warm: dict[Any, int] = {}
+        self.needs = 0
+
+    def into(self, results: list[Any], args: tuple[Any, ...], kind: Any) -> None:
+        """Call it, and add what it gives to ``results``. No exception comes between the two.
+
+        Args:
+            kind: of which types those arguments are that may be arrays of JAX, of numpy, or numbers.
+        """
+        try:
+            if self.warm.get(kind) != Donating.cleared:
+                results.append(self._first(args, kind))
+                return
+            if self.needs:
+                memory.require(self.needs, args)
+            results.extend(starmap(self.jit, (args,)))  # in C, one call of each
+            if self.needs:
+                memory.started(results[-1])
+        except Exception as error:
+            memory.explain(error, args)
+            raise
+
+    def _first(self, args: Sequence[Any], kind: Any) -> Any:
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(args)):
+            return self.jit(*args)  # part of the user's own trace
+        needs, takes = memory.of(self.jit.lower(*args).compile())
+        memory.require(takes, args)
+        args = [self._spared(arg, takes) if i in self.given else arg for i, arg in enumerate(args)]
+        cleared = Donating.cleared
+        try:
+            out = jax.block_until_ready(self.jit(*args))
+        except BaseException:
+            self._clear()
+            raise
+        self.needs, self.warm[kind] = needs, cleared
+        return out
+
+    def _clear(self) -> None:
+        """JAX runs Python in every later call of a program whose first one failed: have it forget that.
+
+        Others may be of the same function: the next call of each is a first one again.
+        """
+        Donating.cleared += 1
+        self.jit.clear_cache()
+
+    def _spared(self, given: Any, takes: int) -> Any:
+        """Copies of the arrays, if there is room for them beside what the program takes."""
+        arrays = [leaf for leaf in jax.tree.leaves(given) if isinstance(leaf, jax.Array)]
+        size = sum([a.nbytes for a in arrays])
+        if not all(a.is_fully_addressable for a in arrays) or not memory.fits(takes + size, given):
+            return given
+        return jax.tree.map(_copy, given)
+
+
+def _copy(leaf: Any) -> Any:
+    return jax.device_put(leaf, may_alias=False) if isinstance(leaf, jax.Array) else leaf
+
+
+# ---------------------------------------------------------------------- work that is done whole
+
+
+def call(program: Donating, give: Callable[[], tuple[Any, ...]]) -> Any:
+    """What a program returns for the arguments that ``give`` makes, in `whole`: when that is repeated, what it
+    returned. Numbers are in the last argument.
+    """
+    results, at = _thread.results, _thread.at
+    if results is None:
+        raise RuntimeError("a program that takes arrays for good is called in `whole` only")
+    if at == len(results):
+        args = give()
+        program.into(results, args, tuple(map(type, jax.tree.leaves(args[-1]))))
+    _thread.at = at + 1
+    return results[at]
+
+
+def is_whole() -> bool:
+    """Whether work that is done whole is in progress in this thread."""
+    return _thread.results is not None
+
+
+def whole(work: Callable[[], T], undo: Callable[[], None]) -> T:
+    """Do ``work``, all or nothing.
+
+    If an exception comes while it is done, what it has written is undone. If it has run no program by `call`, that is
+    the end. If it has, the arrays that these were given are gone: the work is done again, with their results, and
+    then the exception goes on.
+
+    Args:
+        work: that does the same when it is done again. In work that is being done whole it is part of that.
+        undo: puts back what the work writes, but results of programs. Done twice it is as done once.
+    """
+    if _thread.results is not None:
+        return work()
+    results: list[Any] = []
+    try:
+        return _done(work, results)
+    except BaseException:
+        try:
+            _repeated(work, undo, results)
+        except BaseException:
+            _repeated(work, undo, results)
+        raise
+
+
+def _done(work: Callable[[], T], results: list[Any]) -> T:
+    try:
+        _thread.results, _thread.at = results, 0
+        return work()
+    finally:
+        _thread.results = None
+
+
+def _repeated(work: Callable[[], Any], undo: Callable[[], None], results: list[Any]) -> None:
+    undo()
+    if results:
+        _done(work, results)
+
+
+class Before:
+    """What tensors were before a piece of work, for its ``undo``: how often they were written, and some of the values.
+
+    Values are not kept of those that may be given to a program: who holds an array has it copied (see `own`).
+
+    Args:
+        tensors: all that the work writes.
+        kept: those among them whose values are put back.
+    """
+
+    __slots__ = ("kept", "tensors", "values", "versions")
+
+    def __init__(self, tensors: Sequence[Any], kept: Sequence[Any] = ()) -> None:
+        self.tensors, self.kept = tensors, kept
+        self.versions = [t._storage.version for t in tensors]
+        pairs = [
+            (t._storage, t._view) for t in kept
+        ]  # Storages that others hold are not put together (`is_free`)
+        # the host's value first: to ask for it makes a `SharedStorage` that nobody shares an ordinary one
+        hosts = [(c.host, c, view) for c, view in pairs]
+        self.values = [(view, c.__class__, host, c.form, _content(c)) for host, c, view in hosts]
+
+    def undo(self) -> None:
+        for tensor, (view, cls, host, form, content) in zip(self.kept, self.values, strict=True):
+            if tensor._view is not view:
+                continue  # put together with others, which changed no value
+            cell = tensor._storage
+            if content is not None:
+                _set_content(cell, content)
+            cell.__class__, cell.host, cell.form = cls, host, form
+            if cls is SharedStorage:
+                content.put_back()
+        for tensor, version in zip(self.tensors, self.versions, strict=True):
+            tensor._storage.version = version
+
+
+def at_once(changes: list[tuple[Any, str, Any]]) -> None:
+    """Set attributes, of (object, name, value) each, all or none: one call of a C function, with no moment between."""
+    deque(starmap(object.__setattr__, changes), 0)
+
+
+_get_content = Storage._value.__get__  # type: ignore[attr-defined]
+_set_content = Storage._value.__set__  # type: ignore[attr-defined]
+
+
+def _content(cell: Storage) -> Any:
+    """What is in a Storage of whichever class; None if there never was anything."""
+    try:
+        return _get_content(cell)
+    except AttributeError:
+        return None
+
+
+# ---------------------------------------------------------------------- which arrays may be given
+
+
+def own(values: list[Any]) -> list[Any]:
+    """The list, with a copy in place of every array that others hold besides this list and one owner.
+
+    Places may be empty (None).
+    """
+    if max(map(getrefcount, values), default=0) <= HELD:
+        return values
+    for i, value in enumerate(values):
+        if getrefcount(value) > _ALONE and value is not None:
+            values[i] = jax.device_put(value, may_alias=False)
+    return values
+
+
+class lent:
+    """``with lent(cells):`` their arrays are given to a program, and the new ones written, as one for other threads.
+
+    A thread that asks for a value meanwhile waits for the new one: the reference counts that `own` looks at cannot grow
+    between that look and the call. Does nothing where there are no other threads.
+    """
+
+    __slots__ = ("cells",)
+
+    def __init__(self, cells: Iterable[Any]) -> None:
+        self.cells: Any = cells
+
+    def __enter__(self) -> None:
+        if not storage.others():
+            self.cells = None
+            return
+        storage.turn.acquire()
+        try:
+            self.cells = [
+                cell for cell in self.cells if isinstance(cell, Storage) and cell.__class__ is not HostStorage
+            ]
+            deque(map(attrgetter("_value"), self.cells), 0)  # what was put off is an array then
+            for cell in self.cells:
+                if cell.__class__ is Storage:
+                    cell.__class__ = LentStorage
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *exc: object) -> None:
+        if self.cells is None:
+            return
+        for cell in self.cells:
+            if cell.__class__ is LentStorage:
+                cell.__class__ = Storage  # type: ignore[assignment]
+        storage.turn.release()
+
+
+class LentStorage(Storage):
+    """A `Storage` while its array is `lent`: to the thread whose turn it is it is as ever, others wait."""
+
+    __slots__ = ()
+
+    @property
+    def _value(self) -> Any:  # type: ignore[override]
+        with storage.turn:
+            return self.raw if self.__class__ is LentStorage else self._value
+
+    @_value.setter
+    def _value(self, value: Any) -> None:
+        with storage.turn:
+            if self.__class__ is LentStorage:
+                self.__class__ = Storage  # type: ignore[assignment]
+            self._value = value
+
+
+def on_one_cpu(value: Any) -> bool:
+    """Whether this is an array on one CPU device alone, where a call takes the time that its memory and arrays take."""
+    devices = value.sharding.device_set if isinstance(value, jax.Array) else ()
+    return len(devices) == 1 and next(iter(devices)).platform == "cpu"
+
+
+def _measure_alone() -> tuple[int, int]:
+    """The reference counts that `own` sees, by `map` and in its loop, of an array which only its Storage holds."""
+    cell = object.__new__(Storage)  # one made as usual asks JAX for its trace, which takes time at the import
+    cell._value = jax.ShapeDtypeStruct((), np.float32)
+    values = [c._value for c in [cell]]
+    by_map = max(map(getrefcount, values))
+    for _, value in enumerate(values):
+        return by_map, getrefcount(value)
+    return 0, 0
+
+
+#: what `map` sees of an object that a list and one owner hold, and what the loop in `own` does
+HELD, _ALONE = _measure_alone()

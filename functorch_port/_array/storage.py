@@ -1,0 +1,414 @@
+"""The one mutable cell of the library, and the hook through which a trace sees it.
+
+Everything that PyTorch mutates lives in a `Storage`. Reading and writing `Storage.value` are the only two side effects
+there are; `compile` watches both through the `overlay`.
+"""
+
+from __future__ import annotations
+
+import _thread
+import itertools
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+
+from .._base import inside, settings
+from .._base.modes import OfThread
+
+__all__ = ["HostStorage", "Storage", "as_array", "bump_epoch", "epoch", "outside", "x64"]
+
+#: Whether int64 and float64 are real (the default). The lean mode for TPU stores them as int32 and float32.
+X64: bool = settings.get("X64")
+
+
+def x64() -> Any:
+    """The context in which the library runs its own operations; the user's own JAX code keeps its setting."""
+    return jax.enable_x64(X64)
+
+
+@contextmanager
+def outside() -> Iterator[None]:
+    """Compute real values, of real tensors, while a trace is going on."""
+    with overlaid(None), jax.ensure_compile_time_eval(), x64():
+        yield
+
+
+class Overlay(Protocol):
+    """What a trace provides: values of Storages during the trace, kept apart from their real values."""
+
+    rng: str
+    #: whether this is a transform of `func`, which has no tape and runs operations itself
+    transforms: bool
+    #: whether a tensor may get another Storage in it (``.data =``); else such a write changes the value alone
+    rebinds: bool
+    #: whether the program stays in this process, so that it may call machine code of ours (see `_cpu.native.kernels`)
+    kernels: bool
+
+    def device(self) -> Any: ...
+    def read(self, storage: Storage) -> Any: ...
+    def write(self, storage: Storage, value: Any) -> None: ...
+    def created(self, storage: Storage) -> None: ...
+
+
+class _OfThread(OfThread):
+    """What `overlay` is while some thread has one: true in such a thread, where its attributes are those of
+    that thread's `Overlay`, and false in all others.
+    """
+
+    own: Any = None
+
+    def __bool__(self) -> bool:
+        return self.own is not None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.own, name)
+
+    def put_back(self) -> None:
+        _set_overlay(self.own)
+
+
+#: None unless some thread is in a trace or a transform, which makes ``if storage.overlay:`` cheap for everybody else;
+#: then see `_OfThread`. Ask for its truth, never whether it is None.
+overlay: Any = None
+
+_of_thread = _OfThread()
+_threads: set[int] = set()
+_setting = threading.RLock()
+
+
+def current() -> Any:
+    """The `Overlay` of this thread, or None."""
+    return _of_thread.own
+
+
+@contextmanager
+def overlaid(new: Any) -> Iterator[Any]:
+    """Make ``new`` the overlay of this thread (None: have none). Used only by `compile` and `func`."""
+    previous = _of_thread.own
+    _set_overlay(new)
+    try:
+        yield new
+    finally:
+        _set_overlay(previous)
+
+
+def _of_some_thread(mine: Any, on: bool, threads: set[int]) -> Any:
+    """Note in ``threads`` whether this one is among them; ``mine``, or None if there are none."""
+    (threads.add if on else threads.discard)(threading.get_ident())
+    return mine if threads else None
+
+
+def _set_overlay(new: Any) -> None:
+    global overlay
+    with _setting:
+        _of_thread.own = new
+        overlay = _of_some_thread(_of_thread, new is not None, _threads)
+
+
+def in_jax() -> bool:
+    """Whether a transform of JAX is running that the user wrote (see `_base.inside`), and none of ours in it."""
+    return not overlay and inside.top_trace(None) is not inside.NO_TRACE
+
+
+#: Held by whoever changes what several threads may be changing: a trace, a compiled call, an optimizer's step, a
+#: gradient that is added to another. It may be taken again by the thread that has it.
+turn = threading.RLock()
+
+
+#: How many of Python's threads there are beside the main one. If there are none nobody need wait for the `turn`.
+#: (`threading.active_count` takes ten times as long, and does not know all.)
+others = _thread._count
+
+
+def may_use_kernels() -> bool:
+    """Whether what is traced now becomes a program of ours alone, which JAX does not differentiate or export."""
+    return not overlay or overlay.kernels
+
+
+#: Counts changes of program structure: modules, optimizer groups, modes. Compiled functions recheck their
+#: guards when it moves.
+epoch = 0
+
+
+#: Counts how often a plain attribute of a module was set, of those whose names are in `watched`: compiled functions
+#: have read an attribute of that name.
+attributes = 0
+watched: set[str] = set()
+
+
+def bump_epoch() -> None:
+    """Note that a module, an optimizer or a mode changed in a way that a compiled function may depend on."""
+    global epoch
+    epoch += 1
+
+
+class Untracked(int):
+    """How often was written to what was made in inference mode, which such a number says."""
+
+    def __add__(self, other: int) -> Untracked:
+        return Untracked(int(self) + other)
+
+    def __sub__(self, other: int) -> Untracked:
+        return Untracked(int(self) - other)
+
+
+UNTRACKED = Untracked()
+
+
+class _Inferring(OfThread):
+    """What `inferring` is while some thread is in inference mode: true in such a thread."""
+
+    on = False
+
+    def __bool__(self) -> bool:
+        return self.on
+
+
+#: None unless some thread is in inference mode. Ask for its truth, never whether it is None.
+inferring: Any = None
+_inferring = _Inferring()
+_inferring_threads: set[int] = set()
+
+
+def set_inferring(on: bool) -> None:
+    """Note whether this thread is in inference mode: what is made then is marked."""
+    global inferring
+    with _setting:
+        _inferring.on = on
+        inferring = _of_some_thread(_inferring, on, _inferring_threads)
+
+
+class Storage:
+    """A mutable cell that holds one `jax.Array` (a tracer during a trace, a `ShapeDtypeStruct` on the meta device).
+
+    Attributes:
+        value: the array. Assigning it counts up `version`.
+        version: how often the value was written.
+        apart: how many of these times through a handle that counts for itself (``Tensor.data``).
+        host: the same as a numpy array, if the value was made on the host and `twin` is still
+            the value. Nobody writes to it.
+        twin: a weak reference to the `jax.Array` that was made of it.
+        form: of a value on the host, a number for its shape and dtype, or None if nobody asked (see `form_of`).
+        raw: what is in ``_value``, for the subclasses that give something else there. CPython switches threads at calls
+            and where a loop starts again: what is tested of a Storage and written to it without a call between is
+            tested and written at once.
+    """
+
+    __slots__ = ("__weakref__", "_value", "apart", "form", "host", "twin", "version")
+    raw: Any
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self.host = None
+        self.form: int | None = None
+        self.version: int = UNTRACKED if inferring else 0
+        self.apart = 0
+        if overlay:
+            overlay.created(self)
+        elif inside.is_made_inside(value):
+            inside.note(self)
+
+    @property
+    def value(self) -> Any:
+        if overlay:
+            return overlay.read(self)
+        return self._value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        if not overlay and inside.top_trace(None) is not inside.NO_TRACE:
+            inside.may_write(self, value)
+        self.version += 1
+        if overlay:
+            overlay.write(self, value)
+        elif value.__class__ in HOST:
+            self.host, self.form, self.__class__ = value, None, HostStorage
+        else:
+            self._value = value
+
+    def look(self) -> Any:
+        """The value where it is: a numpy array if it is on the host. For shapes, and for reading it there."""
+        if overlay:
+            return overlay.read(self)
+        host = self.host
+        if host is not None and (self.__class__ is HostStorage or self.twin() is self._value):
+            return host
+        return self._value
+
+    def peek(self) -> Any:
+        """The value, or what stands for one that was put off (see `_cpu.deferred`)."""
+        return self.value
+
+    def aval(self) -> Any:
+        """Something of the value's shape and dtype."""
+        return self.look()
+
+    def on_host(self) -> Any:
+        """The numpy array, or None if the value was not made on the host."""
+        host = self.host
+        if host is None or self.__class__ is HostStorage or self.twin() is self._value:
+            return host
+        self.host = None
+        return None
+
+    def know(self, host: Any) -> None:
+        """Note that ``host`` is the same as the value."""
+        self.host, self.twin = host, weakref.ref(self._value)
+
+    def _shape(self) -> tuple[int, ...]:
+        return self.aval().shape
+
+    def data_ptr(self) -> int:
+        """A number that is this Storage's own, as an address would be."""
+        return id(self) << 40
+
+    def nbytes(self) -> int:
+        """Bytes held."""
+        value = self.aval()
+        return value.size * value.dtype.itemsize
+
+    size = __len__ = nbytes
+
+    def element_size(self) -> int:
+        """1: a Storage is counted in bytes."""
+        return 1
+
+    @property
+    def device(self) -> Any:
+        """Where it is."""
+        from .._tensor.tensor import wrap
+
+        return wrap(self.aval()).device
+
+    def tolist(self) -> list[int]:
+        """The bytes."""
+        return np.frombuffer(np.ascontiguousarray(np.asarray(self.look())).tobytes(), np.uint8).tolist()
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.tolist()[index]
+
+    def cpu(self) -> Storage:
+        """A Storage with the same value on the CPU."""
+        return self._moved("cpu")
+
+    def cuda(self, device: Any = None) -> Storage:
+        """A Storage with the same value on a GPU."""
+        return self._moved("cuda", device)
+
+    def _moved(self, kind: str, index: Any = None) -> Storage:
+        from .._base.device import device, to_jax
+
+        where = index if isinstance(index, device) else device(kind, index)
+        return Storage(put(self.value, to_jax(where)))
+
+    def __reduce__(self) -> Any:
+        return (_load, (np.asarray(self.look()),))
+
+
+#: the classes of values on the host
+HOST = frozenset({np.ndarray, *(np.dtype(k).type for k in "?BbhilqfdFD")})
+Storage.raw = Storage._value
+
+
+@jax.jit
+def _copied(x: Any) -> Any:
+    return jax.numpy.copy(x)
+
+
+def is_guarded() -> bool:
+    """Whether JAX refuses what is given to a program from the host, unless that is explicit (`jax.transfer_guard`)."""
+    return jax.config.jax_transfer_guard_host_to_device not in (None, "allow")
+
+
+_asked: dict[Any, int] = {}
+
+
+def often(what: Any) -> bool:
+    """Whether ``what`` was asked for more than 16 times: from then on a program of its own pays."""
+    count = _asked.get(what, 0)
+    if count <= 16:
+        _asked[what] = count + 1
+    return count > 16
+
+
+def put(value: Any, where: Any = None) -> Any:
+    """An array on a device or with a sharding (None: JAX's choice).
+
+    From a GPU to the CPU JAX would halve 64 bits where they are not on.
+    """
+    with x64():
+        return jax.device_put(value, where)
+
+
+def on_device(host: Any) -> Any:
+    """A numpy array as a `jax.Array` of its own: whoever writes to one or gives it away must not touch the other.
+
+    Nothing is compiled for a few of a shape and dtype (`jax.numpy.array` compiles a copy for each). What comes often
+    goes through a compiled copy, which takes a quarter of the time once it is there.
+    """
+    if overlay:
+        return jax.numpy.array(host.copy())  # a constant of the trace would look at the memory of another
+    if often((host.shape, host.dtype)) and not is_guarded():
+        try:
+            return _copied(host)
+        except RecursionError:  # JAX takes a first call that a signal has interrupted for one that goes on
+            pass
+    return jax.device_put(host.copy(order="C"))
+
+
+class HostStorage(Storage):
+    """A `Storage` whose value is on the host alone: whoever asks for the `jax.Array` has it made and kept."""
+
+    __slots__ = ()
+
+    def __init__(self, host: Any) -> None:
+        self.host = host
+        self.form = None
+        self.version = UNTRACKED if inferring else 0
+        self.apart = 0
+        if inside.top_trace(None) is not inside.NO_TRACE:
+            inside.note(self)
+
+    @property
+    def _value(self) -> Any:  # type: ignore[override]
+        host = self.host
+        if self.__class__ is not HostStorage:  # another thread was faster
+            return self._value
+        with jax.ensure_compile_time_eval(), x64():
+            value = on_device(host)
+        twin = weakref.ref(value)
+        if (
+            self.__class__ is HostStorage and self.host is host
+        ):  # else another thread has written (see `Storage.raw`)
+            self.twin, self.raw, self.__class__ = twin, value, Storage  # type: ignore[assignment]
+        return value
+
+    @_value.setter
+    def _value(self, value: Any) -> None:
+        # at once, with no call between: an exception must not leave a Storage of one class with what another has
+        self.host, self.raw, self.__class__ = None, value, Storage  # type: ignore[assignment]
+
+
+_forms: dict[Any, int] = {}
+_numbers = itertools.count(-2, -1)  # not their count: two threads may find the same
+
+
+def form_of(array: Any) -> int:
+    """A number below -1 that stands for the shape and dtype: it is compared faster than they are."""
+    return _forms.setdefault((array.shape, array.dtype), next(_numbers))
+
+
+def _load(array: np.ndarray) -> Storage:
+    with x64():
+        return Storage(on_device(array))
+
+
+def as_array(x: Any) -> Any:
+    """A number, symbolic number or Tensor as something `jax.numpy` can compute with."""
+    to_value = getattr(x, "__jax_array__", None)
+    return x if to_value is None else to_value()

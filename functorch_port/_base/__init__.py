@@ -1,0 +1,1 @@
+"""What the rest is made of: dtypes, devices, settings, layouts. Nothing here knows of tensors."""

@@ -1,0 +1,1 @@
+"""What a CPU has of its own, for speed alone. `FUNCTORCH_PORT_BACKEND=jax` leaves it out."""

@@ -1,0 +1,1 @@
+"""Machine code: kernels by llvmlite and oneDNN, which XLA's programs call."""

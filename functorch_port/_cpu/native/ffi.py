@@ -1,0 +1,152 @@
+"""Handlers of XLA's foreign function interface, compiled by llvmlite while the program runs.
+
+llvmlite is optional (``pip install 'functorch-port[cpu]'``); `available` says whether it is there and of use.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from ..._base import settings
+
+__all__ = ["available", "compiles", "function", "lanes", "register", "register_with"]
+
+_lock = threading.Lock()
+_registered: set[str] = set()
+
+
+@cache
+def available() -> bool:
+    """Whether programs run on one CPU alone (XLA cannot cut what it does not know), and llvmlite works."""
+    return jax.default_backend() == "cpu" and jax.device_count() == 1 and compiles()
+
+
+@cache
+def compiles() -> bool:
+    """Whether llvmlite is there, works and may be used, for what is called from Python."""
+    if os.name != "posix" or settings.PLAIN or not settings.get("KERNELS"):
+        return False
+    try:
+        import llvmlite.binding
+    except (ImportError, OSError):  # absent, or its library does not load
+        return False
+    llvmlite.binding.initialize_native_target()
+    llvmlite.binding.initialize_native_asmprinter()
+    return True
+
+
+@cache
+def lanes() -> int:
+    """How many floats the processor's widest vectors have."""
+    import llvmlite.binding as llvm
+
+    return 16 if llvm.get_host_cpu_features().get("avx512f") else 8
+
+
+def register(name: str, runtime: str, text: str) -> None:
+    """Compile a handler, once, and tell XLA its name.
+
+    Args:
+        name: the same name means the same handler.
+        runtime: the file beside this one with what the handler needs, besides ``ffi.ll`` and ``pool.ll``.
+        text: definitions in LLVM's language that complete it.
+    """
+    with _lock:
+        if name not in _registered:
+            (handler,) = _handlers(runtime, text, 1)
+            _tell(name, handler)
+
+
+def register_with(name: str, runtime: str, data: int, text: str = "") -> None:
+    """`register` a handler that differs from others by its data alone: nothing is compiled for most of them.
+
+    Args:
+        name, runtime, text: as there.
+        data: an address, of what stays where it is.
+    """
+    with _lock:
+        if name not in _registered:
+            if not _free.get((runtime, text)):
+                _free[runtime, text] = _handlers(runtime, text, _AT_ONCE)
+            handler = _free[runtime, text].pop()
+            ctypes.c_int64.from_address(handler.data).value = data
+            _tell(name, handler)
+
+
+class _Handler(NamedTuple):
+    """Addresses: of a handler, and of the place of its data."""
+
+    code: int
+    data: int
+
+
+#: by runtime and text, handlers that have no data yet
+_free: dict[tuple[str, str], list[_Handler]] = {}
+#: to compile one takes 50 ms, to compile this many not much longer
+_AT_ONCE = 64
+
+_HANDLER = """
+define ptr @handler.{n}(ptr %frame) {{
+  %place = getelementptr ptr, ptr @data, i64 {n}
+  %data = load ptr, ptr %place
+  %error = call ptr @serve(ptr %frame, ptr %data)
+  ret ptr %error
+}}
+"""
+
+
+def _tell(name: str, handler: _Handler) -> None:
+    jax.ffi.register_ffi_target(name, _capsule(handler.code), platform="cpu")
+    _registered.add(name)
+
+
+def _handlers(runtime: str, text: str, count: int) -> list[_Handler]:
+    """New handlers, compiled together."""
+    sources = [(Path(__file__).parent / file).read_text() for file in ("ffi.ll", "pool.ll", runtime)]
+    table = f"@data = global [{count} x ptr] zeroinitializer"
+    code = _compiled("\n".join([*sources, text, table, *(_HANDLER.format(n=n) for n in range(count))]))
+    data = code.get_global_value_address("data")
+    made = [_Handler(code.get_function_address(f"handler.{n}"), data + 8 * n) for n in range(count)]
+    code.detach()  # XLA's threads may run it until the process ends
+    return made
+
+
+def function(name: str, text: str) -> int:
+    """Compile a module; returns the address of the function of that name, which stays."""
+    with _lock:
+        code = _compiled(text)
+        address: int = code.get_function_address(name)
+        code.detach()
+        return address
+
+
+def _compiled(text: str) -> Any:
+    """A module's machine code."""
+    import llvmlite.binding as llvm
+
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    features = llvm.get_host_cpu_features().flatten()
+    machine = target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True)
+    module = llvm.parse_assembly(text)
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    module.verify()
+    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+    tuning.loop_vectorization = tuning.loop_interleaving = True
+    passes = llvm.create_pass_builder(machine, tuning)
+    passes.getModulePassManager().run(module, passes)
+    code = llvm.create_mcjit_compiler(module, machine)
+    code.finalize_object()
+    return code
+
+
+def _capsule(address: int) -> Any:
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return new(address, None, None)

@@ -1,0 +1,797 @@
+"""Convolutions and products by oneDNN, the library that PyTorch's own convolutions are computed with on a CPU.
+
+XLA:CPU needs 2 to 10 times as long for a convolution and its gradients: for (16, 64, 32, 32) by (64, 64, 3, 3)
+18 ms, and 55 ms for the gradient of the weight, where oneDNN takes 10 and 9 with the copies to its own layout and back.
+Each thread of XLA's pool takes some images through the copies and the convolution while they are in its cache: a
+training step of a U-Net takes 0.6 of the time that it takes with oneDNN's own threads, and DCGAN's 0.65.
+For products of matrices it needs 1.1 to 2.5 times as long ((64, 784) by (784, 512) on two cores: 0.27 ms and 0.15).
+oneDNN's own threads are no help there: they sleep between products, and one that wakes finds XLA's on its core. So each
+thread of XLA's pool computes a part of a product. A training step of a GPT of 0.8M parameters takes 0.82 of the time
+of one whose large products have oneDNN's threads and the others are XLA's, a pass without gradients 0.72.
+
+`plan` and `plan_product` prepare one: oneDNN's primitives, and a handler of the foreign function interface that runs
+them (onednn.ll). `define` makes a primitive of JAX of such plans.
+The library is optional (``pip install 'functorch-port[cpu]'``, on Linux and x86-64), and found where pip puts it.
+Without it or llvmlite convolutions are XLA's. The gradients are PyTorch's to the last bit, where that uses oneDNN too.
+
+Reference: https://uxlfoundation.github.io/oneDNN/, C API version 3.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.metadata
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from ctypes import byref, c_float, c_int, c_int32, c_int64, c_size_t, c_void_p
+from functools import cache, partial
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+from ..._array import storage
+from ..._base import lowering as primitives
+from . import ffi
+from .epilogue import Epilogue
+
+__all__ = [
+    "Convolution", "Matmuls", "Plan", "Planned", "Product", "available", "blocks", "call", "cores", "define", "engine",
+    "in_parts", "kept", "matmuls", "plan", "plan_packing", "plan_product", "takes",
+]  # fmt: skip
+
+Ints = tuple[int, ...]
+
+# dnnl_types.h
+_CPU, _UNDEFINED, _F32, _ANY, _TRAINING, _DIRECT, _USER = 1, 0, 3, 1, 64, 1, 1
+_SRC, _DST, _WEIGHTS, _SCRATCHPAD, _DIFF_SRC, _DIFF_DST, _DIFF_WEIGHTS = 1, 17, 33, 80, 129, 145, 161
+_SRC_MD, _DIFF_SRC_MD, _WEIGHTS_MD, _DIFF_WEIGHTS_MD, _DST_MD, _DIFF_DST_MD, _SCRATCHPAD_MD = (
+    129, 130, 131, 132, 133, 134, 136,
+)  # fmt: skip
+_ALIGNMENT = 64
+#: tags of layouts whose channels are in blocks of so many, the first ones for a CPU with AVX-512
+_BLOCKS = {16: 78, 8: 102}
+
+
+class Convolution(NamedTuple):
+    """What a convolution is but for its arrays.
+
+    Attributes:
+        input, weight: shapes, (N, C, ...) and (O, C / groups, ...).
+        strides, dilations: per dimension.
+        pads: before and after, per dimension.
+        groups: of channels.
+        precision: of the products, for `jax.lax`; oneDNN has one.
+    """
+
+    input: Ints
+    weight: Ints
+    strides: Ints
+    pads: tuple[Ints, ...]
+    dilations: Ints
+    groups: int
+    precision: Any
+
+    @property
+    def output(self) -> Ints:
+        """The shape of the result, (N, O, ...)."""
+        sizes = zip(self.input[2:], self.weight[2:], self.strides, self.pads, self.dilations, strict=True)
+        spatial = [(n + low + high - d * (k - 1) - 1) // s + 1 for n, k, s, (low, high), d in sizes]
+        return self.input[0], self.weight[0], *spatial
+
+
+class Product(NamedTuple):
+    """Products of matrices, in batches.
+
+    Attributes:
+        batch: how many of them.
+        rows, inner, columns: of a product (rows, inner) by (inner, columns).
+        left, right: whether the first and the second one are given as their transposes.
+    """
+
+    batch: int
+    rows: int
+    inner: int
+    columns: int
+    left: bool
+    right: bool
+
+
+@cache
+def available() -> bool:
+    """Whether oneDNN and what calls it are there."""
+    return ffi.available() and _library() is not None
+
+
+def takes(*arrays: Any) -> bool:
+    """Whether what is computed of such arrays, in this program, can be left to oneDNN."""
+    return all(a.dtype == np.float32 for a in arrays) and storage.may_use_kernels() and available()
+
+
+@cache
+def _library() -> Any:
+    path = _path()
+    if path is None:
+        return None
+    import llvmlite.binding as llvm
+
+    waiting = os.environ.get("OMP_WAIT_POLICY")
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that spin after their work would slow XLA's
+    try:
+        library = ctypes.CDLL(str(path))
+        llvm.load_library_permanently(str(path))
+        for name in ("omp_set_num_threads", "omp_get_max_threads"):
+            # of its own OpenMP, as there may be several
+            llvm.add_symbol(name, ctypes.cast(getattr(library, name), c_void_p).value)
+    except (OSError, RuntimeError, AttributeError):
+        return None
+    finally:
+        if waiting is None:
+            os.environ.pop("OMP_WAIT_POLICY", None)
+    library.dnnl_primitive_desc_query_md.restype = c_void_p
+    library.dnnl_memory_desc_get_size.restype = c_size_t
+    return library
+
+
+def _path() -> Path | None:
+    """Where pip has put the library."""
+    try:
+        files = importlib.metadata.files("onednn-cpu-gomp") or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    found = [Path(file.locate()) for file in files if file.name == "libdnnl.so.3"]  # type: ignore[arg-type]
+    return next((path for path in found if path.exists()), None)
+
+
+class _Error(Exception):
+    """oneDNN has no such primitive."""
+
+
+def _call(name: str, *args: Any) -> c_void_p:
+    """What a function of the library makes."""
+    made = c_void_p()
+    if getattr(_library(), name)(byref(made), *args):
+        raise _Error(name)
+    return made
+
+
+@cache
+def _engine() -> c_void_p:
+    return _call("dnnl_engine_create", c_int(_CPU), c_size_t(0))
+
+
+@cache
+def _attributes(added: bool = False) -> c_void_p:
+    """Of primitives whose scratchpad is given; ``added`` is whether the result is added to what is there."""
+    made = _call("dnnl_primitive_attr_create")
+    _library().dnnl_primitive_attr_set_scratchpad_mode(made, c_int(_USER))
+    if added:
+        after = _call("dnnl_post_ops_create")
+        _library().dnnl_post_ops_append_sum(after, c_float(1), c_int32(0), c_int(_UNDEFINED))
+        _library().dnnl_primitive_attr_set_post_ops(made, after)
+    return made
+
+
+@contextmanager
+def _one_thread(wanted: bool = True) -> Iterator[None]:
+    """Primitives made inside are for one thread; without ``wanted`` for those that OpenMP has."""
+    before = _library().omp_get_max_threads()
+    _library().omp_set_num_threads(1 if wanted else before)
+    try:
+        yield
+    finally:
+        _library().omp_set_num_threads(before)
+
+
+def _dims(values: Sequence[int]) -> Any:
+    return (c_int64 * 12)(*values)
+
+
+def _plain(shape: Ints) -> c_void_p:
+    """The layout of XLA's arrays."""
+    return _strided(shape, [prod(shape[i + 1 :]) for i in range(len(shape))])
+
+
+def _strided(shape: Ints, strides: Sequence[int]) -> c_void_p:
+    return _call(
+        "dnnl_memory_desc_create_with_strides", c_int(len(shape)), _dims(shape), c_int(_F32), _dims(strides)
+    )
+
+
+def _any(shape: Ints) -> c_void_p:
+    """A layout that oneDNN chooses."""
+    return _call(
+        "dnnl_memory_desc_create_with_tag", c_int(len(shape)), _dims(shape), c_int(_F32), c_int(_ANY)
+    )
+
+
+def _in_blocks(shape: Ints, block: int) -> c_void_p:
+    """Images of this shape, (N, C / block, H, W, block)."""
+    return _call(
+        "dnnl_memory_desc_create_with_tag", c_int(4), _dims(shape), c_int(_F32), c_int(_BLOCKS[block])
+    )
+
+
+def _descriptor(primitive: c_void_p, which: int) -> c_void_p:
+    return c_void_p(_library().dnnl_primitive_desc_query_md(primitive, c_int(which), c_int(0)))
+
+
+# ------------------------------------------------------ a primitive of JAX
+
+#: The name that XLA knows a plan by, and the bytes of its second result, which it works in.
+Planned = tuple[str, int]
+
+
+def call(planned: Planned, shape: Ints, *arrays: Any) -> jax.Array:
+    """What a plan makes of arrays, in a program for a CPU."""
+    name, room = planned
+    made = jax.ShapeDtypeStruct(shape, np.float32), jax.ShapeDtypeStruct((room,), np.uint8)
+    return jax.ffi.ffi_call(name, made)(*arrays)[0]
+
+
+def define(primitive: Primitive, by_xla: Callable[..., Any], plan_of: Callable[..., Planned | None]) -> None:
+    """Say how a primitive of two arrays is computed: on a CPU by oneDNN, elsewhere and under `jax.vmap` by XLA.
+
+    Args:
+        by_xla: of the arrays and the primitive's parameters: its value.
+        plan_of: of their avals and the parameters: its plan, or None if oneDNN does not have it.
+    """
+
+    def on_cpu(arrays: Any, results: Any, **how: Any) -> Any:
+        planned = plan_of(*arrays, **how)
+        if planned is None:
+            return None
+        return mlir.lower_fun(partial(call, planned, results[0].shape), multiple_results=False)
+
+    primitives.define(primitive, by_xla, on_cpu)
+
+
+# -------------------------------------------------------------------- a plan
+
+#: kind -> for the arguments and for the result: whose shape it has, its role in a call, and its descriptor's number
+_KINDS: dict[str, Any] = {
+    "forward": ((("input", _SRC, _SRC_MD), ("weight", _WEIGHTS, _WEIGHTS_MD)), ("output", _DST, _DST_MD)),
+    "input": (
+        (("output", _DIFF_DST, _DIFF_DST_MD), ("weight", _WEIGHTS, _WEIGHTS_MD)),
+        ("input", _DIFF_SRC, _DIFF_SRC_MD),
+    ),
+    "weight": (
+        (("input", _SRC, _SRC_MD), ("output", _DIFF_DST, _DIFF_DST_MD)),
+        ("weight", _DIFF_WEIGHTS, _DIFF_WEIGHTS_MD),
+    ),
+}
+
+
+class _Phase:
+    """Words of a phase of a plan that ``onednn.ll`` describes, as they come together.
+
+    Args:
+        plan: that it belongs to.
+        chunks: how many.
+        alone: whether each is done by one thread, or the only one by all that OpenMP has.
+    """
+
+    def __init__(self, plan: Plan, chunks: int, alone: bool = True) -> None:
+        self.plan, self.chunks, self.alone = plan, chunks, alone
+        self.hands = min(chunks, cores())
+        self.memories: list[int] = []
+        self.steps: list[int] = []
+        plan.phases.append(self)
+
+    def memory(
+        self,
+        descriptor: c_void_p,
+        result: bool,
+        number: int,
+        offset: int = 0,
+        chunk: int = 0,
+        thread: int = 0,
+    ) -> int:
+        """An argument or result, ``offset`` bytes into it, and for each ``chunk`` and ``thread`` so many more."""
+        self.memories += [descriptor.value or 0, int(result), number, offset, chunk, thread]
+        return len(self.memories) // 6 - 1
+
+    def room(self, descriptor: c_void_p) -> int:
+        """A memory in the second result, which is there for that; each thread has its own."""
+        size = _size(descriptor)
+        return self.memory(descriptor, True, 1, self.plan.reserve(size * self.hands), thread=size)
+
+    def step(self, descriptions: Sequence[c_void_p], *roles: tuple[int, int]) -> None:
+        """Run a primitive in every chunk: the same in all, or each chunk's own."""
+        needed = [_descriptor(d, _SCRATCHPAD_MD) for d in descriptions]
+        largest = max(needed, key=_size)
+        if _size(largest):
+            roles = (*roles, (_SCRATCHPAD, self.room(largest)))
+        made = [_call("dnnl_primitive_create", d).value or 0 for d in descriptions]
+        words = [kept(made), 8 * (len(made) > 1), len(roles)]
+        words += [x for role in roles for x in role]
+        self.steps += words + [0] * (11 - len(words))
+
+    def finish(self, epilogue: Epilogue, images: int, shape: Ints) -> None:
+        """Run an epilogue in every chunk, on the images of this shape: the memory before them is its result, unless it
+        overwrites them, and those after them are its other arrays.
+        """
+        count, channels, *sizes = shape
+        groups = channels // epilogue.block
+        words = [count * groups, groups, *sizes, *(epilogue.sizes or sizes)]
+        self.steps += [0, epilogue.address, images - 1, *words, 0, 0]
+
+    def reorder(self, source: c_void_p, at: int, target: c_void_p, to: int) -> None:
+        """From one layout to another."""
+        self.step([_reorder(source, target)], (_SRC, at), (_DST, to))
+
+    def words(self) -> list[int]:
+        """All of it."""
+        count, steps = len(self.memories) // 6, len(self.steps) // 11
+        return [self.chunks, int(self.alone), self.hands, count, steps, *self.memories, *self.steps]
+
+
+class Plan:
+    """The words of a plan, and the bytes that it works in."""
+
+    def __init__(self) -> None:
+        self.phases: list[_Phase] = []
+        self.scratch = 0
+
+    def reserve(self, size: int) -> int:
+        """Room in the second result; returns where."""
+        offset, self.scratch = self.scratch, self.scratch + size
+        return offset
+
+    def words(self) -> list[int]:
+        """All of it."""
+        return [
+            engine(),
+            len(self.phases),
+            *(word for phase in self.phases for word in phase.words()),
+        ]
+
+
+def _size(descriptor: c_void_p) -> int:
+    """Bytes of a memory, up to the next one's beginning."""
+    size = _library().dnnl_memory_desc_get_size(descriptor) if descriptor.value else 0
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def _reorder(source: c_void_p, target: c_void_p, added: bool = False) -> c_void_p:
+    return _call(
+        "dnnl_reorder_primitive_desc_create", source, _engine(), target, _engine(), _attributes(added)
+    )
+
+
+def kept(words: Sequence[int]) -> int:
+    """Where the words stay: for ever, as XLA's threads run plans until the process ends."""
+    held = (c_int64 * len(words))(*words)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
+    return ctypes.addressof(held)
+
+
+@cache
+def plan(
+    kind: str, convolution: Convolution, blocks: tuple[int, int] = (0, 0), epilogue: Epilogue | None = None
+) -> Planned | None:
+    """The plan of a convolution of two dimensions and of float32.
+
+    Args:
+        kind: ``"forward"`` of input and weight; ``"input"``, the gradient of the input, of that of the output and the
+            weight; ``"weight"``, the gradient of the weight, of the input and the gradient of the output.
+        blocks: how many channels the blocks of the first array and of the result have; 0 for PyTorch's layout.
+        epilogue: of what the convolution gives, where that is `in_parts` and in blocks; its arrays are further ones,
+            and the plan's result is its.
+
+    Returns:
+        None if oneDNN does not have it.
+    """
+    try:
+        made = _made(kind, convolution, blocks, epilogue)
+    except _Error:
+        return None
+    what = f"convolution_{kind}" + "_in_blocks" * any(blocks) + "_with_epilogue" * (epilogue is not None)
+    description = (
+        (convolution, *blocks) if epilogue is None else (convolution, *blocks, epilogue.name, epilogue.sizes)
+    )
+    return _known_to_xla(what, description, made.words(), made.scratch)
+
+
+def in_parts(kind: str, how: Convolution) -> bool:
+    """Whether XLA's threads compute parts of it, or it is left to oneDNN's."""
+    return _parts(kind, how) > 0
+
+
+@cache
+def blocks(kind: str, how: Convolution) -> tuple[int, int]:
+    """The ``blocks`` that oneDNN itself would have; 0 where they are not full, too."""
+    try:
+        part, description = _describe(kind, how, _parts(kind, how))
+    except _Error:
+        return 0, 0
+    arguments, result = _KINDS[kind]
+    return _block(part, description, arguments[0]), _block(part, description, result)
+
+
+def _block(c: Convolution, description: c_void_p, of: tuple[str, int, int]) -> int:
+    name, _, which = of
+    shape, wanted = _shapes(c)[name], _descriptor(description, which)
+    return next(
+        (
+            block
+            for block in _BLOCKS
+            if shape[1] % block == 0 and _library().dnnl_memory_desc_equal(_in_blocks(shape, block), wanted)
+        ),
+        0,
+    )
+
+
+@cache
+def plan_product(product: Product) -> Planned:
+    """As `plan`, for products of float32: each thread of XLA's pool computes a part of one, or some of them."""
+    if _suits_matmul(product):
+        try:
+            with _one_thread():
+                made = _by_matmul(product)
+            return _known_to_xla("product", product, made.words(), made.scratch)
+        except _Error:
+            pass
+    return _known_to_xla("product", product, *_by_sgemm(product))
+
+
+def _suits_matmul(product: Product) -> bool:
+    batch, rows, inner, columns, left, right = product
+    if left or not right:
+        return False
+    if batch > 1:
+        return batch >= cores()
+    # parts of columns are copied in the end, which should be less than there is to multiply by
+    return inner >= _DEEP and (rows >= columns or rows <= inner)
+
+
+def _by_matmul(product: Product) -> Plan:
+    """Of a second matrix that is a transpose, with oneDNN's matmul, whose loops are made for the shape.
+
+    Its ``sgemm`` takes up to 3 times as long for few rows: (64, 9216) by the transpose of (64, 9216) 2.0 ms on one core
+    and not 0.7, (64, 512) by that of (256, 512) 0.20 and not 0.16; for hundreds of rows it takes as long.
+    """
+    batch, rows, inner, columns, *_ = product
+    by_rows = batch > 1 or rows >= columns
+    whole, size = _parted(product, by_rows)
+    sizes = [min(size, whole - start) for start in range(0, whole, size)]
+    shapes = {n: (n, columns) if by_rows else (rows, n) for n in sizes}
+    sources = {n: _plain((m, inner)) for n, (m, _) in shapes.items()}
+    weights = {n: _strided((inner, k), (1, inner)) for n, (_, k) in shapes.items()}
+    results = {n: _plain(shape) for n, shape in shapes.items()}
+    made = {n: _matmul(sources[n], weights[n], results[n]) for n in shapes}
+    plan = Plan()
+    phase = _Phase(plan, batch * len(sizes))
+    a = phase.memory(sources[size], False, 0, chunk=4 * size * inner if by_rows else 0)
+    further = columns if batch > 1 else 0 if by_rows else size
+    b = phase.memory(weights[size], False, 1, chunk=4 * inner * further)
+    c = (
+        phase.memory(results[size], True, 0, chunk=4 * size * columns)
+        if by_rows
+        else phase.room(results[size])
+    )
+    phase.step([made[n] for n in sizes], (_SRC, a), (_WEIGHTS, b), (_DST, c))
+    if not by_rows:  # its loops are for results that lie together
+        targets = {n: _strided(shape, (columns, 1)) for n, shape in shapes.items()}
+        d = phase.memory(targets[size], True, 0, chunk=4 * size)
+        phase.step([_reorder(results[n], targets[n]) for n in sizes], (_SRC, c), (_DST, d))
+    return plan
+
+
+def _matmul(source: c_void_p, weights: c_void_p, product: c_void_p) -> c_void_p:
+    return _call(
+        "dnnl_matmul_primitive_desc_create",
+        *(_engine(), source, weights, None, product, _attributes()),
+    )
+
+
+def _parted(product: Product, by_rows: bool) -> tuple[int, int]:
+    """How many rows or columns it has, and how many of them a thread takes."""
+    batch, rows, inner, columns, *_ = product
+    whole, multiple = (rows, _ROWS) if by_rows else (columns, _COLUMNS)
+    wanted = min(-(-_PARTS * cores() // batch), rows * inner * columns // _LEAST_PART)
+    size = -(-whole // max(wanted, 1))
+    return whole, min(-(-size // multiple) * multiple, whole)
+
+
+def _by_sgemm(product: Product) -> tuple[list[int], int]:
+    batch, rows, inner, columns, left, right = product
+    by_rows = rows >= columns
+    # the columns of such a matrix fall upon few places of the cache, so a part is copied to where they do not
+    copies = left and by_rows and rows >= _WIDE and rows % (_WIDE // 2) == 0
+    whole, size = _parted(product, by_rows)
+    parts = -(-whole // size)
+    words = [0, batch * parts, parts, size, whole, int(by_rows), rows, columns, inner]
+    words += [ord("T"), rows] if left else [ord("N"), inner]
+    words += [ord("T"), inner] if right else [ord("N"), columns]
+    words += [rows * inner, (1 if left else inner) if by_rows else 0]
+    words += [inner * columns, 0 if by_rows else inner if right else 1]
+    words += [rows * columns, columns if by_rows else 1]
+    copied = size + _COLUMNS if copies else 0
+    words.append(copied)
+    return words, 4 * copied * inner * batch * parts
+
+
+#: parts for each core; with two of them, which would leave less to wait for, packing takes 2 % more
+_PARTS = 1
+#: multiply-adds of a part, at least
+_LEAST_PART = 1 << 19
+#: rows of a transpose from which on it is copied: (700, 1024) by (700, 256) takes 1.10 ms instead of 1.23,
+#: (1024, 1536) by (1024, 384) 3.26 instead of 3.78; of 512 rows, or 1152, it would take longer
+_WIDE = 1024
+#: Inner dimension from which on oneDNN's matmul is better for the transpose of the second one: for 128 rows of 128
+#: numbers its calls cost 4 us more than they save, of 28; for 16 of 512 they take 25 instead of 70.
+_DEEP = 256
+#: rows and columns of a part are multiples of what oneDNN's innermost loops compute together
+_ROWS, _COLUMNS = 8, 16
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Matmul(NamedTuple):
+    """A primitive that multiplies rows with weights, and words that tell how it is called.
+
+    Attributes:
+        primitive, source, product, scratchpad: the primitive, and descriptors of its memories.
+        room: bytes of the scratchpad.
+    """
+
+    primitive: int
+    source: int
+    product: int
+    scratchpad: int
+    room: int
+
+
+class Matmuls(NamedTuple):
+    """Primitives for several numbers of rows and the same weights.
+
+    Attributes:
+        weights: the descriptor of the weights' layout.
+        arity: how many memories a primitive takes: source, weights, product, and a scratchpad if it has one.
+    """
+
+    primitives: list[Matmul]
+    weights: c_void_p
+    arity: int
+
+
+def matmuls(rows: Sequence[int], inner: int, columns: int) -> Matmuls | None:
+    """For one thread, products (rows, inner) by (inner, columns), whose weights have the layout that oneDNN chooses for
+    the first number of rows; None if it does not have them.
+    """
+    weights, made, arity = _any((inner, columns)), {}, 3
+    try:
+        with _one_thread():
+            for count in dict.fromkeys(rows):
+                source, product = _plain((count, inner)), _plain((count, columns))
+                description = _matmul(source, weights, product)
+                weights, pad = _descriptor(description, _WEIGHTS_MD), _descriptor(description, _SCRATCHPAD_MD)
+                room = _size(pad)
+                arity = 4 if room else arity
+                primitive = _call("dnnl_primitive_create", description)
+                places = (source, product, pad if room else product)
+                made[count] = Matmul(primitive.value or 0, *(x.value or 0 for x in places), room=room)
+    except _Error:
+        return None
+    return Matmuls([made[count] for count in rows], weights, arity)
+
+
+@cache
+def plan_unblocking(count: int, block: int, pixels: Ints) -> Planned:
+    """The plan that takes arrays out of blocks: of shape (count, H, W, block) to (count, block, H, W)."""
+    most = max(1, min(4 * cores(), 4 * count * block * prod(pixels) // _LEAST_SHARED))
+    parts = max(n for n in range(1, most + 1) if count % n == 0)
+    shape = count // parts, block, *pixels
+    given, target, plan = _in_blocks(shape, block), _plain(shape), Plan()
+    phase = _Phase(plan, parts)
+    size = 4 * prod(shape)
+    with _one_thread():
+        phase.reorder(
+            given,
+            phase.memory(given, False, 0, chunk=size),
+            target,
+            phase.memory(target, True, 0, chunk=size),
+        )
+    return _known_to_xla("unblocking", (count, block, *pixels), plan.words(), plan.scratch)
+
+
+def plan_packing(shape: Ints, strides: Ints, rows: int, wanted: c_void_p) -> tuple[Planned, int]:
+    """The plan that puts weights of this shape and with such strides into the layout that `matmuls` wants for so many
+    rows at first, and the bytes of that.
+    """
+    given = _strided(shape, strides)
+    plan = Plan()
+    (made,) = _by_slices(shape, given, wanted)
+    phase = _Phase(plan, len(made))
+    phase.step(made, (_SRC, phase.memory(given, False, 0)), (_DST, phase.memory(wanted, True, 0)))
+    return _known_to_xla("packing", (shape, strides, rows), plan.words(), plan.scratch), _size(wanted)
+
+
+def engine() -> int:
+    """oneDNN's engine, as a word of a plan."""
+    return _engine().value or 0
+
+
+def _known_to_xla(what: str, description: Any, words: Sequence[int], scratch: int = 0) -> Planned:
+    digest = hashlib.sha256(repr(description).encode()).hexdigest()[:16]
+    name = f"functorch_port.{what}.{digest}"
+    ffi.register_with(name, "onednn.ll", kept(words))
+    return name, max(scratch, _ALIGNMENT)
+
+
+def _shapes(c: Convolution) -> dict[str, Ints]:
+    """Those of its arrays, as oneDNN has them."""
+    weight = c.weight if c.groups == 1 else (c.groups, c.weight[0] // c.groups, *c.weight[1:])
+    return {"input": c.input, "weight": weight, "output": c.output}
+
+
+def _given(shape: Ints, block: int) -> c_void_p:
+    return _in_blocks(shape, block) if block else _plain(shape)
+
+
+def _parts(kind: str, c: Convolution) -> int:
+    """Into how many parts of its images a convolution is cut, for threads that take one after the other; 0 to leave it
+    to oneDNN, as it has too few images for the cores.
+    """
+    images, hands = c.input[0], cores()
+    sizes = [s for s in range(1, images + 1) if images % s == 0]
+    waits = {s: -(-images // s // hands) * s for s in sizes}  # images that one thread has in a row
+    if min(waits.values()) * hands > 1.4 * images:
+        return 0
+    good = [s for s in sizes if waits[s] <= 1.1 * min(waits.values())]
+    weights, per_image = prod(c.weight), prod(c.input[1:]) + prod(c.output[1:])
+    if kind == "weight":  # every part has a gradient of its own, and they are added up in the end
+        # of (16, 512, 4, 4) by (512, 512, 3, 3), whose images are fewer numbers, 9.7 ms that way and 6.7 by oneDNN
+        return 0 if weights > images * per_image else images // max(good)
+    work = prod(c.output[1:]) * prod(c.weight[1:])
+    enough = (s for s in good if s * work >= _LEAST_CHUNK and s * per_image >= weights)
+    return images // next(enough, max(good))
+
+
+#: Multiply-adds of a part, so that its calls cost little. Its arrays should stay in the cache from one step to the
+#: next, so it is no larger, unless its images are fewer numbers than the weights, which should not be read so often.
+_LEAST_CHUNK = 1 << 24
+#: bytes of weights that one thread puts into another layout alone
+_LEAST_SHARED = 1 << 18
+
+
+def _made(kind: str, c: Convolution, blocks: tuple[int, int], epilogue: Epilogue | None) -> Plan:
+    parts = _parts(kind, c)
+    with _one_thread(parts > 0):
+        return _in_parts(kind, c, blocks, parts, epilogue)
+
+
+def _in_parts(
+    kind: str, c: Convolution, blocks: tuple[int, int], parts: int, epilogue: Epilogue | None
+) -> Plan:
+    part, description = _describe(kind, c, parts)
+    shapes, plan = _shapes(part), Plan()
+    alone, parts = parts > 0, max(parts, 1)
+    arguments, (name, role, which) = _KINDS[kind]
+    roles = []
+    weights = None
+    if kind != "weight":
+        weights = _weights(plan, shapes["weight"], _descriptor(description, arguments[1][2]))
+    phase = _Phase(plan, parts, alone)
+    for number, (argument, argument_role, argument_which) in enumerate(arguments):
+        wanted = _descriptor(description, argument_which)
+        if argument == "weight":
+            at = phase.memory(wanted, *weights) if weights else phase.memory(wanted, False, number)
+        else:
+            given = _given(shapes[argument], 0 if number else blocks[0])
+            at = phase.memory(given, False, number, chunk=4 * prod(shapes[argument]))
+            if not _same(given, wanted):
+                to = phase.room(wanted)
+                phase.reorder(given, at, wanted, to)
+                at = to
+        roles.append((argument_role, at))
+    made = _descriptor(description, which)
+    if kind == "weight" and (parts > 1 or not _same(_plain(shapes[name]), made)):
+        first = plan.reserve(_size(made) * parts)
+        phase.step([description], *roles, (role, phase.memory(made, True, 1, first, chunk=_size(made))))
+        _add_up(plan, shapes["weight"], made, first, parts)
+        return plan
+    shape, last = shapes[name], made
+    if epilogue and epilogue.sizes:
+        shape = (*shape[:2], *epilogue.sizes)
+        last = _in_blocks(shape, epilogue.block)
+    target = _given(shape, blocks[1])
+
+    def result() -> int:
+        return phase.memory(target, True, 0, chunk=4 * prod(shape))
+
+    at = result() if _same(last, target) else phase.room(last)
+    images = at if last is made else phase.room(made)
+    for number, kind_of_other in enumerate(epilogue.kinds if epilogue else (), len(arguments)):
+        each = 4 * prod(shapes[name]) if kind_of_other == "images" else 0
+        phase.memory(made, False, number, chunk=each)
+    phase.step([description], *roles, (role, images))
+    if epilogue:
+        phase.finish(epilogue, images, shapes[name])
+    if not _same(last, target):
+        phase.reorder(last, at, target, result())
+    return plan
+
+
+def _same(a: c_void_p, b: c_void_p) -> bool:
+    return bool(_library().dnnl_memory_desc_equal(a, b))
+
+
+def _weights(plan: Plan, shape: Ints, wanted: c_void_p) -> tuple[bool, int, int] | None:
+    """A phase that puts weights into the layout wanted; returns where they are then, None if they have it."""
+    given = _plain(shape)
+    if _same(given, wanted):
+        return None
+    place = plan.reserve(_size(wanted))
+    (made,) = _by_slices(shape, given, wanted)
+    phase = _Phase(plan, len(made))
+    phase.step(made, (_SRC, phase.memory(given, False, 1)), (_DST, phase.memory(wanted, True, 1, place)))
+    return True, 1, place
+
+
+def _add_up(plan: Plan, shape: Ints, made: c_void_p, first: int, parts: int) -> None:
+    """A phase that adds the parts of a weight's gradient and puts them into XLA's layout."""
+    target = _plain(shape)
+    reorders = _by_slices(shape, made, target, parts)
+    phase = _Phase(plan, len(reorders[0]))
+    to = phase.memory(target, True, 0)
+    for k, descriptions in enumerate(reorders):
+        at = phase.memory(made, True, 1, first + k * _size(made))
+        phase.step(descriptions, (_SRC, at), (_DST, to))
+
+
+def _by_slices(shape: Ints, source: c_void_p, target: c_void_p, sources: int = 1) -> list[list[c_void_p]]:
+    """For each source, the first of which is written and the others added to it: reorders of slices of the first
+    dimension, one for each core; of the whole if it is small or cannot be cut.
+    """
+    count = min(cores(), 4 * prod(shape) // _LEAST_SHARED)
+    size = -(-shape[0] // max(count, 1))
+    size = -(-size // 16) * 16
+    slices = [(start, min(size, shape[0] - start)) for start in range(0, shape[0], size)]
+    try:
+        with _one_thread():
+            cut = [[_slice(d, shape, *part) for part in slices] for d in (source, target)]
+            return [[_reorder(a, b, k > 0) for a, b in zip(*cut, strict=True)] for k in range(sources)]
+    except _Error:
+        return [[_reorder(source, target, k > 0)] for k in range(sources)]
+
+
+def _slice(descriptor: c_void_p, shape: Ints, start: int, size: int) -> c_void_p:
+    if size == shape[0]:
+        return descriptor
+    dims, offsets = (size, *shape[1:]), (start, *(0 for _ in shape[1:]))
+    return _call("dnnl_memory_desc_create_submemory", descriptor, _dims(dims), _dims(offsets))
+
+
+def _describe(kind: str, c: Convolution, parts: int) -> tuple[Convolution, c_void_p]:
+    """One of the parts of a convolution, and oneDNN's description of it."""
+    n = c.input[0] // max(parts, 1)
+    c = c._replace(input=(n, *c.input[1:]))
+    before, after = zip(*c.pads, strict=True)
+    geometry = [_dims(c.strides), _dims([d - 1 for d in c.dilations]), _dims(before), _dims(after)]
+    x, w, y = (_any(_shapes(c)[name]) for name in ("input", "weight", "output"))
+    with _one_thread(parts > 0):
+        forward = _call(
+            "dnnl_convolution_forward_primitive_desc_create",
+            *(_engine(), c_int(_TRAINING), c_int(_DIRECT), x, w, None, y, *geometry, _attributes()),
+        )
+        if kind == "input":
+            forward = _call(
+                "dnnl_convolution_backward_data_primitive_desc_create",
+                *(_engine(), c_int(_DIRECT), x, w, y, *geometry, forward, _attributes()),
+            )
+        elif kind == "weight":
+            forward = _call(
+                "dnnl_convolution_backward_weights_primitive_desc_create",
+                *(_engine(), c_int(_DIRECT), x, w, None, y, *geometry, forward, _attributes()),
+            )
+    return c, forward

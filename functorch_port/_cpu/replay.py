@@ -1,0 +1,246 @@
+"""Forward and backward as one program: a graph that has come several times is compiled whole.
+
+Walking a graph costs one dispatch per operation, which outweighs the arithmetic when tensors are small; when they are
+not, XLA's threads wait for each operation of the walk, and every value goes through memory. The structure of a graph
+(operations, edges, shapes) is the key of a program (see `_cpu.programs`), made of the same pullbacks. Operations of the
+forward pass that were put off (see `_cpu.deferred`) are part of it, and those of their results that somebody holds are
+results of the program. Whatever the walk itself must see (hooks, custom functions, anomaly mode) keeps to it.
+
+The walk frees saved values as it goes, a program has all of them to its end: a fifth more memory at the peak. So graphs
+of big tensors are walked on devices other than the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .._array import storage
+from .._base import memory
+from .._run.dispatch import all_on_host
+from .._tensor.node import Node
+from .._tensor.tensor import wrap
+from .._tensor.view import flattened
+from . import deferred
+from .deferred import Call, Deferred, source_of, unrun
+from .programs import MOST_CALLS, Numbered, asked_for, forward_of, found, given, replayed, settle, taken
+
+__all__ = ["attempt"]
+
+#: gradients of more leaves than this go to a compiled optimizer next, so they had better not be on the host
+MOST_ON_HOST = 2
+
+
+def attempt(
+    order: list[Node],
+    awaited: dict[Node, int],
+    roots: Sequence[tuple[Node, int]],
+    gradients: Sequence[Any],
+    retain: bool,
+    needed: set[Node] | None,
+    wanted: Sequence[tuple[Node, int]] | None,
+) -> list[Any] | None:
+    """Run the walk as one program. None if it must be walked; else the gradients at ``wanted`` (or an empty list)."""
+    if not order or len(order) > MOST_CALLS or deferred.one_by_one:
+        return None
+    if needed is not None:
+        order = [node for node in order if any(e is not None and e[0] in needed for e in node.edges)]
+    leaves = _leaves(awaited, needed, wanted is None)
+    if leaves is None:
+        return None
+    if wanted is None and [leaf for leaf in leaves if leaf.variable._kept_grad is not None]:
+        with storage.turn:  # what is added to must be there still when the sum is written
+            grads = [leaf.variable._grad for leaf in leaves]
+            return _attempt(order, leaves, roots, gradients, retain, None, grads)
+    return _attempt(order, leaves, roots, gradients, retain, wanted, [None] * len(leaves))
+
+
+def _attempt(
+    order: list[Node],
+    leaves: list[Any],
+    roots: Sequence[tuple[Node, int]],
+    gradients: Sequence[Any],
+    retain: bool,
+    wanted: Sequence[tuple[Node, int]] | None,
+    grads: Sequence[Any],
+) -> list[Any] | None:
+    index: dict[Any, int] = {leaf: -1 - k for k, leaf in enumerate(leaves)}
+    index.update(zip(order, range(len(order))))
+    starts = tuple([(index.get(node), number) for node, number in roots])
+    ends = None if wanted is None else tuple([(index.get(node), number) for node, number in wanted])
+    if ends is not None and None in (n for n, _ in (*starts, *ends)):
+        return None
+    olds = [None if grad is None else grad._look() for grad in grads]
+    saved = _saved(order)
+    if saved is None:
+        return None
+    calls = _waiting(order, saved)
+    if retain and calls:
+        deferred.run(list(calls))
+        calls = {}
+    numbered = Numbered(list(calls))
+    recorded = {node.call for node in order}.__contains__
+    holders = [
+        held for node, (_, values) in zip(order, saved) for held in (node.values, values) if held is not None
+    ]
+    holders += [values for call, values in calls.items() if not call.mask]
+    forward = forward_of(calls, recorded, asked_for(list(calls), holders), numbered) if calls else ()
+    backward = _describe(order, index, saved, numbered)
+    missing = tuple([old is None for old in olds])
+    key = (starts, ends, missing, forward, backward, numbered.shapes())
+    flat = numbered.arguments
+    make = lambda: _function(forward, backward, len(flat), starts, ends, missing)
+    program = found(key, make, flat, list(calls))
+    if program is None:
+        return None
+    flat += gradients
+    flat += [old for old in olds if old is not None]
+    results = None
+    if (wanted is not None or len(leaves) <= MOST_ON_HOST) and all_on_host(flat):
+        results = program.on_host(flat)
+    if results is None:
+        with storage.x64():
+            results = memory.run(program.jit, flat, sum([call.size for call in calls]))
+    if not retain:
+        for node in order:
+            node.release()
+    settle(list(calls), forward, iter(results[len(leaves if wanted is None else wanted) :]))
+    if wanted is not None:
+        return results[: len(wanted)]
+    with storage.turn:
+        for leaf, value, grad in zip(leaves, results, grads):
+            if value is None:
+                continue
+            if grad is not None:
+                grad._set_value(value)
+            elif leaf.variable._kept_grad is None:
+                leaf.variable._grad = wrap(value)
+            else:  # another thread was faster
+                from ..autograd.engine import accumulate
+
+                accumulate(leaf.variable, value)
+    return []
+
+
+def _leaves(awaited: dict[Any, int], needed: set[Node] | None, accumulate: bool) -> list[Any] | None:
+    """The leaves to reach, if there is nothing to do at them but to add."""
+    leaves = [leaf for leaf in awaited if needed is None or leaf in needed]
+    cells = []
+    for leaf in leaves:
+        variable = leaf.variable
+        if variable._hooks or variable._post_accumulate_hooks or (leaf.extras and leaf.extras.watched()):
+            return None
+        if accumulate and not variable._requires_grad:  # not any more
+            return None
+        if accumulate and variable._grad is not None:
+            if variable._grad.is_sparse:
+                return None
+            cells.append(variable._grad._storage)
+    # gradients in one Storage are added to one by one
+    return leaves if len(set(cells)) == len(cells) else None
+
+
+#: the plan whose `backward` a node is, and what it is to be given
+_Saved = tuple[Any, Sequence[Any]]
+
+
+def _saved(order: list[Node]) -> list[_Saved] | None:
+    """What each operation needs for its pullback; None if one of them must be walked."""
+    saved: list[_Saved] = []
+    for node in order:
+        if node.extras and node.extras.watched():
+            return None
+        found = node.pullback()
+        if found is None:
+            return None
+        saved.append(found)
+    return saved
+
+
+def _waiting(order: list[Any], saved: list[_Saved]) -> dict[Call, Sequence[Any]]:
+    """The operations that were put off, of the graph and those whose results it needs, first things first."""
+    calls = {call for node in order if (call := node.call) is not None}
+    for _, values in saved:
+        for value in values:
+            source = source_of(value)
+            if source.__class__ is Deferred:
+                calls.add(source.call)
+    return unrun(calls) if calls else {}
+
+
+def _describe(
+    order: list[Any], index: dict[Any, int], saved: list[_Saved], numbered: Numbered
+) -> tuple[tuple[Any, ...], ...]:
+    """Of each operation of the backward pass the plan, the arguments with a gradient, where the gradients go, the
+    number of outputs, and the views to look through and the places of the saved values; instead of these two, None and
+    the number of the operation in the forward pass if it was put off.
+    """
+    steps: list[tuple[Any, ...]] = []
+    for node, (plan, values) in zip(order, saved):
+        edges = tuple([None if e is None or e[0] not in index else (index[e[0]], e[1]) for e in node.edges])
+        at = numbered.number.get(node.call)
+        if at is None:
+            looks, flat = flattened(values)
+            steps.append((plan, node.mask, edges, node.outputs, looks, numbered.places(flat)))
+        else:
+            steps.append((plan, node.mask, edges, node.outputs, None, at))
+    return tuple(steps)
+
+
+def _function(
+    forward: Any, backward: Any, count: int, starts: Any, ends: Any, missing: Sequence[bool]
+) -> Callable[..., list[Any]]:
+    """The walk as a function of ``count`` arguments, the gradients at the roots, and those there to be added to."""
+
+    def walk(*flat: Any) -> list[Any]:
+        arguments, rest = iter(flat[:count]), iter(flat[count:])
+        results, pullbacks = replayed(forward, arguments)
+        gradients = [next(rest) for _ in starts]
+        olds = [None if m else next(rest) for m in missing]
+        sums = _backward(backward, starts, ends, arguments, results, pullbacks, gradients, olds)
+        return [*sums, *given(forward, results)]
+
+    return walk
+
+
+def _backward(
+    steps: Any,
+    starts: Any,
+    ends: Any,
+    arguments: Iterator[Any],
+    results: Any,
+    pullbacks: Any,
+    gradients: Any,
+    olds: Any,
+) -> list[Any]:
+    """The walk as a pure function: saved values, root gradients and old ``.grad`` to the gradients wanted."""
+    buffers: dict[tuple[int, int], Any] = {}
+
+    def deposit(place: tuple[int, int], value: Any) -> None:
+        buffers[place] = buffers[place] + value if place in buffers else value
+
+    for place, gradient in zip(starts, gradients):
+        deposit(place, gradient)
+    for k, (plan, mask, edges, outputs, looks, places) in enumerate(steps):
+        walked = looks is not None or type(places) is tuple
+        saved = taken(places, looks, arguments, results) if walked else ()
+        grads = [buffers.get((k, number)) for number in range(outputs)]
+        given = [g for g in grads if g is not None]
+        if not given:
+            continue
+        if walked:
+            holes = tuple([g is None for g in grads])
+            mask = plan.reached(mask, holes, saved)
+            if True not in mask:
+                continue
+            found = iter(plan.backward(mask, holes).fn(*saved, *given))
+        else:
+            found = iter(pullbacks[places](grads))
+        for masked, edge in zip(mask, edges):
+            value = next(found) if masked else None
+            if masked and edge is not None:
+                deposit(edge, value)
+    if ends is not None:
+        return [buffers.get(place) for place in ends]
+    sums = [buffers.get((-1 - k, 0)) for k in range(len(olds))]
+    return [g if g is None or old is None else old + g for g, old in zip(sums, olds)]

@@ -1,0 +1,1 @@
+"""The way of a call: operations (`registry`), arguments (`bind`), a run (`dispatch`)."""

@@ -1,0 +1,1 @@
+"""The handle on a Storage (`tensor.Tensor`): views, strides, histories, creation, printing."""

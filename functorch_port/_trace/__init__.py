@@ -1,0 +1,1 @@
+"""Whole-program compilation: the engine behind `torch.compile` and `functionalize`."""

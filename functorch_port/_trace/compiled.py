@@ -1,0 +1,463 @@
+"""`compile`: run a function that mutates state as one XLA program."""
+
+from __future__ import annotations
+
+import functools
+import types
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import jax
+
+from .._array import storage
+from .._array.limits import Latest, tidy
+from .._base import config, dtypes, inside, modes, settings, watch
+from .._base.jaxprs import count_of
+from .._run import autocast
+from .._tensor import grad_mode, overriding
+from .._tensor.tensor import Tensor
+from .._tensor.tree import flatten_call
+from .checking import are_on
+from .names import variables_cells
+from .overlay import Overlay
+from .program import Program, Stale
+from .slots import DataSlot, Slot, find, tensors_of
+from .trace import trace
+from .tree import beside_views, by_identity, cell_of
+from .variables import Variable, plain_number
+
+__all__ = ["Compiled", "compile"]
+
+_grad = grad_mode.state
+_STATIC = (int, bool, str, bytes, type(None), complex)
+
+
+#: in place of a result: the function is to run as it is
+_PLAINLY: Any = object()
+
+
+class _Programs(list["Program"]):
+    """The programs for one kind of call, the latest used first.
+
+    Attributes:
+        key: of the calls.
+        plainly: whether such a call runs uncompiled.
+    """
+
+    plainly = False
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+
+
+class Compiled:
+    """A function that runs as one XLA program, state and all. Made by `compile`.
+
+    Attributes:
+        traces: how often the Python function was traced.
+        reasons: why each trace was made.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        rng: str = "jax",
+        keep_grads: bool = True,
+        checks: bool | None = None,
+    ) -> None:
+        functools.update_wrapper(self, fn, updated=())
+        self._fn = fn
+        self._rng = rng
+        self._keep_grads = keep_grads
+        self._checks = checks
+        self._programs: dict[Any, _Programs] = {}
+        #: the last call's key, and the programs under it
+        self._last: tuple[Any, _Programs] = (None, _Programs(None))
+        self._kept: Latest[Program] = Latest(_KEEP, _OPERATIONS, _FEWEST, self._drop)
+        self._dropped = 0
+        self._watched: list[Slot] = []
+        #: places where the caller put other tensors between calls
+        self._given: dict[Slot, Slot] = {}
+        #: numbers that changed between calls, and are inputs of the programs since
+        self._lifted: dict[Any, Variable] = {}
+        self._may_lift = True
+        self._again: Counter[str] = Counter()
+        self.traces = 0
+        self.reasons: list[str] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # inside another compiled function, or a transform of JAX: part of that one; under a mode, its to see
+        if storage.overlay or inside.top_trace(None) is not inside.NO_TRACE or overriding.state.modes:
+            return self._fn(*args, **kwargs)
+        if watch.on and watch.state.level is not None:  # a program has no tangents
+            return self._fn(*args, **kwargs)
+        wide = jax.config.jax_enable_x64
+        try:
+            leaves, tree, signature = _arguments(args, kwargs)
+        except _HasAttributes:
+            return self._fn(*args, **kwargs)
+        except BaseException:  # it may have come while an argument went to the device
+            modes.put_back_jax(wide)
+            raise
+        key = (
+            tree,
+            _grad.enabled,
+            _grad.inference,
+            dtypes._default,
+            config.key,
+            autocast.key() if autocast.enabled else None,
+            *signature,
+        )
+        last = self._last
+        if key != last[0]:  # to compare takes less than a hash
+            last = self._last = key, self._programs.setdefault(key, _Programs(key))
+        try:
+            if not storage.others():
+                result = self._run(last[1], leaves, tree)
+            else:
+                for program in tuple(last[1]):  # a pass writes nothing: it waits for nobody
+                    if program.is_pass and program.is_ready(leaves):
+                        self._kept.use(program)
+                        return program.run_pass(leaves)
+                with storage.turn:
+                    result = self._run(last[1], leaves, tree)
+        except BaseException:
+            modes.put_back_jax(wide)
+            raise
+        return self._fn(*args, **kwargs) if result is _PLAINLY else result
+
+    def _run(self, programs: _Programs, leaves: list[Any], tree: Any) -> Any:
+        """The result of a program, or `_PLAINLY` if the function is to run as it is."""
+        if programs.plainly:
+            return _PLAINLY
+        why = ""
+        for program in programs:
+            try:
+                if program.is_pass and program.is_ready(leaves):
+                    self._kept.use(program)
+                    return program.run_pass(leaves)
+                env = program.numbers(leaves)
+                why = env if isinstance(env, str) else program.matches(leaves)
+                if why:
+                    self._lift(program)
+                if not why and isinstance(env, dict):
+                    if program is not programs[0]:
+                        programs.remove(program)
+                        programs.insert(0, program)
+                    self._kept.use(program)
+                    return program.run(leaves, env)
+            except Stale:
+                why = "a tensor changed its shape or dtype"
+                programs.remove(program)
+                self._kept.remove(program)
+                break
+        return self._trace(programs, leaves, tree, why or self._new())
+
+    def _new(self) -> str:
+        """Why there is no program to try."""
+        return (
+            "arguments of new shapes, dtypes or values" if any(self._programs.values()) else "the first call"
+        )
+
+    def _lift(self, program: Program) -> None:
+        """Numbers and tensors that changed since a program was traced become inputs of the next one."""
+        for place in program.guards.changed():
+            before, now = place.before, place.get()
+            if plain_number(before) and plain_number(now) and self._may_lift and program.guards.may_lift:
+                self._lifted[id(place.owner), place.key] = place
+            elif _is_data(before) and _is_data(now) and isinstance(place.owner, dict | list | types.CellType):
+                slot = Slot(place.owner, place.key, given=True)
+                self._given[slot] = slot
+
+    def _trace(self, programs: _Programs, leaves: list[Any], tree: Any, why: str) -> Any:
+        begun: list[Overlay] = []
+        program = None
+        try:
+            before = variables_cells(self._fn)
+            program, overlay = self._traced(leaves, tree, begun)
+            apart = beside_views(leaves).isdisjoint(i for i, _, _ in program.arg_writes)
+            if not apart or program.changes_containers:
+                # a program has one input for each argument: what it writes to one, the others would not see
+                overlay.undo()
+                begun.clear()
+                if program.changes_containers:
+                    programs.plainly = True
+                    self._warn_of_containers()
+                return _PLAINLY
+            stayed = before & variables_cells(self._fn)
+            program.bind(leaves, stayed.union(*(p.states for p in self.programs())))
+            program.write_functions()
+            self.traces += 1
+            self.reasons.append(why)
+            self._warn_of(why.partition(" changed")[0] if " changed" in why else "")
+            result = program.run(leaves, cast(Any, program.numbers(leaves)), first=True)
+        except BaseException:
+            if program is None or not program.calls:
+                _take_back(begun)
+            raise
+        if program.reusable:
+            program.programs = programs
+            programs.insert(0, program)
+            self._programs[programs.key] = programs  # all of these programs may have been let go of meanwhile
+            self._warn_of_many(self._kept.add(program, count_of(program.jaxpr)))
+        else:
+            self.reasons[-1] += f"; to be traced again: {program.why_once}"
+            self._warn_of(program.why_once)
+            self._watched = _places_to_watch(program, overlay, leaves)
+        for slot in overlay.watched:
+            slot.forget()
+        tidy()
+        return result
+
+    def _drop(self, program: Program) -> None:
+        """Forget a program."""
+        programs = cast(_Programs, program.programs)
+        programs.remove(program)
+        if not programs and self._programs.get(programs.key) is programs:
+            del self._programs[programs.key]
+
+    def _traced(self, leaves: list[Any], tree: Any, begun: list[Overlay]) -> tuple[Program, Overlay]:
+        """A new program; without symbolic numbers if the function's Python does not get through with them."""
+        watched = [*dict.fromkeys([*self._given, *self._watched])]
+        options = (self._rng, watched, self._keep_grads)
+        checks = are_on(self._checks)
+        numbers = [place for place in self._lifted.values() if plain_number(place.get())]
+        try:
+            return trace(self._fn, leaves, tree, *options, lifted=numbers, begun=begun, checks=checks)
+        except Exception:
+            if not self._lifted:
+                raise
+            _take_back(begun)
+            begun.clear()
+            self._lifted, self._may_lift = {}, False
+            return trace(self._fn, leaves, tree, *options, begun=begun, checks=checks)
+
+    def _warn_of(self, what: str) -> None:
+        """Warn once when the same thing causes trace after trace."""
+        self._again[what] += 1
+        if what and self._again[what] == _MANY:
+            warnings.warn(
+                f"{getattr(self, '__qualname__', 'a compiled function')} was traced {_MANY} times for one reason: "
+                f"{what}{'' if ' ' in what else ' changes'}. Each trace compiles the program again. Give what changes "
+                "as a tensor, or do that part outside of the compiled function; explain() tells what it depends on.",
+                stacklevel=4,
+            )
+
+    def _warn_of_many(self, dropped: int) -> None:
+        """Warn once when the programs are more than are kept."""
+        before, self._dropped = self._dropped, self._dropped + dropped
+        if before < _DROPPED <= self._dropped:
+            warnings.warn(
+                f"{_DROPPED} programs of {getattr(self, '__qualname__', 'a compiled function')!r} were compiled and "
+                f"let go of: it keeps {_KEEP}, or fewer large ones, and is called with more shapes or values than "
+                "that. Each new one is compiled. Pad batches to a few sizes (drop_last=True for the last one).",
+                stacklevel=5,
+            )
+
+    def _warn_of_containers(self) -> None:
+        warnings.warn(
+            f"{getattr(self, '__qualname__', 'a compiled function')} changes a list or dict that it was given, which "
+            "a program cannot do: it runs uncompiled. Return what is new, or keep the container outside.",
+            stacklevel=5,
+        )
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def programs(self) -> list[Program]:
+        """The traced programs kept, the latest used first."""
+        return self._kept.latest_first()
+
+    def explain(self, analyse: bool = True) -> str:
+        """What was captured, why it was traced, and what XLA says of cost and memory."""
+        from .explain import explain
+
+        return explain(self, analyse)
+
+    def clear(self) -> None:
+        """Forget every program; the next call traces again."""
+        self._programs.clear()
+        self._kept.clear()
+        self._last = None, _Programs(None)
+
+
+#: programs of one function; operations in all of them together; programs that stay whatever their size
+_KEEP, _OPERATIONS, _FEWEST = 64, 1 << 15, 8
+#: how many are let go of before there is a warning
+_DROPPED = 16
+#: traces for one reason, after which there is a warning
+_MANY = 8
+
+
+def _is_data(value: Any) -> bool:
+    """Whether this is a tensor that may be given to a program as an argument would be."""
+    return type(value) is Tensor and not value._requires_grad and not value.is_sparse
+
+
+def _take_back(begun: Sequence[Overlay]) -> None:
+    """Undo traces whose program did not run, whatever comes between."""
+    try:
+        for overlay in reversed(begun):
+            overlay.undo()
+    except BaseException:
+        for overlay in reversed(begun):
+            overlay.undo()
+        raise
+
+
+def _places_to_watch(program: Program, overlay: Overlay, leaves: list[Any]) -> list[Slot]:
+    """Where a trace replaced tensors or left arguments and those it made, but not where others held the old ones all
+    along.
+    """
+    slots = [] if program.places is None else program.places.slots
+    replaced = [slot for slot in slots if not isinstance(slot, DataSlot)]
+    ours = (leaves, *overlay.notes(), *program.guards.slots, program.grad_writes)
+    found = [
+        slot
+        for slot in find(tensors_of(program.kept), ours)
+        if slot not in overlay.holders or any(t._storage in overlay.inside for t in slot.tensors())
+    ]
+    return list(dict.fromkeys([*replaced, *found]))
+
+
+def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, Sequence[Any]]:
+    """The leaves of the arguments, their structure, and what of each the program depends on."""
+    if not kwargs:  # plain Tensors need no general treatment, which takes several times as long
+        signature: list[Any] = []
+        for a in args:
+            if type(a) is not Tensor or a._view is not None:
+                break
+            value = a._storage._value
+            signature.append((value.shape, value.dtype, a._requires_grad))
+        else:
+            if len(args) > 1:
+                _add_sharing(signature, args)
+            return list(args), _flat_tree(len(args)), signature
+    leaves, tree = flatten_call(args, kwargs)
+    signature = [*map(_signature, leaves)]
+    _add_sharing(signature, leaves)
+    return leaves, tree, signature
+
+
+def _add_sharing(signature: list[Any], leaves: Sequence[Any]) -> None:
+    """Add which tensors are the same, or share memory: then what is written to one changes the other."""
+    cells = list(map(cell_of, leaves))
+    given = [cell for cell in cells if cell is not None]
+    if len(set(given)) < len(given):
+        handles = list(map(id, leaves))
+        same = [
+            (cells.index(c), handles.index(h)) for c, h in zip(cells, handles, strict=True) if c is not None
+        ]
+        signature.append((*same, *sorted(beside_views(leaves))))
+
+
+@functools.cache
+def _flat_tree(count: int) -> Any:
+    return flatten_call((0,) * count, {})[1]
+
+
+class _HasAttributes(Exception):
+    """An argument is of a subclass and has attributes, which its functions may read: nothing is compiled."""
+
+
+def _signature(leaf: Any) -> Any:
+    """What of an argument the program depends on."""
+    if isinstance(leaf, Tensor):
+        value = leaf._value
+        if by_identity(leaf):
+            return (id(leaf), value.shape, value.dtype, leaf.requires_grad)
+        kind: tuple[Any, ...] = (value.shape, value.dtype, leaf.requires_grad)
+        if type(leaf) is not Tensor and overriding.is_overriding(type(leaf)):
+            if leaf._own_attributes():
+                raise _HasAttributes
+            kind = (*kind, type(leaf))
+        if leaf._view is not None and not leaf.is_contiguous():
+            return (*kind, leaf._strides())
+        return kind
+    if isinstance(leaf, jax.Array):
+        return (leaf.shape, leaf.dtype, None)
+    if type(leaf) is float:
+        return float
+    if isinstance(leaf, _STATIC):
+        return (type(leaf), leaf)
+    try:
+        hash(leaf)
+    except TypeError:
+        raise TypeError(
+            f"a compiled function got an argument of type {type(leaf).__name__}, which can neither be "
+            f"traced nor compared; pass a "
+            "Tensor, a number, a string, or a container of them"
+        ) from None
+    return (type(leaf), leaf)
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = True,
+    dynamic: bool | None = None,
+    backend: Any = None,
+    mode: Any = None,
+    options: Any = None,
+    disable: bool = False,
+    rng: str | None = None,
+    keep_grads: bool = True,
+    checks: bool | None = None,
+) -> Any:
+    """Compile a function (or module) with everything it mutates into one XLA program.
+
+    The function may be a whole training step: ``zero_grad``, forward, ``backward`` and ``step``. Parameters, buffers,
+    gradients, optimizer state, random state and any other tensor it reads or writes are found by themselves.
+    Python code
+    runs only while tracing; a change of shapes, modes, flags or structure traces again, a change of ``lr`` does not.
+    Called inside a transform of JAX (`jax.jit`, `jax.vmap`, ...) it is plain Python, a part of that: it may read state
+    there, and not change any.
+
+    Args:
+        model: the function or `nn.Module`; None to use it as a decorator with arguments.
+        rng: ``"jax"`` draws random numbers in the program from a JAX key that is part of the state; ``"torch"`` draws
+            them on the host at every call, in PyTorch's stream, so that a compiled run gives PyTorch's numbers. None:
+            what ``FUNCTORCH_PORT_RNG`` in the environment says, or ``"jax"``.
+        keep_grads: whether ``.grad`` can be read after a call that made gradients and stepped their parameters, as in
+            PyTorch. That takes memory of the parameters' size. False saves it: ``.grad`` of these parameters is None
+            after the call, as if the function ended with ``zero_grad()``.
+        checks: whether a call raises what eager mode raises for values: indices and targets that are out of range,
+            matrices that are singular, integers divided by zero, and so on. State is then as before the call. None:
+            on a CPU; ``FUNCTORCH_PORT_CHECKS=0`` or ``1`` in the environment says it for all. Elsewhere a call has to
+            wait for the program to know. Without checks such values give NaN, or a number.
+        disable: return the function as it is.
+        fullgraph, dynamic, backend, mode, options: accepted for PyTorch's sake.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> w = torch.ones(2, requires_grad=True)
+        >>> opt = torch.optim.SGD([w], lr=0.5)
+        >>> @torch.compile
+        ... def step(x):
+        ...     opt.zero_grad()
+        ...     loss = (w * x).sum()
+        ...     loss.backward()
+        ...     opt.step()
+        ...     return loss
+        >>> step(torch.tensor([1., 2.])), w
+        (tensor(3.), tensor([0.5000, 0.0000], requires_grad=True))
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
+    """
+    if rng is None:
+        rng = settings.get("RNG")
+    if rng not in ("jax", "torch"):
+        raise ValueError(f'rng must be "jax" or "torch", got {rng!r}')
+    if model is None:
+        return lambda fn: compile(fn, disable=disable, rng=rng, keep_grads=keep_grads, checks=checks)
+    if disable or isinstance(model, Compiled):
+        return model
+    from ..nn.module import Module
+
+    if isinstance(model, Module):
+        from .module import OptimizedModule
+
+        return OptimizedModule(model, rng=rng, keep_grads=keep_grads, checks=checks)
+    return Compiled(model, rng, keep_grads, checks)

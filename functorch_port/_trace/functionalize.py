@@ -1,0 +1,270 @@
+"""`functionalize`: a function that mutates state as a pure function of that state, for JAX users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._array import storage
+from .._array.storage import Storage
+from .._tensor.overriding import is_overriding
+from .._tensor.tensor import Tensor, wrap
+from .._tensor.tree import Structure, flatten_call, flatten_up_to, unflatten
+from .names import name_cells
+from .program import Program
+from .trace import trace
+
+__all__ = ["Functionalized", "functionalize"]
+
+
+class Functionalized:
+    """The pure form of a function: ``pure(state, *args) -> (outputs, new_state)``. Made by `functionalize`."""
+
+    def __init__(self, fn: Callable[..., Any], rng: str = "jax") -> None:
+        self._fn = fn
+        self._rng = rng
+        self._programs: dict[Any, _Pure] = {}
+
+    def state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The current state that a call with such arguments reads or writes, by name.
+
+        Args:
+            args, kwargs: example arguments: Tensors, arrays, or `jax.ShapeDtypeStruct`.
+
+        Returns:
+            ``{name: jax.Array or number}``: parameters, buffers, gradients that are read, optimizer state,
+            random keys, and
+            the optimizers' hyperparameters as numbers.
+        """
+        return self._pure(args, kwargs)[0].read()
+
+    def __call__(self, state: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        """Run on ``state``; nothing outside is read or changed. Outputs are `jax.Array`s where the function
+        gives Tensors.
+        """
+        pure, leaves = self._pure(args, kwargs)
+        return pure(state, leaves)
+
+    def load(self, state: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        """Write a state back into the tensors and optimizers it came from.
+
+        Args:
+            state: as `state` or a call returned it.
+            args, kwargs: the arguments it was made for, if the function was used with several signatures.
+        """
+        pure = (
+            self._pure(args, kwargs)[0]
+            if args or kwargs or len(self._programs) != 1
+            else next(iter(self._programs.values()))
+        )
+        pure.write(state)
+
+    def jaxpr(self, *args: Any, **kwargs: Any) -> Any:
+        """The traced program, a closed jaxpr."""
+        return self._pure(args, kwargs)[0].program.jaxpr
+
+    def _pure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Pure, list[Any]]:
+        """What was traced for such arguments, and their leaves in its order."""
+        leaves, tree = flatten_call(args, kwargs)
+        key = (tree, *map(_signature, leaves))
+        pure = self._programs.get(key)
+        if pure is None and any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            for (known, *signature), other in self._programs.items():
+                found = flatten_up_to(known, (args, kwargs))  # JAX has sorted the keys of dicts
+                if found is not None and signature == [*map(_signature, found)]:
+                    return other, found
+        if pure is None or not pure.program.guards.match():
+            pure = self._programs[key] = _Pure(self._fn, leaves, tree, self._rng)
+        return pure, leaves
+
+
+def _signature(leaf: Any) -> Any:
+    value = leaf._value if isinstance(leaf, Tensor) else leaf
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        kind = (tuple(value.shape), np.dtype(value.dtype), isinstance(leaf, Tensor) and leaf.requires_grad)
+        overrides = isinstance(leaf, Tensor) and type(leaf) is not Tensor and is_overriding(type(leaf))
+        if overrides and leaf._own_attributes():
+            raise NotImplementedError(
+                f"functionalize: an argument of class {type(leaf).__name__} with attributes, which its "
+                "__torch_function__ may read; give tensors and their attributes as arguments of their own"
+            )
+        return (*kind, type(leaf)) if overrides else kind
+    return (type(leaf), None if type(leaf) is float else leaf)
+
+
+def _example(leaf: Any) -> Any:
+    """An argument for the trace: a concrete Tensor of the right shape."""
+    if isinstance(leaf, Tensor) and not isinstance(leaf._value, jax.core.Tracer):
+        return leaf
+    value = leaf._value if isinstance(leaf, Tensor) else leaf
+    if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, np.generic):
+        with storage.x64(), jax.ensure_compile_time_eval():
+            made = wrap(jnp.zeros(value.shape, value.dtype))
+        made._requires_grad = isinstance(leaf, Tensor) and leaf._requires_grad
+        return made
+    return leaf
+
+
+class _Pure:
+    """One traced signature."""
+
+    def __init__(self, fn: Callable[..., Any], leaves: list[Any], tree: Structure, rng: str) -> None:
+        if rng == "torch":
+            raise NotImplementedError(
+                'functionalize(rng="torch"): random numbers from the host are not state; use compile(fn, rng="torch")'
+            )
+        examples = [_example(leaf) for leaf in leaves]
+        with jax.core.eval_context():  # a transform of JAX that is running has no part in it
+            program, overlay = trace(fn, examples, tree, rng, join=False)
+        if not overlay.inside.isdisjoint(program.kept):
+            overlay.undo()
+            raise NotImplementedError(
+                f"functionalize: {program.why_once}; a pure function cannot do that. Return it, or call the "
+                f"function once "
+                "eagerly first if it only makes its state then"
+            )
+        overlay.undo(structure=False)
+        self.program: Program = program
+        extra = [cell for cell, _, _ in program.cell_writes if cell not in {*program.donated, *program.cells}]
+        self.cells: list[Storage] = [*program.donated, *program.cells]
+        names = name_cells(fn, [*self.cells, *extra])
+        self.names = [names[c] for c in self.cells]
+        self.extra = {cell: names[cell] for cell in extra}
+        self.grads = {
+            id(t): f"{names.get(t._storage) or name_cells(fn, [t._storage])[t._storage]}.grad"
+            for t in program.grad_inputs
+        }
+        self.numbers = {
+            name: f"{_owner(program, table)}{key}" + ("" if index is None else f"[{index}]")
+            for name, (table, key, index, _) in program.number_guards.items()
+        }
+
+    def read(self) -> dict[str, Any]:
+        p = self.program
+        state = {name: cell._value for name, cell in zip(self.names, self.cells, strict=True)}
+        state.update({name: cell._value for cell, name in self.extra.items()})
+        state.update({self.grads[id(t)]: t._grad._value for t in p.grad_inputs})
+        for name, (table, key, index, _) in p.number_guards.items():
+            state[self.numbers[name]] = table[key] if index is None else table[key][index]
+        return state
+
+    def __call__(self, state: dict[str, Any], leaves: list[Any]) -> tuple[Any, dict[str, Any]]:
+        p = self.program
+        missing = [n for n in (*self.names, *self.grads.values()) if n not in state]
+        if missing:
+            raise KeyError(
+                f"the state has no {missing[0]!r}; it must be what `state(...)` returned, changed at will "
+                f"in its values only"
+            )
+        env = {name: state[self.numbers[name]] for name in self.numbers}
+        env.update({name: leaves[i] for name, i, _ in p.arg_numbers})
+        with storage.x64():
+            values = [state[n] for n in self.names]
+            donated, kept = values[: len(p.donated)], values[len(p.donated) :]
+            kept += [leaves[i]._value if isinstance(leaves[i], Tensor) else leaves[i] for i in p.arg_inputs]
+            kept += [state[self.grads[id(t)]] for t in p.grad_inputs]
+            kept += [
+                jnp.asarray(env[name], aval.dtype)
+                for name, aval in zip(p.number_inputs, p.number_avals, strict=True)
+            ]
+            outs = p.pure(donated, kept)
+        new = dict(state)
+        by_cell = dict(zip(self.cells, self.names, strict=True)) | self.extra
+        for cell, index, _ in p.cell_writes:
+            new[by_cell[cell]] = outs[index]
+        for target, kind, what in p.grad_writes:
+            if kind in ("slot", "new") and id(target) in self.grads:
+                new[self.grads[id(target)]] = outs[what]
+        places = {
+            (id(table), key): self.numbers[name]
+            for name, (table, key, index, _) in p.number_guards.items()
+            if index is None
+        }
+        for table, key, rule in p.number_writes:
+            if (id(table), key) in places:
+                new[places[(id(table), key)]] = rule(env)
+        results = [self._leaf(o, outs, leaves, env, new, by_cell) for o in p.outputs]
+        return unflatten(p.out_tree, results), new
+
+    def _leaf(
+        self, out: Any, outs: Any, leaves: Any, env: Any, new: dict[str, Any], by_cell: dict[Storage, str]
+    ) -> Any:
+        if out.kind in ("tensor", "array"):
+            return outs[out.index]
+        if out.kind == "arg":
+            written = {i: index for i, index, _ in self.program.arg_writes}
+            leaf = leaves[out.value]
+            return (
+                outs[written[out.value]]
+                if out.value in written
+                else leaf._value
+                if isinstance(leaf, Tensor)
+                else leaf
+            )
+        if out.kind == "number":
+            return out.value(env)
+        if isinstance(out.value, Tensor):
+            name = by_cell.get(out.value._storage)
+            return new[name] if name in new and out.value._view is None else out.value._value
+        return out.value
+
+    def write(self, state: dict[str, Any]) -> None:
+        p = self.program
+        for name, cell in (
+            *zip(self.names, self.cells, strict=True),
+            *((n, c) for c, n in self.extra.items()),
+        ):
+            cell.value = jnp.asarray(state[name])
+        for t in p.grad_inputs:
+            t._grad._set_value(state[self.grads[id(t)]])
+        for name, (table, key, index, old) in p.number_guards.items():
+            value = type(old)(state[self.numbers[name]])
+            table[key] = (
+                value
+                if index is None
+                else tuple(value if k == index else v for k, v in enumerate(table[key]))
+            )
+
+
+def _owner(program: Program, table: dict[Any, Any]) -> str:
+    for n, (optimizer, _, (groups, states)) in enumerate(program.optimizer_guards):
+        prefix = "optimizer" if len(program.optimizer_guards) == 1 else f"optimizer{n}"
+        for i, group in enumerate(groups):
+            if group is table:
+                return f"{prefix}.param_groups[{i}]."
+        for i, (_, state) in enumerate(states):
+            if state is table:
+                return f"{prefix}.state[{i}]."
+        del optimizer
+    return "numbers."
+
+
+def functionalize(fn: Callable[..., Any], *, rng: str = "jax") -> Functionalized:
+    """Turn a function that mutates state into ``pure(state, *args) -> (outputs, new_state)``.
+
+    The state it reads and writes is found by tracing it once: parameters, buffers, optimizer state, random
+    keys, tensors in
+    closures and globals, and the optimizers' numbers. The result is plain JAX: it may be given to `jax.jit`,
+    `jax.vmap`,
+    `jax.lax.scan`, `jax.export`, or lowered for another device.
+
+    Args:
+        fn: the function; its tensor arguments are Tensors when it is traced, and may be arrays when ``pure`` is called.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> count = torch.zeros(())
+        >>> def bump(x):
+        ...     count.add_(1)
+        ...     return x * count
+        >>> pure = torch.functionalize(bump)
+        >>> state = pure.state(torch.ones(2))
+        >>> out, state = pure(state, torch.ones(2))
+        >>> {k: float(v) for k, v in state.items()}, count
+        ({'count': 1.0}, tensor(0.))
+    """
+    return Functionalized(fn, rng)

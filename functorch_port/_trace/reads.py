@@ -1,0 +1,753 @@
+"""What a traced function reads besides tensors: found while it runs, so that a later call can compare.
+
+The function's globals, closure cells and defaults are known from its code, and so are those of every function that is
+reached. Attributes are noted as they are read: for the time of the trace the classes of the objects that were reached
+get a ``__getattribute__`` that notes, and a ``__setattr__`` and ``__delattr__`` that note what was there before.
+Containers are noted whole. Only what can be reached from outside counts: what the function makes itself is made anew by
+each trace.
+
+Code of this package, of JAX, numpy and of Python's own library is taken to stay as it is, and so are the functions and
+classes of installed packages, whose constants and objects are compared.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import functools
+import sys
+import sysconfig
+import types
+import weakref
+from collections import UserDict, UserList, deque
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from copy import copy
+from dataclasses import dataclass, field
+from threading import get_ident
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._array import storage
+from .._array.storage import Storage
+from .._array.symbolic import SymNumber
+from .._random.generator import Generator
+from .._tensor.tensor import Tensor
+from .variables import (
+    ANY,
+    MISSING,
+    Attribute,
+    ClassAttribute,
+    Content,
+    Referent,
+    Variable,
+    alike,
+    is_plain,
+    same,
+    settled,
+    variable,
+)
+
+__all__ = ["Lifted", "Reads"]
+
+_OURS = __name__.partition(".")[0]
+_FIXED = frozenset(
+    {"jax", "jaxlib", "numpy", "optax", "ml_dtypes", "torch", "builtins", *sys.stdlib_module_names}
+)
+_INSTALLED = tuple({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
+
+#: attributes that other guards look after
+_OF_MODULE = frozenset(
+    ("training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_is_full_backward_hook")
+)  # fmt: skip
+_OF_OPTIMIZER = frozenset(("state", "param_groups", "defaults"))
+
+#: classes of Python's own library whose instances are only attributes, or only hold other objects
+_OPEN = frozenset({types.SimpleNamespace, UserDict, UserList})
+#: items in one container, beyond which it is not compared
+_MOST = 100_000
+
+
+def _root(name: Any) -> str:
+    return name.partition(".")[0] if isinstance(name, str) else ""
+
+
+@functools.cache
+def _is_installed(module: str) -> bool:
+    """Whether a module is of an installed package: its functions, classes and tables are taken to stay."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return file is not None and file.startswith(_INSTALLED)
+
+
+@dataclass
+class _Names:
+    """What a code object, and those inside it, look up by name."""
+
+    globals: set[str] = field(default_factory=set)
+    attributes: set[str] = field(default_factory=set)
+    imports: set[str] = field(default_factory=set)
+    #: attributes that are looked up on what a global or cell holds: name -> paths
+    paths: dict[str, set[tuple[str, ...]]] = field(default_factory=dict)
+
+
+@functools.lru_cache(maxsize=4096)
+def _names_of(code: types.CodeType) -> _Names:
+    found = _Names()
+    root: str = ""
+    path: tuple[str, ...] = ()
+    for step in dis.get_instructions(code):
+        op, name = step.opname, step.argval
+        if op.startswith(
+            ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER", "STORE_ATTR", "DELETE_ATTR", "IMPORT_FROM")
+        ):
+            found.attributes.add(name)
+            path = (*path, name)
+            if root:
+                found.paths.setdefault(root, set()).add(path)
+            continue
+        if op in ("PRECALL", "CACHE", "EXTENDED_ARG"):
+            continue
+        root, path = "", ()
+        if op.startswith(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_FROM_DICT")):
+            found.globals.add(name)
+            root = name
+        elif op.startswith(("LOAD_DEREF", "LOAD_CLASSDEREF")):
+            root = name
+        elif op == "IMPORT_NAME":
+            found.imports.add(name)
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            others = _names_of(inner)
+            found.globals |= others.globals
+            found.attributes |= others.attributes
+            found.imports |= others.imports
+            for root, paths in others.paths.items():
+                found.paths.setdefault(root, set()).update(paths)
+    return found
+
+
+class Lifted:
+    """A number that changes between calls: an input of the program, as an optimizer's numbers are.
+
+    It is read and set as the item ``key`` of this object.
+    """
+
+    __slots__ = ("symbol", "variable")
+
+    def __init__(self, place: Variable) -> None:
+        self.variable = place
+        self.symbol: SymNumber | None = None
+
+    @property
+    def id(self) -> tuple[int, Any]:
+        return id(self.variable.owner), self.variable.key
+
+    def get(self, key: Any) -> Any:
+        return self.variable.get()
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.variable.get()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.variable.set(value)
+        if self.variable.of_module:
+            storage.attributes += 1
+
+
+class Reads:
+    """What one trace reads.
+
+    Args:
+        overlay: of the trace; it is told of modules and optimizers that are reached.
+        apart: places that something else looks after, as ``(id(owner), key)``.
+        lifted: the places of numbers that are inputs.
+    """
+
+    def __init__(
+        self, overlay: Any, apart: Iterable[tuple[int, Any]] = (), lifted: Iterable[Variable] = ()
+    ) -> None:
+        self.overlay = overlay
+        self.thread = get_ident()
+        self.variables: dict[tuple[int, Any], Variable] = {}
+        self.contents: dict[int, Content] = {}
+        self.lifted = [Lifted(copy(place)) for place in lifted]
+        self._apart = {*apart, *(one.id for one in self.lifted)}
+        self._known: dict[int, Any] = {}
+        self._labels: dict[int, str] = {}
+        self._seen: set[tuple[int, str]] = set()
+        self._patched: dict[type, list[tuple[str, Any]]] = {}
+        #: classes and modules, which are read by the names that the code has
+        self._named: list[tuple[Any, Callable[[Any, Iterable[str]], None]]] = []
+        self._attributes: set[str] = set()
+        self.too_large: list[str] = []
+        #: whether the function may ask for the type of a number, which a symbolic one cannot hide
+        self.asks_types = False
+
+    # ------------------------------------------------------------ in the trace
+
+    def start(self, fn: Callable[..., Any], leaves: Iterable[Any]) -> None:
+        """The function is about to run."""
+        for i, leaf in enumerate(leaves):
+            self.add(leaf, f"argument {i}")
+        self.add(fn, getattr(fn, "__qualname__", "function"))
+
+    def stop(self) -> None:
+        """The function is over: classes are as they were. To do it twice is to do it once."""
+        for kind, methods in self._patched.items():
+            for name, original in methods:
+                if original is not MISSING:
+                    type.__setattr__(kind, name, original)
+                elif name in vars(kind):
+                    type.__delattr__(kind, name)
+        self._patched, self.overlay = {}, None  # no circle, which would keep all Storages for some time
+
+    def add(self, value: Any, label: str) -> None:
+        """An object that the function can reach from outside."""
+        kind = type(value)
+        if is_plain(value) or isinstance(value, Tensor | Storage | jax.Array | SymNumber):
+            return
+        if id(value) in self._known:
+            return
+        self._known[id(value)] = value
+        self._labels[id(value)] = label
+        for kinds, handle in _handlers():
+            if isinstance(value, kinds):
+                getattr(self, handle)(value, label)
+                break
+        else:
+            self._instance(value, label)
+        if isinstance(value, dict | list | set | deque) and kind.__module__ not in (
+            "builtins",
+            "collections",
+        ):
+            self._instance(value, label)
+
+    def _place(self, place: Variable) -> None:
+        at = (id(place.owner), place.key)
+        if at not in self._apart and at not in self.variables and not isinstance(place.before, SymNumber):
+            self.variables[at] = place
+
+    def _function(self, fn: types.FunctionType, label: str) -> None:
+        module = fn.__globals__.get("__name__")
+        if _root(module) in _FIXED or _root(module) == _OURS:
+            self._wrapped(fn, label)
+            return
+        names = _names_of(fn.__code__)
+        ours = not _is_installed(module)
+        if ours:
+            self._place(Attribute(fn, "__defaults__", f"the defaults of {label}"))
+        for value in fn.__defaults__ or ():
+            self.add(value, f"a default of {label}")
+        if fn.__kwdefaults__:
+            self.add(fn.__kwdefaults__, f"the keyword defaults of {label}")
+        self._attributes |= names.attributes
+        self.asks_types |= ours and "type" in names.globals
+        space = fn.__globals__
+        for name in names.globals:
+            self._global(space, name, ours, names)
+        for name in names.imports:
+            self._follow(sys.modules.get(name), name, [(a,) for a in names.attributes])
+        self._cells(fn, label)
+        for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+            try:
+                self._follow(cell.cell_contents, name, names.paths.get(name, ()))
+            except ValueError:
+                pass
+        for owner, handle in list(self._named):
+            handle(owner, names.attributes)
+        if "super" in names.globals:
+            for kind in list(self._patched):
+                self._class_names(kind, names.attributes)
+
+    def _global(self, space: dict[str, Any], name: str, ours: bool, names: _Names) -> None:
+        if name not in space:
+            if name not in vars(builtins):
+                self._place(variable(space, name, name))
+            return
+        value = space[name]
+        if isinstance(value, types.ModuleType):
+            if ours:
+                self._place(variable(space, name, name))
+            self._follow(value, name, names.paths.get(name, ()))
+        else:
+            self._attribute_of(variable(space, name, name), space["__name__"])
+
+    def _wrapped(self, fn: types.FunctionType, label: str) -> None:
+        """A decorator's function, which calls another."""
+        for cell in fn.__closure__ or ():
+            try:
+                inner = cell.cell_contents
+            except ValueError:
+                continue
+            if isinstance(inner, types.FunctionType | types.MethodType | functools.partial):
+                self.add(inner, label)
+
+    def _cells(self, fn: types.FunctionType, label: str) -> None:
+        for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+            place = variable(cell, None, name)
+            self._place(place)
+            if not isinstance(place.before, types.ModuleType):
+                self.add(place.before, name)
+
+    def _follow(self, value: Any, label: str, paths: Iterable[tuple[str, ...]]) -> None:
+        """The attributes that the code looks up on a module."""
+        if not isinstance(value, types.ModuleType) or _root(value.__name__) in _FIXED:
+            return
+        for path in paths:
+            self._known.setdefault(id(value), value)
+            name, *rest = path
+            if name not in vars(value):
+                continue
+            item = variable(vars(value), name, f"{label}.{name}")
+            if isinstance(item.before, types.ModuleType):
+                self._place(item)
+                if rest:
+                    self._follow(item.before, item.label, [tuple(rest)])
+            elif _root(value.__name__) != _OURS:
+                self._attribute_of(item, value.__name__)
+            else:
+                self._place(item)
+
+    def _module(self, module: types.ModuleType, label: str) -> None:
+        """A module that is reached otherwise than by its name: by an attribute or an item."""
+        if _root(module.__name__) in _FIXED or _root(module.__name__) == _OURS:
+            return
+        self._named.append((module, self._module_names))
+        self._module_names(module, self._attributes)
+
+    def _module_names(self, module: Any, names: Iterable[str]) -> None:
+        for name in vars(module).keys() & set(names):
+            item = variable(vars(module), name, f"{module.__name__}.{name}")
+            self._attribute_of(item, module.__name__)
+
+    def _attribute_of(self, place: Variable, module: str) -> None:
+        """What a module or class has under a name. In an installed package it stays, but for constants and objects."""
+        installed = _is_installed(module)
+        if not installed or is_plain(place.before):
+            self._place(place)
+        if not installed or not isinstance(place.before, dict | list | set | deque):
+            self.add(place.before, place.label)
+
+    def _class(self, kind: type, label: str) -> None:
+        if not _is_users(kind):
+            return
+        self._named.append((kind, self._class_names))
+        self._class_names(kind, self._attributes)
+        self._dunders(kind)
+
+    def _dunders(self, kind: type) -> None:
+        self._class_names(kind, (n for k in kind.__mro__ if _is_users(k) for n in vars(k) if n[:2] == "__"))
+
+    def _class_names(self, kind: Any, names: Iterable[str]) -> None:
+        wanted = set(names)
+        for base in kind.__mro__:
+            if _is_users(base):
+                for name in vars(base).keys() & wanted:
+                    self._member(base, name)
+
+    def _member(self, base: type, name: str) -> None:
+        """What a class has under a name."""
+        if name in _INERT:
+            return
+        place = ClassAttribute(base, name, f"{base.__qualname__}.{name}")
+        if isinstance(place.before, types.MemberDescriptorType | types.GetSetDescriptorType):
+            return
+        self._attribute_of(place, base.__module__)
+
+    def _method(self, method: types.MethodType, label: str) -> None:
+        self.add(method.__self__, "self")
+        self.add(method.__func__, label)
+
+    def _partial(self, value: Any, label: str) -> None:
+        self.add(value.func, label)
+        self.add(value.args, label)
+        self.add(value.keywords, label)
+
+    def _wrapper(self, value: Any, label: str) -> None:
+        self.add(value.__func__, label)
+
+    def _property(self, value: property, label: str) -> None:
+        for fn in (value.fget, value.fset, value.fdel):
+            self.add(fn, label)
+
+    def _compiled(self, value: Any, label: str) -> None:
+        self.add(value._fn, label)
+
+    def _tuple(self, value: Iterable[Any], label: str) -> None:
+        for i, item in enumerate(value):
+            self.add(item, f"{label}[{i}]")
+
+    def _container(self, value: Any, label: str) -> None:
+        if len(value) > _MOST:
+            self.too_large.append(label)
+            return
+        content = self.contents[id(value)] = Content(value, label)
+        if isinstance(value, dict):
+            for key in content.keys:
+                if (id(value), key) in self._apart or isinstance(value[key], SymNumber):
+                    content.leave(key)
+        elif isinstance(value, list):
+            for i, item in enumerate(value):
+                if (id(value), i) in self._apart or isinstance(item, SymNumber):
+                    content.leave(i)
+        if isinstance(value, np.ndarray):
+            return
+        pairs = value.items() if isinstance(value, dict | types.MappingProxyType) else enumerate(value)
+        for key, item in list(pairs):
+            self.add(item, f"{label}[{key!r}]")
+
+    def _referent(self, value: Any, label: str) -> None:
+        key = "get" if isinstance(value, ContextVar) else None
+        place = Referent(value, key, f"{label}.get()" if key else f"{label}()")
+        self._place(place)
+        self.add(place.before, place.label)
+
+    def _nn_module(self, module: Any, label: str) -> None:
+        from ..nn.hooks import globals_
+
+        self.overlay.note_module(module, globals_.for_call())
+        kind = type(module)
+        if _root(kind.__module__) != _OURS:
+            self._instance(module, label)
+            return
+        fields = module.__dict__
+        for name in ("forward", *fields):
+            if not _is_table(name) and name[:1] != "_":
+                self._of_module(module, name, f"{label}.{name}")
+        self._forward_of(kind)
+        for name, child in module._modules.items():
+            self.add(child, f"{label}.{name}")
+
+    def _forward_of(self, kind: type) -> None:
+        for base in kind.__mro__:
+            if "forward" in vars(base):
+                self._place(ClassAttribute(base, "forward", f"{base.__qualname__}.forward"))
+                return
+
+    def keep(self, module: Any) -> None:
+        """A module has just become another for good: what it has now is what it had."""
+        fields, label = module.__dict__, self._labels.get(id(module), type(module).__name__)
+        self.variables = {at: v for at, v in self.variables.items() if at[0] != id(fields)}
+        self._known.pop(id(module), None)
+        self.add(module, label)
+
+    def _of_module(self, module: Any, name: str, label: str) -> Variable:
+        place = variable(module.__dict__, name, label)
+        place.of_module = True
+        storage.watched.add(name)
+        self._place(place)
+        self.add(place.before, label)
+        return place
+
+    def _optimizer(self, optimizer: Any, label: str) -> None:
+        self.overlay.note_optimizer(optimizer)
+        if _root(type(optimizer).__module__) != _OURS:
+            self._instance(optimizer, label)
+
+    def _instance(self, value: Any, label: str) -> None:
+        kind = type(value)
+        root = _root(kind.__module__)
+        if kind in _OPEN or (root == "argparse" and kind.__name__ == "Namespace"):
+            self.add(vars(value), f"vars({label})")
+        elif "__wrapped__" in (_fields(value) or ()):
+            self.add(_fields(value)["__wrapped__"], label)
+        elif root in _FIXED or isinstance(value, Generator):
+            return
+        elif not self._patch(kind) and hasattr(value, "__dict__"):
+            self.add(value.__dict__, f"vars({label})")
+
+    # ------------------------------------------------------ attributes, as they are read
+
+    def _patch(self, kind: type) -> bool:
+        """Note what is read and set on instances of a class; False if the class cannot be changed."""
+        if kind in self._patched:
+            return True
+        if _is_users(kind):
+            self._dunders(kind)
+        hooks = _hooks(self, kind)
+        done = self._patched[kind] = []
+        for name, hook in hooks.items():
+            original = vars(kind).get(name, MISSING)
+            try:
+                type.__setattr__(kind, name, hook)
+            except TypeError:
+                del self._patched[kind]
+                return False
+            done.append((name, original))
+        return True
+
+    def knows(self, value: Any) -> bool:
+        """Whether an object is one that can be reached from outside, looked at by the thread of the trace."""
+        return id(value) in self._known and get_ident() == self.thread
+
+    def attribute(self, owner: Any, name: str, value: Any) -> None:
+        """An attribute was read."""
+        at = (id(owner), name)
+        if at in self._seen:
+            return
+        self._seen.add(at)
+        label = f"{self._labels.get(id(owner), type(owner).__name__)}.{name}"
+        fields = _fields(owner)
+        if name == "__dict__":
+            self.add(value, f"vars({label[:-9]})")
+        if name[:2] == "__" or _is_apart(owner, name):
+            self.add(
+                value if name[:2] != "__" and not isinstance(value, dict | list | set | deque) else None,
+                label,
+            )
+            return
+        if fields is not None and name in fields:
+            self._instance_item(owner, fields, name, label)
+            return
+        kind = type(owner)
+        holders = [base for base in kind.__mro__ if name in vars(base)]
+        if not holders:
+            self.add(value, label)
+            return
+        found = vars(holders[0])[name]
+        if isinstance(found, types.MemberDescriptorType):
+            self._place(Attribute(owner, name, label))
+            self.add(value, label)
+            return
+        if fields is not None and not isinstance(found, property):
+            self._instance_item(owner, fields, name, label)
+        self._class_names(kind, (name,))
+        if not isinstance(found, property | types.FunctionType | staticmethod | classmethod):
+            self.add(value, label)
+
+    def missing(self, owner: Any, name: str) -> None:
+        """An attribute was asked for that is not there; a module's parts are in its tables."""
+        fields = _fields(owner)
+        if fields is None or name[:2] == "__" or (id(owner), name) in self._seen or _is_apart(owner, name):
+            return
+        self._seen.add((id(owner), name))
+        label = f"{self._labels.get(id(owner), type(owner).__name__)}.{name}"
+        if name in fields.get("_modules", ()):
+            self.add(fields["_modules"][name], label)
+        elif not any(name in fields.get(table, ()) for table in ("_parameters", "_buffers")):
+            self._instance_item(owner, fields, name, label)
+
+    def assigned(self, owner: Any, name: str) -> None:
+        """An attribute is about to be set or deleted."""
+        fields = _fields(owner)
+        at = (id(owner if fields is None else fields), name)
+        if at in self.variables or name[:2] == "__" or _is_apart(owner, name):
+            return
+        label = f"{self._labels.get(id(owner), type(owner).__name__)}.{name}"
+        if fields is None:
+            place: Variable = Attribute(owner, name, label)
+            self._place(place)
+        else:
+            place = self._instance_item(owner, fields, name, label)
+        place.read = (id(owner), name) in self._seen
+
+    def _instance_item(self, owner: Any, fields: dict[str, Any], name: str, label: str) -> Variable:
+        if "_modules" in fields and "_parameters" in fields:
+            return self._of_module(owner, name, label)
+        place = variable(fields, name, label)
+        self._place(place)
+        self.add(place.before, label)
+        return place
+
+    # --------------------------------------------------------------- afterwards
+
+    def lift(self, symbols: Iterable[SymNumber]) -> None:
+        """Put the inputs in the place of the numbers."""
+        for one, symbol in zip(self.lifted, symbols, strict=True):
+            one.symbol, one.variable.before = symbol, symbol.value
+            one.variable.after, one.variable.rule = ANY, None
+            one.variable.set(symbol)
+
+    def finish(self, optimizers: Iterable[Any]) -> str:
+        """The function is over: note what it left in the places, with plain numbers for symbolic ones.
+
+        Returns:
+            Why the program cannot be run again, if it cannot.
+        """
+        why = ""
+        for one in self.lifted:
+            place, now = one.variable, one.variable.get()
+            if isinstance(now, SymNumber):
+                place.rule = None if now is one.symbol else now.rule
+            else:
+                place.after = now
+                why = why or self._stays(now, place.label)
+            place.set(place.before)  # what the program is run with; the call then leaves the new one
+        tables = _tables_of(optimizers)
+        self.contents = {k: c for k, c in self.contents.items() if k not in tables}
+        self.variables = {k: v for k, v in self.variables.items() if k[0] not in tables}
+        for content in list(self.contents.values()):
+            why = why or self._changed(content)
+        for place in self.variables.values():
+            now = place.get()
+            if isinstance(now, SymNumber):
+                place.rule = now.rule
+                place.set(now.value)
+            elif not place.read or (now is not place.before and not same(now, place.before)):
+                # what was only set may be something else before the next call
+                place.after = settled(now)
+                if place.after is not now:
+                    place.set(place.after)
+                why = why or self._stays(place.after, place.label)
+        self._known, self._labels = {}, {}
+        self._named = []
+        if self.too_large:
+            why = why or f"{self.too_large[0]} has over {_MOST} items, too many to compare before each call"
+        return why
+
+    def _changed(self, content: Content) -> str:
+        """What the function did to a container."""
+        owner = content.owner
+        if isinstance(owner, dict | list):
+            for key, item in list(owner.items() if isinstance(owner, dict) else enumerate(owner)):
+                if isinstance(item, SymNumber) and (id(owner), key) not in self._apart:
+                    owner[key] = item.value
+        if content.holds():
+            return ""
+        keys, items = now = content.now()
+        if isinstance(items, tuple):
+            if (
+                len(items) == len(content.before)
+                and alike(keys, content.keys)
+                and isinstance(owner, dict | list)
+            ):
+                places = keys if isinstance(owner, dict) else range(len(items))
+                for key, old, new in zip(places, content.before, items, strict=True):
+                    if not same(new, old):
+                        place = variable(owner, key, f"{content.label}[{key!r}]")
+                        place.before, place.after = old, new
+                        self.variables[id(owner), key] = place
+                        content.leave(key)
+                        why = self._stays(new, place.label)
+                        if why:
+                            return why
+                return ""
+            for item in items:
+                why = self._stays(item, content.label)
+                if why:
+                    return why
+        content.after = now
+        return ""
+
+    def _stays(self, value: Any, label: str) -> str:
+        """Whether a later call can leave the same object; tensors are looked after by `slots`."""
+        if is_plain(value) or id(value) in self._known or isinstance(value, Tensor):
+            return ""
+        if isinstance(value, tuple | list) and any(isinstance(v, Tensor) for v in value):
+            return ""
+        return f"the function leaves a new {type(value).__name__} in {label}"
+
+    def undo(self) -> None:
+        """Put everything back."""
+        for place in (*(one.variable for one in self.lifted), *self.variables.values()):
+            if place.get() is not place.before and place.before is not ANY:
+                place.set(place.before)
+        for content in self.contents.values():
+            if content.owner.__class__ is not types.MappingProxyType and not content.holds():
+                content.put((content.keys, content.before))
+
+    def notes(self) -> list[Any]:
+        """What refers to tensors only because of the trace."""
+        tuples = [c.before for c in self.contents.values()]
+        return [self._known, *tuples, *self.variables.values(), *self.contents.values()]
+
+
+def _tables_of(optimizers: Iterable[Any]) -> set[int]:
+    """The containers of optimizers, whose numbers and tensors have guards of their own."""
+    found: set[int] = set()
+    for optimizer in optimizers:
+        groups, state = optimizer.param_groups, optimizer.state
+        tables = (groups, state, *groups, *(g["params"] for g in groups), *state.values())
+        found.update(map(id, tables))
+    return found
+
+
+def _fields(owner: Any) -> dict[str, Any] | None:
+    try:
+        return object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        return None
+
+
+def _is_table(name: str) -> bool:
+    return name in _OF_MODULE or name.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called"))
+
+
+def _is_apart(owner: Any, name: str) -> bool:
+    """Attributes of modules and optimizers that other guards look after, and what packages keep for themselves."""
+    if name[:1] == "_" and not (_is_users(type(owner)) and not _is_installed(type(owner).__module__)):
+        return True
+    from ..nn.module import Module
+    from ..optim.optimizer import Optimizer
+
+    if isinstance(owner, Module):
+        return _is_table(name)
+    return isinstance(owner, Optimizer) and (name in _OF_OPTIMIZER or name.startswith("_"))
+
+
+def _is_users(kind: type) -> bool:
+    root = _root(kind.__module__)
+    return root not in _FIXED and root != _OURS
+
+
+def _hooks(reads: Reads, kind: type) -> dict[str, Callable[..., Any]]:
+    """The methods that note, around the class's own."""
+    get: Any = kind.__getattribute__
+    put: Any = kind.__setattr__
+    drop: Any = kind.__delattr__
+
+    def __getattribute__(self: Any, name: str) -> Any:
+        try:
+            value = get(self, name)
+        except AttributeError:
+            if reads.knows(self):
+                reads.missing(self, name)
+            raise
+        if reads.knows(self):
+            reads.attribute(self, name, value)
+        return value
+
+    def __setattr__(self: Any, name: str, value: Any) -> None:
+        if reads.knows(self):
+            reads.assigned(self, name)
+        put(self, name, value)
+
+    def __delattr__(self: Any, name: str) -> None:
+        if reads.knows(self):
+            reads.assigned(self, name)
+        drop(self, name)
+
+    return {"__getattribute__": __getattribute__, "__setattr__": __setattr__, "__delattr__": __delattr__}
+
+
+#: members of classes that programs do not depend on
+_INERT = frozenset(
+    ("__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__annotations__", "__slots__",
+     "__abstractmethods__", "__parameters__", "__orig_bases__", "__match_args__", "__dataclass_fields__",
+     "__dataclass_params__", "_abc_impl", "__hash__", "__firstlineno__", "__static_attributes__")
+)  # fmt: skip
+
+
+@functools.cache
+def _handlers() -> list[tuple[Any, str]]:
+    from ..nn.module import Module
+    from ..optim.optimizer import Optimizer
+    from .compiled import Compiled
+
+    return [
+        (types.FunctionType, "_function"),
+        (types.MethodType, "_method"),
+        (functools.partial | functools.partialmethod, "_partial"),
+        (staticmethod | classmethod, "_wrapper"),
+        (property, "_property"),
+        (Compiled, "_compiled"),
+        (type, "_class"),
+        (types.ModuleType, "_module"),
+        (Module, "_nn_module"),
+        (Optimizer, "_optimizer"),
+        (dict | list | set | deque | np.ndarray | types.MappingProxyType, "_container"),
+        (tuple | frozenset, "_tuple"),
+        (weakref.ref | ContextVar, "_referent"),
+    ]

@@ -1,1 +1,0 @@
-"""The core: dtypes, devices, the mutable cell, the op registry and dispatch, tensors, random numbers."""
