@@ -35,8 +35,10 @@ def train(lib, wrap):
 PLAIN = """
 import gc, json
 import functorch_port as torch
-from functorch_port._cpu import allocator, ffi, host
 from functorch_port._array.storage import Storage
+from functorch_port._cpu import allocator
+from functorch_port._cpu import numpy_programs as host
+from functorch_port._cpu.native import ffi
 
 kinds = set()
 
