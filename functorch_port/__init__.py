@@ -27,7 +27,7 @@ from ._base.memory import OutOfMemoryError as OutOfMemoryError
 from ._base.promotion import can_cast as can_cast
 from ._base.promotion import promote_types as promote_types
 from ._base.size import Size as Size
-from ._cpu import allocator as _allocator
+from ._cpu import install as _cpu_install
 from ._run import bind as _bind
 from ._run import fork as _fork
 from ._tensor import creation as _creation
@@ -40,7 +40,7 @@ from ._tensor.grad_mode import set_grad_enabled as set_grad_enabled
 from ._tensor.tensor import Tensor as Tensor
 from .version import __version__ as __version__
 
-_allocator.keep()
+_cpu_install.install()
 _cache.enable()
 autograd.complete()
 for _table in (

@@ -1,46 +1,86 @@
-"""Primitives of our own that programs for a CPU compute in another way than XLA would."""
+"""Primitives of our own: each is one formula of JAX's operations, for which a platform may have a faster way.
+
+An operation that is such a primitive says so with `define`. What a platform has of its own is told by `register`, which
+no operation knows of. `has_way` says whether it is worth binding the primitive: without a faster way the formula itself
+is better, as XLA and JAX's transforms see through it.
+
+Reference: https://docs.jax.dev/en/latest/jax-primitives.html
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
-from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
-from . import settings
+if TYPE_CHECKING:  # it takes 20 ms to import
+    from jax.extend.core import Primitive
 
-__all__ = ["define"]
+__all__ = ["at_first_use", "define", "has_way", "register"]
+
+_formulas: dict[Primitive, Callable[..., Any]] = {}
+_suits: dict[Primitive, Callable[..., bool]] = {}
+_waiting: list[Callable[[], None]] = []
 
 
-def define(
-    primitive: Primitive, by_xla: Callable[..., Any], on_cpu: Callable[..., Any], each: bool = False
-) -> None:
-    """Say how a primitive is computed: by XLA, also under `jax.vmap`, but in a program for a CPU as ``on_cpu`` says.
+def at_first_use(install: Callable[[], None]) -> None:
+    """Have a function called, which registers rules, when `has_way` is first asked."""
+    _waiting.append(install)
+
+
+def define(primitive: Primitive, formula: Callable[..., Any]) -> None:
+    """Say what a primitive computes: by itself, in a program for any platform, and under `jax.vmap`.
 
     Args:
         primitive: with `multiple_results` and `def_abstract_eval` as they are to be.
-        by_xla: of its arrays and parameters: its value, a list if there are several.
-        on_cpu: of the avals of the arrays and of the results, and of the parameters: a lowering rule of the arrays, or
-            None where XLA computes it there too.
+        formula: of its arrays and parameters: its value, a list if there are several.
+    """
+    many = primitive.multiple_results
+
+    def batched(arrays: Any, axes: Any, **how: Any) -> Any:
+        made = jax.vmap(partial(formula, **how), axes)(*arrays)
+        return made, [0] * len(made) if many else 0
+
+    _formulas[primitive] = formula
+    primitive.def_impl(formula)
+    batching.primitive_batchers[primitive] = batched
+    mlir.register_lowering(primitive, mlir.lower_fun(formula, multiple_results=many))
+
+
+def register(
+    primitive: Primitive,
+    platform: str,
+    rule: Callable[..., Any],
+    suits: Callable[..., bool],
+    each: bool = False,
+) -> None:
+    """Say how a platform computes a primitive in a way of its own.
+
+    Args:
+        primitive: one that was defined.
+        platform: its name, as JAX has it.
+        rule: of the avals of the arrays and of the results, and of the parameters: a lowering rule of the arrays, or
+            None where the formula is computed there too.
+        suits: of the arguments of `has_way`.
         each: write each operation of the primitive into the program by itself: its rule may look at what makes its
             arrays. Otherwise JAX writes equal ones once.
     """
-    many = primitive.multiple_results
-    lower = mlir.lower_fun(by_xla, multiple_results=many)
+    lower = mlir.lower_fun(_formulas[primitive], multiple_results=primitive.multiple_results)
 
-    def lower_on_cpu(context: Any, *arrays: Any, **how: Any) -> Any:
-        rule = on_cpu(context.avals_in, context.avals_out, **how)
-        return lower(context, *arrays, **how) if rule is None else rule(context, *arrays)
+    def lowered(context: Any, *arrays: Any, **how: Any) -> Any:
+        chosen = rule(context.avals_in, context.avals_out, **how)
+        return lower(context, *arrays, **how) if chosen is None else chosen(context, *arrays)
 
-    def batched(arrays: Any, axes: Any, **how: Any) -> Any:
-        made = jax.vmap(partial(by_xla, **how), axes)(*arrays)
-        return made, [0] * len(made) if many else 0
+    _suits[primitive] = suits
+    mlir.register_lowering(primitive, lowered, platform=platform, cacheable=not each)
 
-    primitive.def_impl(by_xla)  # by itself: under `jax.disable_jit`
-    batching.primitive_batchers[primitive] = batched
-    mlir.register_lowering(primitive, lower)
-    if not settings.PLAIN:
-        mlir.register_lowering(primitive, lower_on_cpu, platform="cpu", cacheable=not each)
+
+def has_way(primitive: Primitive, *arguments: Any) -> bool:
+    """Whether a platform has a way of its own for such arguments, in the program that is being made."""
+    while _waiting:
+        _waiting.pop()()
+    suits = _suits.get(primitive)
+    return suits is not None and suits(*arguments)

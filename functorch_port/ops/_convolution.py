@@ -1,11 +1,11 @@
-"""One convolution, as XLA computes it or oneDNN: a primitive whose derivatives are primitives of its kind."""
+"""One convolution: a primitive whose derivatives are primitives of its kind."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -13,40 +13,60 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad
 
-from .._cpu.native import onednn
-from .._cpu.native.epilogue import Epilogue
-from .._cpu.native.onednn import Convolution
+from .._base import lowering
 from ._common import LAYOUTS
 
-__all__ = ["Convolution", "blocked_convolution", "convolution_p", "convolve", "convolve_back"]
+__all__ = ["Convolution", "convolution_p", "convolve", "convolve_back"]
 
-#: multiply-adds below which the way to oneDNN costs more than it gains
-LEAST = 1 << 18
+Ints = tuple[int, ...]
+
+
+class Convolution(NamedTuple):
+    """What a convolution is but for its arrays.
+
+    Attributes:
+        input, weight: shapes, (N, C, ...) and (O, C / groups, ...).
+        strides, dilations: per dimension.
+        pads: before and after, per dimension.
+        groups: of channels.
+        precision: of the products, for `jax.lax`; oneDNN has one.
+    """
+
+    input: Ints
+    weight: Ints
+    strides: Ints
+    pads: tuple[Ints, ...]
+    dilations: Ints
+    groups: int
+    precision: Any
+
+    @property
+    def output(self) -> Ints:
+        """The shape of the result, (N, O, ...)."""
+        sizes = zip(self.input[2:], self.weight[2:], self.strides, self.pads, self.dilations, strict=True)
+        spatial = [(n + low + high - d * (k - 1) - 1) // s + 1 for n, k, s, (low, high), d in sizes]
+        return self.input[0], self.weight[0], *spatial
 
 
 def convolve(x: jax.Array, w: jax.Array, how: Convolution, out: Any = None) -> jax.Array:
-    """The convolution, in the dtype ``out``; by oneDNN in programs for a CPU, where it is installed and faster."""
-    if _suits_onednn(x, w, how):
+    """The convolution, in the dtype ``out``."""
+    if lowering.has_way(convolution_p, x, w, how):
         return convolution_p.bind(x, w, kind="forward", how=how)
     return _forward(x, w, how, out)
 
 
 def convolve_back(y: jax.Array, w: jax.Array, how: Convolution, otherwise: Callable[..., Any]) -> jax.Array:
-    """The transpose of the convolution, for an output of it: by oneDNN as in `convolve`, or as ``otherwise(y, w)``."""
-    if how.output == y.shape and _suits_onednn(y, w, how):
+    """The transpose of the convolution, for an output of it; ``otherwise(y, w)`` is how XLA computes it best."""
+    if how.output == y.shape and lowering.has_way(convolution_p, y, w, how):
         return convolution_p.bind(y, w, kind="input", how=how)
     return otherwise(y, w)
-
-
-def _suits_onednn(x: Any, w: Any, how: Convolution) -> bool:
-    return len(how.input) == 4 and prod(how.output) * prod(how.weight[1:]) >= LEAST and onednn.takes(x, w)
 
 
 # -------------------------------------------------------------------- by XLA
 
 
 def by_xla(a: Any, b: Any, kind: str, how: Convolution) -> jax.Array:
-    """What `onednn.plan` says, as `jax.lax` has it."""
+    """The result, or the gradient of the input or of the weight, as `jax.lax` has it."""
     forward = partial(_forward, how=how)
     if kind == "forward":
         return forward(a, b)
@@ -98,9 +118,9 @@ def _wants_one_more_row(x: Any, how: Convolution) -> bool:
     )
 
 
-# ----------------------------------------------------------------- by oneDNN
+# -------------------------------------------------------------------- one primitive
 
-#: Of two arrays; linear in both. ``kind`` is as in `onednn.plan`, and a derivative has the third kind.
+#: Of two arrays; linear in both. ``kind`` is what `by_xla` has, and a derivative has the third kind.
 convolution_p = Primitive("convolution")
 
 
@@ -131,32 +151,4 @@ def _transposed(which: int) -> Callable[..., Any]:
 ad.defbilinear(convolution_p, _transposed(0), _transposed(1))
 
 
-def _plan(a: Any, b: Any, *, kind: str, how: Convolution) -> Any:
-    return onednn.plan(kind, how)
-
-
-onednn.define(convolution_p, by_xla, _plan)
-
-
-def blocked_convolution(
-    a: jax.Array,
-    b: jax.Array,
-    kind: str,
-    how: Convolution,
-    blocks: tuple[int, int],
-    epilogue: Epilogue | None = None,
-    others: Sequence[jax.Array] = (),
-) -> jax.Array:
-    """A convolution in a program for a CPU: the first array and the result have their channels in ``blocks``.
-
-    That is shape (N, C / block, H, W, block), or (N, C, H, W) where it is 0; see `onednn.blocks`. An epilogue takes
-    ``others``.
-    """
-    planned = onednn.plan(kind, how, blocks, epilogue)
-    assert planned is not None  # `onednn.blocks` has found it
-    n, channels, *sizes = how.output if kind == "forward" else how.input
-    if epilogue and epilogue.sizes:
-        sizes = list(epilogue.sizes)
-    block = blocks[1]
-    shape = (n, channels // block, *sizes, block) if block else (n, channels, *sizes)
-    return onednn.call(planned, shape, a, b, *others)
+lowering.define(convolution_p, by_xla)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._cpu.native.rows import Formula, transposes
+from ._rows import Formula, transposes
 
 __all__ = ["log_softmax", "softmax"]
 

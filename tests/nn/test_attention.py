@@ -148,7 +148,6 @@ def test_modules(code):
     check(code, PRELUDE, tol=1e-10)
 
 
-@pytest.mark.cpu
 @pytest.mark.parametrize("compiled", [False, True])
 def test_weight_on_one_place_has_no_slope(compiled):
     """Also where XLA may compute a product and a difference in one, as with heads of one number."""

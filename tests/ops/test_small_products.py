@@ -75,7 +75,7 @@ def test_transformations_of_jax(left, right):
     a, b = jnp.asarray(draw((24, 24), 0)), jnp.asarray(draw((24, 24), 1))
 
     def ours(a, b):
-        return _product._multiply_p.bind(a, b, left=left, right=right, precision=None)
+        return _product.multiply_p.bind(a, b, left=left, right=right, precision=None)
 
     def plain(a, b):
         a, b = (x.T if flip else x for x, flip in ((a, left), (b, right)))

@@ -10,7 +10,7 @@ thread of XLA's pool computes a part of a product. A training step of a GPT of 0
 of one whose large products have oneDNN's threads and the others are XLA's, a pass without gradients 0.72.
 
 `plan` and `plan_product` prepare one: oneDNN's primitives, and a handler of the foreign function interface that runs
-them (onednn.ll). `define` makes a primitive of JAX of such plans.
+them (onednn.ll).
 The library is optional (``pip install 'functorch-port[cpu]'``, on Linux and x86-64), and found where pip puts it.
 Without it or llvmlite convolutions are XLA's. The gradients are PyTorch's to the last bit, where that uses oneDNN too.
 
@@ -23,26 +23,24 @@ import ctypes
 import hashlib
 import importlib.metadata
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import byref, c_float, c_int, c_int32, c_int64, c_size_t, c_void_p
-from functools import cache, partial
+from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.extend.core import Primitive
-from jax.interpreters import mlir
 
 from ..._array import storage
-from ..._base import lowering as primitives
+from ...ops._convolution import Convolution
 from . import ffi
 from .epilogue import Epilogue
 
 __all__ = [
-    "Convolution", "Matmuls", "Plan", "Planned", "Product", "available", "blocks", "call", "cores", "define", "engine",
+    "Matmuls", "Plan", "Planned", "Product", "available", "blocks", "call", "cores", "engine",
     "in_parts", "kept", "matmuls", "plan", "plan_packing", "plan_product", "takes",
 ]  # fmt: skip
 
@@ -57,33 +55,6 @@ _SRC_MD, _DIFF_SRC_MD, _WEIGHTS_MD, _DIFF_WEIGHTS_MD, _DST_MD, _DIFF_DST_MD, _SC
 _ALIGNMENT = 64
 #: tags of layouts whose channels are in blocks of so many, the first ones for a CPU with AVX-512
 _BLOCKS = {16: 78, 8: 102}
-
-
-class Convolution(NamedTuple):
-    """What a convolution is but for its arrays.
-
-    Attributes:
-        input, weight: shapes, (N, C, ...) and (O, C / groups, ...).
-        strides, dilations: per dimension.
-        pads: before and after, per dimension.
-        groups: of channels.
-        precision: of the products, for `jax.lax`; oneDNN has one.
-    """
-
-    input: Ints
-    weight: Ints
-    strides: Ints
-    pads: tuple[Ints, ...]
-    dilations: Ints
-    groups: int
-    precision: Any
-
-    @property
-    def output(self) -> Ints:
-        """The shape of the result, (N, O, ...)."""
-        sizes = zip(self.input[2:], self.weight[2:], self.strides, self.pads, self.dilations, strict=True)
-        spatial = [(n + low + high - d * (k - 1) - 1) // s + 1 for n, k, s, (low, high), d in sizes]
-        return self.input[0], self.weight[0], *spatial
 
 
 class Product(NamedTuple):
@@ -233,23 +204,6 @@ def call(planned: Planned, shape: Ints, *arrays: Any) -> jax.Array:
     name, room = planned
     made = jax.ShapeDtypeStruct(shape, np.float32), jax.ShapeDtypeStruct((room,), np.uint8)
     return jax.ffi.ffi_call(name, made)(*arrays)[0]
-
-
-def define(primitive: Primitive, by_xla: Callable[..., Any], plan_of: Callable[..., Planned | None]) -> None:
-    """Say how a primitive of two arrays is computed: on a CPU by oneDNN, elsewhere and under `jax.vmap` by XLA.
-
-    Args:
-        by_xla: of the arrays and the primitive's parameters: its value.
-        plan_of: of their avals and the parameters: its plan, or None if oneDNN does not have it.
-    """
-
-    def on_cpu(arrays: Any, results: Any, **how: Any) -> Any:
-        planned = plan_of(*arrays, **how)
-        if planned is None:
-            return None
-        return mlir.lower_fun(partial(call, planned, results[0].shape), multiple_results=False)
-
-    primitives.define(primitive, by_xla, on_cpu)
 
 
 # -------------------------------------------------------------------- a plan

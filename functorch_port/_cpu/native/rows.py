@@ -12,22 +12,22 @@ Of a long row it is taken part by part, or else that of ten million numbers woul
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from math import prod
 from typing import Any, TypeAlias
 
 import jax
 import numpy as np
-from jax.extend.core import Literal, Primitive
-from jax.interpreters import ad
+from jax.extend.core import Literal
 
 from ..._array import storage
-from ..._base import lowering as primitives
+from ..._base import lowering
+from ...ops._rows import FORMULAS, Formula
 from .. import numpy_programs as host
 from . import ffi, kernels, llvm
 
-__all__ = ["Formula", "takes", "transposes"]
+__all__ = ["install", "takes"]
 
 #: rows shorter than this are not worth a loop of their own
 SHORTEST = 16
@@ -53,75 +53,17 @@ def takes(array: Any, dims: Sequence[int]) -> bool:
     )
 
 
-class Formula:
-    """A formula of arrays, some of whose dimensions are what it calls a row.
-
-    Args:
-        name: of the primitive that it is where rows are computed one after the other.
-        formula: ``(*arrays, dims, **how)`` to a list of arrays. The first array is as large as the largest; others and
-            the results are of its shape, or of size 1 along ``dims``. Operations are elementwise, or sums or maxima
-            over ``dims`` that keep them, or count along a row. The same ``how`` means the same formula.
-        loop: the formula that becomes the loop, if it is another: there a maximum is NaN if one number is.
-    """
-
-    def __init__(
-        self, name: str, formula: Callable[..., list[Any]], loop: Callable[..., list[Any]] | None = None
-    ) -> None:
-        self.formula, self.loop = formula, loop or formula
-        self.primitive = Primitive(name)
-        self.primitive.multiple_results = True
-        self.primitive.def_abstract_eval(self._shapes)
-        host.formulas[self.primitive] = self.of_rows
-        primitives.define(self.primitive, self.of_rows, self._on_cpu)
-
-    def __call__(self, *arrays: jax.Array, dims: Sequence[int], **how: Any) -> list[jax.Array]:
-        """Its results: on a CPU row by row if the rows are the last dimensions, elsewhere by XLA."""
-        x = arrays[0]
-        if not takes(x, dims):
-            return self.formula(*arrays, dims=dims, **how)
-        length = prod(x.shape[x.ndim - len(dims) :])
-        flat = [a.reshape(-1, length if a.shape == x.shape else 1) for a in arrays]
-        kept = x.shape[: x.ndim - len(dims)] + (1,) * len(dims)
-        return [
-            r.reshape(x.shape if r.shape[1] == length else kept) for r in self.primitive.bind(*flat, **how)
-        ]
-
-    def of_rows(self, *arrays: Any, **how: Any) -> list[Any]:
-        """The formula of arrays of shape (rows, n) or (rows, 1)."""
-        return self.formula(*arrays, dims=(1,), **how)
-
-    def _shapes(self, *arrays: Any, **how: Any) -> list[Any]:
-        given = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays]
-        made = jax.eval_shape(partial(self.of_rows, **how), *given)
-        return [jax.core.ShapedArray(x.shape, x.dtype) for x in made]
-
-    def _on_cpu(self, arrays: Any, results: Any, **how: Any) -> Any:
-        given = tuple([(x.shape[1], np.dtype(x.dtype)) for x in arrays])
-        name = _kernel(self, given, tuple(sorted(how.items())))
-        return None if name is None else jax.ffi.ffi_lowering(name)
+def install() -> None:
+    """Have every formula computed in a loop."""
+    for formula in FORMULAS:
+        host.formulas[formula.primitive] = formula.of_rows
+        lowering.register(formula.primitive, "cpu", partial(_loop, formula), takes)
 
 
-def transposes(a: Formula, b: Formula) -> None:
-    """Say that each is linear in its first array and has one result, and is the other's transpose, of the same further
-    arrays. A symmetric map is its own.
-    """
-    for one, other in {a: b, b: a}.items():
-        _is_linear(one, other)
-
-
-def _is_linear(formula: Formula, transposed: Formula) -> None:
-    def jvp(primals: Any, tangents: Any, **how: Any) -> Any:
-        tangents = [ad.instantiate_zeros(t) for t in tangents]
-        return jax.jvp(partial(formula.of_rows, **how), tuple(primals), tuple(tangents))
-
-    def transpose(slopes: Any, x: Any, *others: Any, **how: Any) -> Any:
-        (slope,) = slopes
-        is_zero = type(slope) is ad.Zero
-        made = ad.Zero(x.aval) if is_zero else transposed.primitive.bind(slope, *others, **how)[0]
-        return made, *(None for _ in others)
-
-    ad.primitive_jvps[formula.primitive] = jvp
-    ad.primitive_transposes[formula.primitive] = transpose
+def _loop(formula: Formula, arrays: Any, results: Any, **how: Any) -> Any:
+    given = tuple([(x.shape[1], np.dtype(x.dtype)) for x in arrays])
+    name = _kernel(formula, given, tuple(sorted(how.items())))
+    return None if name is None else jax.ffi.ffi_lowering(name)
 
 
 @cache

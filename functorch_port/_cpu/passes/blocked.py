@@ -22,7 +22,7 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from ..._array.storage import x64
-from ...ops._convolution import blocked_convolution, convolution_p
+from ...ops._convolution import Convolution, convolution_p
 from ..native import onednn
 from ..native.epilogue import Epilogue
 from .epilogues import PER_ELEMENT, Finished, find
@@ -310,3 +310,27 @@ _RULES: dict[str, Callable[..., list[Any] | None]] = {
     "reduce_sum": _reduced,
     "reduce_max": _reduced,
 }
+
+
+def blocked_convolution(
+    a: jax.Array,
+    b: jax.Array,
+    kind: str,
+    how: Convolution,
+    blocks: tuple[int, int],
+    epilogue: Epilogue | None = None,
+    others: Sequence[jax.Array] = (),
+) -> jax.Array:
+    """A convolution in a program for a CPU: the first array and the result have their channels in ``blocks``.
+
+    That is shape (N, C / block, H, W, block), or (N, C, H, W) where it is 0; see `onednn.blocks`. An epilogue takes
+    ``others``.
+    """
+    planned = onednn.plan(kind, how, blocks, epilogue)
+    assert planned is not None  # `onednn.blocks` has found it
+    n, channels, *sizes = how.output if kind == "forward" else how.input
+    if epilogue and epilogue.sizes:
+        sizes = list(epilogue.sizes)
+    block = blocks[1]
+    shape = (n, channels // block, *sizes, block) if block else (n, channels, *sizes)
+    return onednn.call(planned, shape, a, b, *others)
