@@ -129,9 +129,6 @@ def info() -> dict[str, dict[str, Any]]:
     torch = importlib.import_module("functorch_port")
     from functorch_port._array import storage
     from functorch_port._base import cache
-    from functorch_port._cpu import allocator
-    from functorch_port._cpu import numpy_programs as host
-    from functorch_port._cpu.native import ffi, onednn
 
     versions = {
         name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "numpy", "optax", "ml_dtypes")
@@ -155,12 +152,8 @@ def info() -> dict[str, dict[str, Any]]:
             "default device": str(torch.get_default_device()),
             "float32 matmul precision": torch.get_float32_matmul_precision(),
             "compilation cache (FUNCTORCH_PORT_CACHE)": cache.directory() or "off",
-            "small values in numpy (FUNCTORCH_PORT_HOST_ELEMENTS)": f"up to {host.MOST} elements"
-            if host.enabled()
-            else "off",
-            "freed memory is kept (FUNCTORCH_PORT_KEEP_MEMORY)": allocator.keep(),
-            "one loop per update (llvmlite)": ffi.available(),
-            "convolutions and products by oneDNN": onednn.available(),
+            "backend (FUNCTORCH_PORT_BACKEND)": settings.get("BACKEND"),
+            **{name: say() for name, say in settings.facts.items()},
             "random numbers in compiled functions (FUNCTORCH_PORT_RNG)": settings.get("RNG"),
             "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS", "not set"),
             "XLA_FLAGS": os.environ.get("XLA_FLAGS", "not set"),

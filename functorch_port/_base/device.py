@@ -9,7 +9,9 @@ from typing import Any
 
 import jax
 
-__all__ = ["current_device", "device", "from_jax", "get_default_device", "set_default_device", "to_jax"]
+__all__ = [
+    "current_device", "device", "from_jax", "get_default_device", "platform", "set_default_device", "to_jax",
+]  # fmt: skip
 
 _TORCH_TYPES = (
     "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
@@ -19,6 +21,12 @@ _TYPES = (*_TORCH_TYPES, "tpu")
 _SYNONYMS = {"gpu": "cuda"}
 _JAX_PLATFORMS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu"}
 _SIGNATURES = " * (torch.device device)\n{} * (str type, int index = -1)\n"
+
+
+@cache
+def platform() -> str:
+    """What JAX computes on if it is not told: ``"cpu"``, ``"gpu"`` or ``"tpu"``. To ask it starts JAX."""
+    return jax.default_backend()
 
 
 class device:
@@ -159,7 +167,7 @@ def _parse_string(text: str) -> tuple[str, int | None]:
 
 def _accelerator_type() -> str:
     """The device type of JAX's default backend, for a device given by a bare number."""
-    name = device_type_of_platform(jax.default_backend())
+    name = device_type_of_platform(platform())
     if name == "cpu":
         raise RuntimeError("Cannot access accelerator device when none is available.")
     return name

@@ -1,8 +1,11 @@
-"""Primitives of our own: each is one formula of JAX's operations, for which a platform may have a faster way.
+"""What a platform may do in a way of its own: primitives, and what becomes of a whole program.
+
+A primitive is one formula of JAX's operations, for which a platform may have a faster way.
 
 An operation that is such a primitive says so with `define`. What a platform has of its own is told by `register`, which
 no operation knows of. `has_way` says whether it is worth binding the primitive: without a faster way the formula itself
-is better, as XLA and JAX's transforms see through it.
+is better, as XLA and JAX's transforms see through it. `rewritten`, `function_of` and `compiler_options` are for who
+makes a program, and knows no platform either.
 
 Reference: https://docs.jax.dev/en/latest/jax-primitives.html
 """
@@ -11,15 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 from jax.interpreters import batching, mlir
 
 if TYPE_CHECKING:  # it takes 20 ms to import
-    from jax.extend.core import Primitive
+    from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
 
-__all__ = ["at_first_use", "define", "has_way", "register"]
+__all__ = [
+    "Passes", "at_first_use", "compiler_options", "define", "function_of", "has_way", "register", "register_passes",
+    "rewritten",
+]  # fmt: skip
 
 _formulas: dict[Primitive, Callable[..., Any]] = {}
 _suits: dict[Primitive, Callable[..., bool]] = {}
@@ -27,8 +33,13 @@ _waiting: list[Callable[[], None]] = []
 
 
 def at_first_use(install: Callable[[], None]) -> None:
-    """Have a function called, which registers rules, when `has_way` is first asked."""
+    """Have a function called, which registers what a platform has, when that is first asked for."""
     _waiting.append(install)
+
+
+def _installed() -> None:
+    while _waiting:
+        _waiting.pop()()
 
 
 def define(primitive: Primitive, formula: Callable[..., Any]) -> None:
@@ -80,7 +91,51 @@ def register(
 
 def has_way(primitive: Primitive, *arguments: Any) -> bool:
     """Whether a platform has a way of its own for such arguments, in the program that is being made."""
-    while _waiting:
-        _waiting.pop()()
+    _installed()
     suits = _suits.get(primitive)
     return suits is not None and suits(*arguments)
+
+
+# ------------------------------------------------------------------ whole programs
+
+
+class Passes(NamedTuple):
+    """What a platform does with a whole program.
+
+    Attributes:
+        rewrite: the jaxpr that is compiled in place of one.
+        function: of a jaxpr: what takes the place of `jax.extend.core.jaxpr_as_fun`, or None.
+        options: of a jaxpr: what `jax.jit` gets as ``compiler_options``, or None.
+    """
+
+    rewrite: Callable[[Jaxpr], Jaxpr]
+    function: Callable[[Jaxpr], Callable[[ClosedJaxpr], Callable[..., Any]] | None]
+    options: Callable[[Jaxpr], dict[str, Any] | None]
+
+
+_passes: list[Passes] = []
+
+
+def register_passes(passes: Passes) -> None:
+    """Have all programs made with these."""
+    _passes.append(passes)
+
+
+def rewritten(jaxpr: Jaxpr) -> Jaxpr:
+    """What is compiled in place of a jaxpr."""
+    _installed()
+    for passes in _passes:
+        jaxpr = passes.rewrite(jaxpr)
+    return jaxpr
+
+
+def function_of(jaxpr: Jaxpr) -> Callable[[ClosedJaxpr], Callable[..., Any]] | None:
+    """What makes a function of a program with this jaxpr; None for `jax.extend.core.jaxpr_as_fun`."""
+    _installed()
+    return next((made for passes in _passes if (made := passes.function(jaxpr)) is not None), None)
+
+
+def compiler_options(jaxpr: Jaxpr) -> dict[str, Any] | None:
+    """What `jax.jit` gets as ``compiler_options`` for a program with this jaxpr."""
+    _installed()
+    return next((made for passes in _passes if (made := passes.options(jaxpr)) is not None), None)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["PLAIN", "VARIABLES", "Variable", "get"]
+__all__ = ["PLAIN", "VARIABLES", "Variable", "facts", "get"]
 
 _PREFIX = "FUNCTORCH_PORT_"
 _SWITCH = {
@@ -120,6 +120,9 @@ def _look() -> None:
 
 
 _look()
+
+#: what a platform tells of its own ways for `functorch-port info`: what they are called, and a function that says it
+facts: dict[str, Callable[[], Any]] = {}
 
 #: Whether everything is left to JAX: no numpy, nothing put off, no kernels and no allocator of our own.
 PLAIN: bool = get("BACKEND") == "jax"

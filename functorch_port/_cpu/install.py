@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .._base import lowering, settings
+from .._random import normals
 from . import allocator
+from . import numpy_programs as host
+from .native import ffi
 
 __all__ = ["install"]
 
@@ -14,9 +19,40 @@ def install() -> None:
         return
     allocator.keep()
     lowering.at_first_use(_register)
+    normals.faster = _normals
+    settings.facts.update(
+        {
+            "small values in numpy (FUNCTORCH_PORT_HOST_ELEMENTS)": _small_values,
+            "freed memory is kept (FUNCTORCH_PORT_KEEP_MEMORY)": allocator.keep,
+            "one loop per update (llvmlite)": ffi.available,
+            "convolutions and products by oneDNN": _by_onednn,
+        }
+    )
+
+
+# Most of what there is takes long to import, so that it waits until it is needed.
 
 
 def _register() -> None:
-    from .native import lowerings  # most of what there is takes long to import
+    from . import tuning
+    from .native import lowerings
+    from .passes import blocked, pads
 
     lowerings.install()
+    lowering.register_passes(lowering.Passes(pads.join_pads, blocked.function_of, tuning.options))
+
+
+def _normals() -> Callable[..., None] | None:
+    from .native.normals import compiled
+
+    return compiled()
+
+
+def _small_values() -> str:
+    return f"up to {host.MOST} elements" if host.enabled() else "off"
+
+
+def _by_onednn() -> bool:
+    from .native import onednn
+
+    return onednn.available()

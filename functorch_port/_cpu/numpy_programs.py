@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 from .._array import storage
-from .._base import settings
+from .._base import device, settings
 
 __all__ = [
     "MOST",
@@ -48,14 +48,8 @@ formulas: dict[Any, Callable[..., list[Any]]] = {}
 _DTYPES = frozenset(map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64")))
 
 
-@functools.cache
 def _cpu_is_default() -> bool:
-    return not settings.PLAIN and jax.default_backend() == "cpu"
-
-
-def was_asked() -> bool:
-    """Whether JAX has been asked what it computes on, which starts it."""
-    return _cpu_is_default.cache_info().currsize > 0
+    return not settings.PLAIN and device.platform() == "cpu"
 
 
 def on_cpu() -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 
 from .._base import dtypes
 from .._base.dtypes import dtype
-from .._cpu.native import normals
+from . import normals
 
 __all__ = ["DEFAULT_SEED", "STATE_SIZE", "Stream"]
 

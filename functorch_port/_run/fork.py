@@ -18,7 +18,7 @@ from jax.interpreters import mlir
 
 from .._array import storage
 from .._array.donation import Donating
-from .._cpu import numpy_programs as host
+from .._base import device
 from . import dispatch
 
 __all__ = ["leads_to_jax"]
@@ -48,7 +48,9 @@ def _before() -> None:
         with contextlib.suppress(OSError), open(path) as file:  # a thread may have ended
             names.append(file.read())
     # those of XLA's pools; where the system does not tell, whatever has asked for them
-    _Parent.computes = any(name.startswith("tf_XLA") for name in names) or host.was_asked()
+    _Parent.computes = (
+        any(name.startswith("tf_XLA") for name in names) or device.platform.cache_info().currsize > 0
+    )
 
 
 def _in_child() -> None:

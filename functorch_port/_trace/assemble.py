@@ -14,10 +14,8 @@ from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from .._array.donation import Donating
 from .._array.storage import Storage
+from .._base import lowering
 from .._base.jaxprs import operations
-from .._cpu import tuning
-from .._cpu.passes import blocked
-from .._cpu.passes.pads import join_pads
 from .._cpu.passes.wholes import update_wholes
 from .._tensor.tensor import Tensor
 from .bundles import MOST, Bundle, Gradients, Joint, bundled, cut, join, joined_gradients
@@ -289,7 +287,7 @@ def _moved(kind: str, what: Any, new: dict[int, int]) -> Any:
 def _make_functions(
     program: Program, closed: Any, order: list[Any], drawn: list[int], out_order: list[Any]
 ) -> None:
-    closed = closed.replace(jaxpr=join_pads(closed.jaxpr))
+    closed = closed.replace(jaxpr=lowering.rewritten(closed.jaxpr))
     first = len(program.donated) + len(program.cells) + len(program.arg_inputs) + len(program.grad_inputs)
     written = {k: cell for k, cell in enumerate(program.donated) if isinstance(cell, Bundle)}
     read: dict[int, Gradients] = dict(enumerate(program.joined_grads, first))
@@ -343,10 +341,9 @@ def _make_functions(
         for a in (*avals, *(jax.typeof(consts[k]) for k in drawn))
     ]
     program.number_avals = avals[len(avals) - len(program.number_inputs) :]
-    ours = (
-        partial(pure, as_fun=blocked.as_fun) if not program.boundary and blocked.pays(closed.jaxpr) else pure
-    )
-    program.compiler_options = tuning.options(closed.jaxpr)
+    as_fun = None if program.boundary else lowering.function_of(closed.jaxpr)
+    ours = pure if as_fun is None else partial(pure, as_fun=as_fun)
+    program.compiler_options = lowering.compiler_options(closed.jaxpr)
     program.jit = jax.jit(ours, donate_argnums=0, compiler_options=program.compiler_options)
     program.call = Donating(program.jit)
     program.jaxpr = closed
@@ -364,7 +361,7 @@ def _is_narrow(params: Iterable[Any]) -> bool:
 
 def _differentiable(stage: Stage) -> None:
     """The jitted walk from gradients (those ``given``; the others are zero)."""
-    jaxpr, avals, reached = join_pads(stage.jaxpr), stage.avals, stage.reached
+    jaxpr, avals, reached = lowering.rewritten(stage.jaxpr), stage.avals, stage.reached
 
     def backward(
         residuals: list[Any], grads: list[Any], given: tuple[bool, ...]

@@ -19,7 +19,7 @@ from .._array import storage
 from .._array.donation import on_one_cpu
 from .._array.refusal import Check, unknown
 from .._array.storage import Storage
-from .._base import settings
+from .._base import device, settings
 from .._cpu import numpy_programs as host
 from .._tensor.tensor import Tensor
 from .assemble import _live
@@ -40,7 +40,7 @@ def are_on(wanted: bool | None) -> bool:
     if wanted is not None:
         return wanted
     setting = settings.get("CHECKS")
-    return jax.default_backend() == "cpu" if setting is None else setting
+    return device.platform() == "cpu" if setting is None else setting
 
 
 class Before:

@@ -18,8 +18,7 @@ import torch
 
 import functorch_port as ft
 from functorch_port._base import dtypes
-from functorch_port._cpu.native import normals
-from functorch_port._random import keyed
+from functorch_port._random import keyed, normals
 from functorch_port._random.generator import draw
 from functorch_port._random.mersenne import Stream
 from functorch_port.ops.random import dropout_mask
@@ -368,9 +367,9 @@ def test_normals_of_float32_are_exact(monkeypatch, n, mean, std, is_compiled):
     """The logarithm, sine and cosine are reproduced to the last bit, by numpy and by machine code."""
     monkeypatch.setattr(normals, "_MANY", 0 if is_compiled else 1 << 62)
     if is_compiled:
-        if normals._compiled() is None:
+        if normals.faster() is None:
             pytest.skip("needs llvmlite")
-        monkeypatch.setattr(normals, "_normals", None)  # numpy has no part in it
+        monkeypatch.setattr(normals, "pairs", None)  # numpy has no part in it
     torch.manual_seed(11)
     ft.manual_seed(11)
     theirs, ours = torch.empty(n).normal_(mean, std), ft.empty(n).normal_(mean, std)
@@ -380,7 +379,7 @@ def test_normals_of_float32_are_exact(monkeypatch, n, mean, std, is_compiled):
 
 def test_machine_code_is_made_once_many_normals_were_drawn(monkeypatch):
     calls = []
-    monkeypatch.setattr(normals, "_compiled", lambda: lambda *given: calls.append(given))
+    monkeypatch.setattr(normals, "faster", lambda: lambda *given: calls.append(given))
     monkeypatch.setattr(normals, "_MANY", 100)
     monkeypatch.setattr(normals, "_drawn", 0)
     for _ in range(5):

@@ -86,7 +86,9 @@ def test_any_number_of_cores(monkeypatch, cores, images, weight, groups):
 
 def test_parts_are_whole_images():
     for cores, images in itertools.product([1, 2, 3, 4, 8, 16], range(1, 40)):
-        how = _convolution.Convolution((images, 8, 16, 16), (8, 8, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, None)
+        how = _convolution.Convolution(
+            (images, 8, 16, 16), (8, 8, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, None
+        )
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(onednn, "cores", lambda cores=cores: cores)
             for kind in ("forward", "input", "weight"):
@@ -219,7 +221,9 @@ print(loss.item())
 @pytest.mark.parametrize(("size", "parts"), [(4, False), (24, True)])
 def test_gradient_of_a_weight_of_more_numbers_than_the_images_is_made_whole(monkeypatch, size, parts):
     monkeypatch.setattr(onednn, "cores", lambda: 2)
-    how = _convolution.Convolution((4, 64, size, size), (64, 64, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, None)
+    how = _convolution.Convolution(
+        (4, 64, size, size), (64, 64, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, None
+    )
     assert (onednn._parts("weight", how) > 0) == parts
     arrays = [draw(shape, k) for k, shape in enumerate((how.input, how.weight))]
     agree(*(run(T, lambda T, x, w: T.nn.functional.conv2d(x, w, padding=1), *arrays) for T in (ft, torch)))

@@ -27,7 +27,7 @@ from ..native import onednn
 from ..native.epilogue import Epilogue
 from .epilogues import PER_ELEMENT, Finished, find
 
-__all__ = ["as_fun", "pays"]
+__all__ = ["as_fun", "function_of"]
 
 _INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 _WINDOWS = ("base_dilation", "window_dilation", "window_dimensions", "window_strides")
@@ -72,10 +72,10 @@ class _Splat:
         return lax.broadcast(self.value, self.shape)
 
 
-def pays(jaxpr: Jaxpr) -> bool:
-    """Whether a program has several convolutions by oneDNN and no gradients of their weights."""
+def function_of(jaxpr: Jaxpr) -> Callable[[ClosedJaxpr], Callable[..., list[Any]]] | None:
+    """`as_fun` for a program with several convolutions by oneDNN and no gradients of their weights; else None."""
     kinds = list(_kinds(jaxpr))
-    return len(kinds) > 1 and "weight" not in kinds
+    return as_fun if len(kinds) > 1 and "weight" not in kinds else None
 
 
 def _kinds(jaxpr: Jaxpr) -> Iterable[str]:
@@ -87,7 +87,7 @@ def _kinds(jaxpr: Jaxpr) -> Iterable[str]:
 
 
 def as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
-    """`jax.extend.core.jaxpr_as_fun` for a program on a CPU that `pays`."""
+    """`jax.extend.core.jaxpr_as_fun` for such a program."""
 
     def run(*args: Any) -> list[Any]:
         with x64():
