@@ -13,13 +13,13 @@ import pytest
 import torch
 import torch._dynamo  # brings 220,000 objects, which are to be there before the rest is frozen
 
-from functorch_port._array import limits
 from functorch_port._base import settings
+from functorch_port._base.tuning import tuning
 from functorch_port._cpu import numpy_programs as host
 from functorch_port._run.dispatch import Plan
 
 torch.set_num_threads(1)
-limits.MOST = 1 << 62  # tests count compilations; see `forget_programs`
+tuning.compilations = 1 << 62  # tests count compilations; see `forget_programs`
 
 #: Of a test with more cases than this a run of the whole suite takes one in four.
 MANY = 18
@@ -67,7 +67,7 @@ def both_ways(request: pytest.FixtureRequest):
     """Small values in numpy on the host, as is the default on a CPU, and everything by XLA; on the plain backend the
     latter alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(host, "MOST", request.param)
+        patch.setattr(tuning, "numpy_elements", request.param)
         patch.setattr(host.enabled, "known", None)
         if not request.param:  # not the functions that were written before, either
             patch.setattr(Plan, "hosted", lambda *_: None)

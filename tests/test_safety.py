@@ -23,6 +23,7 @@ from interrupts import OPTIMIZERS, Training, differences, disturbed, raising, re
 import functorch_port as ft
 from functorch_port._array import donation, limits, storage
 from functorch_port._base import inside, memory
+from functorch_port._base.tuning import tuning
 from functorch_port._cpu import programs
 from functorch_port._run.dispatch import Plan
 from functorch_port._trace.overlay import OptimizerSnapshot
@@ -511,7 +512,7 @@ def test_a_compiled_function_keeps_a_bounded_number_of_programs(monkeypatch):
 
 
 def test_programs_of_operations_are_let_go_of(monkeypatch):
-    monkeypatch.setattr(limits, "MOST", 3)
+    monkeypatch.setattr(tuning, "compilations", 3)
     x = ft.ones(5000, requires_grad=True)
     (x.cos().sum() * 2).backward()
     limits._Count.compiled = 3

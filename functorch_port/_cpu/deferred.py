@@ -20,8 +20,9 @@ import numpy as np
 
 from .._array import storage
 from .._array.storage import HOST, HostStorage, Storage
-from .._base import inside, settings
+from .._base import inside
 from .._base.modes import OfThread
+from .._base.tuning import tuning
 from .._tensor.node import FREED
 from .._tensor.node import _sequence as _sequence
 from . import numpy_programs as host
@@ -40,12 +41,8 @@ __all__ = [
     "unrun",
 ]
 
-#: How often operations run one by one before they become a program (see `programs`). 0: always, and nothing is put off.
-AFTER: int = settings.get("REPLAY_AFTER")
 #: Whether they always do, so that a result does not depend on how often something was computed before.
-one_by_one = not AFTER
-#: elements of values that wait, in all; beyond it operations run at once
-MOST_ELEMENTS = 1 << 28
+one_by_one = not tuning.replay_after
 
 
 class _Waiting:
@@ -64,9 +61,9 @@ class _Waiting:
 
     def are_too_many(self) -> bool:
         """Whether no more may wait."""
-        if self.elements <= MOST_ELEMENTS and len(self.calls) <= self.patience:
+        if self.elements <= tuning.waiting_elements and len(self.calls) <= self.patience:
             return False
-        return self.count() > MOST_ELEMENTS
+        return self.count() > tuning.waiting_elements
 
     def count(self) -> int:
         """The elements of those that are alive."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .._base import lowering, settings
+from .._base.tuning import tuning
 from .._random import normals
 from . import allocator
 from . import numpy_programs as host
@@ -34,12 +35,12 @@ def install() -> None:
 
 
 def _register() -> None:
-    from . import tuning
+    from . import compiler_options
     from .native import lowerings
     from .passes import blocked, pads
 
     lowerings.install()
-    lowering.register_passes(lowering.Passes(pads.join_pads, blocked.function_of, tuning.options))
+    lowering.register_passes(lowering.Passes(pads.join_pads, blocked.function_of, compiler_options.options))
 
 
 def _normals() -> Callable[..., None] | None:
@@ -49,7 +50,7 @@ def _normals() -> Callable[..., None] | None:
 
 
 def _small_values() -> str:
-    return f"up to {host.MOST} elements" if host.enabled() else "off"
+    return f"up to {tuning.numpy_elements} elements" if host.enabled() else "off"
 
 
 def _by_onednn() -> bool:

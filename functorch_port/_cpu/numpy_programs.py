@@ -21,9 +21,9 @@ import numpy as np
 
 from .._array import storage
 from .._base import device, settings
+from .._base.tuning import tuning
 
 __all__ = [
-    "MOST",
     "enabled",
     "flat",
     "formulas",
@@ -36,11 +36,6 @@ __all__ = [
     "run",
 ]
 
-#: arrays with more elements are not kept on the host; 0 keeps none
-MOST: int = settings.get("HOST_ELEMENTS")
-#: estimated microseconds above which a program is compiled
-_MOST_TIME = 40.0
-_MOST_PRODUCTS = 1 << 18
 
 #: what primitives of this library compute, by them (see `_cpu.native.rows`)
 formulas: dict[Any, Callable[..., list[Any]]] = {}
@@ -75,7 +70,7 @@ class _Enabled:
 
     def __call__(self) -> bool:
         if self.known is None:
-            self.known = MOST > 0 and storage.X64 and _cpu_is_default()
+            self.known = tuning.numpy_elements > 0 and storage.X64 and _cpu_is_default()
         return self.known
 
 
@@ -85,7 +80,7 @@ enabled = _Enabled()
 def keeps(array: Any) -> bool:
     """Whether a new array with this size and dtype is to stay on the host."""
     return (
-        array.size <= MOST
+        array.size <= tuning.numpy_elements
         and array.dtype in _DTYPES
         and not storage.overlay
         and enabled()
@@ -116,11 +111,15 @@ class Unsupported(Exception):
 
 
 def function(
-    fn: Callable[..., Any], args: Sequence[Any], most: int = MOST, time: float = _MOST_TIME
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    most: int | None = None,
+    time: float | None = None,
 ) -> Callable[..., Any] | None:
     """``fn`` for numpy arrays of these shapes and dtypes (and numbers), or None if it must be compiled.
 
-    That is so with arrays of more than ``most`` elements, and if it would take more than ``time`` microseconds.
+    That is so with arrays of more than ``most`` elements, and if it would take more than ``time`` microseconds; the
+    defaults are those of `tuning`.
     """
     try:
         avals = [jax.ShapeDtypeStruct(a.shape, a.dtype) if hasattr(a, "dtype") else a for a in args]
@@ -128,6 +127,8 @@ def function(
             closed, shapes = jax.make_jaxpr(fn, return_shape=True)(*avals)
         if len(shapes if isinstance(shapes, tuple | list) else (shapes,)) != len(closed.out_avals):
             return None  # some of the results are None
+        most = tuning.numpy_elements if most is None else most
+        time = tuning.numpy_time if time is None else time
         program = _Writer(closed, type(shapes), most).function(time)
         outs = run(program, args)
         for out, aval in zip(outs if isinstance(outs, tuple) else (outs,), closed.out_avals, strict=True):
@@ -195,7 +196,7 @@ class _Value:
 class _Writer:
     """Writes a jaxpr as the source of a Python function, one line per primitive."""
 
-    def __init__(self, closed: Any, kind: type, most: int = MOST) -> None:
+    def __init__(self, closed: Any, kind: type, most: int) -> None:
         self.most = most
         self.names: dict[str, Any] = dict(_HELPERS)
         self.lines: list[tuple[str, str, set[int]]] = []
@@ -216,7 +217,7 @@ class _Writer:
         self.outs = [self._whole(out) for out in outs]
         self.kind = kind
 
-    def function(self, time: float = _MOST_TIME) -> Callable[..., Any]:
+    def function(self, time: float) -> Callable[..., Any]:
         """The function: positional arguments to an array or a tuple of them."""
         live: set[int] = set()
         for out in self.outs:
@@ -702,7 +703,7 @@ def _product(w: _Writer, eqn: Any, ins: list[_Value]) -> _Value:
         raise Unsupported("a product of integers")
     a, b = (w._whole(v) for v in ins)
     inner = math.prod(a.aval.shape[d] for d in contract[0])
-    if math.prod(aval.shape) * inner > _MOST_PRODUCTS:
+    if math.prod(aval.shape) * inner > tuning.numpy_products:
         raise Unsupported("a large product")
     free = [
         [d for d in range(v.aval.ndim) if d not in c and d not in t]

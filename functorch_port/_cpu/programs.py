@@ -22,14 +22,14 @@ from .._array import storage
 from .._array.donation import on_one_cpu
 from .._array.limits import Latest, tidy
 from .._base import memory
+from .._base.tuning import tuning
 from .._run.dispatch import Plan, Pullback, pullback_of
 from .._tensor.view import Look, flattened, seen
-from . import deferred, tuning
-from .deferred import AFTER, Call, Deferred, avals_of, scope, unrun
+from . import compiler_options, deferred
+from .deferred import Call, Deferred, avals_of, scope, unrun
 from .passes.pads import join_pads
 
 __all__ = [
-    "MOST_CALLS",
     "Numbered",
     "asked_for",
     "forward_of",
@@ -41,32 +41,19 @@ __all__ = [
     "together",
 ]
 
-#: more operations than this run one by one
-MOST_CALLS = 512
-#: elements in the arguments and results of what is small; and beyond which it is not compiled, on a CPU
-SMALL, MOST_ELEMENTS = 1 << 22, 1 << 28
-#: Operations are compiled at once if there are fewer of them than so many for each that is new: up to 16 layers
-#: that are alike. The first three steps of a GPT of 12 take 4.3 s then, not 6.4 (the first one 4.1, not 3.4); those of
-#: one of 24 take 7.4 instead of 8.7 (the first one 7.0 instead of 3.6).
-NEW = 16
-#: Programs that are not small, which take a second or so to compile, may be one more than every so many calls of them:
-#: shapes that come a few times each run one by one.
-CALLS = 16
 
 #: key -> how often it was seen, then its program
 _programs: dict[Any, Any] = {}
 #: the programs there, with their keys; operations of all together
 _keys: dict[Plan, Any] = {}
 KEPT, OPERATIONS, FEWEST = 128, 1 << 15, 8
-#: keys of which there is no program that are remembered
-SEEN = 4096
 
 
 def _drop(program: Plan) -> None:
     """Forget a program, not that it has come before."""
     key = _keys.pop(program)
     if _programs.get(key) is program:
-        _programs[key] = AFTER
+        _programs[key] = tuning.replay_after
 
 
 _kept: Latest[Plan] = Latest(KEPT, OPERATIONS, FEWEST, _drop)
@@ -97,13 +84,13 @@ def found(
     program = _programs.get(key, 0)
     if type(program) is int:
         if not program and _are_new(calls):
-            program = AFTER
-        if program < AFTER or not _pays(arguments, calls):
-            _remember(key, min(program + 1, AFTER))
+            program = tuning.replay_after
+        if program < tuning.replay_after or not _pays(arguments, calls):
+            _remember(key, min(program + 1, tuning.replay_after))
             return None
         fn = make()
         program = _programs[key] = Plan(fn, "program", "BackwardBackward0")
-        if _elements(arguments, calls) > SMALL:
+        if _elements(arguments, calls) > tuning.program_small:
             _large.programs += 1
             program.jit = _OfTypes(fn)
         _keys[program] = key
@@ -115,7 +102,7 @@ def found(
 
 def _remember(key: Any, times: int) -> None:
     """Note how often a key has come."""
-    if key not in _programs and len(_programs) >= SEEN:
+    if key not in _programs and len(_programs) >= tuning.programs_seen:
         for old in [old for old, program in _programs.items() if type(program) is int]:
             del _programs[old]
     _programs[key] = times
@@ -126,17 +113,17 @@ def _are_new(calls: Sequence[Call]) -> bool:
     and a third of it, or less where operations are alike, for each in a program.
     """
     new = {(call.plan, key) for call in calls if (key := avals_of(call.values or ())) not in call.plan.ran}
-    return len(calls) < NEW * len(new)
+    return len(calls) < tuning.program_new * len(new)
 
 
 def _pays(arguments: Sequence[Any], calls: Sequence[Call]) -> bool:
     count = _elements(arguments, calls)
-    if count <= SMALL:
+    if count <= tuning.program_small:
         return True
     arrays = [value for value in arguments if isinstance(value, jax.Array)]
-    if count > MOST_ELEMENTS or not all(map(on_one_cpu, arrays)):
+    if count > tuning.program_elements or not all(map(on_one_cpu, arrays)):
         return False
-    return _large.programs < 3 + _large.calls // CALLS
+    return _large.programs < 3 + _large.calls // tuning.program_pays
 
 
 def _elements(arguments: Sequence[Any], calls: Sequence[Call]) -> int:
@@ -168,7 +155,7 @@ def _jitted(fn: Callable[..., list[Any]], flat: Sequence[Any]) -> Callable[..., 
         results = iter(jaxpr_as_fun(closed)(*flat))
         return [next(results) if there else None for there in given]
 
-    return jax.jit(whole, compiler_options=tuning.options(closed.jaxpr))
+    return jax.jit(whole, compiler_options=compiler_options.options(closed.jaxpr))
 
 
 # -------------------------------------------------- operations that were put off
@@ -334,7 +321,7 @@ def _needed(calls: list[Call]) -> dict[Call, Sequence[Any]]:
 
 def _as_one(calls: dict[Call, Sequence[Any]]) -> bool:
     """Have calls computed by a program; False if there is none."""
-    if not 1 < len(calls) <= MOST_CALLS or any(call.mask for call in calls):
+    if not 1 < len(calls) <= tuning.program_calls or any(call.mask for call in calls):
         return False
     numbered = Numbered(list(calls))
     asked = asked_for(list(calls), list(calls.values()))

@@ -17,18 +17,16 @@ from typing import Any
 
 from .._array import storage
 from .._base import memory
+from .._base.tuning import tuning
 from .._run.dispatch import all_on_host
 from .._tensor.node import Node
 from .._tensor.tensor import wrap
 from .._tensor.view import flattened
 from . import deferred
 from .deferred import Call, Deferred, source_of, unrun
-from .programs import MOST_CALLS, Numbered, asked_for, forward_of, found, given, replayed, settle, taken
+from .programs import Numbered, asked_for, forward_of, found, given, replayed, settle, taken
 
 __all__ = ["attempt"]
-
-#: gradients of more leaves than this go to a compiled optimizer next, so they had better not be on the host
-MOST_ON_HOST = 2
 
 
 def attempt(
@@ -41,7 +39,7 @@ def attempt(
     wanted: Sequence[tuple[Node, int]] | None,
 ) -> list[Any] | None:
     """Run the walk as one program. None if it must be walked; else the gradients at ``wanted`` (or an empty list)."""
-    if not order or len(order) > MOST_CALLS or deferred.one_by_one:
+    if not order or len(order) > tuning.program_calls or deferred.one_by_one:
         return None
     if needed is not None:
         order = [node for node in order if any(e is not None and e[0] in needed for e in node.edges)]
@@ -96,7 +94,7 @@ def _attempt(
     flat += gradients
     flat += [old for old in olds if old is not None]
     results = None
-    if (wanted is not None or len(leaves) <= MOST_ON_HOST) and all_on_host(flat):
+    if (wanted is not None or len(leaves) <= tuning.numpy_leaves) and all_on_host(flat):
         results = program.on_host(flat)
     if results is None:
         with storage.x64():

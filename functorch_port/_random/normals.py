@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from .._base.tuning import tuning
+
 __all__ = ["AT_ONCE", "HALF", "fill", "fma", "pairs", "uniform24"]
 
 NDArray = np.ndarray[Any, np.dtype[Any]]
@@ -23,8 +25,6 @@ NDArray = np.ndarray[Any, np.dtype[Any]]
 HALF = 8
 #: numbers that numpy works on at a time, so that temporaries stay in the processor's cache
 AT_ONCE = 1 << 16
-#: numbers drawn by a process from which on there is machine code; to make it takes as long as these do by numpy
-_MANY = 1 << 20
 
 _drawn = 0
 
@@ -40,7 +40,7 @@ def fill(out: NDArray, words: NDArray, mean: float, std: float) -> None:
     """Make float32 numbers of as many words: of 16, 32, 48, ... of them."""
     global _drawn
     _drawn += out.size
-    fast = faster() if out.size and _drawn > _MANY else None
+    fast = faster() if out.size and _drawn > tuning.normals_least else None
     if fast is not None:
         fast(out.ctypes.data, words.ctypes.data, out.size // (2 * HALF), mean, std)
         return

@@ -21,8 +21,8 @@ from .._base import dtypes, inside, memory, watch
 from .._base.layout import channels_last, channels_last_3d, is_in_format
 from .._base.size import Size
 from .._base.strides import contiguous
+from .._base.tuning import tuning
 from .._cpu import deferred, shared
-from .._cpu import numpy_programs as host
 from .._cpu.deferred import Deferred, DeferredStorage
 from . import grad_mode, overriding, saved
 from .node import EndedView, Hooks, RemovableHandle
@@ -103,7 +103,7 @@ _ON_CPU = frozenset({HostStorage, DeferredStorage, shared.SharedStorage})
 
 def wrap(value: Any) -> Tensor:
     """A fresh Tensor around an array."""
-    if value.__class__ in HOST and not storage.overlay and value.size <= host.MOST:
+    if value.__class__ in HOST and not storage.overlay and value.size <= tuning.numpy_elements:
         return wrap_small(value)
     tensor = _new(Tensor)
     tensor._storage = cell = Storage(value)

@@ -16,9 +16,10 @@ from .._array.donation import Donating
 from .._array.storage import Storage
 from .._base import lowering
 from .._base.jaxprs import operations
+from .._base.tuning import tuning
 from .._cpu.passes.wholes import update_wholes
 from .._tensor.tensor import Tensor
-from .bundles import MOST, Bundle, Gradients, Joint, bundled, cut, join, joined_gradients
+from .bundles import Bundle, Gradients, Joint, bundled, cut, join, joined_gradients
 from .overlay import Overlay
 from .pending import Pending, pays
 from .places import Given
@@ -192,7 +193,9 @@ def _bundle(program: Program, overlay: Overlay, positions: dict[str, list[Any]],
         if cell in position and uses[index] == 1:
             alike.setdefault((needed[position[cell]], steps, pack_of.get(cell)), []).append(cell)
     bundle_of: dict[Storage, Bundle] = {}
-    together = [(cells, len(pack.params) if pack else MOST) for (_, _, pack), cells in alike.items()]
+    together = [
+        (cells, len(pack.params) if pack else tuning.bundle_arrays) for (_, _, pack), cells in alike.items()
+    ]
     for (_, steps, _), bundles in zip(alike, bundled(together), strict=True):
         for bundle in bundles:
             bundle_of.update(dict.fromkeys(bundle.members, bundle))

@@ -29,19 +29,13 @@ from jax import lax
 from .._array import storage
 from .._array.donation import on_one_cpu
 from .._array.storage import HostStorage, Storage
+from .._base.tuning import tuning
 from .._cpu import numpy_programs as host
 from .._cpu.shared import SharedStorage
 from .._tensor.tensor import Tensor
 from .program import Stale, grads_of
 
-__all__ = ["Bundle", "Gradients", "Joint", "MOST", "bundled", "cut", "join", "joined_gradients"]
-
-#: elements of the largest array that is bundled
-SMALL = 1024
-#: Arrays of one bundle, but a pack's: what XLA needs to compile the joining of arrays grows faster than their number.
-MOST = 32
-#: how many a program must have: 128 take 0.8 to 1.0 ms apart and 0.5 to 0.7 together, 64 the same either way
-ENOUGH = 128
+__all__ = ["Bundle", "Gradients", "Joint", "bundled", "cut", "join", "joined_gradients"]
 
 
 class Bundle:
@@ -104,22 +98,20 @@ class Bundle:
     def take_apart(self) -> None:
         """Give the members values of their own: on the host, which needs no program, until it is seen to come often."""
         self.cuts += 1
-        if self.cuts <= _FEW:
+        if self.cuts <= tuning.bundle_cuts:
             pieces = cut(np.array(self.joined), self.shapes)  # of a copy: the next call gives the array away
         else:
             with storage.outside():
                 pieces = _cut_by_program(self.joined, self.shapes)
         for member, piece in zip(self.members, pieces, strict=True):
             if type(member) is BundledStorage and _raw(member) is self:
-                if self.cuts <= _FEW:
+                if self.cuts <= tuning.bundle_cuts:
                     member.host, member.__class__ = piece, HostStorage  # type: ignore[assignment]
                 else:
                     member._value = piece
         self.pieces = list(map(weakref.ref, pieces))
 
 
-#: how often members are taken apart without a program
-_FEW = 4
 _raw = Storage._value.__get__  # type: ignore[attr-defined]
 _set_raw = Storage._value.__set__  # type: ignore[attr-defined]
 
@@ -216,7 +208,7 @@ def bundled(alike: Iterable[tuple[Sequence[Storage], int]]) -> list[list[Bundle]
     Programs that update the same ones share them.
     """
     found = [_chunks(cells, most) for cells, most in alike]
-    if sum(len(chunk) for chunks in found for chunk in chunks) < ENOUGH:
+    if sum(len(chunk) for chunks in found for chunk in chunks) < tuning.bundle_least:
         return [[] for _ in found]
     return [list(map(_bundle, chunks)) for chunks in found]
 
@@ -232,7 +224,7 @@ def _chunks(cells: Iterable[Storage], most: int) -> list[tuple[Storage, ...]]:
     by_kind: dict[Any, list[Storage]] = {}
     for cell in cells:
         value = cell._value
-        if on_one_cpu(value) and value.dtype.kind in "biufc" and 0 < value.size <= SMALL:
+        if on_one_cpu(value) and value.dtype.kind in "biufc" and 0 < value.size <= tuning.bundle_elements:
             by_kind.setdefault((value.dtype, value.sharding, value.committed), []).append(cell)
     chunks = [tuple(some[i : i + most]) for some in by_kind.values() for i in range(0, len(some), most)]
     return [chunk for chunk in chunks if len(chunk) > 1]

@@ -20,6 +20,7 @@ from .._array.donation import on_one_cpu
 from .._array.refusal import Check, unknown
 from .._array.storage import Storage
 from .._base import device, settings
+from .._base.tuning import tuning
 from .._cpu import numpy_programs as host
 from .._tensor.tensor import Tensor
 from .assemble import _live
@@ -28,11 +29,6 @@ from .places import Given
 from .program import Program, aval
 
 __all__ = ["Before", "Within", "are_on", "outputs", "sort_out"]
-
-#: elements of integers, and of others, that are checked on the host
-_MOST_INTEGERS, _MOST_OTHERS = 1 << 20, 1 << 13
-#: microseconds that computing what is to be checked may take there, by the estimate of `_cpu.numpy_programs`
-_MOST_TIME = 500.0
 
 
 def are_on(wanted: bool | None) -> bool:
@@ -204,7 +200,9 @@ def _check_before(
     program: Program, check: Check, closed: Any, values: Sequence[Any], places: dict[int, Storage | int]
 ) -> bool:
     """Have a check made before a call, if that can be done, and pays."""
-    sizes = [(v.size, _MOST_INTEGERS if v.dtype.kind in "iu" else _MOST_OTHERS) for v in check.values]
+    sizes = [
+        (v.size, tuning.check_integers if v.dtype.kind in "iu" else tuning.check_others) for v in check.values
+    ]
     if any(size > most for size, most in sizes):
         return False
     jaxpr = _part(closed.jaxpr, values)
@@ -222,7 +220,7 @@ def _check_before(
         small = jaxpr.replace(invars=inputs, constvars=[v for v, _ in consts])
         function = jaxpr_as_fun(ClosedJaxpr(small, [c for _, c in consts]))
         examples = [np.zeros(x.aval.shape, x.aval.dtype) for x in inputs]
-        compute = host.function(function, examples, _MOST_INTEGERS, _MOST_TIME)
+        compute = host.function(function, examples, tuning.check_integers, tuning.check_time)
         if compute is None:
             return False
     program.before.append(Before(check, [places[k] for k in used], compute))

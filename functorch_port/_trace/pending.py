@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from .._array import storage
 from .._array.donation import Donating, on_one_cpu, own
 from .._base import alive
+from .._base.tuning import tuning
 from .._tensor.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
@@ -28,16 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Pending", "pays"]
 
-#: On a CPU, elements of an average gradient from which on it is returned. An array more takes 6 microseconds, about as
-#: long as writing a parameter of this size elsewhere than where it was: for 670,000 numbers in six arrays a step takes
-#: 2.3 ms with pending gradients and 1.9 with returned ones.
-LARGE = 10_000
-
 
 def pays(tensors: Sequence[Tensor]) -> bool:
     """Whether to leave the gradients of these parameters pending."""
     values = [t._storage._value for t in tensors]
-    return sum(v.size for v in values) < LARGE * len(values) or not all(map(on_one_cpu, values))
+    return sum(v.size for v in values) < tuning.pending_elements * len(values) or not all(
+        map(on_one_cpu, values)
+    )
 
 
 class Pending:

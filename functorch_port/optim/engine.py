@@ -23,6 +23,7 @@ from jax.experimental.xla_metadata import set_xla_metadata
 
 from .._array import storage
 from .._array.donation import Before, Donating, call, is_whole, lent, on_one_cpu, own, whole
+from .._base.tuning import tuning
 from .._cpu.native import kernels
 from .._run import dispatch
 from .._tensor import grad_mode
@@ -30,7 +31,6 @@ from .._tensor.tensor import Tensor
 
 __all__ = [
     "DOUBLE",
-    "MOST",
     "Batch",
     "Rule",
     "are_many_on_host",
@@ -50,21 +50,11 @@ Structure: TypeAlias = tuple[
     tuple[Any, ...], tuple[int, ...]
 ]  # flags of every group, group of every parameter
 
-#: Parameters of one program. XLA compiles the update of each by itself, and the more arrays a call has the more each
-#: costs: many parameters in parts compile in a tenth of the time, as equal parts share one program, and run faster.
-MOST = 256
-
-#: Parameters that one call of a kernel updates: what XLA needs to compile a call grows with the square of its arrays.
-TOGETHER = 64
 
 #: Last dimension below which XLA's loops on a CPU are slow, as over a convolution's weight, and the size from which
 #: that matters: for (512, 512, 3, 3) the flat loop takes half of the time.
 NARROW, LONG = 32, 4096
 
-#: From how many parameters on a step joins those that are on the host (`steady.Joined`), and they stay there. Beside a
-#: step that does not, SGD of 10, 64, 256 and 3,000 takes 1.6, 1.06, 0.80 and 0.55 of the time, AdamW 0.98, 0.53, 0.55
-#: and 0.54.
-MANY = 64
 
 _INCOMPATIBLE = "incompatible devices"
 _DEVICES = "Expected all tensors to be on the same device: a gradient or the state of a parameter is not"
@@ -136,8 +126,11 @@ def _update(rule: Rule, batch: Batch, elementwise: bool, stays: bool | None = No
         return [_update(rule, batch.part([i]), elementwise)[0] for i in range(count)]
     if stays is None:
         stays = not storage.overlay and are_many_on_host(batch.params)
-    if count > MOST and not storage.overlay:
-        parts = [batch.part(slice(i, i + MOST)) for i in range(0, count, MOST)]
+    if count > tuning.update_parameters and not storage.overlay:
+        parts = [
+            batch.part(slice(i, i + tuning.update_parameters))
+            for i in range(0, count, tuning.update_parameters)
+        ]
         return [state for part in parts for state in _update(rule, part, elementwise, stays)]
     if storage.overlay and storage.overlay.packs and elementwise:
         packed = _packed_parts(batch)
@@ -282,7 +275,11 @@ def _calls(params: Sequence[Any], grads: Sequence[Any], states: Sequence[Any]) -
     found: dict[Any, list[int]] = {}
     for i, (param, grad, state) in enumerate(zip(params, grads, states, strict=True)):
         found.setdefault(tuple([None if x is None else x.dtype for x in (param, grad, *state)]), []).append(i)
-    return [where[i : i + TOGETHER] for where in found.values() for i in range(0, len(where), TOGETHER)]
+    return [
+        where[i : i + tuning.kernel_parameters]
+        for where in found.values()
+        for i in range(0, len(where), tuning.kernel_parameters)
+    ]
 
 
 @cache
@@ -397,7 +394,9 @@ def write(tensors: Sequence[Tensor | None], values: Sequence[Any]) -> list[Tenso
 
 def are_many_on_host(params: Sequence[Tensor]) -> bool:
     """Whether all these parameters of a model are on the host, and so many that they stay there."""
-    return len(params) >= MANY and all(p._view is None and p._storage.on_host() is not None for p in params)
+    return len(params) >= tuning.host_parameters and all(
+        p._view is None and p._storage.on_host() is not None for p in params
+    )
 
 
 def arrays_of(tensors: Sequence[Tensor | None]) -> list[Any]:

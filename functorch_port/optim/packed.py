@@ -18,15 +18,12 @@ import numpy as np
 from .._array.donation import at_once
 from .._array.storage import Storage
 from .._base.alive import alive
+from .._base.tuning import tuning
 from .._cpu.native import ffi
 from .._tensor.tensor import Tensor
 from .steady import alike, by_numbers, is_free, join, look_away, look_into, type_of
 
 __all__ = ["Pack", "loosen", "pack_state"]
-
-#: Parameters of one pack where kernels update it as it lies: 3,000 of SGD take 5 ms in packs of 128, and 7 in
-#: packs of 32. Elsewhere what XLA needs to compile the joining of arrays grows faster than their number.
-MOST, MOST_BY_XLA = 128, 32
 
 
 class Pack:
@@ -143,7 +140,7 @@ def loosen(packs: Iterable[Pack]) -> None:
 
 def _packs_of(optimizer: Any) -> Iterable[Pack]:
     """Packs for parameters whose state is in Storages of its own."""
-    most = MOST if ffi.available() else MOST_BY_XLA
+    most = tuning.pack_parameters if ffi.available() else tuning.pack_parameters_by_xla
     for group in optimizer.param_groups:
         kind = optimizer._kind_of(group)
         if kind is None:

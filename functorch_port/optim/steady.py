@@ -24,6 +24,7 @@ import numpy as np
 from .._array import storage
 from .._array.donation import Donating, at_once, call, lent, on_one_cpu, own, whole
 from .._array.storage import HostStorage, Storage
+from .._base.tuning import tuning
 from .._cpu import numpy_programs as host
 from .._cpu.shared import SharedStorage
 from .._run import bind
@@ -38,15 +39,6 @@ __all__ = [
     "type_of",
 ]  # fmt: skip
 
-#: elements of the largest parameter whose state is put together with others'
-SMALL = 1024
-#: how many small ones make that worth while: AdamW of 10 takes 0.29 ms together and 0.36 apart
-ENOUGH = 4
-#: Parameters of one program of many: XLA compiles every output by itself, so equal programs that share one compile in a
-#: fraction of the time, and calls of this size run as fast as larger ones.
-PART = 64
-#: how often an optimizer that cannot be covered is looked at again
-PATIENCE = 4
 
 #: parameter, gradient, state
 Entry: TypeAlias = tuple[Tensor, Tensor, dict[str, Any]]
@@ -205,7 +197,7 @@ def settle(optimizer: Any, rule: Rule, groups: Sequence[tuple[dict[str, Any], Ki
         return False
     taking_part = [id(p) for _, _, entries in groups for p, _, _ in entries]
     last, optimizer._took_part = optimizer._took_part, taking_part
-    if (last is None or last == taking_part) and optimizer._refusals < PATIENCE:
+    if (last is None or last == taking_part) and optimizer._refusals < tuning.steady_tries:
         steady = Steady.of(rule, groups)
         optimizer._refusals += steady is None
         if steady is not None:
@@ -280,7 +272,7 @@ class Run:
 
     def _can_be_joined(self) -> bool:
         """Whether their arrays, and those of their state, have one type."""
-        if len(self.params) < ENOUGH:
+        if len(self.params) < tuning.steady_least:
             return False
         columns = [[t._look() for t in column] for column in self.columns]
         if any(a.shape != t[0] for column in columns for a, t in zip(column, self.types, strict=True)):
@@ -505,8 +497,8 @@ def _update_each(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, stat
 def _pieces(runs: Sequence[Run]) -> list[list[tuple[int, Sequence[int], bool]]]:
     """For every part its pieces: a run, places in it, and whether their state is packed."""
     parts: list[list[tuple[int, Sequence[int], bool]]] = [[]]
-    many = sum([len(run.params) for run in runs if not run.joined]) > engine.MOST
-    most = min(engine.MOST, PART) if many else engine.MOST
+    many = sum([len(run.params) for run in runs if not run.joined]) > tuning.update_parameters
+    most = min(tuning.update_parameters, tuning.steady_part) if many else tuning.update_parameters
     room = most
     for run, packed, where in _alike(runs):
         while where:
@@ -542,14 +534,14 @@ def alike(
     places: dict[Any, list[int]] = {}
     for i, (shape, dtype, sharding) in enumerate(types):
         kept = [column[i]._value for column in columns]
-        small = prod(shape) <= SMALL and len(sharding.device_set) == 1
+        small = prod(shape) <= tuning.steady_elements and len(sharding.device_set) == 1
         fits = small and all(a.shape == shape and a.sharding == sharding for a in kept)
         key = (dtype, sharding, also[i], *(a.dtype for a in kept)) if fits else None
         places.setdefault(key, []).append(i)
     loose = places.pop(None, [])
     packs = []
     for where in places.values():
-        if columns and len(where) >= ENOUGH:
+        if columns and len(where) >= tuning.steady_least:
             packs.append(where)
         else:
             loose += where

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 import functorch_port as ft
+from functorch_port._base.tuning import tuning
 from functorch_port._cpu import programs
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "_programs", {})
-    monkeypatch.setattr(programs, "NEW", 0)  # nothing is compiled before it has come a few times
+    monkeypatch.setattr(tuning, "program_new", 0)  # nothing is compiled before it has come a few times
 
 
 def loss(w: ft.Tensor, x: ft.Tensor) -> ft.Tensor:
@@ -119,8 +120,8 @@ def test_hooks_keep_to_the_walk(how: str) -> None:
 
 
 def test_graphs_of_huge_tensors_are_walked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "SMALL", 10)
-    monkeypatch.setattr(programs, "MOST_ELEMENTS", 11)
+    monkeypatch.setattr(tuning, "program_small", 10)
+    monkeypatch.setattr(tuning, "program_elements", 11)
     w, x = data()
     for _ in range(4):
         loss(w, x).backward()
@@ -145,7 +146,7 @@ def gradients(dtype: ft.dtype, times: int) -> list[ft.Tensor]:
 
 
 def test_graphs_of_large_tensors_are_programs_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "SMALL", 10)
+    monkeypatch.setattr(tuning, "program_small", 10)
     monkeypatch.setattr(programs, "_large", programs._Large())
     walked = {dtype: gradients(dtype, 1) for dtype in (ft.float64, ft.float32)}
     for dtype, want in walked.items():
@@ -156,7 +157,7 @@ def test_graphs_of_large_tensors_are_programs_of_their_own(monkeypatch: pytest.M
 
 def test_large_graphs_that_come_a_few_times_each_are_walked(monkeypatch: pytest.MonkeyPatch) -> None:
     """To compile them takes longer than they would."""
-    monkeypatch.setattr(programs, "SMALL", 10)
+    monkeypatch.setattr(tuning, "program_small", 10)
     monkeypatch.setattr(programs, "_large", programs._Large())
     w = ft.ones(80, 80, requires_grad=True)  # too large for the host
 
@@ -168,7 +169,7 @@ def test_large_graphs_that_come_a_few_times_each_are_walked(monkeypatch: pytest.
     for n in range(1, 12):
         come(n, 3)
     assert compiled() == 3
-    come(1, 2 * programs.CALLS)  # now they have paid
+    come(1, 2 * tuning.program_pays)  # now they have paid
     for n in range(1, 12):
         come(n, 1)
     assert compiled() == 5

@@ -9,8 +9,8 @@ import torch
 from counting import xla_compilations
 
 import functorch_port as ft
+from functorch_port._base.tuning import tuning
 from functorch_port._cpu.native import ffi
-from functorch_port._trace import bundles
 from functorch_port._trace.bundles import Bundle
 
 DATA = np.random.default_rng(0).standard_normal((6, 4))
@@ -18,7 +18,7 @@ DATA = np.random.default_rng(0).standard_normal((6, 4))
 
 @pytest.fixture(autouse=True)
 def few_are_enough(monkeypatch):
-    monkeypatch.setattr(bundles, "ENOUGH", 2)
+    monkeypatch.setattr(tuning, "bundle_least", 2)
 
 
 class Case:
@@ -251,7 +251,7 @@ def test_a_failed_call_loses_nothing():
 
 
 def test_few_are_not_bundled(monkeypatch):
-    monkeypatch.setattr(bundles, "ENOUGH", 128)
+    monkeypatch.setattr(tuning, "bundle_least", 128)
     ours, _ = pair()
     ours.run(2)
     assert not bundled(ours.step)

@@ -18,6 +18,7 @@ import pytest
 import torch
 
 import functorch_port as ft
+from functorch_port._base.tuning import tuning
 from functorch_port._cpu import deferred, programs
 from functorch_port._run import dispatch
 from tests.twins import same_outcome
@@ -30,7 +31,7 @@ N = 72  # N * N elements are more than the host keeps
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No programs of other tests, and nothing left waiting."""
     monkeypatch.setattr(programs, "_programs", {})
-    monkeypatch.setattr(programs, "NEW", 0)  # nothing is compiled before it has come a few times
+    monkeypatch.setattr(tuning, "program_new", 0)  # nothing is compiled before it has come a few times
     gc.collect()
     before = deferred.waiting.count()
     yield
@@ -102,7 +103,7 @@ def test_forward_and_backward_become_one_program(monkeypatch: pytest.MonkeyPatch
         with counted(monkeypatch) as ran:
             loss = (x @ w).tanh().sum()
             loss.backward()
-            assert bool(ran) == (i < programs.AFTER)
+            assert bool(ran) == (i < tuning.replay_after)
             found.append((loss.item(), w.grad.clone()))
     assert sum(not isinstance(p, int) for p in programs._programs.values()) == 1
     for value, grad in found:
@@ -112,7 +113,7 @@ def test_forward_and_backward_become_one_program(monkeypatch: pytest.MonkeyPatch
 
 def test_new_operations_are_compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Instead of one by one."""
-    monkeypatch.setattr(programs, "NEW", 8)
+    monkeypatch.setattr(tuning, "program_new", 8)
     sizes = iter(range(N + 1, N + 100))
 
     def step(n: int, deep: int = 3) -> tuple[float, list[str]]:
@@ -193,7 +194,7 @@ def test_memory_is_freed_with_the_graph() -> None:
 
 
 def test_a_limit_to_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deferred, "MOST_ELEMENTS", deferred.waiting.count() + 2 * N * N)
+    monkeypatch.setattr(tuning, "waiting_elements", deferred.waiting.count() + 2 * N * N)
     w, x = data()
     made = [x @ w for _ in range(5)]
     assert [waits(y) for y in made] == [True] * 3 + [False] * 2
@@ -402,7 +403,7 @@ def test_a_pass_becomes_one_program(monkeypatch: pytest.MonkeyPatch, mode: str) 
         for i in range(5):
             with counted(monkeypatch) as ran:
                 found.append(model(x))
-                assert bool(ran) == (i < programs.AFTER) and not waits(found[-1])
+                assert bool(ran) == (i < tuning.replay_after) and not waits(found[-1])
         assert programs_made() == 1
         with counted(monkeypatch) as ran:
             model(x)

@@ -18,6 +18,7 @@ import torch
 
 import functorch_port as ft
 from functorch_port._base import dtypes
+from functorch_port._base.tuning import tuning
 from functorch_port._random import keyed, normals
 from functorch_port._random.generator import draw
 from functorch_port._random.mersenne import Stream
@@ -365,7 +366,7 @@ def test_randperm(n):
 @pytest.mark.parametrize("is_compiled", [False, True])
 def test_normals_of_float32_are_exact(monkeypatch, n, mean, std, is_compiled):
     """The logarithm, sine and cosine are reproduced to the last bit, by numpy and by machine code."""
-    monkeypatch.setattr(normals, "_MANY", 0 if is_compiled else 1 << 62)
+    monkeypatch.setattr(tuning, "normals_least", 0 if is_compiled else 1 << 62)
     if is_compiled:
         if normals.faster() is None:
             pytest.skip("needs llvmlite")
@@ -380,7 +381,7 @@ def test_normals_of_float32_are_exact(monkeypatch, n, mean, std, is_compiled):
 def test_machine_code_is_made_once_many_normals_were_drawn(monkeypatch):
     calls = []
     monkeypatch.setattr(normals, "faster", lambda: lambda *given: calls.append(given))
-    monkeypatch.setattr(normals, "_MANY", 100)
+    monkeypatch.setattr(tuning, "normals_least", 100)
     monkeypatch.setattr(normals, "_drawn", 0)
     for _ in range(5):
         ft.randn(40)

@@ -15,6 +15,7 @@ import torch
 
 import functorch_port as ft
 from functorch_port._array.storage import HostStorage
+from functorch_port._base.tuning import tuning
 from functorch_port._cpu import numpy_programs as host
 
 pytestmark = pytest.mark.cpu
@@ -26,7 +27,7 @@ INDEX = np.array([2, 0, 1, 2])
 
 @pytest.fixture(autouse=True)
 def switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "MOST", 4096)
+    monkeypatch.setattr(tuning, "numpy_elements", 4096)
     monkeypatch.setattr(host.enabled, "known", None)
 
 
@@ -175,7 +176,7 @@ def test_views_and_writes_through_them() -> None:
 
 
 def test_beside_large_tensors_and_inside_transforms() -> None:
-    small, large = ft.tensor([2.0]), ft.ones(host.MOST + 1)
+    small, large = ft.tensor([2.0]), ft.ones(tuning.numpy_elements + 1)
     assert not on_host(large * small) and (large * small).sum().item() == 2 * large.numel()
     assert ft.func.vmap(lambda t: t * small)(ft.ones(3, 1)).tolist() == [[2], [2], [2]]
     assert ft.func.grad(lambda t: (t * small).sum())(ft.ones(1)).tolist() == [2]
@@ -226,7 +227,7 @@ def test_threads() -> None:
 
 
 def test_what_does_not_stay_on_the_host() -> None:
-    assert not on_host(ft.ones(host.MOST + 1))
+    assert not on_host(ft.ones(tuning.numpy_elements + 1))
     assert not on_host(ft.tensor([1.0], dtype=ft.bfloat16)) and not on_host(ft.tensor([1j]))
     assert not on_host(ft.from_jax(jax.numpy.ones(3)) + 1)
     assert ft.tensor([1.0], device="meta").is_meta

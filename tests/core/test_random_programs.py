@@ -33,6 +33,7 @@ from random_programs import (
 )
 
 import functorch_port as ft
+from functorch_port._base.tuning import tuning
 from functorch_port._cpu import numpy_programs as host
 
 LENGTH = 20
@@ -216,7 +217,7 @@ COUNT = int(os.environ.get("RANDOM_PROGRAMS", "16"))
 @pytest.fixture
 def on_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eager mode in numpy where it can, as with FUNCTORCH_PORT_HOST_ELEMENTS=4096: nothing is to be compiled for it."""
-    monkeypatch.setattr(host, "MOST", 4096)
+    monkeypatch.setattr(tuning, "numpy_elements", 4096)
     monkeypatch.setattr(host.enabled, "known", None)
 
 

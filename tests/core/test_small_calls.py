@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cpu
 
 @pytest.fixture(autouse=True)
 def _in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("functorch_port._cpu.numpy_programs.MOST", 4096)
+    monkeypatch.setattr("functorch_port._base.tuning.tuning.numpy_elements", 4096)
     monkeypatch.setattr("functorch_port._cpu.numpy_programs.enabled.known", None)
 
 

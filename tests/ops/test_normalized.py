@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port._cpu.native import ffi, rows
+from functorch_port._base.tuning import tuning
+from functorch_port._cpu.native import ffi
 from functorch_port.ops._normalized import normalized
 
 pytestmark = pytest.mark.skipif(not ffi.available(), reason="needs llvmlite")
@@ -89,7 +90,7 @@ def test_other_platforms_and_vmap_have_xla():
 
 def test_rows_shared_among_threads():
     """More than one thread's worth, and a last part that is shorter."""
-    x = np.random.default_rng(1).standard_normal((3 * rows.CHUNK // 48 + 7, 48)).astype(np.float32)
+    x = np.random.default_rng(1).standard_normal((3 * tuning.row_chunk // 48 + 7, 48)).astype(np.float32)
     out, mean, var = jax.jit(lambda x: normalized(x, (1,), 0.0))(jnp.asarray(x))
     exact = x.astype(np.float64)
     np.testing.assert_allclose(mean[:, 0], exact.mean(1), 1e-5, 1e-6)

@@ -17,6 +17,7 @@ from by_onednn import agree, draw, run, sent_to
 from counting import xla_compilations
 
 import functorch_port as ft
+from functorch_port._base.tuning import tuning
 from functorch_port._cpu.native import onednn
 from functorch_port.ops import _convolution
 
@@ -72,7 +73,7 @@ def test_transposed(x, w, stride, padding, extra, groups, dilation):
 def test_any_number_of_cores(monkeypatch, cores, images, weight, groups):
     """Images and weights are cut for so many: those which cannot be are left to oneDNN whole."""
     monkeypatch.setattr(onednn, "cores", lambda: cores)
-    monkeypatch.setattr(onednn, "_LEAST_CHUNK", 1)
+    monkeypatch.setattr(tuning, "convolution_part", 1)
     shape = (images, weight[1] * groups, 13, 12 + cores)  # not the other numbers' plans
     _plan.cache_clear()
     jax.clear_caches()

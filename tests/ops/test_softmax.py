@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port._cpu.native import ffi, rows
+from functorch_port._base.tuning import tuning
+from functorch_port._cpu.native import ffi
 from functorch_port.ops._softmax import log_softmax, softmax
 
 pytestmark = pytest.mark.skipif(not ffi.available(), reason="needs llvmlite")
@@ -139,7 +140,7 @@ def test_other_platforms_and_vmap_have_xla():
 
 
 def test_rows_shared_among_threads():
-    x = np.random.default_rng(6).standard_normal((3 * rows.CHUNK // 48 + 7, 48)).astype(np.float32)
+    x = np.random.default_rng(6).standard_normal((3 * tuning.row_chunk // 48 + 7, 48)).astype(np.float32)
     got, summed = jax.jit(lambda x: softmax(x, 1))(jnp.asarray(x))
     e = np.exp(x.astype(np.float64))
     np.testing.assert_allclose(got, e / e.sum(1, keepdims=True), 2e-6)

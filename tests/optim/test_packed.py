@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port.optim import packed
+from functorch_port._base.tuning import tuning
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -69,8 +69,8 @@ def test_numbers_and_traces_whatever_comes_between(name, options):
 
 @pytest.mark.parametrize(("most", "packs"), [(64, 1), (32, 2)])
 def test_fewer_arrays(monkeypatch, most, packs):
-    monkeypatch.setattr(packed, "MOST", most)
-    monkeypatch.setattr(packed, "MOST_BY_XLA", most)
+    monkeypatch.setattr(tuning, "pack_parameters", most)
+    monkeypatch.setattr(tuning, "pack_parameters_by_xla", most)
     run = Run(ft, lr=0.1)
     run.of(run.all)
     (program,) = run.all.programs()

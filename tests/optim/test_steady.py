@@ -9,8 +9,8 @@ import torch
 from counting import xla_compilations
 
 import functorch_port as ft
-from functorch_port._cpu import numpy_programs as host
-from functorch_port.optim import engine, steady
+from functorch_port._base.tuning import tuning
+from functorch_port.optim import steady
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -24,10 +24,10 @@ OPTIONS = {"SGD": {"momentum": 0.9, "lr": 0.05}, "RMSprop": {"momentum": 0.5, "c
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     """Parts of 7 parameters; what has up to 9 elements is packed."""
-    monkeypatch.setattr(steady, "SMALL", 9)
-    monkeypatch.setattr(steady, "ENOUGH", 2)
-    monkeypatch.setattr(engine, "MOST", 7)
-    monkeypatch.setattr(engine, "MANY", 2)
+    monkeypatch.setattr(tuning, "steady_elements", 9)
+    monkeypatch.setattr(tuning, "steady_least", 2)
+    monkeypatch.setattr(tuning, "update_parameters", 7)
+    monkeypatch.setattr(tuning, "host_parameters", 2)
 
 
 class Run:
@@ -90,9 +90,9 @@ def test_every_optimizer(name, groups):
             packed = [
                 piece.cells is not None for part in run.optimizer._steady.parts for piece in part.pieces
             ]
-            assert any(packed) and all(packed) is bool(host.MOST)
+            assert any(packed) and all(packed) is bool(tuning.numpy_elements)
             joined = [isinstance(part, steady.Joined) for part in run.optimizer._steady.parts]
-            assert set(joined) == {bool(host.MOST)}
+            assert set(joined) == {bool(tuning.numpy_elements)}
 
     compare(program, name=name, groups=groups)
 
@@ -103,7 +103,7 @@ def test_types(dtype):
     found = []
     for enough in (2, 1000):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(steady, "ENOUGH", enough)
+            patch.setattr(tuning, "steady_least", enough)
             run = Run(ft, "AdamW", dtype="float32")
             run.params = [ft.nn.Parameter(p.detach().to(getattr(ft, dtype))) for p in run.params]
             run.optimizer = ft.optim.AdamW(run.params, lr=0.1)

@@ -29,12 +29,11 @@ from jax.extend.core import JaxprEqn, Primitive, Var
 from jax.interpreters import batching, mlir
 
 from ..._array import storage
+from ..._base.tuning import tuning
 from . import ffi, llvm
 
 __all__ = ["by_xla", "definitions", "join_written", "run", "written"]
 
-#: elements that a thread takes at a time: some 0.1 ms
-CHUNK = 65536
 
 #: arrays of a tensor: a parameter, its state, its gradient
 Row: TypeAlias = Sequence[Any]
@@ -326,7 +325,7 @@ body:
   %more = icmp slt i64 %next, %end
   br i1 %more, label %body, label %out
 out:"""
-    return definitions(each, sources, first + joined, width, CHUNK)
+    return definitions(each, sources, first + joined, width, tuning.kernel_chunk)
 
 
 def definitions(

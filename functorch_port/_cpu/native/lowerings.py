@@ -13,6 +13,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 from ..._base import lowering
+from ..._base.tuning import tuning
 from ...ops._cells import CELLS, Gates, States
 from ...ops._convolution import Convolution, convolution_p
 from ...ops._product import multiply_p, sizes
@@ -22,11 +23,6 @@ from .onednn import Product
 from .recurrence import Recurrence
 
 __all__ = ["install"]
-
-#: multiply-adds below which the way to oneDNN costs more than it gains
-_LEAST_CONVOLUTION, _LEAST_PRODUCT = 1 << 18, 1 << 20
-#: multiply-adds, and rows, from which on a smaller product is one of `products`
-_LEAST_SMALL, _LEAST_ROWS = 1 << 12, 4
 
 
 def install() -> None:
@@ -43,7 +39,7 @@ def install() -> None:
 
 def _suits_convolution(x: Any, w: Any, how: Convolution) -> bool:
     work = prod(how.output) * prod(how.weight[1:])
-    return len(how.input) == 4 and work >= _LEAST_CONVOLUTION and onednn.takes(x, w)
+    return len(how.input) == 4 and work >= tuning.convolution_least and onednn.takes(x, w)
 
 
 def _convolution(avals: Sequence[Any], results: Sequence[Any], *, kind: str, how: Convolution) -> Any:
@@ -58,9 +54,9 @@ def _convolution(avals: Sequence[Any], results: Sequence[Any], *, kind: str, how
 
 def _suits_product(a: Any, b: Any, transposed: bool) -> bool:
     work = prod(a.shape) * b.shape[-2 if transposed else -1]
-    if work >= _LEAST_PRODUCT:
+    if work >= tuning.product_least:
         return onednn.takes(a, b)
-    is_small = work >= _LEAST_SMALL and prod(a.shape[:-1]) >= _LEAST_ROWS
+    is_small = work >= tuning.small_product_least and prod(a.shape[:-1]) >= tuning.small_product_rows
     return b.ndim == 2 and is_small and products.takes(a, b)
 
 
@@ -72,7 +68,7 @@ def _product(avals: Sequence[Any], results: Sequence[Any], *, left: bool, right:
         size = sizes(avals[0], avals[1], left, right)
         given = (*size, left != flipped_a, right != flipped_b)
         batch = prod(result.shape[:-2])
-        if batch == 1 and prod(size) < _LEAST_PRODUCT:
+        if batch == 1 and prod(size) < tuning.product_least:
             planned = products.plan(*given)
         else:
             planned = onednn.plan_product(Product(batch, *given))

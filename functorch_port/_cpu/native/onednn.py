@@ -35,6 +35,7 @@ import jax
 import numpy as np
 
 from ..._array import storage
+from ..._base.tuning import tuning
 from ...ops._convolution import Convolution
 from . import ffi
 from .epilogue import Epilogue
@@ -402,7 +403,7 @@ def _suits_matmul(product: Product) -> bool:
     if batch > 1:
         return batch >= cores()
     # parts of columns are copied in the end, which should be less than there is to multiply by
-    return inner >= _DEEP and (rows >= columns or rows <= inner)
+    return inner >= tuning.product_deep and (rows >= columns or rows <= inner)
 
 
 def _by_matmul(product: Product) -> Plan:
@@ -449,7 +450,7 @@ def _parted(product: Product, by_rows: bool) -> tuple[int, int]:
     """How many rows or columns it has, and how many of them a thread takes."""
     batch, rows, inner, columns, *_ = product
     whole, multiple = (rows, _ROWS) if by_rows else (columns, _COLUMNS)
-    wanted = min(-(-_PARTS * cores() // batch), rows * inner * columns // _LEAST_PART)
+    wanted = min(-(-tuning.product_parts * cores() // batch), rows * inner * columns // tuning.product_part)
     size = -(-whole // max(wanted, 1))
     return whole, min(-(-size // multiple) * multiple, whole)
 
@@ -458,7 +459,7 @@ def _by_sgemm(product: Product) -> tuple[list[int], int]:
     batch, rows, inner, columns, left, right = product
     by_rows = rows >= columns
     # the columns of such a matrix fall upon few places of the cache, so a part is copied to where they do not
-    copies = left and by_rows and rows >= _WIDE and rows % (_WIDE // 2) == 0
+    copies = left and by_rows and rows >= tuning.product_wide and rows % (tuning.product_wide // 2) == 0
     whole, size = _parted(product, by_rows)
     parts = -(-whole // size)
     words = [0, batch * parts, parts, size, whole, int(by_rows), rows, columns, inner]
@@ -472,16 +473,6 @@ def _by_sgemm(product: Product) -> tuple[list[int], int]:
     return words, 4 * copied * inner * batch * parts
 
 
-#: parts for each core; with two of them, which would leave less to wait for, packing takes 2 % more
-_PARTS = 1
-#: multiply-adds of a part, at least
-_LEAST_PART = 1 << 19
-#: rows of a transpose from which on it is copied: (700, 1024) by (700, 256) takes 1.10 ms instead of 1.23,
-#: (1024, 1536) by (1024, 384) 3.26 instead of 3.78; of 512 rows, or 1152, it would take longer
-_WIDE = 1024
-#: Inner dimension from which on oneDNN's matmul is better for the transpose of the second one: for 128 rows of 128
-#: numbers its calls cost 4 us more than they save, of 28; for 16 of 512 they take 25 instead of 70.
-_DEEP = 256
 #: rows and columns of a part are multiples of what oneDNN's innermost loops compute together
 _ROWS, _COLUMNS = 8, 16
 
@@ -542,7 +533,7 @@ def matmuls(rows: Sequence[int], inner: int, columns: int) -> Matmuls | None:
 @cache
 def plan_unblocking(count: int, block: int, pixels: Ints) -> Planned:
     """The plan that takes arrays out of blocks: of shape (count, H, W, block) to (count, block, H, W)."""
-    most = max(1, min(4 * cores(), 4 * count * block * prod(pixels) // _LEAST_SHARED))
+    most = max(1, min(4 * cores(), 4 * count * block * prod(pixels) // tuning.weights_alone))
     parts = max(n for n in range(1, most + 1) if count % n == 0)
     shape = count // parts, block, *pixels
     given, target, plan = _in_blocks(shape, block), _plain(shape), Plan()
@@ -607,15 +598,8 @@ def _parts(kind: str, c: Convolution) -> int:
         # of (16, 512, 4, 4) by (512, 512, 3, 3), whose images are fewer numbers, 9.7 ms that way and 6.7 by oneDNN
         return 0 if weights > images * per_image else images // max(good)
     work = prod(c.output[1:]) * prod(c.weight[1:])
-    enough = (s for s in good if s * work >= _LEAST_CHUNK and s * per_image >= weights)
+    enough = (s for s in good if s * work >= tuning.convolution_part and s * per_image >= weights)
     return images // next(enough, max(good))
-
-
-#: Multiply-adds of a part, so that its calls cost little. Its arrays should stay in the cache from one step to the
-#: next, so it is no larger, unless its images are fewer numbers than the weights, which should not be read so often.
-_LEAST_CHUNK = 1 << 24
-#: bytes of weights that one thread puts into another layout alone
-_LEAST_SHARED = 1 << 18
 
 
 def _made(kind: str, c: Convolution, blocks: tuple[int, int], epilogue: Epilogue | None) -> Plan:
@@ -707,7 +691,7 @@ def _by_slices(shape: Ints, source: c_void_p, target: c_void_p, sources: int = 1
     """For each source, the first of which is written and the others added to it: reorders of slices of the first
     dimension, one for each core; of the whole if it is small or cannot be cut.
     """
-    count = min(cores(), 4 * prod(shape) // _LEAST_SHARED)
+    count = min(cores(), 4 * prod(shape) // tuning.weights_alone)
     size = -(-shape[0] // max(count, 1))
     size = -(-size // 16) * 16
     slices = [(start, min(size, shape[0] - start)) for start in range(0, shape[0], size)]

@@ -19,6 +19,7 @@ import jax
 import numpy as np
 
 from ..._array import storage
+from ..._base.tuning import tuning
 from . import ffi, llvm, onednn
 
 __all__ = ["Recurrence", "run", "suits"]
@@ -56,16 +57,10 @@ class Recurrence(NamedTuple):
         return 1 if self.first else self.results[0]
 
 
-#: multiply-adds of a layer below which a scan is as good, and the steps below which the weights' layout does not pay
-_LEAST, _LEAST_STEPS = 1 << 12, 4
-#: multiply-adds that are worth a thread
-_LEAST_PART = 1 << 20
-
-
 def suits(steps: int, batch: int, units: int, gates: int, *arrays: Any) -> bool:
     """Whether a layer of such arrays is left to `run`, in this program."""
     work = steps * batch * units * units * gates
-    return steps >= _LEAST_STEPS and work >= _LEAST and onednn.takes(*arrays)
+    return steps >= tuning.recurrence_steps and work >= tuning.recurrence_least and onednn.takes(*arrays)
 
 
 class _Sizes(NamedTuple):
@@ -118,7 +113,7 @@ def _plan(what: Recurrence, reverse: bool, sizes: _Sizes) -> tuple[str, int, one
     steps, batch, units = sizes
     inner, columns = what.source * units, what.product * units
     work = steps * batch * inner * columns
-    parts = max(min(onednn.cores(), batch, work // _LEAST_PART), 1)
+    parts = max(min(onednn.cores(), batch, work // tuning.recurrence_part), 1)
     size = -(-batch // parts)
     starts = range(0, batch, size)
     rows = [min(size, batch - start) for start in starts]

@@ -23,18 +23,13 @@ from jax.extend.core import Literal
 
 from ..._array import storage
 from ..._base import lowering
+from ..._base.tuning import tuning
 from ...ops._rows import FORMULAS, Formula
 from .. import numpy_programs as host
 from . import ffi, kernels, llvm
 
 __all__ = ["install", "takes"]
 
-#: rows shorter than this are not worth a loop of their own
-SHORTEST = 16
-#: elements that a thread takes at a time, in whole rows: some 20 us
-CHUNK = 32768
-#: elements of a row that are added up in its own type; sums of so many are added up in float64
-PART = 4096
 
 #: numbers of a row, and type
 Aval: TypeAlias = tuple[int, np.dtype]
@@ -46,7 +41,7 @@ def takes(array: Any, dims: Sequence[int]) -> bool:
     return (
         array.dtype in (np.float32, np.float64)
         and tuple(dims) == tuple(range(first, array.ndim))
-        and prod(array.shape[first:]) >= SHORTEST
+        and prod(array.shape[first:]) >= tuning.row_least
         and array.size > 0
         and storage.may_use_kernels()
         and ffi.available()
@@ -115,7 +110,7 @@ row:
   %more = icmp slt i64 %after, %end
   br i1 %more, label %row, label %out
 out:"""
-    chunk = max(CHUNK // length, 1) * length
+    chunk = max(tuning.row_chunk // length, 1) * length
     return kernels.definitions(each, sources, 0, len(jaxpr.invars), chunk)
 
 
@@ -233,7 +228,7 @@ class _Writer:
                 self.places[var] = f"%p{k}"
         self._end(accumulators)
         for eqn, accumulator in zip(eqns, accumulators, strict=True):
-            self.numbers[eqn.outvars[0]] = accumulator.result(self.lines, self.length > PART)
+            self.numbers[eqn.outvars[0]] = accumulator.result(self.lines, self.length > tuning.row_part)
 
     def _row_of_results(self, var: Any) -> int | None:
         """A result that can hold a row until it is written, and holds none yet."""
@@ -264,14 +259,14 @@ class _Writer:
     def _begin(self, accumulators: Sequence[_Sum] = ()) -> str:
         """Open a loop over the row; returns where its element is."""
         k, before, start = self.loops, self.block, "0"
-        if accumulators and self.length > PART:
+        if accumulators and self.length > tuning.row_part:
             self.lines.lines += [f"br label %part{k}", f"part{k}:"]
             self.lines.lines.append(f"%b{k} = phi i64 [ 0, %{before} ], [ %b{k}.next, %folded{k} ]")
             for a in accumulators:
                 came = f"[ {a.whole_start}, %{before} ], [ {a.name}.folded, %folded{k} ]"
                 self.lines.lines.append(f"{a.name}.whole = phi {a.whole} {came}")
             self.lines.lines += [
-                f"%b{k}.next = add nuw nsw i64 %b{k}, {PART}",
+                f"%b{k}.next = add nuw nsw i64 %b{k}, {tuning.row_part}",
                 f"%b{k}.end = call i64 @llvm.smin.i64(i64 %b{k}.next, i64 {self.length})",
             ]
             before, start = f"part{k}", f"%b{k}"
@@ -287,7 +282,7 @@ class _Writer:
     def _end(self, accumulators: Sequence[_Sum] = ()) -> None:
         k, self.block = self.loops, f"after{self.loops}"
         self.loops += 1
-        parts = bool(accumulators) and self.length > PART
+        parts = bool(accumulators) and self.length > tuning.row_part
         end, following = (f"%b{k}.end", f"folded{k}") if parts else (self.length, self.block)
         self.lines.lines += [
             f"%j{k}.next = add nuw nsw i64 %j{k}, 1",

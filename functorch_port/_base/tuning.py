@@ -1,0 +1,156 @@
+"""The numbers that say when something pays. They were found by measuring, on two cores of an x86 processor.
+
+`tuning` is what the whole package reads. To try other numbers set its attributes, in a test with ``monkeypatch``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import settings
+
+__all__ = ["Tuning", "tuning"]
+
+
+def _setting(name: str) -> Any:
+    return field(default_factory=lambda: settings.get(name))
+
+
+@dataclass(slots=True)
+class Tuning:
+    """
+    Attributes:
+        numpy_elements: tensors with more elements are not kept in numpy; 0 keeps none.
+        numpy_time: microseconds, by an estimate, above which an operation is compiled instead.
+        numpy_products: multiply-adds above which a product is compiled instead.
+        numpy_leaves: gradients of more leaves than this go to a compiled optimizer next, so that they are not put into
+            numpy.
+
+        replay_after: how often eager operations run one by one before they become a program; 0: always, and nothing is
+            put off.
+        waiting_elements: elements of values that are put off, in all; beyond it operations run at once.
+        program_calls: more operations than this run one by one.
+        program_small: elements in the arguments and results of a program that is small.
+        program_elements: elements beyond which no program is made.
+        program_new: operations are compiled at once if there are fewer of them than so many for each that is new: up to
+            16 layers that are alike. The first three steps of a GPT of 12 take 4.3 s then, not 6.4 (the first one 4.1,
+            not 3.4); those of one of 24 take 7.4 instead of 8.7 (the first one 7.0 instead of 3.6).
+        program_pays: programs that are not small, which take a second or so to compile, may be one more than every so
+            many calls of them: shapes that come a few times each run one by one.
+        programs_seen: keys of which there is no program that are remembered.
+
+        bundle_elements: elements of the largest array that is joined with others to one input of a program.
+        bundle_arrays: arrays of one such input: what XLA needs to compile the joining grows faster than their number.
+        bundle_least: how many a program must have: 128 take 0.8 to 1.0 ms apart and 0.5 to 0.7 together, 64 the same
+            either way.
+        bundle_cuts: how often they are taken apart without a program.
+        pending_elements: elements of an average gradient from which on a program returns it on one CPU. An array more
+            takes 6 us, about as long as writing a parameter of this size elsewhere than where it was: for 670,000
+            numbers in six arrays a step takes 2.3 ms with pending gradients and 1.9 with returned ones.
+
+        update_parameters: parameters that one program updates. The more arrays a call has the more each costs, and
+            equal parts share one program: many parameters in parts compile in a tenth of the time, and run faster.
+        kernel_parameters: parameters that one call of a kernel updates: what XLA needs to compile a call grows with the
+            square of its arrays.
+        host_parameters: from how many parameters on a step joins those that are in numpy. Beside a step that does not,
+            SGD of 10, 64, 256 and 3,000 takes 1.6, 1.06, 0.80 and 0.55 of the time, AdamW 0.98, 0.53, 0.55 and 0.54.
+        steady_elements: elements of the largest parameter whose state is put together with others'.
+        steady_least: how many small ones make that worth while: AdamW of 10 takes 0.29 ms together and 0.36 apart.
+        steady_part: parameters of one program of many: equal programs share one, which compiles in a fraction of the
+            time.
+        steady_tries: how often an optimizer that cannot be covered is looked at again.
+        pack_parameters: parameters of one pack where kernels update it as it lies: 3,000 of SGD take 5 ms in packs of
+            128, and 7 in packs of 32.
+        pack_parameters_by_xla: the same elsewhere.
+
+        check_integers, check_others: elements of integers, and of others, that are checked before a program runs.
+        check_time: microseconds that computing what is checked may take, by an estimate.
+
+        kernel_chunk: elements that a thread takes at a time in an update: some 0.1 ms.
+        row_least: rows shorter than this are not worth a loop of their own.
+        row_chunk: elements that a thread takes at a time, in whole rows: some 20 us.
+        row_part: elements of a row that are added up in its own type; sums of so many are added up in float64.
+        convolution_least, product_least: multiply-adds below which the way to oneDNN costs more than it gains.
+        convolution_part: multiply-adds of a part, so that its calls cost little. Its arrays should stay in the cache
+            from one step to the next, so it is no larger, unless its images are fewer numbers than the weights, which
+            should not be read so often.
+        weights_alone: bytes of weights that one thread puts into another layout alone.
+        small_product_least, small_product_rows: multiply-adds, and rows, from which on a smaller product is a kernel's.
+        product_parts: parts for each core; with two of them, which leaves less to wait for, packing takes 2 % more.
+        product_part: multiply-adds of a part, at least.
+        product_wide: rows of a transpose from which on it is copied: (700, 1024) by (700, 256) takes 1.10 ms instead of
+            1.23, (1024, 1536) by (1024, 384) 3.26 instead of 3.78; of 512 rows, or 1152, it would take longer.
+        product_deep: inner dimension from which on oneDNN's matmul is better for the transpose of the second one: for
+            128 rows of 128 numbers its calls cost 4 us more than they save, of 28; for 16 of 512 they take 25 instead
+            of 70.
+        recurrence_least, recurrence_steps: multiply-adds of a layer below which a scan is as good, and the steps below
+            which the weights' layout does not pay.
+        recurrence_part: multiply-adds that are worth a thread.
+        normals_least: normal numbers drawn by a process from which on there is machine code for them; to make it takes
+            as long as these do by numpy.
+        vector_bits: bits that XLA makes loops of. By itself it takes 256 where a processor has AVX-512, as those of
+            2017 slowed down for more. On an AMD EPYC the derivative of GELU then takes 0.54 ms instead of 0.78
+            (1024, 1536), a sigmoid 0.30 instead of 0.39, a training step of ResNet-18 0.91 to 0.94 of the time; a
+            ViT's (0.96 to 1.07), a U-Net's and an LSTM's as long.
+        compilations: after so many JAX is told to forget what it compiled.
+    """
+
+    numpy_elements: int = _setting("HOST_ELEMENTS")
+    numpy_time: float = 40.0
+    numpy_products: int = 1 << 18
+    numpy_leaves: int = 2
+
+    replay_after: int = _setting("REPLAY_AFTER")
+    waiting_elements: int = 1 << 28
+    program_calls: int = 512
+    program_small: int = 1 << 22
+    program_elements: int = 1 << 28
+    program_new: int = 16
+    program_pays: int = 16
+    programs_seen: int = 4096
+
+    bundle_elements: int = 1024
+    bundle_arrays: int = 32
+    bundle_least: int = 128
+    bundle_cuts: int = 4
+    pending_elements: int = 10_000
+
+    update_parameters: int = 256
+    kernel_parameters: int = 64
+    host_parameters: int = 64
+    steady_elements: int = 1024
+    steady_least: int = 4
+    steady_part: int = 64
+    steady_tries: int = 4
+    pack_parameters: int = 128
+    pack_parameters_by_xla: int = 32
+
+    check_integers: int = 1 << 20
+    check_others: int = 1 << 13
+    check_time: float = 500.0
+
+    kernel_chunk: int = 65536
+    row_least: int = 16
+    row_chunk: int = 32768
+    row_part: int = 4096
+    convolution_least: int = 1 << 18
+    convolution_part: int = 1 << 24
+    weights_alone: int = 1 << 18
+    product_least: int = 1 << 20
+    product_parts: int = 1
+    product_part: int = 1 << 19
+    product_wide: int = 1024
+    product_deep: int = 256
+    small_product_least: int = 1 << 12
+    small_product_rows: int = 4
+    recurrence_least: int = 1 << 12
+    recurrence_steps: int = 4
+    recurrence_part: int = 1 << 20
+    normals_least: int = 1 << 20
+    vector_bits: int = 512
+    compilations: int = 512
+
+
+#: what the package reads
+tuning = Tuning()
