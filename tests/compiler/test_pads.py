@@ -111,6 +111,7 @@ def test_gradients_are_pytorchs(case):
             np.testing.assert_allclose(ours, wanted, rtol=1e-5)
 
 
+@pytest.mark.cpu
 def test_a_training_step_has_no_sums_of_padded_arrays():
     layer = ft.nn.Linear(8, 24)
 

@@ -27,7 +27,7 @@ def test_transform_in_a_loss_eager_compiled_and_torch() -> None:
     net, x = net_and_input()
     twin = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
     twin.load_state_dict({k: torch.from_numpy(v.numpy().copy()) for k, v in net.state_dict().items()})
-    expected = physics_loss(torch, twin, torch.from_numpy(x.numpy()))
+    expected = physics_loss(torch, twin, torch.from_numpy(x.numpy().copy()))
     expected.backward()
 
     def step():
