@@ -80,12 +80,12 @@ class Call:
     """An operation that was put off, and what it gave once it has run.
 
     Attributes:
-        plan: the operation, a `dispatch.Plan`.
+        plan: the operation, a `Plan`.
         values: its arguments: arrays, numbers, looks through views and `Deferred` values; None when it has run.
         mask: for which arguments a gradient is recorded; empty for none at all.
         number: in the order of recording.
         results: None before it has run; then for each output the array, or None if nobody can ask for it.
-        kept: what `dispatch.Plan.run_keeping` kept for the pullback, as the plan and the values of a node.
+        kept: what `Plan.run_recorded` kept for the pullback, as the plan and the values of a node.
         handles: weak references to the outputs' `Deferred`.
     """
 

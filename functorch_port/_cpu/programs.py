@@ -23,7 +23,7 @@ from .._array.donation import on_one_cpu
 from .._array.limits import Latest, tidy
 from .._base import memory
 from .._base.tuning import tuning
-from .._run.dispatch import Plan, Pullback, pullback_of
+from .._run.plan import Plan, Pullback, pullback_of
 from .._tensor.view import Look, flattened, seen
 from . import compiler_options, deferred
 from .deferred import Call, Deferred, avals_of, scope, unrun

@@ -18,7 +18,7 @@ from typing import Any
 from .._array import storage
 from .._base import memory
 from .._base.tuning import tuning
-from .._run.dispatch import all_on_host
+from .._run.plan import all_on_host
 from .._tensor.node import Node
 from .._tensor.tensor import wrap
 from .._tensor.view import flattened

@@ -10,7 +10,7 @@ from typing import Any
 from .._array.symbolic import SymNumber
 from .._tensor.overriding import Public, copied, noticed, noticing, publish, published
 from .._tensor.tensor import Tensor
-from .dispatch import Op, caller
+from .call import Op, caller
 from .registry import OpSpec, composites, ops
 
 __all__ = ["bind", "function", "namespaces", "publish_functions", "publish_methods"]

@@ -21,7 +21,9 @@ from .._base import watch
 from .._base.modes import OfThread
 from .._tensor import creation
 from .._tensor.tensor import Tensor, _view_again
-from .dispatch import Op, Plan, run
+from .call import Op
+from .plan import Plan
+from .run import run
 
 __all__ = ["Level", "attach", "linear", "paused", "run_op", "state", "take", "tangent_of"]
 
@@ -181,7 +183,7 @@ def _forward_plan(plan: Plan, mask: tuple[bool, ...]) -> Plan:
     found = plan.forward.get(mask)
     if found is None:
         fn = functools.partial(_push, plan.fn, mask)
-        found = plan.forward[mask] = Plan(fn, f"{plan.name}_jvp", f"{plan.node.__name__[:-1]}Jvp0")
+        found = plan.forward[mask] = Plan(fn, f"{plan.name}_jvp", f"{plan.node[:-1]}Jvp0")
     return found
 
 

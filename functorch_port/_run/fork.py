@@ -19,14 +19,16 @@ from jax.interpreters import mlir
 from .._array import storage
 from .._array.donation import Donating
 from .._base import device
-from . import dispatch
+from . import opnode, run
+from .plan import Plan
 
 __all__ = ["leads_to_jax"]
 
 _ways: list[tuple[Any, str]] = [
     (storage, "x64"),
-    (dispatch, "_x64"),
-    (dispatch.Plan, "jit"),
+    (opnode, "_x64"),
+    (run, "_x64"),
+    (Plan, "jit"),
     (Donating, "into"),
 ]
 

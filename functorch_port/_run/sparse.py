@@ -422,9 +422,9 @@ def _np_dtype(tensor: Tensor) -> Any:
 
 
 def _run(plan: Any, arguments: Sequence[Any]) -> Tensor:
-    from . import dispatch
+    from .run import run
 
-    return dispatch.run(plan, arguments)
+    return run(plan, arguments)
 
 
 @functools.cache
@@ -457,7 +457,7 @@ def _mm_plan(rows: int) -> Any:
 
 
 def _plan(fn: Callable[..., Any], node: str) -> Any:
-    from .dispatch import Plan
+    from .plan import Plan
 
     return Plan(fn, fn.__name__, node)
 

@@ -138,10 +138,10 @@ def check(node: Any) -> None:
 
 
 def _text(node: Any, cell: Any, expected: int, i: int, is_view: bool) -> str:
-    from .._run.dispatch import _computed
+    from .._run.plan import computed_all
     from .tensor import Tensor, wrap
 
-    (value,) = _computed([node.values[i] if i >= 0 else cell.aval()])
+    (value,) = computed_all([node.values[i] if i >= 0 else cell.aval()])
     shape, now = list(value.shape), cell.version - cell.apart
     if (i, True) in (node.plan.edge_order or ()):
         is_view, shape = True, shape[::-1]

@@ -509,7 +509,7 @@ class Tensor:
             return
         if self._view.origin is not PLAIN:  # type: ignore[union-attr]
             raise RuntimeError(refusal(self._view, self._grad_fn, of_base=True))  # type: ignore[arg-type]
-        from .._run.dispatch import run
+        from .._run.run import run
 
         self._note_history()
         self._version_seen = self._writes
@@ -973,7 +973,7 @@ class Tensor:
 
     def _take_through_base(self, out: Tensor) -> None:
         """An in-place op on a view, recorded: the base becomes a copy with the new slice (PyTorch's ``CopySlices``)."""
-        from .._run.dispatch import run
+        from .._run.run import run
 
         base = self._base
         assert base is not None and self._view is not None
@@ -1327,7 +1327,7 @@ def _stopped(tensor: Tensor) -> View:
 
 @functools.cache
 def _stop_plan() -> Any:
-    from .._run.dispatch import Plan
+    from .._run.plan import Plan
 
     return Plan(jax.lax.stop_gradient, "alias", "AliasBackward0")
 
@@ -1343,7 +1343,7 @@ def _grouped(flat: Sequence[Any], counts: Sequence[int]) -> list[Sequence[Any]]:
 @functools.cache
 def _copy_slices(plans: tuple[Any, ...], counts: tuple[int, ...]) -> Any:
     """The plan that writes a value through a chain of views; the views' positions are dynamic arguments."""
-    from .._run.dispatch import Plan
+    from .._run.plan import Plan
 
     put, _ = put_through(plans)
     plan = Plan(
@@ -1362,7 +1362,7 @@ def _look_through(plans: Sequence[Any], extras: Sequence[Sequence[Any]], value: 
 @functools.cache
 def _unseen(shape: tuple[int, ...], plans: tuple[Any, ...], counts: tuple[int, ...]) -> Any:
     """The plan that leads from a look into a Storage back to all of that; zero where the look does not lead."""
-    from .._run.dispatch import Plan
+    from .._run.plan import Plan
 
     def look(base: Any, *extra: Any) -> Any:
         size = math.prod(shape)
@@ -1376,7 +1376,7 @@ def _unseen(shape: tuple[int, ...], plans: tuple[Any, ...], counts: tuple[int, .
 @functools.cache
 def _view_again(plans: tuple[Any, ...], counts: tuple[int, ...]) -> Any:
     """The plan that looks through a chain of views anew."""
-    from .._run.dispatch import Plan
+    from .._run.plan import Plan
 
     plan = Plan(
         lambda base, *extra: _look_through(plans, _grouped(extra, counts), base), "view", "AsStridedBackward0"

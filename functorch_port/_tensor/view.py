@@ -344,7 +344,7 @@ def laid_out(strides: tuple[int, ...]) -> Any:
     """The plan of a view that shows all of a Storage, and has these strides: what a compiled function sees of an
     argument that is a view of another tensor.
     """
-    from .._run.dispatch import Plan
+    from .._run.plan import Plan
 
     plan = Plan(lambda x: x, LAID_OUT, "AliasBackward0")
     plan.named = lambda values: {"input": None, "strides": strides}
@@ -392,7 +392,7 @@ def _permutations(order: tuple[int, ...]) -> tuple[Any, Any]:
 
 @functools.cache
 def _permutation(order: tuple[int, ...]) -> Any:
-    from .._run.dispatch import Plan
+    from .._run.plan import Plan
 
     plan = Plan(lambda x: x.transpose(order), "permute", "PermuteBackward0")
     plan.named = lambda values: {"input": None, "dims": order}

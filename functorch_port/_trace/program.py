@@ -14,7 +14,7 @@ from .._array import storage
 from .._array.donation import Before, lent, own
 from .._array.storage import Storage
 from .._run import fork
-from .._run.dispatch import _with_history
+from .._run.opnode import with_history
 from .._run.sparse import SparseTensor
 from .._tensor.node import accumulator
 from .._tensor.tensor import Tensor, wrap
@@ -684,7 +684,7 @@ class Program:
             return tuple([outs[i] for i in which])
 
         edges = dict(zip(self.boundary_inputs, node.boundary, strict=True))
-        inputs = [_with_history(v, edges[i]) if i in edges else v for i, v in enumerate(node.values)]
+        inputs = [with_history(v, edges[i]) if i in edges else v for i, v in enumerate(node.values)]
         return run_recorded(residuals, inputs, len(which))
 
 

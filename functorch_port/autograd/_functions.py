@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._run.dispatch import edge_of
+from .._run.opnode import edge_of
 from .._tensor import grad_mode
 from .._tensor.node import AccumulateGrad as AccumulateGrad
 from .._tensor.node import Node

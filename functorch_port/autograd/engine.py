@@ -26,7 +26,7 @@ from .._array.limits import tidy
 from .._base import inside, modes
 from .._cpu import replay
 from .._cpu.deferred import Deferred
-from .._run.dispatch import all_on_host
+from .._run.plan import all_on_host
 from .._tensor import anomaly, grad_mode
 from .._tensor.node import AccumulateGrad, Node, accumulator
 from .._tensor.tensor import Tensor, wrap

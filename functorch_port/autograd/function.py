@@ -15,7 +15,8 @@ from jax.custom_derivatives import SymbolicZero
 
 from .._array import storage
 from .._base import watch
-from .._run.dispatch import _conj, edge_of
+from .._run.opnode import edge_of
+from .._run.plan import conj
 from .._tensor import grad_mode, saved
 from .._tensor.node import FREED, Node
 from .._tensor.tensor import Tensor, wrap
@@ -469,7 +470,7 @@ def _apply_in_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
         positions = [(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]
         results = _checked_results(cls.__name__, _backward_of(cls)(ctx, *grads), positions)
         return tuple(
-            _conj(jnp.zeros(t.shape, t.dtype.np) if r is None else r._value)
+            conj(jnp.zeros(t.shape, t.dtype.np) if r is None else r._value)
             if t.is_floating_point() or t.is_complex()
             else None
             for r, t in zip(results, tensors)
@@ -515,7 +516,7 @@ def _gradient(ctx: FunctionCtx, cotangent: Any) -> Tensor | None:
         return None
     if isinstance(cotangent, SymbolicZero):  # no gradient arrives
         return wrap(jnp.zeros(cotangent.shape, cotangent.dtype)) if ctx.materialize_grads else None
-    return wrap(_conj(cotangent))
+    return wrap(conj(cotangent))
 
 
 # ------------------------------------------------------- once_differentiable

@@ -26,9 +26,9 @@ from .._base import config
 from .._base import inside as inside_jax
 from .._base.modes import OfThread
 from .._random import keyed
-from .._run.dispatch import Plan, edge_of, node_class, pullback_of, run
-from .._run.dispatch import _conj as conj
-from .._run.dispatch import _outputs as outputs_of
+from .._run.opnode import edge_of, node_class
+from .._run.plan import Plan, conj, pullback_of
+from .._run.run import outputs_of, run
 from .._tensor import grad_mode
 from .._tensor.tensor import Tensor, wrap
 
@@ -490,6 +490,6 @@ def _record(
     mask = tuple(e is not None for e in edges)
     values = [t._value for t in dyn]
     out, pullback = pullback_of(pure, mask, values)
-    node = node_class(plan.node.__name__)(plan, mask, edges, tuple(values), len(out))
+    node = node_class(plan.node)(plan, mask, edges, tuple(values), len(out))
     node.pull = pullback
     return list(outputs_of(plan, node, out, True))

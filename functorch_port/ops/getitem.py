@@ -22,7 +22,7 @@ from .._array.refusal import outside, refuse
 from .._array.symbolic import SymNumber
 from .._base import dtypes
 from .._run import bind
-from .._run.dispatch import Op
+from .._run.call import Op
 from .._run.fits import ASSIGNED
 from .._run.registry import Array, Arrays, composite, op, ops
 from .._tensor import grad_mode

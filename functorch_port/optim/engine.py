@@ -25,7 +25,8 @@ from .._array import storage
 from .._array.donation import Before, Donating, call, is_whole, lent, on_one_cpu, own, whole
 from .._base.tuning import tuning
 from .._cpu.native import kernels
-from .._run import dispatch
+from .._run.plan import Plan
+from .._run.run import run
 from .._tensor import grad_mode
 from .._tensor.tensor import Tensor
 
@@ -456,7 +457,7 @@ def on_one_device(error: ValueError) -> Exception:
 
 
 @cache
-def _recorded_plan(rule: Rule, flags: Any, present: tuple[bool, ...]) -> dispatch.Plan:
+def _recorded_plan(rule: Rule, flags: Any, present: tuple[bool, ...]) -> Plan:
     """The rule for one parameter as an operation of the tape; state that is None is no argument of it."""
 
     def pure(param: Any, grad: Any, *rest: Any) -> tuple[Any, ...]:
@@ -465,14 +466,14 @@ def _recorded_plan(rule: Rule, flags: Any, present: tuple[bool, ...]) -> dispatc
         new_param, new_state = rule(param, grad, state, tuple(values), flags)
         return (new_param, *(s for s in new_state if s is not None))
 
-    return dispatch.Plan(pure, rule.__name__, f"{rule.__name__.title().replace('_', '')}Backward0")
+    return Plan(pure, rule.__name__, f"{rule.__name__.title().replace('_', '')}Backward0")
 
 
 def _update_recorded(rule: Rule, batch: Batch, i: int) -> State:
     param, state, group = batch.params[i], batch.states[i], batch.group_of[i]
     plan = _recorded_plan(rule, batch.flags[group], tuple(s is not None for s in state))
     given = [s for s in state if s is not None]
-    new, *values = dispatch.run(plan, [param, batch.grads[i], *given, *batch.scalars[group]])
+    new, *values = run(plan, [param, batch.grads[i], *given, *batch.scalars[group]])
     param.copy_(new)
     if not given:  # made in this step, from the gradient's value: PyTorch detaches it
         return tuple(v.detach() for v in values) if values else (None,) * len(state)

@@ -22,7 +22,7 @@ from functorch_port import random
 from functorch_port._array import storage
 from functorch_port._cpu import deferred
 from functorch_port._run import autocast
-from functorch_port._run.dispatch import OpNode
+from functorch_port._run.opnode import OpNode
 from functorch_port._tensor import grad_mode, saved, tree
 from functorch_port._tensor.node import AccumulateGrad, Node
 from functorch_port._tensor.tensor import Tensor, wrap

@@ -20,7 +20,7 @@ import torch
 import functorch_port as ft
 from functorch_port._base.tuning import tuning
 from functorch_port._cpu import deferred, programs
-from functorch_port._run import dispatch
+from functorch_port._run.plan import Plan
 from tests.twins import same_outcome
 
 pytestmark = pytest.mark.cpu
@@ -43,14 +43,14 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The names of the operations that run one by one, forward and backward."""
     names: list[str] = []
-    run = dispatch.Plan.run
+    run = Plan.run
 
     def noted(self: Any, values: Any) -> Any:
         names.append(self.name)
         return run(self, values)
 
     with monkeypatch.context() as patch:
-        patch.setattr(dispatch.Plan, "run", noted)
+        patch.setattr(Plan, "run", noted)
         yield names
 
 

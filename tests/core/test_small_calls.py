@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port._run import bind, dispatch
+from functorch_port._run import bind
+from functorch_port._run import call as calls
 
 F = ft.nn.functional
 pytestmark = pytest.mark.cpu
@@ -26,8 +27,8 @@ def _in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
 def long_ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the operations that were not done the short way."""
     taken: list[str] = []
-    run = dispatch.run
-    monkeypatch.setattr(dispatch, "run", lambda plan, dyn: taken.append(plan.name) or run(plan, dyn))
+    run = calls.run
+    monkeypatch.setattr(calls, "run", lambda plan, dyn: taken.append(plan.name) or run(plan, dyn))
     return taken
 
 

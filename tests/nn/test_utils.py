@@ -85,14 +85,14 @@ def test_clipping_takes_two_programs_for_any_model():
     assert torch.nn.utils.clip_grad_norm_ is not None
     net = ft.nn.Sequential(*[ft.nn.Linear(3, 3) for _ in range(5)])
     net(ft.ones(1, 3)).sum().backward()
-    from functorch_port._run import dispatch
+    from functorch_port._run import call
 
-    calls, run = [], dispatch.run
-    dispatch.run = lambda plan, dyn: calls.append(plan.name) or run(plan, dyn)
+    calls, run = [], call.run
+    call.run = lambda plan, dyn: calls.append(plan.name) or run(plan, dyn)
     try:
         ft.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
     finally:
-        dispatch.run = run
+        call.run = run
     assert calls == ["_total_norm", "_scaled_to_norm"]
 
 

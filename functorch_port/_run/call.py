@@ -1,0 +1,503 @@
+"""The way from a Python call to a plan and the arrays it runs on: arguments, defaults, errors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
+from types import FunctionType
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._array import storage
+from .._array.storage import HOST, HostStorage, form_of
+from .._array.symbolic import SymNumber
+from .._base import config, dtypes, errors, inside, watch
+from .._base.layout import SparseOperand
+from .._cpu.shared import SharedStorage
+from .._tensor import grad_mode, saved
+from .._tensor.node import _sequence as _sequence
+from .._tensor.overriding import noticed
+from .._tensor.tensor import Tensor, wrap, wrap_small
+from .._tensor.view import View
+from . import autocast, fits
+from .opnode import node_class, show_saved
+from .out import write_out
+from .plan import LEAST, MOST, NUMBERS, Plan, key_of, quiet
+from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
+from .run import attach_view, laid_as, look_later, run
+
+__all__ = ["Op", "caller"]
+
+_grad = grad_mode.state
+_T, _OPEN, _CLOSE = object(), object(), object()
+_COUNTS = frozenset({int, float, complex})
+_REALS = frozenset({int, float})
+_FLOAT32 = np.dtype(np.float32)
+_new = object.__new__
+_ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}
+_ARRAYS = repeat(ARRAY)
+
+
+class Op:
+    """A registered operation as a function of Tensors."""
+
+    def __init__(self, spec: OpSpec) -> None:
+        self.spec = spec
+        self.kinds = spec.kinds[: spec.positional]
+        self.positional = spec.positional
+        self.kind_of = spec.kind_of
+        self.plans: dict[Any, Plan] = {}
+        #: by what the arguments of a call are, if small tensors: the program on the host, the plan of a view, and the
+        #: `form_of` the result
+        self.small: dict[Any, tuple[Callable[..., Any], Any, int]] = {}
+        config.remembered.append(self.small)
+        self.__name__ = spec.name
+        self.__doc__ = spec.fn.__doc__
+        space = spec.where[0] if spec.where else ""
+        #: what error texts call it
+        self.label = f"{space}_{spec.name}" if space in ("fft", "linalg", "special") else spec.name
+        self.__wrapped__ = spec.fn
+        self.call = caller(self)
+
+    @functools.cached_property
+    def arrays(self) -> tuple[str, ...]:
+        return tuple(n for n, kind in zip(self.spec.params, self.spec.kinds, strict=True) if kind is ARRAY)
+
+    @functools.cached_property
+    def overloaded(self) -> bool:
+        """Whether a number is refused in the first place because others may be numbers: several signatures."""
+        spec = self.spec
+        return any(n not in spec.strict and n not in spec.defaults for n in self.arrays[1:])
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.call(*args, **kwargs)
+
+    def run(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        known: list[Any] | None = None,
+        values: Sequence[Any] = (),
+    ) -> Any:
+        """A call with these arguments; ``known`` and ``values`` are what `_note` found if they are small tensors."""
+        spec = self.spec
+        out = kwargs.pop("out", None) if kwargs else None
+        if watch.on:
+            args, kwargs = autocast.cast_inputs(spec.name, args, kwargs)
+            if watch.state.profile is not None:
+                return watch.state.profile.run_op(
+                    self, args, kwargs if out is None else {**kwargs, "out": out}
+                )
+            if watch.state.level is not None:
+                from . import duals
+
+                return duals.run_op(self, args, kwargs, out)
+        sig: list[Any] = [dtypes._default, config.key]
+        dyn: list[Any] = []
+        try:
+            if len(args) > self.positional:
+                raise TypeError
+            for a, kind in zip(args, self.kinds):
+                _scan(a, kind, sig, dyn)
+            for name, a in kwargs.items():
+                sig.append(name)
+                _scan(a, self.kind_of[name], sig, dyn)
+            plan = self.plans.get(tuple(sig))
+        except (TypeError, KeyError):
+            plan = None
+        if plan is None:
+            plan, dyn = self._bind(args, kwargs)
+        try:
+            result = look_later(plan, dyn) if spec.view else None
+            if result is None:
+                result = run(plan, dyn)
+        except SparseOperand:
+            from . import sparse
+
+            return sparse.run(spec.name, args, kwargs)
+        except BaseException as error:
+            inside.repair()
+            new = errors.told(error, spec.name, args, kwargs)
+            if new is error:
+                raise
+            raise new from error
+        if spec.view and type(result) is Tensor and result._view is None:
+            value, base = result._storage.look(), dyn[0]._storage.host
+            if value.__class__ not in HOST:
+                base = dyn[0]._storage.value
+            extra = tuple(map(storage.as_array, dyn[1:]))
+            attach_view(result, dyn[0], View(dyn[0]._view, plan, extra, base, value, _grad.enabled))
+        if spec.order is not None:
+            for a in dyn:
+                if isinstance(a, Tensor) and a._view is not None:
+                    result = laid_as(spec.order, dyn, result)
+                    break
+        if spec.after is not None and (kwargs or dyn[0]._view is not None):
+            return spec.after(result, *args, **kwargs)
+        if known is not None and type(result) is Tensor and (args or not spec.view):
+            self._remember(known, plan, values, kwargs, form_of(result._look()))
+        return result if out is None else write_out(out, result, spec.name, dyn)
+
+    def _remember(
+        self, signature: list[Any], plan: Plan, values: Sequence[Any], kwargs: dict[str, Any], made: int
+    ) -> None:
+        """Note how calls like one on small values are computed, if that is by a program on the host.
+
+        ``made`` is the `form_of` the result.
+        """
+        if not self._in_order(kwargs):
+            return
+        program = (plan._hosted or {}).get(key_of(values))
+        if program is not None and not any(isinstance(k, Tensor) for k in signature):
+            needed = self.spec.view or plan.check is not None
+            self.small[tuple(signature)] = program, plan if needed else None, made
+
+    def _in_order(self, kwargs: dict[str, Any]) -> bool:
+        """Whether these keyword arguments come in the order in which a program has them."""
+        places = [self.spec.params.index(name) for name in kwargs]
+        return places == sorted(places)
+
+    def plan(self, *args: Any, **kwargs: Any) -> Plan:
+        """What a call with these arguments would run."""
+        return self._bind(args, kwargs)[0]
+
+    # The slow way: once per new signature, and for calls that need their arguments put in order.
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Plan, list[Any]]:
+        bound = self._arguments(args, kwargs)
+        if self.overloaded and self.spec.where and not self.spec.numbers:
+            self._check_some_tensor(bound, args, kwargs)
+        sig: list[Any] = [dtypes._default, config.key, None]
+        dyn: list[Any] = []
+        slots: dict[str, Any] = {}
+        for name, value in bound.items():
+            kind = self.kind_of[name]
+            sig.append(name)
+            if kind is STATIC:
+                value = bound[name] = _static(value)
+            if name in self.spec.strict or name in self.spec.types:
+                self._check_type(name, value, len(args))
+            start = len(dyn)
+            _scan(value, kind, sig, dyn, self._wrong_type(name, value))
+            if kind is ARRAYS:
+                slots[name] = _slots(value, start)
+            elif len(dyn) > start:
+                slots[name] = start
+        try:
+            plan = self.plans.get(tuple(sig))
+        except TypeError as error:
+            raise TypeError(f"{self.label}(): {error}") from None
+        if plan is None:
+            static = {n: v for n, v in bound.items() if n not in slots}
+            plan = self.plans[tuple(sig)] = self._plan(slots, static, len(dyn))
+        first: list[Any] = [dtypes._default, config.key]
+        scanned: list[Any] = []
+        try:  # also under the spelling of this call, for the fast path
+            for a, kind in zip(args, self.kinds, strict=False):
+                _scan(a, kind, first, scanned)
+            for name, a in kwargs.items():
+                first.append(name)
+                _scan(a, self.kind_of[name], first, scanned)
+            same = [id(a) for a in scanned] == [id(a) for a in dyn]
+            if len(args) <= len(self.kinds) and same and self._in_order(kwargs):
+                self.plans[tuple(first)] = plan
+        except (TypeError, KeyError):
+            pass
+        return plan, dyn
+
+    def _plan(self, slots: dict[str, Any], static: dict[str, Any], count: int) -> Plan:
+        fn, spec = self.spec.fn, self.spec
+
+        def pure(*values: Any) -> Any:
+            return fn(**{n: _fill(s, values) for n, s in slots.items()}, **static)
+
+        pure.__name__ = pure.__qualname__ = spec.name
+        node = spec.node if isinstance(spec.node, str) else spec.node(static)
+        plan = Plan(pure, spec.name, node, spec)
+        show_saved(node_class(plan.node), spec.params)
+        plan.named = lambda values: {**{n: _fill(s, values) for n, s in slots.items()}, **static}
+        plan.saves, plan.slots = {} if spec.name in saved.RULES else None, slots
+        plan.tensors = frozenset(s for n, s in slots.items() if self.kind_of[n] is ARRAY)
+        checks: list[Callable[..., None]] = []
+        if spec.check is not None:
+            check = spec.check
+            checks.append(lambda *values: check(**{n: _fill(s, values) for n, s in slots.items()}, **static))
+        arrays = [s for n, s in slots.items() if self.kind_of[n] is ARRAY]
+        for name in spec.fits.keys() & slots.keys():
+            checks.append(_fitting(spec.fits[name], slots[name], arrays))
+        plan.check = checks[0] if len(checks) == 1 else _all_of(checks) if checks else None
+        if spec.edges is not None:
+            named = [(e[2:-1], True) if e.startswith("t(") else (e, False) for e in spec.edges]
+            plan.edge_order = tuple((slots[n], t) for n, t in named if n in slots)
+        elif spec.view:
+            plan.edge_order = ((0, False),)
+        return plan
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        spec = self.spec
+        bound: dict[str, Any] = {}
+        params = spec.params[: spec.positional]
+        if spec.varargs is not None:
+            at = params.index(spec.varargs)
+            rest = args[at:]
+            if len(rest) > 1 or (
+                len(rest) == 1 and not isinstance(rest[0], list | tuple) and rest[0] is not None
+            ):
+                args = (*args[:at], tuple(rest))
+        if (
+            spec.legacy is not None
+            and len(args) == len(params) + 1
+            and isinstance(args[1], int | float | SymNumber)
+        ):
+            args, kwargs = (args[0], *args[2:]), {**kwargs, spec.legacy: args[1]}
+        if len(args) > len(params):
+            raise TypeError(
+                f"{self.label}() takes {len(params)} positional argument{'s' * (len(params) != 1)} but "
+                f"{len(args)} were given"
+            )
+        bound.update(zip(params, args, strict=False))
+        for name, value in kwargs.items():
+            target = name if name in self.kind_of else _ALIASES.get(name, name)
+            if target not in self.kind_of:
+                raise TypeError(f"{self.label}() got an unexpected keyword argument '{name}'")
+            if target in bound:
+                raise TypeError(f"{self.label}() got multiple values for argument '{name}'")
+            bound[target] = value
+        missing = [n for n in spec.params if n not in bound and n not in spec.defaults]
+        if missing:
+            listed = ", ".join(f'"{n}"' for n in missing)
+            raise TypeError(f"{self.label}() missing {len(missing)} required positional arguments: {listed}")
+        return {n: bound[n] for n in spec.params if n in bound}
+
+    def _check_some_tensor(
+        self, bound: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """PyTorch's refusal of numbers alone, and of a number in the place of the tensor to work on."""
+        tensors = [n for n in self.arrays if isinstance(bound.get(n), Tensor | jax.Array)]
+        first = bound[self.arrays[0]]
+        if not tensors or (self.arrays[0] in self.spec.strict and isinstance(first, int | float | complex)):
+            given = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
+            raise TypeError(
+                f"{self.label}() received an invalid combination of arguments - got ({', '.join(given)})"
+            )
+
+    def _wrong_type(self, name: str, value: Any, wanted: str = "Tensor", positional: bool = True) -> str:
+        place = f" (position {self.spec.params.index(name) + 1})" if positional else ""
+        return f"{self.label}(): argument '{name}'{place} must be {wanted}, not {type(value).__name__}"
+
+    def _check_type(self, name: str, value: Any, positional: int) -> None:
+        """PyTorch's refusal of an argument of the wrong type; seen once per new signature."""
+        index = self.spec.params.index(name)
+        if name in self.spec.types:
+            types, wanted = self.spec.types[name]
+            inside = value if isinstance(value, tuple) and tuple in types else ()
+            if not isinstance(value, types) or not all(isinstance(v, int) for v in inside):
+                raise TypeError(self._wrong_type(name, value, wanted, index < positional))
+        elif self.kind_of[name] is ARRAYS:
+            if not isinstance(value, list | tuple):
+                raise TypeError(self._wrong_type(name, value, "tuple of Tensors"))
+            for i, item in enumerate(value):
+                if not isinstance(item, Tensor | jax.Array):
+                    kind = type(item).__name__
+                    raise TypeError(f"expected Tensor as element {i} in argument {index}, but got {kind}")
+        elif not isinstance(value, Tensor | jax.Array) and (
+            value is not None or name not in self.spec.defaults
+        ):
+            raise TypeError(self._wrong_type(name, value))
+
+
+def caller(op: Op, name: str = "", module: str = "") -> FunctionType:
+    """An operation as a plain function, which Python calls faster than an object.
+
+    With a ``name`` it is a public one: arguments that it refuses may override it.
+    """
+    spec, kinds, kind_of, small = op.spec, op.kinds, op.kind_of, op.small
+    positional, is_view = op.positional, op.spec.view
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        known: list[Any] = []
+        values: list[Any] = []
+        try:
+            if (
+                not storage.overlay
+                and not watch.on
+                and len(args) <= positional
+                and _note(args, kinds, known, values)
+                and not (kwargs and not _note_named(kwargs, kind_of, known, values))
+            ):
+                # Most calls are like one that came before: on small tensors without a gradient, with the same settings.
+                try:
+                    program, plan, made = small[tuple(known)]
+                except KeyError:
+                    return op.run(args, kwargs, known, values)
+                except TypeError:  # a list in a list
+                    return op.run(args, kwargs)
+                if plan is not None and plan.check is not None:
+                    plan.check(*values)
+                try:
+                    value = quiet(program, *values)
+                except Exception:  # the usual way says it in its own words
+                    return op.run(args, kwargs)
+                result = wrap_small(value, made)
+                if is_view:
+                    view = View(None, plan, tuple(values[1:]), values[0], value, _grad.enabled)
+                    attach_view(result, args[0], view)
+                return result
+            return op.run(args, kwargs)
+        except Exception:
+            if not (name and noticed(args, kwargs)):
+                raise
+        return call(*args, **kwargs)  # it has other code now
+
+    call.__name__ = call.__qualname__ = name or op.__name__
+    call.__module__ = module or __name__
+    call.__doc__ = op.__doc__
+    call.__wrapped__ = spec.fn  # type: ignore[attr-defined]
+    return call  # type: ignore[return-value]
+
+
+def _note(args: Iterable[Any], kinds: Iterable[str], known: list[Any], values: list[Any]) -> bool:
+    """Add arguments to what a call is known by, if they are small tensors without a gradient, or none at all."""
+    for a, kind in zip(args, kinds):
+        cls = type(a)
+        if kind is STATIC:
+            known.append(cls)
+            known.append(tuple(a) if cls is list else a)
+        elif cls is Tensor:
+            cell = a._storage
+            if a._view is not None or (a._requires_grad and _grad.enabled):
+                return False
+            if cell.__class__ is HostStorage:
+                value, form = cell.host, cell.form  # at once: another thread may write
+                if form is None:
+                    form = cell.form = form_of(value)
+            elif cell.__class__ is SharedStorage and (value := cell.host) is not None:
+                form = form_of(value)
+            else:
+                return False
+            values.append(value)
+            known.append(form)
+        elif cls in _COUNTS:
+            if cls is int and not LEAST <= a <= MOST:
+                return False
+            known.append(cls)
+            values.append(a)
+        elif a is None or cls is bool:
+            known.append(a)
+        elif kind is ARRAYS and (cls is list or cls is tuple):
+            known.append(len(a))
+            if not _note(a, _ARRAYS, known, values):
+                return False
+        else:
+            return False
+    return True
+
+
+def _note_named(kwargs: dict[str, Any], kind_of: dict[str, str], known: list[Any], values: list[Any]) -> bool:
+    """As `_note` for keyword arguments."""
+    known.append(tuple(kwargs))
+    try:
+        kinds = [kind_of[name] for name in kwargs]
+    except KeyError:
+        return False
+    return _note(kwargs.values(), kinds, known, values)
+
+
+_SYMBOLIC = (SymNumber, tuple)
+
+
+def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any], wrong: str = "") -> None:
+    """Add one argument to the signature and, if it is dynamic, to the flat list."""
+    if kind is STATIC:
+        if type(a) is list:
+            a = tuple(a)
+        if storage.overlay and type(a) in _SYMBOLIC:
+            a = _static(a)  # the signature outlives the trace
+        sig.append(type(a))
+        sig.append(a)
+    elif isinstance(a, Tensor):
+        sig.append(_T)
+        dyn.append(a)
+    elif a is None:
+        sig.append(None)
+    elif type(a) is bool and kind is not ARRAYS:
+        sig.append(bool)
+        sig.append(a)  # static: JAX has no weakly typed bools, so a traced one would count as a 0-dim tensor
+    elif type(a) in NUMBERS:
+        sig.append(type(a))
+        dyn.append(a)
+    elif kind is ARRAYS and isinstance(a, list | tuple):
+        sig.append(_OPEN)
+        for item in a:
+            _scan(item, ARRAYS, sig, dyn, wrong)
+        sig.append(_CLOSE)
+    elif isinstance(a, SymNumber):
+        sig.append(a.value.__class__)
+        dyn.append(a)
+    elif isinstance(a, np.generic):
+        _scan(a.item(), kind, sig, dyn, wrong)
+    elif isinstance(a, jax.Array):
+        sig.append(_T)
+        dyn.append(wrap(a))
+    elif kind is SCALAR and isinstance(a, int | float | complex):
+        sig.append(type(a))
+        dyn.append(a)
+    else:
+        raise TypeError(wrong)
+
+
+def _slots(value: Any, start: int) -> Any:
+    if value is None:
+        return None
+    slots, at = [], start
+    for item in value:
+        slots.append(None if item is None else at)
+        at += item is not None
+    return tuple(slots)
+
+
+def _fill(slot: Any, values: Sequence[Any]) -> Any:
+    if slot is None:
+        return None
+    return tuple(_fill(s, values) for s in slot) if isinstance(slot, tuple) else values[slot]
+
+
+def _fitting(how: fits.How, slot: int, arrays: Sequence[int]) -> Callable[..., None]:
+    """The check that the number in a slot fits beside arrays, or numbers in their places."""
+    first = arrays[0]
+    if not how.common:
+        return lambda *values: fits.check(how, values[slot], values[first])
+
+    def check(*values: Any) -> None:
+        value = values[slot]
+        # most are small, which every dtype holds, but that an unsigned one holds no negative fraction
+        if type(value) in _REALS and -128 < value < 128:
+            if value >= 0 or getattr(values[first], "dtype", None) is _FLOAT32:
+                return
+        fits.check(how, value, *[values[s] for s in arrays])
+
+    return check
+
+
+def _all_of(checks: Sequence[Callable[..., None]]) -> Callable[..., None]:
+    def check(*values: Any) -> None:
+        for one in checks:
+            one(*values)
+
+    return check
+
+
+def _static(value: Any) -> Any:
+    """A static argument in hashable form."""
+    if isinstance(value, list | tuple):
+        return tuple(_static(v) for v in value)
+    if isinstance(value, Tensor):
+        return value.item() if value.ndim == 0 else tuple(value.tolist())
+    if isinstance(value, SymNumber):
+        return value.concrete()
+    if isinstance(value, np.generic):
+        return value.item()
+    return dtypes.PYTHON.get(value, value) if isinstance(value, type) else value

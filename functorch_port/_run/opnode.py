@@ -1,0 +1,274 @@
+"""The node of a recorded operation in the autograd graph."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import jax
+
+from .._array import storage
+from .._cpu.deferred import Call
+from .._tensor import grad_mode, saved
+from .._tensor.node import FREED, Edge, Node, accumulator
+from .._tensor.node import _sequence as _sequence
+from .._tensor.tensor import Tensor, wrap
+from .plan import Plan, Pullback, Saved, _Shape, all_on_host, array_of, computed_all
+
+__all__ = ["OpNode", "TransposeNode", "edge_of", "node_class", "show_saved", "with_history"]
+
+_x64 = jax.enable_x64
+_X64 = storage.X64
+
+
+class OpNode(Node):
+    """The node of a registered op: keeps the inputs, or (in a trace) the pullback itself."""
+
+    __slots__ = ("_avals", "call", "kept", "mask", "plan", "pull", "saved", "values")
+
+    def __init__(
+        self, plan: Plan, mask: tuple[bool, ...], edges: tuple[Edge, ...], values: Any, outputs: int
+    ) -> None:
+        # Node.__init__ written out: one of these is made for every recorded operation
+        self.edges = edges
+        self.outputs = outputs
+        self.seq = next(_sequence)
+        self.extras = None
+        self.plan = plan
+        self.mask = mask
+        self.values = values
+        self.pull: Pullback | None = None
+        #: the plan to take the pullback from, and the saved values, where these are more than the inputs
+        self.kept: Saved | None = None
+        #: the operation itself, if it was put off
+        self.call: Call | None = None
+        self.saved: Sequence[saved.Saved] = ()
+        self._avals: Any = None
+
+    def _part(self) -> None:
+        """Put the operations that PyTorch records in place of this one: somebody looks at them."""
+        plan, freed = self.plan, self.freed
+        if plan.parts is None or storage.overlay:
+            return
+        values = self.values
+        if freed:
+            with storage.x64():
+                values = [jax.numpy.zeros(*v) if type(v) is tuple else v for v in self._avals]
+        values = computed_all(values)
+        inputs = [
+            wrap(v) if edge is None else with_history(v, edge)
+            for v, edge in zip(values, self.edges, strict=True)
+        ]
+        with grad_mode.enable_grad():
+            last = plan.parts(**plan.named(inputs)).grad_fn
+        self.plan, self.mask, self.edges, self.values = last.plan, last.mask, last.edges, last.values
+        self.kept, self.call = last.kept, last.call
+        inner = [edge[0] for edge in self.edges if edge is not None]
+        for node in inner:
+            node.seq = self.seq - 1  # younger than what it came from, older than what is made of it
+        for node in (self, *inner) if freed else ():
+            node.release()
+
+    def register_hook(self, fn: Callable[..., Any]) -> Any:
+        self._part()
+        return super().register_hook(fn)
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        self._part()
+        order = self.plan.edge_order
+        if order is None:
+            return super().next_functions
+        listed = []
+        for index, transposed in order:
+            edge = self.edges[index]
+            listed.append((None, 0) if edge is None else (TransposeNode(edge), 0) if transposed else edge)
+        return tuple(listed)
+
+    def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
+        holes = tuple([g is None for g in grads])
+        if self.pull is not None:
+            if self.saved:
+                saved.check(self)
+            mask = self.plan.reached(self.mask, holes, self.values)
+            with _x64(_X64):
+                found = self._spread(self.pull(grads), self.mask)
+            return [g if m else None for g, m in zip(found, mask, strict=True)]
+        if self.values is None:
+            self._revive(grads)
+        source, values = self.pullback()
+        mask = self.plan.reached(self.mask, holes, values)
+        if True not in mask:
+            return [None] * len(mask)
+        plan = source.backward(mask, holes)
+        args = [*values, *(g for g in grads if g is not None)]
+        if storage.overlay:
+            with storage.outside():
+                args = computed_all(args)
+            return self._spread(plan.fn(*args), mask)
+        if all_on_host(args):
+            found = plan.on_host(args)
+            if found is not None:
+                return self._spread(found, mask)
+        if _Shape in map(type, args):
+            return self._spread(plan.shapes(args), mask)
+        with _x64(_X64):
+            return self._spread(plan.run(args), mask)
+
+    def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
+        if self.values is None:
+            self._revive(grads)
+        if self.saved:
+            saved.check(self)
+        holes, given = tuple(g is None for g in grads), [g for g in grads if g is not None]
+        values: Sequence[Any]
+        if self.extras is None or not self.extras.packed:
+            values = self.values = computed_all(self.values)
+        else:
+            values = computed_all(self._unpacked())
+        mask = self.plan.reached(self.mask, holes, values)
+        if True not in mask:
+            return [None] * len(mask)
+        plan = self.plan.backward(mask, holes)
+        reads = self.plan.reads(mask, holes, [*values, *(g._look() for g in given)])
+        inputs = []
+        for value, edge, read in zip(values, self.edges, reads, strict=True):
+            history = edge is not None and read  # what is not read has no second derivative
+            inputs.append(
+                with_history(value, edge) if history else wrap(value) if hasattr(value, "dtype") else value
+            )
+        return self._spread(self.run_again(plan, [*inputs, *given]), mask)
+
+    @staticmethod
+    def _spread(grads: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
+        it = iter(grads)
+        return [next(it) if m else None for m in mask]
+
+    def release(self) -> None:
+        if self.values is not None:
+            self.note_avals()
+            if self.extras is not None:
+                self.extras.packed = None
+            self.values = self.pull = self.kept = self.call = None
+            self.saved = ()
+
+    def note_avals(self) -> None:
+        """Remember the shapes and dtypes of the inputs, as some are let go of."""
+        if self._avals is None:
+            kinds = [getattr(v, "aval", v) for v in self.values]
+            self._avals = [(k.shape, k.dtype) if hasattr(k, "dtype") else k for k in kinds]
+
+    def _unpacked(self) -> Sequence[Any]:
+        from ..autograd import packing
+
+        return packing.unpacked(self)
+
+    def __dir__(self) -> list[str]:
+        from ..autograd import packing
+
+        shown = {f"_saved_{name}" for name in packing.names(self)}
+        return [n for n in super().__dir__() if not n.startswith(("_saved_", "_raw_saved_")) or n in shown]
+
+    @property
+    def freed(self) -> bool:
+        return self.values is None
+
+    def _revive(self, grads: Sequence[Any]) -> None:
+        """A freed node may run again if its pullback needs shapes only, as PyTorch's nodes that save nothing."""
+        holes = tuple(g is None for g in grads)
+        avals = [jax.ShapeDtypeStruct(*v) if type(v) is tuple else v for v in self._avals]
+        reads = self.plan.reads(self.mask, holes, [*avals, *(array_of(g) for g in grads if g is not None)])
+        kept = self.plan.tensors
+        if any(
+            r and (type(v) is tuple or kept is None or i in kept)
+            for i, (r, v) in enumerate(zip(reads, self._avals, strict=True))
+        ):
+            raise RuntimeError(FREED)
+        with storage.x64():
+            self.values = tuple(jax.numpy.zeros(*v) if type(v) is tuple else v for v in self._avals)
+
+    def pullback(self) -> tuple[Any, Any] | None:
+        if self.pull is not None or self.values is None:
+            return None
+        if self.saved:
+            saved.check(self)
+        if self.extras is not None and self.extras.packed:
+            return self.plan, self._unpacked()
+        kept = self.kept if self.call is None else self.call.kept
+        return kept or (self.plan, self.values)
+
+    def to_hook(self, results: Sequence[Any]) -> Sequence[Any]:
+        order = self.plan.edge_order
+        if order is None:
+            return results
+        return [
+            results[i].T if transposed and results[i] is not None else results[i] for i, transposed in order
+        ]
+
+    def from_hook(self, changed: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
+        order = self.plan.edge_order
+        if order is None:
+            return changed
+        mixed = list(results)
+        for (i, transposed), value in zip(order, changed, strict=True):
+            mixed[i] = value.T if transposed and value is not None else value
+        return mixed
+
+
+def show_saved(node: type[OpNode], arguments: Iterable[str]) -> None:
+    """Give a class of nodes what PyTorch's has as ``_saved_NAME`` (a `__getattr__` would slow every attribute down)."""
+    for argument in (*arguments, "result", "result0", "result1", "result2"):
+        name = saved.shown_as(argument)
+        for attribute in (f"_saved_{name}", f"_raw_saved_{name}"):
+            if attribute not in vars(node):
+                setattr(node, attribute, property(functools.partial(_saved_of, attribute)))
+
+
+def _saved_of(attribute: str, node: OpNode) -> Any:
+    from ..autograd import packing
+
+    return packing.look(node, attribute)
+
+
+def with_history(value: Any, edge: Edge) -> Tensor:
+    """A Tensor that holds a saved value and continues the graph where the original input stood."""
+    tensor = wrap(value)
+    tensor._requires_grad = True
+    tensor._grad_fn, tensor._output_nr = edge  # type: ignore[misc]
+    return tensor
+
+
+class TransposeNode(Node):
+    """PyTorch's ``TBackward0`` between `linear` and its weight, which the fused op does not need."""
+
+    __slots__ = ()
+
+    def __init__(self, edge: Edge) -> None:
+        super().__init__((edge,))
+
+    def name(self) -> str:
+        return "TBackward0"
+
+
+@functools.cache
+def node_class(name: str) -> type[OpNode]:
+    """The class of the nodes called ``name``."""
+    members: dict[str, Any] = {"__slots__": ()}
+    if name in ("CopySlices", "CopyBackwards"):  # PyTorch writes these by hand, and they carry their C++ name
+        members["name"] = lambda self: f"torch::autograd::{name}"
+    return type(name, (OpNode,), members)
+
+
+def edge_of(tensor: Tensor) -> Edge:
+    """Where the gradient of ``tensor`` goes."""
+    if not tensor._requires_grad:
+        return None
+    if tensor._grad_fn is None:
+        if tensor._inherits:
+            return None
+        return (accumulator(tensor), 0)
+    return (tensor._grad_fn, tensor._output_nr)
+
+
+TransposeNode.__name__ = "TBackward0"

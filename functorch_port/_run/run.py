@@ -1,0 +1,335 @@
+"""The run of a plan on Tensors: at once, recorded for a gradient, or inside of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import jax
+from jax import lax
+
+from .._array import storage
+from .._array.storage import HostStorage
+from .._array.symbolic import SymNumber
+from .._base import dtypes, memory
+from .._base.strides import REINTERPRET
+from .._cpu.deferred import Call, Deferred, DeferredStorage, may_wait, scope
+from .._tensor import anomaly, grad_mode, saved
+from .._tensor.node import Edge, Node
+from .._tensor.node import _sequence as _sequence
+from .._tensor.tensor import Tensor, wrap
+from .._tensor.view import View, laid
+from . import fits
+from .opnode import OpNode, edge_of, node_class
+from .plan import LEAST, MOST, NUMBERS, Plan, Saved, _Shape, aval_of, computed_all, pullback_of
+
+__all__ = ["attach_view", "laid_as", "look_later", "outputs_of", "run"]
+
+_x64 = jax.enable_x64
+_X64 = storage.X64
+_grad = grad_mode.state
+
+
+def run(plan: Plan, dyn: Sequence[Any]) -> Any:
+    """Run a plan on Tensors and numbers; returns a Tensor, or a tuple of them."""
+    if storage.overlay:
+        return _run_traced(plan, dyn)
+    values: list[Any] = []
+    key: list[Any] = []
+    recorded = False
+    for a in dyn:
+        if isinstance(a, Tensor):
+            cell = a._storage
+            found = cell.host
+            if found is None or (cell.__class__ is not HostStorage and cell.on_host() is None):
+                break
+            if a._view is not None:
+                if a._base is not None and _grad.enabled and plan.differentiable:
+                    a._sync_view()
+                found = a._view.host(found)
+                if found is None:
+                    break
+            values.append(found)
+            key.append(found.shape)
+            key.append(found.dtype)
+            if a._requires_grad:
+                recorded = True
+        else:
+            if a.__class__ is int and not LEAST <= a <= MOST:
+                fits.fits(a, dtypes.int64.np)
+            values.append(a)
+            key.append(type(a))
+    else:
+        if plan.check is not None:
+            plan.check(*values)
+        out = plan.hosted(tuple(key), values)
+        if out is not None:
+            if recorded and _grad.enabled and plan.differentiable:
+                return _record(plan, dyn, values, out)
+            if type(out) is tuple:
+                outs = [wrap(o) for o in out]
+                return plan.returns(*outs) if plan.returns is not None else tuple(outs)
+            return wrap(out)
+    values = []
+    recorded, plain, meta = False, True, False
+    for a in dyn:
+        if not isinstance(a, Tensor):
+            values.append(a)
+            continue
+        view = a._view
+        cell = a._storage
+        if view is None and cell.__class__ is not DeferredStorage:
+            value = cell._value
+        elif view is None:
+            plain = False
+            value = cell.peek()
+        else:
+            plain = False
+            if a._base is not None and _grad.enabled and plan.differentiable:
+                a._sync_view()
+            value = view.look(cell)
+        values.append(value)
+        if value.__class__ is _Shape:
+            meta = True
+        if a._requires_grad:
+            recorded = True
+    if plan.eager:
+        values = computed_all(values)
+    if plan.check is not None:
+        plan.check(*values)
+    recorded = recorded and _grad.enabled and plan.differentiable
+    kept = call = None
+    noted = scope.calls
+    waits = not anomaly.enabled if recorded else noted is not None
+    try:
+        if meta:
+            out = plan.shapes(values)
+        elif waits and plan.defers and may_wait(values):
+            call = Call(plan, values)
+            out = call.outputs(plan.kinds(values))
+            if not recorded and noted is not None:
+                noted.append(call)
+                call.number = next(_sequence)
+        elif not recorded:
+            with _x64(_X64):
+                out = memory.run(plan.jit, values) if plain else plan.run(values)
+        else:
+            mask: tuple[bool, ...] = ()
+            if plan.keeps is not None:
+                mask = tuple([isinstance(a, Tensor) and edge_of(a) is not None for a in dyn])
+            with _x64(_X64):
+                out, kept = plan.run_recorded(mask, values)
+    except (TypeError, ValueError, OverflowError) as error:
+        out = _run_elsewhere(plan, values, error)
+    if recorded:
+        return _record(plan, dyn, values, out, kept, call)
+    if type(out) is tuple or type(out) is list:
+        outs = [wrap(o) for o in out]
+        return plan.returns(*outs) if plan.returns is not None else tuple(outs)
+    return wrap(out)
+
+
+def look_later(plan: Plan, dyn: Sequence[Any]) -> Tensor | None:
+    """A view that is not computed until somebody needs it; None if it is made the usual way."""
+    source, *extra = dyn
+    cell, view = source._storage, source._view
+    if storage.overlay or cell.__class__ is HostStorage or plan.name in REINTERPRET:
+        return None
+    if not NUMBERS.issuperset(map(type, extra)):
+        return None
+    base = cell.peek()
+    if base.__class__ is not Deferred and (
+        not isinstance(base, jax.Array) or cell.on_host() is not None or plan.eager
+    ):
+        return None
+    if view is not None and source._base is not None and _grad.enabled and plan.differentiable:
+        source._sync_view()
+    inner = base if view is None else view.peek(cell)
+    if plan.check is not None:
+        plan.check(inner, *extra)
+    values = [inner, *extra]
+    made = plan.kinds(values)
+    if source._requires_grad and _grad.enabled and plan.differentiable:
+        tensor = _record(plan, dyn, values, made)
+    else:
+        tensor = wrap(made)
+    kind = aval_of(base)
+    attach_view(tensor, source, View(view, plan, tuple(extra), kind, made, _grad.enabled))
+    return tensor
+
+
+def _run_elsewhere(plan: Plan, values: Sequence[Any], error: Exception) -> Any:
+    """The errors for tensors on different devices and for integers of more than 64 bits."""
+    for value in values:
+        if type(value) is int:
+            fits.fits(value, dtypes.int64.np)
+    if "incompatible devices" in str(error):
+        places = list(dict.fromkeys(str(wrap(v).device) for v in values if isinstance(v, jax.Array)))
+        found = f"{places[0]} and {places[-1]}"
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {found}!"
+        ) from None
+    raise error
+
+
+def _record(
+    plan: Plan,
+    dyn: Sequence[Any],
+    values: Sequence[Any],
+    out: Any,
+    kept: Saved | None = None,
+    call: Call | None = None,
+) -> Any:
+    edges: list[Edge] = []
+    mask = []
+    for a in dyn:
+        if isinstance(a, Tensor) and a._requires_grad:
+            made_by = a._grad_fn
+            edge = edge_of(a) if made_by is None else (made_by, a._output_nr)
+            edges.append(edge)
+            mask.append(edge is not None)
+        else:
+            edges.append(None)
+            mask.append(False)
+    many = type(out) is tuple or type(out) is list
+    node = node_class(plan.node)(plan, tuple(mask), tuple(edges), values, len(out) if many else 1)
+    node.kept = kept
+    if call is not None:
+        call.mask, call.number = node.mask, node.seq
+        node.call = call
+    if many or anomaly.enabled:
+        return outputs_of(plan, node, out, many, dyn)
+    tensor = wrap(out)
+    if plan.saves is not None:
+        _note_saved(plan, node, dyn, (tensor,))
+    if has_gradient[out.dtype]:
+        tensor._requires_grad = True
+        tensor._grad_fn = node
+    return tensor
+
+
+class _HasGradient(dict):
+    """Whether tensors of a dtype can require grad, by numpy dtype."""
+
+    def __missing__(self, np_dtype: Any) -> bool:
+        kind = dtypes.from_np(np_dtype)
+        found = self[np_dtype] = kind.is_floating_point or kind.is_complex
+        return found
+
+
+has_gradient = _HasGradient()
+
+
+def _note_saved(plan: Plan, node: OpNode, dyn: Sequence[Any], outs: Sequence[Tensor]) -> None:
+    """Have a node note what PyTorch saves for it."""
+    where = plan.saves.get(node.mask)  # type: ignore[union-attr]
+    if where is None:
+        where = plan.saves[node.mask] = saved.positions(plan.name, plan.slots, node.mask)  # type: ignore[index]
+    if not where:
+        return
+    if saved.state.plain:
+        saved.note(node, where, dyn, outs)
+    elif saved.state.hooks:
+        from ..autograd import packing
+
+        packing.pack_all(node, where, dyn, outs)
+    else:
+        saved.state.allowed.note(node, where, dyn, outs)
+
+
+def outputs_of(plan: Plan, node: Node, out: Any, many: bool, dyn: Sequence[Any] | None = None) -> Any:
+    if anomaly.enabled:
+        anomaly.record(node)
+    outs = []
+    for number, value in enumerate(out if many else (out,)):
+        tensor = wrap(value)
+        if has_gradient[value.dtype]:
+            tensor._requires_grad = True
+            tensor._grad_fn = node
+            tensor._output_nr = number
+        outs.append(tensor)
+    if dyn is not None and plan.saves is not None:
+        _note_saved(plan, cast(OpNode, node), dyn, outs)
+    if not many:
+        return outs[0]
+    return plan.returns(*outs) if plan.returns is not None else tuple(outs)
+
+
+def _run_traced(plan: Plan, dyn: Sequence[Any]) -> Any:
+    """Inside a trace: plain JAX; a recorded op takes its `jax.vjp` at once, so that nothing is computed twice."""
+    if storage.overlay.transforms:
+        return storage.overlay.run_op(plan, dyn)
+    if plan.eager:
+        raise RuntimeError(storage.overlay.data_dependent(plan.name, plan.eager))
+    values, recorded = [], False
+    for a in dyn:
+        if isinstance(a, Tensor):
+            if a._base is not None and _grad.enabled and plan.differentiable:
+                a._sync_view()
+            values.append(a._value)
+            recorded = recorded or a._requires_grad
+        else:
+            values.append(a.array if isinstance(a, SymNumber) else a)
+    storage.overlay.note_inputs(dyn)
+    if plan.check is not None:
+        plan.check(*values)
+    if not (recorded and _grad.enabled and plan.differentiable):
+        out = plan.fn(*values)
+        if type(out) is tuple or type(out) is list:
+            outs = [wrap(o) for o in out]
+            return plan.returns(*outs) if plan.returns is not None else tuple(outs)
+        return wrap(out)
+    edges = tuple([edge_of(a) if isinstance(a, Tensor) else None for a in dyn])
+    storage.overlay.note_edges(dyn, edges)
+    mask = tuple(e is not None for e in edges)
+    # what has no history here (`detach`, `no_grad`) has none for a second derivative either, which is JAX's
+    values = [v if m else _stopped(v) for v, m in zip(values, mask, strict=True)]
+    out, pull = pullback_of(plan.fn, mask, values)
+    node = node_class(plan.node)(plan, mask, edges, tuple(values), len(out) if pull.many else 1)
+    node.pull = pull
+    return outputs_of(plan, node, out, pull.many, dyn)
+
+
+def _stopped(value: Any) -> Any:
+    return (
+        lax.stop_gradient(value)
+        if isinstance(value, jax.core.Tracer) and has_gradient[value.dtype]
+        else value
+    )
+
+
+def laid_as(order: Callable[..., Any], inputs: Sequence[Any], result: Any) -> Any:
+    """The result of an operation, which lies in memory in the order that its inputs bring about."""
+    if isinstance(result, tuple):
+        new = [laid_as(order, inputs, part) for part in result]
+        return type(result)(*new) if hasattr(result, "_fields") else tuple(new)
+    if type(result) is not Tensor:
+        return result
+    shape = result._aval().shape
+    if len(shape) < 2:
+        return result
+    return laid(result, order(shape, [a for a in inputs if isinstance(a, Tensor)]))
+
+
+def attach_view(result: Tensor, source: Tensor, view: View) -> None:
+    """Make ``result`` share the Storage of ``source``."""
+    result._view = view
+    if source._requires_grad and has_gradient[view.cache.dtype] and view.plan.differentiable:
+        # without a history, but not a constant either: under `no_grad`, as in PyTorch, and in a transform of `func`
+        transforms = bool(storage.overlay) and storage.overlay.transforms
+        if _grad.enabled if transforms else not _grad.enabled:
+            result._requires_grad = result._inherits = True
+    result._storage = source._storage
+    if source._storage.version.__class__ is storage.Untracked:  # nobody tracks its views
+        result._requires_grad = result._inherits = False
+        result._grad_fn = None
+    else:
+        result._base = source._base if source._base is not None else source
+    version = result._writes
+    if version:
+        result._version_seen = version
+    if storage.overlay:
+        storage.overlay.note_made(result)
+
+
+OpNode.run_again = staticmethod(run)
