@@ -10,6 +10,7 @@ from typing import Any
 from .._array.symbolic import SymNumber
 from .._tensor.overriding import Public, copied, noticed, noticing, publish, published
 from .._tensor.tensor import Tensor
+from . import inplace as _inplace_methods  # noqa: F401  (methods of Tensor)
 from .call import Op, caller
 from .registry import OpSpec, composites, ops
 

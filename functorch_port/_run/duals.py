@@ -20,8 +20,9 @@ from .._array import storage
 from .._base import watch
 from .._base.modes import OfThread
 from .._tensor import creation
-from .._tensor.tensor import Tensor, _view_again
+from .._tensor.tensor import Tensor
 from .call import Op
+from .inplace import view_again
 from .plan import Plan
 from .run import run
 
@@ -105,7 +106,7 @@ def _same_view(tensor: Tensor, of: Tensor) -> Tensor:
     """What ``tensor`` shows of its base, shown of ``of``, which has the shape of the base."""
     plans, counts, extra = tensor._way_from_base()
     with paused():
-        view = run(_view_again(plans, counts), [of, *extra])
+        view = run(view_again(plans, counts), [of, *extra])
     view._storage, view._base = of._storage, of if of._base is None else of._base
     view._view = tensor._view.fresh(of._view)  # type: ignore[union-attr]
     view._version_seen = of._writes

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._tensor import grad_mode
-from .._tensor.tensor import C_NAMES, PARTIAL_OVERLAP, Tensor
+from .._tensor.tensor import C_NAMES, Tensor
+from .inplace import PARTIAL_OVERLAP
 
 __all__ = ["write_out"]
 

@@ -24,10 +24,11 @@ from .._base import dtypes
 from .._run import bind
 from .._run.call import Op
 from .._run.fits import ASSIGNED
+from .._run.inplace import VIEW_OF_LEAF_INPLACE
 from .._run.registry import Array, Arrays, composite, op, ops
 from .._tensor import grad_mode
 from .._tensor.creation import tensor
-from .._tensor.tensor import VIEW_OF_LEAF_INPLACE, Tensor, wrap
+from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import PLAIN
 from ._common import add_at, check_expand, put_at, type_name
 from .cast import cast_array
