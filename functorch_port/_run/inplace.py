@@ -381,7 +381,6 @@ def _on_meta(own: Any, value: Any) -> Any:
 for _method in (
     _sync_view, _is_stale, _is_differentiable, _way_from_base, _inherit, _check_inplace, _check_history,
     _check_inference, _check_overlap, _check_shared, _take, _note_history, _cast_result, _take_through_base,
-    _continue_from, _become,
-    _assign_out, _stopped,
+    _continue_from, _become, _assign_out, _stopped,
 ):  # fmt: skip
     setattr(Tensor, _method.__name__, _method)
