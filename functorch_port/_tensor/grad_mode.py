@@ -154,7 +154,7 @@ class set_grad_enabled(_Mode):
     Args:
         mode: True to record.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch._tensor.grad_mode.set_grad_enabled.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.set_grad_enabled.html
     """
 
     def __init__(self, mode: bool) -> None:
@@ -211,7 +211,7 @@ class set_multithreading_enabled(SetAtOnce):
     Args:
         mode: what is noted.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch._tensor.grad_mode.set_multithreading_enabled.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.set_multithreading_enabled.html
     """
 
     of, attribute = state, "multithreading"
@@ -220,7 +220,7 @@ class set_multithreading_enabled(SetAtOnce):
 class inference_mode(_Mode):
     """Like `no_grad`; tensors made inside carry no history.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch._tensor.grad_mode.inference_mode.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.inference_mode.html
     """
 
     def __new__(cls, mode: Any = True) -> Any:

@@ -129,7 +129,7 @@ torch.autograd.Variable([1])
 torch.autograd.Variable(x) is x
 torch.autograd.Variable()
 v=torch.autograd.Variable(c); v[0]=5; c
-torch._tensor.grad_mode.no_grad is torch.no_grad, torch.autograd.enable_grad is torch.enable_grad,
+torch.autograd.grad_mode.no_grad is torch.no_grad, torch.autograd.enable_grad is torch.enable_grad,
       torch.autograd.inference_mode is torch.inference_mode
 callable(torch.autograd.grad), callable(torch.autograd.backward), torch.autograd.gradcheck.__name__
 torch.no_grad().__enter__(); a=torch.is_grad_enabled(); torch.set_grad_enabled(True); a
