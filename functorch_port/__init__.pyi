@@ -38,6 +38,7 @@ from . import masked as masked
 from . import mps as mps
 from . import nn as nn
 from . import onnx as onnx
+from . import ops as ops
 from . import optim as optim
 from . import overrides as overrides
 from . import random as random

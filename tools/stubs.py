@@ -239,6 +239,7 @@ _WHERE = "dtype: _dtype | None = None, layout: _layout | None = None, device: _D
 _PINNED = f"{_WHERE}, requires_grad: _bool = False, pin_memory: _bool = False"
 _DRAWN = f"generator: Generator | None = None, out: Tensor | None = None, {_PINNED}"
 _OTHER = "other: Tensor | _Number"
+_OPERAND = f"{_OTHER} | np.ndarray[Any, Any]"
 _MEAN = "mean: Tensor | _float, std: Tensor | _float = 1.0"
 _FORMAT = "memory_format: _memory_format | None = None"
 _COPIED = "non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor"
@@ -285,7 +286,7 @@ def ranged() -> list[str]:
 
 
 def operator(*names: str) -> dict[str, list[str]]:
-    return {f"Tensor.__{name}__": [f"(self, {_OTHER}) -> Tensor"] for name in names}
+    return {f"Tensor.__{name}__": [f"(self, {_OPERAND}) -> Tensor"] for name in names}
 
 
 _INDEX = "index: Any"
@@ -351,9 +352,10 @@ FORMS: dict[str, list[str]] = {
     "Tensor.as_subclass": ["(self, cls: _type[Any]) -> Any"],
     "Tensor.numpy": ["(self, *, force: _bool = False) -> np.ndarray[Any, Any]"],
     "Tensor.__getitem__": [f"(self, {_INDEX}) -> Tensor"],
-    "Tensor.__setitem__": [f"(self, {_INDEX}, value: Tensor | _Number) -> None"],
+    "Tensor.__setitem__": [f"(self, {_INDEX}, value: Tensor | _Number | np.ndarray[Any, Any]) -> None"],
     "Tensor.__delitem__": [f"(self, {_INDEX}) -> None"],
-    **operator("pow", "rpow", "matmul", "rmatmul", "ipow"),
+    **operator("pow", "rpow", "matmul", "rmatmul"),
+    "Tensor.__ipow__": [f"(self, {_OPERAND}) -> Self"],
     **{
         f"{where}.{name}": make(name, "self" if where == "Tensor" else "input: Tensor", out)
         for where, out in (("Tensor", ""), ("torch", ", out: Tensor | None = None"))
@@ -446,7 +448,7 @@ def dunder(name: str, fn: FunctionType) -> str:
     returns = "Self" if kind == "method" else "Tensor"
     # an operand of another type than `object.__eq__` takes
     ignored = "  # type: ignore[override]" if name in ("__eq__", "__ne__") else ""
-    return f"def {name}(self{'' if kind == 'unary' else f', {_OTHER}'}) -> {returns}: ...{ignored}\n"
+    return f"def {name}(self{'' if kind == 'unary' else f', {_OPERAND}'}) -> {returns}: ...{ignored}\n"
 
 
 def package_stub() -> str:
@@ -455,7 +457,7 @@ def package_stub() -> str:
     here |= {"__version__": "from .version import __version__ as __version__"}
     here |= {n: f"from ._base.layout import {n} as {n}" for n in layout.__all__}
     here |= {n: f"from .{home} import {n} as {n}" for n, home in torch._LAZY.items()}
-    here |= {n: f"from . import {n} as {n}" for n in torch._SUBMODULES if n in here or is_submodule(n)}
+    here |= {n: f"from . import {n} as {n}" for n in ("ops", *torch._SUBMODULES)}
     here |= {n: f"{n}: _dtype" for n in dtypes.NAMES}
     here |= {n: f"class {n}(Tensor): ..." for n in CLASSES}
     public = [n for n, v in vars(torch).items() if not n.startswith("_") and isinstance(v, FunctionType)]
@@ -463,10 +465,6 @@ def package_stub() -> str:
     imports = sorted(line for line in here.values() if line.startswith("from"))
     names = sorted(line for line in here.values() if not line.startswith("from"))
     return f"{header('', *imports)}{chr(10).join(names)}\n\n{chr(10).join(functions)}"
-
-
-def is_submodule(name: str) -> bool:
-    return any((PACKAGE / f"{name}{end}").exists() for end in (".py", "/__init__.py"))
 
 
 def static_imports(path: Path, keep: Callable[[str], bool]) -> dict[str, str]:
@@ -521,6 +519,8 @@ def return_types_stub() -> str:
 
 def stubs() -> Iterator[tuple[Path, str]]:
     """The files and what is in them."""
+    for where, name in (key.split(".") for key in FORMS):
+        getattr(torch.Tensor if where == "Tensor" else torch, name)  # which fails for a name that is no more
     yield PACKAGE / "__init__.pyi", package_stub()
     yield PACKAGE / "_tensor/tensor.pyi", tensor_stub()
     yield PACKAGE / "nn/functional/__init__.pyi", functional_stub()
