@@ -401,7 +401,7 @@ def tensor_stub() -> str:
         "__class__", "__dict__", "__dir__", "__doc__", "__init__", "__init_subclass__", "__module__", "__new__",
         "__reduce_ex__", "__slots__", "__weakref__", "__annotations__", "__hash__", "__div__", "__iabs__", "__idiv__",
         "__ieq__", "__ige__", "__igt__", "__ile__", "__ilt__", "__ine__", "__ineg__", "__long__", "__nonzero__",
-        "__rdiv__",
+        "__rdiv__", "__firstlineno__", "__static_attributes__", "__annotate_func__", "__annotations_cache__",
     }  # fmt: skip
     members = [
         "def __new__(cls, *args: Any, device: _Device = None) -> Self: ...\n",
