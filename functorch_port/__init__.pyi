@@ -2635,11 +2635,12 @@ def randint_like(
     input: Tensor,
     high: _int,
     *,
+    generator: Generator | None = None,
     dtype: _dtype | None = None,
     layout: _layout | None = None,
     device: _Device = None,
     requires_grad: _bool = False,
-    pin_memory: _bool = False,
+    memory_format: _memory_format | None = None,
 ) -> Tensor:
     """`randint` with the shape, dtype and device of ``input``; called as ``(input, [low,] high)``."""
 
@@ -2649,11 +2650,12 @@ def randint_like(
     low: _int,
     high: _int,
     *,
+    generator: Generator | None = None,
     dtype: _dtype | None = None,
     layout: _layout | None = None,
     device: _Device = None,
     requires_grad: _bool = False,
-    pin_memory: _bool = False,
+    memory_format: _memory_format | None = None,
 ) -> Tensor: ...
 @overload
 def randn(

@@ -154,11 +154,10 @@ def form_of_op(spec: OpSpec, out: bool) -> Form:
             text = re.sub(r"\bArray\b", "TensorOnly", text)
         default = shown(spec.defaults[name]) if name in spec.defaults else None
         parameters.append(Parameter(name, in_stub(text or "Any"), default, by_name=index >= spec.positional))
-    several = in_stub(inspect.unwrap(spec.fn).__annotations__.get("return", "Tensor"))
-    several = several.replace("Tensor | _Number", "Tensor")
-    returns = f"return_types.{spec.returns.__name__}" if spec.fields else several
-    if returns == "Any":
-        returns = "Tensor"
+    returns = in_stub(inspect.unwrap(spec.fn).__annotations__.get("return", "Tensor"))
+    returns = "Tensor" if returns == "Any" else returns.replace("Tensor | _Number", "Tensor")
+    if spec.fields:
+        returns = f"return_types.{spec.returns.__name__}"
     if out:
         written = "Tensor | None" if returns == "Tensor" else "Sequence[Tensor] | None"
         parameters.append(Parameter("out", written, "None", by_name=True))
@@ -173,13 +172,12 @@ def form_of(fn: Callable[..., Any]) -> Form:
         text = in_stub(p.annotation)
         if text == "Any" and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
             text = BY_NAME.get(p.name, text)
-        missing = (
-            p.default is p.empty or type(p.default) is object
-        )  # the mark of an argument that is not there
+        # an object that is nothing else is the mark of an argument that must be there
+        missing = p.default is p.empty or type(p.default) is object
         default = None if missing else shown(p.default)
         if default == "None" and text != "Any" and not text.endswith("None") and text != "_Device":
             text += " | None"
-        stars = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        stars = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
         parameters.append(Parameter(p.name, text, default, stars, p.kind is p.KEYWORD_ONLY))
     return Form(tuple(parameters), in_stub(signature.return_annotation))
 
@@ -192,9 +190,8 @@ def forms_of(name: str, fn: Any, where: str) -> list[str]:
     spec = spec_of(fn, name)
     if spec is None and in_place and is_twin(fn):
         spec = spec_of(getattr(torch.Tensor, name[:-1], None), name[:-1]) or ops.get(name[:-1])
-    form = (
-        form_of(fn) if spec is None else form_of_op(spec, out=where not in ("Tensor", "F") and not in_place)
-    )
+    out = not in_place and where not in ("Tensor", "F")
+    form = form_of(fn) if spec is None else form_of_op(spec, out)
     first = form.parameters[0] if form.parameters else None
     if method:
         rest = form.parameters if first is None or first.stars else form.parameters[1:]
@@ -236,12 +233,13 @@ def is_twin(fn: Any) -> bool:
 # ------------------------------------------------------------------ several forms
 
 _WHERE = "dtype: _dtype | None = None, layout: _layout | None = None, device: _Device = None"
+_FORMAT = "memory_format: _memory_format | None = None"
 _PINNED = f"{_WHERE}, requires_grad: _bool = False, pin_memory: _bool = False"
 _DRAWN = f"generator: Generator | None = None, out: Tensor | None = None, {_PINNED}"
+_LIKE = f"generator: Generator | None = None, {_WHERE}, requires_grad: _bool = False, {_FORMAT}"
 _OTHER = "other: Tensor | _Number"
 _OPERAND = f"{_OTHER} | np.ndarray[Any, Any]"
 _MEAN = "mean: Tensor | _float, std: Tensor | _float = 1.0"
-_FORMAT = "memory_format: _memory_format | None = None"
 _COPIED = "non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor"
 
 
@@ -266,16 +264,13 @@ def extreme(name: str, first: str, out: str) -> list[str]:
 
 
 def middle(name: str, first: str, out: str) -> list[str]:
+    """`median` and `nanmedian`: of all elements, and along a dimension."""
     return extreme(name, first, out)[:2]
 
 
-def numbered(name: str) -> list[str]:
-    """`randint` and its like: up to a number, and from one to another."""
-    rest = (
-        f"size: Sequence[_int], *, {_DRAWN}) -> Tensor" if name == "randint" else f"*, {_PINNED}) -> Tensor"
-    )
-    first = "" if name == "randint" else "input: Tensor, "
-    return [f"({first}high: _int, {rest}", f"({first}low: _int, high: _int, {rest}"]
+def numbered(before: str, after: str) -> list[str]:
+    """`randint` and `randint_like`: up to a number, and from one to another."""
+    return [f"({before}high: _int, {after}) -> Tensor", f"({before}low: _int, high: _int, {after}) -> Tensor"]
 
 
 def ranged() -> list[str]:
@@ -286,6 +281,7 @@ def ranged() -> list[str]:
 
 
 def operator(*names: str) -> dict[str, list[str]]:
+    """Operators that are functions of their own, not published by an operation."""
     return {f"Tensor.__{name}__": [f"(self, {_OPERAND}) -> Tensor"] for name in names}
 
 
@@ -297,8 +293,8 @@ FORMS: dict[str, list[str]] = {
     "torch.empty": sized("", "size", f"out: Tensor | None = None, {_PINNED}, {_FORMAT}"),
     "torch.rand": sized("", "size", _DRAWN),
     "torch.randn": sized("", "size", _DRAWN),
-    "torch.randint": numbered("randint"),
-    "torch.randint_like": numbered("randint_like"),
+    "torch.randint": numbered("", f"size: Sequence[_int], *, {_DRAWN}"),
+    "torch.randint_like": numbered("input: Tensor, ", f"*, {_LIKE}"),
     "torch.arange": ranged(),
     "torch.range": ranged()[1:],
     "torch.normal": [f"({_MEAN}, size: Sequence[_int] | None = None, *, {_DRAWN}) -> Tensor"],
@@ -314,7 +310,7 @@ FORMS: dict[str, list[str]] = {
     "Tensor.reshape": sized("self", "shape", ""),
     "Tensor.sum_to_size": sized("self", "size", ""),
     "Tensor.broadcast_to": sized("self", "size", ""),
-    "Tensor.resize_": sized("self", "size", "memory_format: _memory_format | None = None", "Self"),
+    "Tensor.resize_": sized("self", "size", _FORMAT, "Self"),
     "Tensor.new_zeros": sized("self", "size", _PINNED),
     "Tensor.new_ones": sized("self", "size", _PINNED),
     "Tensor.new_empty": sized("self", "size", _PINNED),
@@ -340,14 +336,14 @@ FORMS: dict[str, list[str]] = {
         "(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor",
         "(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]",
     ],
-    "Tensor.uniform_": ["(self, from_: _float = 0, to: _float = 1, *, generator: Generator | None = None) -> Self"],
+    "Tensor.uniform_": ["(self, from_: _float = 0, /, to: _float = 1, *, generator: Generator | None = None) -> Self"],
     "Tensor.normal_": ["(self, mean: _float = 0, std: _float = 1, *, generator: Generator | None = None) -> Self"],
     "Tensor.log_normal_": ["(self, mean: _float = 1, std: _float = 2, *, generator: Generator | None = None) -> Self"],
     "Tensor.cauchy_": ["(self, median: _float = 0, sigma: _float = 1, *, generator: Generator | None = None) -> Self"],
     "Tensor.random_": [
         "(self, *, generator: Generator | None = None) -> Self",
         "(self, to: _int, *, generator: Generator | None = None) -> Self",
-        "(self, from_: _int, to: _int | None, *, generator: Generator | None = None) -> Self",
+        "(self, from_: _int, /, to: _int | None, *, generator: Generator | None = None) -> Self",
     ],
     "Tensor.as_subclass": ["(self, cls: _type[Any]) -> Any"],
     "Tensor.numpy": ["(self, *, force: _bool = False) -> np.ndarray[Any, Any]"],

@@ -1680,7 +1680,7 @@ class Tensor:
     @overload
     def random_(self, to: _int, *, generator: Generator | None = None) -> Self: ...
     @overload
-    def random_(self, from_: _int, to: _int | None, *, generator: Generator | None = None) -> Self: ...
+    def random_(self, from_: _int, /, to: _int | None, *, generator: Generator | None = None) -> Self: ...
     def ravel(self) -> Tensor:
         """All elements in one dimension."""
 
@@ -2189,7 +2189,7 @@ class Tensor:
     def unfold(self, dimension: _int, size: _int, step: _int) -> Tensor:
         """Windows of ``size`` elements, ``step`` apart, along a dimension; the window is the last dimension."""
 
-    def uniform_(self, from_: _float = 0, to: _float = 1, *, generator: Generator | None = None) -> Self:
+    def uniform_(self, from_: _float = 0, /, to: _float = 1, *, generator: Generator | None = None) -> Self:
         """Fill with uniform numbers on [from, to), by default [0, 1)."""
 
     def unique(
