@@ -36,7 +36,7 @@ MISTAKES = {
     "torch.linalg.invert(x)": 'Module has no attribute "invert"',
     "torch.utils.dataset": 'Module has no attribute "dataset"',
     "torch.autograd.gradient": 'Module has no attribute "gradient"',
-    "torch.sum(x, dims=0)": 'Unexpected keyword argument "dims"',
+    "torch.sum(x, dims=0)": '"sum"',  # versions of mypy say it differently
     "torch.relu(x, inplace=True)": 'Unexpected keyword argument "inplace"',
     "torch.optim.Adam([x], lr='fast')": 'Argument "lr" to "Adam" has incompatible type "str"',
     "torch.nn.Linear('three', 2)": 'Argument 1 to "Linear" has incompatible type "str"',
@@ -127,7 +127,7 @@ def test_types_are_known(mypy):
         *(f"reveal_type({name})" for name in types),
     ]
     done = mypy("\n".join(lines))
-    found = re.findall(r'Revealed type is "(.*)"', done.stdout)
+    found = re.findall(r'Revealed type is "(.*)"', done.stdout.replace("builtins.", ""))
     assert dict(zip(types, found, strict=True)) == types
 
 
