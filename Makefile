@@ -15,7 +15,7 @@ DEMO := .venv/bin/python
 TEST := .venv-test/bin/python
 NEWEST := .venv-newest/bin/python
 
-.PHONY: help demo test test-newest lint bench speed examples crosscheck operators clean
+.PHONY: help demo test test-newest lint stubs bench speed examples crosscheck operators clean
 
 help:  ## show this text
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test-newest:  ## every third test with Python 3.13 and the newest JAX, where tha
 lint: .venv-test/installed
 	$(TEST) -m ruff check .
 	$(TEST) -m mypy
+
+stubs: .venv-test/installed  ## write the type stubs (*.pyi) from the table of operations
+	JAX_PLATFORMS=cpu $(TEST) tools/stubs.py
 
 bench: .venv-test/installed  ## run the benchmarks: JSON and plots under benchmarks/results/
 	$(TEST) benchmarks/run.py $(ARGS)

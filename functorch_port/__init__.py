@@ -5,8 +5,8 @@ Use it under PyTorch's name: ``import functorch_port as torch``.
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+import importlib as _importlib
+from typing import Any as _Any
 
 from . import autograd as autograd
 from . import ops as _ops
@@ -239,19 +239,19 @@ _LAZY = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name in _LAZY:
-        value = getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
+        value = getattr(_importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
         globals()[name] = value
         return value
     if name in _SUBMODULES:
         try:
-            return importlib.import_module(f"{__name__}.{name}")
+            return _importlib.import_module(f"{__name__}.{name}")
         except ModuleNotFoundError as error:
             if error.name != f"{__name__}.{name}":
                 raise
     if name.startswith("_foreach_"):
-        found = getattr(importlib.import_module(f"{__name__}.foreach"), name, None)
+        found = getattr(_importlib.import_module(f"{__name__}.foreach"), name, None)
         if found is not None:
             return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

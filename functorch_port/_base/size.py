@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 __all__ = ["Size"]
 
 
-class Size(tuple):
+class Size(tuple[int, ...]):
     """A tuple of ints, printed as ``torch.Size([2, 3])``.
 
     Reference: https://docs.pytorch.org/docs/stable/size.html
@@ -32,6 +32,10 @@ class Size(tuple):
 
     __str__ = __repr__
 
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Size: ...
     def __getitem__(self, index: Any) -> Any:
         item = super().__getitem__(index)
         return Size(item) if isinstance(index, slice) else item

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self, TypeVar, overload
 
 from .._array import storage
 from .._base.modes import OfThread
@@ -19,6 +19,9 @@ __all__ = [
     "set_grad_enabled",
     "set_multithreading_enabled",
 ]
+
+
+Fn = TypeVar("Fn", bound=Callable[..., Any])
 
 
 class _State(OfThread):
@@ -82,7 +85,7 @@ class _Mode:
     def clone(self) -> _Mode:
         return type(self)()
 
-    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, fn: Fn) -> Fn:
         if inspect.isgeneratorfunction(fn):
 
             @functools.wraps(fn)
@@ -104,14 +107,14 @@ class _Mode:
                     except BaseException as error:
                         go_on = functools.partial(inner.throw, error)
 
-            return generator
+            return generator  # type: ignore[return-value]
 
         @functools.wraps(fn)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             with self.clone():
                 return fn(*args, **kwargs)
 
-        return wrapper
+        return wrapper  # type: ignore[return-value]
 
 
 class no_grad(_Mode):
@@ -130,6 +133,10 @@ class no_grad(_Mode):
 
     _enabled = False
 
+    @overload
+    def __new__(cls, orig_func: None = None) -> Self: ...
+    @overload
+    def __new__(cls, orig_func: Callable[..., Any]) -> Any: ...
     def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
         self = super().__new__(cls)
         return self if orig_func is None else self(orig_func)
@@ -143,6 +150,10 @@ class enable_grad(_Mode):
 
     _enabled = True
 
+    @overload
+    def __new__(cls, orig_func: None = None) -> Self: ...
+    @overload
+    def __new__(cls, orig_func: Callable[..., Any]) -> Any: ...
     def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
         self = super().__new__(cls)
         return self if orig_func is None else self(orig_func)
@@ -169,7 +180,7 @@ class set_grad_enabled(_Mode):
         else:
             super().__enter__()
 
-    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, fn: Fn) -> Fn:
         switch(*self._previous.pop())  # as a decorator it must not act at once
         return super().__call__(fn)
 
@@ -223,6 +234,10 @@ class inference_mode(_Mode):
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.inference_mode.html
     """
 
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
+    @overload
+    def __new__(cls, mode: Callable[..., Any]) -> Any: ...
     def __new__(cls, mode: Any = True) -> Any:
         self = super().__new__(cls)
         if callable(mode):
@@ -230,7 +245,7 @@ class inference_mode(_Mode):
             return self(mode)
         return self
 
-    def __init__(self, mode: bool = True) -> None:
+    def __init__(self, mode: Any = True) -> None:
         self.mode = bool(mode)
         self._enabled = False
 

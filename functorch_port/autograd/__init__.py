@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._tensor.grad_mode import enable_grad as enable_grad
 from .._tensor.grad_mode import inference_mode as inference_mode
@@ -12,6 +12,25 @@ from .._tensor.grad_mode import set_grad_enabled as set_grad_enabled
 from .._tensor.grad_mode import set_multithreading_enabled as set_multithreading_enabled
 from .._tensor.node import Node as Node
 from . import grad_mode as grad_mode
+
+if TYPE_CHECKING:
+    from . import anomaly_mode as anomaly_mode
+    from . import forward_ad as forward_ad
+    from . import functional as functional
+    from . import graph as graph
+    from . import profiler as profiler
+    from . import profiler_util as profiler_util
+    from .anomaly_mode import detect_anomaly as detect_anomaly
+    from .anomaly_mode import set_detect_anomaly as set_detect_anomaly
+    from .engine import backward as backward
+    from .engine import grad as grad
+    from .function import Function as Function
+    from .gradcheck import gradcheck as gradcheck
+    from .gradcheck import gradgradcheck as gradgradcheck
+    from .packing import SavedTensor as SavedTensor
+    from .profiler import _profiler_enabled as _profiler_enabled
+    from .profiler import kineto_available as kineto_available
+    from .variable import Variable as Variable
 
 _LATER = {
     "backward": "engine",
@@ -33,16 +52,18 @@ def complete() -> None:
     globals()["gradcheck"] = importlib.import_module(f"{__name__}.gradcheck").gradcheck
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _LATER:
-        table = {name: getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)}
-        if name == "grad":
-            importlib.import_module("functorch_port._run.bind").publish_functions(table, "torch.autograd")
-        globals().update(table)
-        return table[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # there every name is known
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return importlib.import_module(f"{__name__}.{name}")
+        if name in _LATER:
+            table = {name: getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)}
+            if name == "grad":
+                importlib.import_module("functorch_port._run.bind").publish_functions(table, "torch.autograd")
+            globals().update(table)
+            return table[name]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

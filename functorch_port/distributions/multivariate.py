@@ -167,7 +167,7 @@ class MultivariateNormal(_ByMatrix):
         self._validate_sample(value)
         lower = self._unbroadcasted_scale_tril
         distance = mahalanobis(lower, value - self.loc)
-        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - half_log_det(lower)
+        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - half_log_det(lower)  # type: ignore[return-value]
 
     def entropy(self) -> Tensor:
         volume = half_log_det(self._unbroadcasted_scale_tril)
@@ -293,7 +293,7 @@ class LowRankMultivariateNormal(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
         constant = self._event_shape[0] * math.log(2 * math.pi)
-        return -0.5 * (constant + self._log_det() + self._distance(value - self.loc))
+        return -0.5 * (constant + self._log_det() + self._distance(value - self.loc))  # type: ignore[return-value]
 
     def entropy(self) -> Tensor:
         entropy = 0.5 * (self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._log_det())

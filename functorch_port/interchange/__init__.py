@@ -10,12 +10,25 @@ Files from elsewhere have no such text, and are dicts of tensors.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __all__ = [
     "convert", "format_of", "from_pytree", "inspect", "load_npz", "load_orbax", "read", "save_npz", "save_orbax",
     "to_pytree", "write",
 ]  # fmt: skip
+
+if TYPE_CHECKING:
+    from .formats import convert as convert
+    from .formats import format_of as format_of
+    from .formats import inspect as inspect
+    from .formats import read as read
+    from .formats import write as write
+    from .npz import load_npz as load_npz
+    from .npz import save_npz as save_npz
+    from .orbax import load_orbax as load_orbax
+    from .orbax import save_orbax as save_orbax
+    from .tree import from_pytree as from_pytree
+    from .tree import to_pytree as to_pytree
 
 #: loaded when first asked for, so that the command line starts without them
 _HOMES = {
@@ -26,7 +39,9 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+if not TYPE_CHECKING:  # there every name is known
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

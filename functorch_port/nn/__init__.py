@@ -1,6 +1,6 @@
 """`torch.nn`: modules, parameters, layers and losses."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _reduction as _reduction
 from . import attention as attention
@@ -504,10 +504,12 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
     return found | given
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("intrinsic", "qat", "quantizable", "quantized"):
-        raise NotImplementedError(
-            f"torch.nn.{name}: there is no quantization here; use bfloat16 (functorch_port.amp), or quantize the "
-            "trained state dict with PyTorch"
-        )
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # there every name is known
+
+    def __getattr__(name: str) -> Any:
+        if name in ("intrinsic", "qat", "quantizable", "quantized"):
+            raise NotImplementedError(
+                f"torch.nn.{name}: there is no quantization here; use bfloat16 (functorch_port.amp), or quantize the "
+                "trained state dict with PyTorch"
+            )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

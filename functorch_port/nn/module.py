@@ -6,7 +6,7 @@ import itertools
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._array import storage
 from .._base import inside
@@ -98,11 +98,15 @@ class Module:
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
-    def forward(self, *input: Any) -> Any:
-        """What the module computes; every subclass defines it."""
-        raise NotImplementedError(
-            f'Module [{type(self).__name__}] is missing the required "forward" function'
-        )
+    if TYPE_CHECKING:  # that of a subclass may take what it likes
+        forward: Callable[..., Any]
+    else:
+
+        def forward(self, *input: Any) -> Any:
+            """What the module computes; every subclass defines it."""
+            raise NotImplementedError(
+                f'Module [{type(self).__name__}] is missing the required "forward" function'
+            )
 
     # ---------------------------------------------------------------- attributes
 

@@ -3,6 +3,7 @@
 import gc
 import importlib
 import pkgutil
+from typing import Any
 
 from .._run import bind as _bind
 
@@ -24,7 +25,7 @@ finally:
         gc.enable()
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     """As ``torch.ops`` this package has the namespaces of custom operators; names with an underscore are modules."""
     if name.startswith("_"):
         try:

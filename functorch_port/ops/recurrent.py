@@ -135,7 +135,7 @@ def gru_cell(
 @op(where="torch")
 def lstm_cell(
     input: Array, hx: Arrays, w_ih: Array, w_hh: Array, b_ih: Array | None = None, b_hh: Array | None = None
-):
+) -> tuple[Array, Array]:
     """One step of an LSTM layer: (output, cell state)."""
     if len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")

@@ -213,7 +213,7 @@ def var_mean(
     keepdim: bool = False,
     *,
     correction: float | None = None,
-):
+) -> tuple[Array, Array]:
     """Variance and mean."""
     dim, correction = _correction(dim, unbiased, correction)
     variance, average = _variance("var_mean", input, dim, correction, keepdim)
@@ -228,7 +228,7 @@ def std_mean(
     keepdim: bool = False,
     *,
     correction: float | None = None,
-):
+) -> tuple[Array, Array]:
     """Standard deviation and mean."""
     dim, correction = _correction(dim, unbiased, correction)
     variance, average = _variance("std_mean", input, dim, correction, keepdim)

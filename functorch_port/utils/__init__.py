@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functorch_port.utils import checkpoint as checkpoint
 from functorch_port.utils import data as data
 
 __all__ = ["checkpoint", "data"]
 
+if TYPE_CHECKING:
+    from . import _foreach_utils as _foreach_utils
+    from . import _python_dispatch as _python_dispatch
+    from . import _pytree as _pytree
+    from . import hooks as hooks
+    from . import model_zoo as model_zoo
+    from . import resume as resume
+
 _LATER = ("_foreach_utils", "_python_dispatch", "_pytree", "hooks", "model_zoo", "resume")
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # there every name is known
+
+    def __getattr__(name: str) -> Any:
+        if name in _LATER:
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,3563 @@
+# Written by tools/stubs.py: `make stubs` writes it anew.
+
+from builtins import bool as _bool
+from builtins import complex as _complex
+from builtins import float as _float
+from builtins import int as _int
+from builtins import str as _str
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, overload
+
+import numpy as np
+
+from . import _C as _C
+from . import _custom_ops as _custom_ops
+from . import _dynamo as _dynamo
+from . import _higher_order_ops as _higher_order_ops
+from . import accelerator as accelerator
+from . import amp as amp
+from . import ao as ao
+from . import autograd as autograd
+from . import backends as backends
+from . import compiler as compiler
+from . import cpu as cpu
+from . import cuda as cuda
+from . import distributed as distributed
+from . import distributions as distributions
+from . import export as export
+from . import fft as fft
+from . import flax as flax
+from . import func as func
+from . import fx as fx
+from . import hub as hub
+from . import interchange as interchange
+from . import jit as jit
+from . import library as library
+from . import linalg as linalg
+from . import masked as masked
+from . import mps as mps
+from . import nn as nn
+from . import onnx as onnx
+from . import ops as ops
+from . import optim as optim
+from . import overrides as overrides
+from . import random as random
+from . import return_types as return_types
+from . import safetensors as safetensors
+from . import serialization as serialization
+from . import signal as signal
+from . import sparse as sparse
+from . import special as special
+from . import testing as testing
+from . import torch_version as torch_version
+from . import types as types
+from . import utils as utils
+from . import version as version
+from . import xpu as xpu
+from ._base.config import get_float32_matmul_precision as get_float32_matmul_precision
+from ._base.config import set_float32_matmul_precision as set_float32_matmul_precision
+from ._base.device import device as _device
+from ._base.device import device as device
+from ._base.device import get_default_device as get_default_device
+from ._base.device import set_default_device as set_default_device
+from ._base.dtypes import dtype as _dtype
+from ._base.dtypes import dtype as dtype
+from ._base.dtypes import finfo as finfo
+from ._base.dtypes import get_default_dtype as get_default_dtype
+from ._base.dtypes import iinfo as iinfo
+from ._base.dtypes import set_default_dtype as set_default_dtype
+from ._base.layout import channels_last as channels_last
+from ._base.layout import channels_last_3d as channels_last_3d
+from ._base.layout import common_format_order as common_format_order
+from ._base.layout import contiguous_format as contiguous_format
+from ._base.layout import convolution_order as convolution_order
+from ._base.layout import first_order as first_order
+from ._base.layout import format_order as format_order
+from ._base.layout import joint_order as joint_order
+from ._base.layout import layout as _layout
+from ._base.layout import layout as layout
+from ._base.layout import line_order as line_order
+from ._base.layout import memory_format as _memory_format
+from ._base.layout import memory_format as memory_format
+from ._base.layout import preserve_format as preserve_format
+from ._base.layout import sparse_coo as sparse_coo
+from ._base.layout import strided as strided
+from ._base.memory import OutOfMemoryError as OutOfMemoryError
+from ._base.promotion import can_cast as can_cast
+from ._base.promotion import promote_types as promote_types
+from ._base.size import Size as Size
+from ._random.generator import Generator as Generator
+from ._random.generator import default_generator as default_generator
+from ._run.sparse import hspmm as hspmm
+from ._run.sparse import smm as smm
+from ._run.sparse import sparse_bsc_tensor as sparse_bsc_tensor
+from ._run.sparse import sparse_bsr_tensor as sparse_bsr_tensor
+from ._run.sparse import sparse_compressed_tensor as sparse_compressed_tensor
+from ._run.sparse import sparse_coo_tensor as sparse_coo_tensor
+from ._run.sparse import sparse_csc_tensor as sparse_csc_tensor
+from ._run.sparse import sparse_csr_tensor as sparse_csr_tensor
+from ._run.sparse import sspaddmm as sspaddmm
+from ._tensor.grad_mode import enable_grad as enable_grad
+from ._tensor.grad_mode import inference_mode as inference_mode
+from ._tensor.grad_mode import is_grad_enabled as is_grad_enabled
+from ._tensor.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
+from ._tensor.grad_mode import no_grad as no_grad
+from ._tensor.grad_mode import set_grad_enabled as set_grad_enabled
+from ._tensor.printing import set_printoptions as set_printoptions
+from ._tensor.tensor import Tensor as Tensor
+from .amp import GradScaler as GradScaler
+from .amp import autocast as autocast
+from .amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
+from .amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
+from .amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
+from .amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
+from .amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
+from .amp.autocast_mode import set_autocast_dtype as set_autocast_dtype
+from .amp.autocast_mode import set_autocast_enabled as set_autocast_enabled
+from .checks import AcceleratorError as AcceleratorError
+from .checks import SymBool as SymBool
+from .checks import SymFloat as SymFloat
+from .checks import SymInt as SymInt
+from .checks import TypedStorage as TypedStorage
+from .checks import UntypedStorage as UntypedStorage
+from .checks import _assert as _assert
+from .checks import _assert_async as _assert_async
+from .checks import _check as _check
+from .checks import _check_index as _check_index
+from .checks import _check_is_size as _check_is_size
+from .checks import _check_not_implemented as _check_not_implemented
+from .checks import _check_tensor_all as _check_tensor_all
+from .checks import _check_type as _check_type
+from .checks import _check_value as _check_value
+from .checks import _check_with as _check_with
+from .checks import compiled_with_cxx11_abi as compiled_with_cxx11_abi
+from .checks import e as e
+from .checks import frombuffer as frombuffer
+from .checks import get_autocast_cpu_dtype as get_autocast_cpu_dtype
+from .checks import get_autocast_gpu_dtype as get_autocast_gpu_dtype
+from .checks import get_device as get_device
+from .checks import get_device_module as get_device_module
+from .checks import inf as inf
+from .checks import is_autocast_cpu_enabled as is_autocast_cpu_enabled
+from .checks import is_distributed as is_distributed
+from .checks import nan as nan
+from .checks import newaxis as newaxis
+from .checks import pi as pi
+from .checks import set_anomaly_enabled as set_anomaly_enabled
+from .checks import sym_float as sym_float
+from .checks import sym_int as sym_int
+from .checks import sym_max as sym_max
+from .checks import sym_min as sym_min
+from .checks import sym_not as sym_not
+from .checks import typename as typename
+from .compiler import compile as compile
+from .compiler import functionalize as functionalize
+from .func import cond as cond
+from .func import vmap as vmap
+from .func import while_loop as while_loop
+from .native import adaptive_max_pool1d as adaptive_max_pool1d
+from .native import alpha_dropout as alpha_dropout
+from .native import alpha_dropout_ as alpha_dropout_
+from .native import as_strided_ as as_strided_
+from .native import batch_norm as batch_norm
+from .native import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from .native import conv_tbc as conv_tbc
+from .native import convolution as convolution
+from .native import cosine_embedding_loss as cosine_embedding_loss
+from .native import ctc_loss as ctc_loss
+from .native import dropout as dropout
+from .native import dropout_ as dropout_
+from .native import dsmm as dsmm
+from .native import embedding as embedding
+from .native import embedding_bag as embedding_bag
+from .native import embedding_renorm_ as embedding_renorm_
+from .native import feature_alpha_dropout as feature_alpha_dropout
+from .native import feature_alpha_dropout_ as feature_alpha_dropout_
+from .native import feature_dropout as feature_dropout
+from .native import feature_dropout_ as feature_dropout_
+from .native import hinge_embedding_loss as hinge_embedding_loss
+from .native import instance_norm as instance_norm
+from .native import kl_div as kl_div
+from .native import margin_ranking_loss as margin_ranking_loss
+from .native import max_pool1d_with_indices as max_pool1d_with_indices
+from .native import native_dropout as native_dropout
+from .native import poisson_nll_loss as poisson_nll_loss
+from .native import rrelu as rrelu
+from .native import rrelu_ as rrelu_
+from .native import spmm as spmm
+from .native import triplet_margin_loss as triplet_margin_loss
+from .random import fork_rng as fork_rng
+from .random import get_rng_state as get_rng_state
+from .random import initial_seed as initial_seed
+from .random import manual_seed as manual_seed
+from .random import seed as seed
+from .random import set_rng_state as set_rng_state
+from .serialization import load as load
+from .serialization import save as save
+from .stubs import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from .stubs import get_deterministic_debug_mode as get_deterministic_debug_mode
+from .stubs import get_num_interop_threads as get_num_interop_threads
+from .stubs import get_num_threads as get_num_threads
+from .stubs import (
+    is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled,
+)
+from .stubs import is_warn_always_enabled as is_warn_always_enabled
+from .stubs import set_deterministic_debug_mode as set_deterministic_debug_mode
+from .stubs import set_flush_denormal as set_flush_denormal
+from .stubs import set_num_interop_threads as set_num_interop_threads
+from .stubs import set_num_threads as set_num_threads
+from .stubs import set_warn_always as set_warn_always
+from .stubs import use_deterministic_algorithms as use_deterministic_algorithms
+from .version import __version__ as __version__
+
+_Device: TypeAlias = _device | _str | _int | None
+_Number: TypeAlias = _complex | np.number[Any] | np.bool
+_Sizes: TypeAlias = _int | Sequence[_int]
+
+bfloat16: _dtype
+bool: _dtype
+cdouble: _dtype
+cfloat: _dtype
+
+class BFloat16Tensor(Tensor): ...
+class BoolTensor(Tensor): ...
+class ByteTensor(Tensor): ...
+class CharTensor(Tensor): ...
+class DoubleTensor(Tensor): ...
+class FloatTensor(Tensor): ...
+class HalfTensor(Tensor): ...
+class IntTensor(Tensor): ...
+class LongTensor(Tensor): ...
+class ShortTensor(Tensor): ...
+
+complex128: _dtype
+complex64: _dtype
+double: _dtype
+float16: _dtype
+float32: _dtype
+float64: _dtype
+float8_e4m3fn: _dtype
+float8_e5m2: _dtype
+float: _dtype
+half: _dtype
+int16: _dtype
+int32: _dtype
+int64: _dtype
+int8: _dtype
+int: _dtype
+long: _dtype
+short: _dtype
+uint16: _dtype
+uint32: _dtype
+uint64: _dtype
+uint8: _dtype
+
+def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The absolute value; its gradient at 0 is 0."""
+
+def abs_(input: Tensor) -> Tensor:
+    """In-place version of `abs`."""
+
+def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The absolute value; its gradient at 0 is 0."""
+
+def absolute_(input: Tensor) -> Tensor:
+    """In-place version of `abs`."""
+
+def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Arc cosine."""
+
+def acos_(input: Tensor) -> Tensor:
+    """In-place version of `acos`."""
+
+def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Inverse hyperbolic cosine."""
+
+def acosh_(input: Tensor) -> Tensor:
+    """In-place version of `acosh`."""
+
+def adaptive_avg_pool1d(input: Tensor, output_size: _Sizes, *, out: Tensor | None = None) -> Tensor:
+    """Averages over as many windows of 1 spatial dimension as asked for."""
+
+def add(
+    input: Tensor | _Number,
+    other: Tensor | _Number,
+    *,
+    alpha: Tensor | _Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``input + alpha * other``."""
+
+def add_(input: Tensor, other: Tensor | _Number, *, alpha: Tensor | _Number = 1) -> Tensor:
+    """In-place version of `add`."""
+
+def addbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: Tensor | _Number = 1,
+    alpha: Tensor | _Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``beta * input + alpha * (the sum of the products of two batches)``."""
+
+def addbmm_(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number = 1, alpha: Tensor | _Number = 1
+) -> Tensor:
+    """In-place version of `addbmm`."""
+
+def addcdiv(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _Number = 1, out: Tensor | None = None
+) -> Tensor:
+    """``input + value * tensor1 / tensor2``."""
+
+def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _Number = 1) -> Tensor:
+    """In-place version of `addcdiv`."""
+
+def addcmul(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _Number = 1, out: Tensor | None = None
+) -> Tensor:
+    """``input + value * tensor1 * tensor2``."""
+
+def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _Number = 1) -> Tensor:
+    """In-place version of `addcmul`."""
+
+def addmm(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: Tensor | _Number = 1,
+    alpha: Tensor | _Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``beta * input + alpha * mat1 @ mat2``."""
+
+def addmm_(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Tensor | _Number = 1, alpha: Tensor | _Number = 1
+) -> Tensor:
+    """In-place version of `addmm`."""
+
+def addmv(
+    input: Tensor,
+    mat: Tensor | _Number,
+    vec: Tensor,
+    *,
+    beta: Tensor | _Number = 1,
+    alpha: Tensor | _Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``beta * input + alpha * mat @ vec``."""
+
+def addmv_(
+    input: Tensor,
+    mat: Tensor | _Number,
+    vec: Tensor,
+    *,
+    beta: Tensor | _Number = 1,
+    alpha: Tensor | _Number = 1,
+) -> Tensor:
+    """In-place version of `addmv`."""
+
+def addr(
+    input: Tensor,
+    vec1: Tensor,
+    vec2: Tensor,
+    *,
+    beta: Tensor | _Number = 1,
+    alpha: Tensor | _Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``beta * input + alpha * outer(vec1, vec2)``."""
+
+def addr_(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Tensor | _Number = 1, alpha: Tensor | _Number = 1
+) -> Tensor:
+    """In-place version of `addr`."""
+
+def adjoint(input: Tensor) -> Tensor:
+    """The last two dimensions exchanged, conjugated."""
+
+def affine_grid_generator(
+    theta: Tensor, size: _Sizes, align_corners: _bool, *, out: Tensor | None = None
+) -> Tensor:
+    """The places ``theta`` (N, n, n + 1) maps the elements of a tensor of size ``size`` (N, C, ...) to."""
+
+def alias(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A view of everything."""
+
+def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy."""
+
+@overload
+def all(
+    input: Tensor, dim: _Sizes | None = None, keepdim: _bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """Whether all values are nonzero."""
+
+@overload
+def all(
+    input: Tensor, *, axis: _Sizes | None, keepdims: _bool = False, out: Tensor | None = None
+) -> Tensor: ...
+def allclose(
+    input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False
+) -> _bool:
+    """Whether all values are close; a Python bool."""
+
+@overload
+def amax(
+    input: Tensor, dim: _Sizes | None = (), keepdim: _bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """The largest values over ``dim``; ties share the gradient."""
+
+@overload
+def amax(
+    input: Tensor, *, axis: _Sizes | None, keepdims: _bool = False, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def amin(
+    input: Tensor, dim: _Sizes | None = (), keepdim: _bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """The smallest values over ``dim``; ties share the gradient."""
+
+@overload
+def amin(
+    input: Tensor, *, axis: _Sizes | None, keepdims: _bool = False, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def aminmax(
+    input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, out: Sequence[Tensor] | None = None
+) -> return_types.aminmax:
+    """The smallest and the largest values."""
+
+@overload
+def aminmax(
+    input: Tensor, *, axis: _int | None, keepdims: _bool = False, out: Sequence[Tensor] | None = None
+) -> return_types.aminmax: ...
+def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The angle of a complex number; pi for negative real numbers."""
+
+@overload
+def any(
+    input: Tensor, dim: _Sizes | None = None, keepdim: _bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """Whether any value is nonzero."""
+
+@overload
+def any(
+    input: Tensor, *, axis: _Sizes | None, keepdims: _bool = False, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def arange(
+    end: Tensor | _Number,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """Numbers from ``start`` (0) up to but not including ``end`` in steps of ``step`` (1)."""
+
+@overload
+def arange(
+    start: Tensor | _Number,
+    end: Tensor | _Number,
+    step: Tensor | _Number = 1,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor: ...
+def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Arc cosine."""
+
+def arccos_(input: Tensor) -> Tensor:
+    """In-place version of `acos`."""
+
+def arccosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Inverse hyperbolic cosine."""
+
+def arccosh_(input: Tensor) -> Tensor:
+    """In-place version of `acosh`."""
+
+def arcsin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Arc sine."""
+
+def arcsin_(input: Tensor) -> Tensor:
+    """In-place version of `asin`."""
+
+def arcsinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Inverse hyperbolic sine."""
+
+def arcsinh_(input: Tensor) -> Tensor:
+    """In-place version of `asinh`."""
+
+def arctan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Arc tangent."""
+
+def arctan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The angle of the point (``other``, ``input``)."""
+
+def arctan2_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place version of `atan2`."""
+
+def arctan_(input: Tensor) -> Tensor:
+    """In-place version of `atan`."""
+
+def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Inverse hyperbolic tangent."""
+
+def arctanh_(input: Tensor) -> Tensor:
+    """In-place version of `atanh`."""
+
+@overload
+def argmax(
+    input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """Where the largest value is, the first one at ties."""
+
+@overload
+def argmax(
+    input: Tensor, *, axis: _int | None, keepdims: _bool = False, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def argmin(
+    input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """Where the smallest value is, the first one at ties."""
+
+@overload
+def argmin(
+    input: Tensor, *, axis: _int | None, keepdims: _bool = False, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def argsort(
+    input: Tensor,
+    dim: _int = -1,
+    descending: _bool = False,
+    stable: _bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The order that sorts along ``dim``. Always stable."""
+
+@overload
+def argsort(
+    input: Tensor, *, axis: _int, descending: _bool = False, stable: _bool = False, out: Tensor | None = None
+) -> Tensor: ...
+def argwhere(input: Tensor) -> Tensor:
+    """The positions that are not 0, as rows."""
+
+def as_strided(
+    input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None
+) -> Tensor:
+    """The elements that these strides reach in the tensor's Storage."""
+
+def as_strided_copy(
+    input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None
+) -> Tensor:
+    """A copy of the elements that these strides reach in the tensor's Storage."""
+
+def as_strided_scatter(
+    input: Tensor,
+    src: Tensor,
+    size: _Sizes,
+    stride: _Sizes,
+    storage_offset: _int | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A copy with ``src`` at the elements that these strides reach."""
+
+def as_tensor(data: Any, dtype: _dtype | None = None, device: _Device = None) -> Tensor:
+    """``data`` itself if it is a Tensor of that dtype and device, else a new tensor."""
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: _dtype | None = None,
+    device: _Device = None,
+    copy: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor:
+    """As `as_tensor`, with a copy on request."""
+
+def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Arc sine."""
+
+def asin_(input: Tensor) -> Tensor:
+    """In-place version of `asin`."""
+
+def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Inverse hyperbolic sine."""
+
+def asinh_(input: Tensor) -> Tensor:
+    """In-place version of `asinh`."""
+
+def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Arc tangent."""
+
+def atan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The angle of the point (``other``, ``input``)."""
+
+def atan2_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place version of `atan2`."""
+
+def atan_(input: Tensor) -> Tensor:
+    """In-place version of `atan`."""
+
+def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Inverse hyperbolic tangent."""
+
+def atanh_(input: Tensor) -> Tensor:
+    """In-place version of `atanh`."""
+
+def atleast_1d(*tensors: Any) -> Any:
+    """With at least 1 dimensions."""
+
+def atleast_2d(*tensors: Any) -> Any:
+    """With at least 2 dimensions."""
+
+def atleast_3d(*tensors: Any) -> Any:
+    """With at least 3 dimensions."""
+
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: _Sizes,
+    stride: _Sizes | None = None,
+    padding: _Sizes = 0,
+    ceil_mode: _bool = False,
+    count_include_pad: _bool = True,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Average over windows of 1 spatial dimension."""
+
+def baddbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: Tensor | _Number = 1,
+    alpha: Tensor | _Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``beta * input + alpha * bmm(batch1, batch2)``."""
+
+def baddbmm_(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number = 1, alpha: Tensor | _Number = 1
+) -> Tensor:
+    """In-place version of `baddbmm`."""
+
+def bartlett_window(
+    window_length: _int,
+    periodic: _bool = True,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """The triangular window of Bartlett."""
+
+def bernoulli(
+    input: Tensor, p: _float | None = None, *, generator: Generator | None = None, out: Tensor | None = None
+) -> Tensor:
+    """Ones with the probabilities in ``input`` (or with probability ``p``), else zeros."""
+
+def bilinear(
+    input1: Tensor,
+    input2: Tensor | _Number,
+    weight: Tensor | _Number,
+    bias: Tensor | _Number | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``input1 @ weight[k] @ input2`` for every output ``k``, plus the bias."""
+
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
+    """How often each non-negative integer occurs, or the sum of the weights of its places."""
+
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """Numbers of successes in ``count`` trials of chance ``prob``."""
+
+def bitwise_and(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """Bits set in both."""
+
+def bitwise_and_(input: Tensor, other: Tensor | _Number) -> Tensor:
+    """In-place version of `bitwise_and`."""
+
+def bitwise_left_shift(
+    input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None
+) -> Tensor:
+    """``input << other``."""
+
+def bitwise_left_shift_(input: Tensor, other: Tensor | _Number) -> Tensor:
+    """In-place version of `bitwise_left_shift`."""
+
+def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """All bits flipped; for bools, the negation."""
+
+def bitwise_not_(input: Tensor) -> Tensor:
+    """In-place version of `bitwise_not`."""
+
+def bitwise_or(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """Bits set in one of both."""
+
+def bitwise_or_(input: Tensor, other: Tensor | _Number) -> Tensor:
+    """In-place version of `bitwise_or`."""
+
+def bitwise_right_shift(
+    input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None
+) -> Tensor:
+    """``input >> other``, keeping the sign."""
+
+def bitwise_right_shift_(input: Tensor, other: Tensor | _Number) -> Tensor:
+    """In-place version of `bitwise_right_shift`."""
+
+def bitwise_xor(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """Bits set in exactly one of both."""
+
+def bitwise_xor_(input: Tensor, other: Tensor | _Number) -> Tensor:
+    """In-place version of `bitwise_xor`."""
+
+def blackman_window(
+    window_length: _int,
+    periodic: _bool = True,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """The Blackman window."""
+
+@overload
+def block_diag(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """A matrix with these matrices along its diagonal."""
+
+@overload
+def block_diag(*tensors: Tensor, out: Tensor | None = None) -> Tensor: ...
+def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The products of two batches of matrices."""
+
+def broadcast_shapes(*shapes: _int | Sequence[_int]) -> Size:
+    """The shape that tensors of these shapes broadcast to."""
+
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """Every tensor expanded to the common shape; itself where it has that shape."""
+
+def broadcast_to(input: Tensor, size: Sequence[_int]) -> Tensor:
+    """`expand` to ``size``."""
+
+def bucketize(
+    input: Tensor | _Number,
+    boundaries: Tensor,
+    *,
+    out_int32: _bool = False,
+    right: _bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The bucket of every value between sorted boundaries."""
+
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """All combinations of one element from each vector, as rows."""
+
+@overload
+def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Tensors one after another along ``dim``."""
+
+@overload
+def cat(tensors: Sequence[Tensor], *, axis: _int, out: Tensor | None = None) -> Tensor: ...
+def cdist(
+    x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: _str | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The p-norm distances between all rows of two (batches of) matrices; the gradient at distance 0 is 0."""
+
+def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Rounded up."""
+
+def ceil_(input: Tensor) -> Tensor:
+    """In-place version of `ceil`."""
+
+def celu(input: Tensor, alpha: _float = 1.0, *, out: Tensor | None = None) -> Tensor:
+    """`elu` that is smooth for every ``alpha``: ``alpha * (exp(x / alpha) - 1)`` where negative."""
+
+def celu_(input: Tensor, alpha: _float = 1.0) -> Tensor:
+    """In-place version of `celu`."""
+
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """The product of matrices, in the cheapest order."""
+
+def channel_shuffle(input: Tensor, groups: _int, *, out: Tensor | None = None) -> Tensor:
+    """Channel ``g * n + i`` moves to ``i * groups + g``."""
+
+def cholesky(input: Tensor, upper: _bool = False) -> Tensor:
+    """The triangular factor of positive-definite matrices."""
+
+def cholesky_inverse(input: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of A, given its Cholesky factor."""
+
+def cholesky_solve(input: Tensor, L: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The solution X of ``A X = input``, given A's Cholesky factor."""
+
+def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+    """At most ``chunks`` parts of equal size along ``dim``; the last may be smaller."""
+
+def clamp(
+    input: Tensor,
+    min: Tensor | _Number | None = None,
+    max: Tensor | _Number | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``input`` brought between ``min`` and ``max``; at the edges the gradient passes."""
+
+def clamp_(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
+    """In-place version of `clamp`."""
+
+def clamp_max(input: Tensor, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input``, at most ``max``."""
+
+def clamp_max_(input: Tensor, max: Tensor | _Number) -> Tensor:
+    """In-place version of `clamp_max`."""
+
+def clamp_min(input: Tensor, min: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input``, at least ``min``."""
+
+def clamp_min_(input: Tensor, min: Tensor | _Number) -> Tensor:
+    """In-place version of `clamp_min`."""
+
+def clip(
+    input: Tensor,
+    min: Tensor | _Number | None = None,
+    max: Tensor | _Number | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``input`` brought between ``min`` and ``max``; at the edges the gradient passes."""
+
+def clip_(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
+    """In-place version of `clamp`."""
+
+def clone(input: Tensor, memory_format: Any = None, *, out: Tensor | None = None) -> Tensor:
+    """A copy with a Storage of its own (arrays are immutable, so nothing is moved until one of the two is written)."""
+
+def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """Tensors side by side, vectors as columns."""
+
+def combinations(input: Tensor, r: _int = 2, with_replacement: _bool = False) -> Tensor:
+    """All combinations of ``r`` elements of a vector, as rows."""
+
+def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The complex numbers of these parts."""
+
+@overload
+def concat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Tensors one after another along ``dim``."""
+
+@overload
+def concat(tensors: Sequence[Tensor], *, axis: _int, out: Tensor | None = None) -> Tensor: ...
+@overload
+def concatenate(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Tensors one after another along ``dim``."""
+
+@overload
+def concatenate(tensors: Sequence[Tensor], *, axis: _int, out: Tensor | None = None) -> Tensor: ...
+def conj(input: Tensor) -> Tensor:
+    """The complex conjugate, as a view; real tensors as they are."""
+
+def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The complex conjugate."""
+
+def conj_physical_(input: Tensor) -> Tensor:
+    """In-place version of `conj_physical`."""
+
+def constant_pad_nd(
+    input: Tensor, pad: _Sizes, value: Tensor | _Number = 0, *, out: Tensor | None = None
+) -> Tensor:
+    """``input`` with ``value`` around it; negative numbers cut off."""
+
+def conv1d(
+    input: Tensor,
+    weight: Tensor | _Number,
+    bias: Tensor | _Number | None = None,
+    stride: _Sizes = 1,
+    padding: Any = 0,
+    dilation: _Sizes = 1,
+    groups: _int = 1,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Convolution over 1 spatial dimension."""
+
+def conv2d(
+    input: Tensor,
+    weight: Tensor | _Number,
+    bias: Tensor | _Number | None = None,
+    stride: _Sizes = 1,
+    padding: Any = 0,
+    dilation: _Sizes = 1,
+    groups: _int = 1,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Convolution over 2 spatial dimensions."""
+
+def conv3d(
+    input: Tensor,
+    weight: Tensor | _Number,
+    bias: Tensor | _Number | None = None,
+    stride: _Sizes = 1,
+    padding: Any = 0,
+    dilation: _Sizes = 1,
+    groups: _int = 1,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Convolution over 3 spatial dimensions."""
+
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor | _Number,
+    bias: Tensor | _Number | None = None,
+    stride: _int | _Sizes = 1,
+    padding: _int | _Sizes = 0,
+    output_padding: _int | _Sizes = 0,
+    groups: _int = 1,
+    dilation: _int | _Sizes = 1,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Transposed convolution over 1 spatial dimension."""
+
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor | _Number,
+    bias: Tensor | _Number | None = None,
+    stride: _int | _Sizes = 1,
+    padding: _int | _Sizes = 0,
+    output_padding: _int | _Sizes = 0,
+    groups: _int = 1,
+    dilation: _int | _Sizes = 1,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Transposed convolution over 2 spatial dimensions."""
+
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor | _Number,
+    bias: Tensor | _Number | None = None,
+    stride: _int | _Sizes = 1,
+    padding: _int | _Sizes = 0,
+    output_padding: _int | _Sizes = 0,
+    groups: _int = 1,
+    dilation: _int | _Sizes = 1,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Transposed convolution over 3 spatial dimensions."""
+
+def copysign(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """The size of ``input`` with the sign of ``other``."""
+
+def copysign_(input: Tensor, other: Tensor | _Number) -> Tensor:
+    """In-place version of `copysign`."""
+
+def corrcoef(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The matrix of correlation coefficients of variables in rows."""
+
+def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Cosine."""
+
+def cos_(input: Tensor) -> Tensor:
+    """In-place version of `cos`."""
+
+def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Hyperbolic cosine."""
+
+def cosh_(input: Tensor) -> Tensor:
+    """In-place version of `cosh`."""
+
+@overload
+def cosine_similarity(
+    x1: Tensor, x2: Tensor | _Number, dim: _int = 1, eps: _float = 1e-08, *, out: Tensor | None = None
+) -> Tensor:
+    """The cosine of the angle between vectors along ``dim``; norms below ``eps`` count as ``eps``."""
+
+@overload
+def cosine_similarity(
+    x1: Tensor, x2: Tensor | _Number, *, axis: _int, eps: _float = 1e-08, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def count_nonzero(input: Tensor, dim: _Sizes | None = None, *, out: Tensor | None = None) -> Tensor:
+    """How many values are not 0."""
+
+@overload
+def count_nonzero(input: Tensor, *, axis: _Sizes | None, out: Tensor | None = None) -> Tensor: ...
+def cov(
+    input: Tensor,
+    *,
+    correction: _int = 1,
+    fweights: Tensor | _Number | None = None,
+    aweights: Tensor | _Number | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The covariance matrix of variables in rows and observations in columns."""
+
+@overload
+def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The cross product along a dimension of size 3 (the first such one by default)."""
+
+@overload
+def cross(input: Tensor, other: Tensor, *, axis: _int | None, out: Tensor | None = None) -> Tensor: ...
+@overload
+def cummax(input: Tensor, dim: _int, *, out: Sequence[Tensor] | None = None) -> return_types.cummax:
+    """Running maxima along ``dim`` and where they are."""
+
+@overload
+def cummax(input: Tensor, *, axis: _int, out: Sequence[Tensor] | None = None) -> return_types.cummax: ...
+@overload
+def cummin(input: Tensor, dim: _int, *, out: Sequence[Tensor] | None = None) -> return_types.cummin:
+    """Running minima along ``dim`` and where they are."""
+
+@overload
+def cummin(input: Tensor, *, axis: _int, out: Sequence[Tensor] | None = None) -> return_types.cummin: ...
+@overload
+def cumprod(input: Tensor, dim: _int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """Running products along ``dim``."""
+
+@overload
+def cumprod(
+    input: Tensor, *, axis: _int, dtype: _dtype | None = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def cumprod_(input: Tensor, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
+    """In-place version of `cumprod`."""
+
+@overload
+def cumprod_(input: Tensor, *, axis: _int, dtype: _dtype | None = None) -> Tensor: ...
+@overload
+def cumsum(input: Tensor, dim: _int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """Running sums along ``dim``."""
+
+@overload
+def cumsum(
+    input: Tensor, *, axis: _int, dtype: _dtype | None = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def cumsum_(input: Tensor, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
+    """In-place version of `cumsum`."""
+
+@overload
+def cumsum_(input: Tensor, *, axis: _int, dtype: _dtype | None = None) -> Tensor: ...
+@overload
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: Tensor | _Number = 1, dim: _int = -1, out: Tensor | None = None
+) -> Tensor:
+    """The running integral along ``dim`` by the trapezoidal rule."""
+
+@overload
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: Tensor | _Number = 1, axis: _int, out: Tensor | None = None
+) -> Tensor: ...
+def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Degrees to radians."""
+
+def deg2rad_(input: Tensor) -> Tensor:
+    """In-place version of `deg2rad`."""
+
+def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The determinant."""
+
+def detach(input: Tensor) -> Tensor:
+    """A tensor that shares the Storage and is cut off from the history."""
+
+def detach_(input: Tensor) -> Tensor:
+    """Cut a tensor off from its history, in place."""
+
+def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy without a history."""
+
+def diag(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """A matrix with the vector on a diagonal, or a copy of a matrix's diagonal."""
+
+def diag_embed(
+    input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1, *, out: Tensor | None = None
+) -> Tensor:
+    """Matrices with the last dimension on a diagonal."""
+
+def diagflat(input: Tensor, offset: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """A matrix with all elements on a diagonal."""
+
+def diagonal(
+    input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None
+) -> Tensor:
+    """A diagonal of the matrices in two dimensions, as the last dimension."""
+
+def diagonal_copy(
+    input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None
+) -> Tensor:
+    """A diagonal of the matrices in two dimensions, as the last dimension."""
+
+def diagonal_scatter(
+    input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None
+) -> Tensor:
+    """A copy with ``src`` on a diagonal."""
+
+@overload
+def diff(
+    input: Tensor,
+    n: _int = 1,
+    dim: _int = -1,
+    prepend: Tensor | _Number | None = None,
+    append: Tensor | _Number | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The ``n``-th differences of neighbours along ``dim``."""
+
+@overload
+def diff(
+    input: Tensor,
+    n: _int = 1,
+    *,
+    axis: _int,
+    prepend: Tensor | _Number | None = None,
+    append: Tensor | _Number | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The derivative of `lgamma`."""
+
+def digamma_(input: Tensor) -> Tensor:
+    """In-place version of `digamma`."""
+
+def dist(input: Tensor, other: Tensor, p: _float = 2, *, out: Tensor | None = None) -> Tensor:
+    """The p-norm of ``input - other``."""
+
+def div(
+    input: Tensor | _Number,
+    other: Tensor | _Number,
+    *,
+    rounding_mode: _str | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``input / other``, optionally rounded towards zero ("trunc") or down ("floor")."""
+
+def div_(input: Tensor, other: Tensor | _Number, *, rounding_mode: _str | None = None) -> Tensor:
+    """In-place version of `div`."""
+
+def divide(
+    input: Tensor | _Number,
+    other: Tensor | _Number,
+    *,
+    rounding_mode: _str | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``input / other``, optionally rounded towards zero ("trunc") or down ("floor")."""
+
+def divide_(input: Tensor, other: Tensor | _Number, *, rounding_mode: _str | None = None) -> Tensor:
+    """In-place version of `div`."""
+
+def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inner product of two vectors."""
+
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """`tensor_split` along dimension 2."""
+
+def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """Tensors one behind the other: along dimension 2."""
+
+def einsum(equation: Any, *operands: Any) -> Tensor:
+    """Products summed by Einstein's convention: ``einsum("ij,jk->ik", a, b)``, or operands with lists of subscripts."""
+
+@overload
+def empty(
+    size: Sequence[_int],
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+    memory_format: _memory_format | None = None,
+) -> Tensor:
+    """A tensor whose values do not matter (zeros here)."""
+
+@overload
+def empty(
+    *size: _int,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+    memory_format: _memory_format | None = None,
+) -> Tensor: ...
+def empty_like(
+    input: Tensor,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+    memory_format: _memory_format | None = None,
+) -> Tensor:
+    """As `empty`, of the shape, dtype and device of ``input``."""
+
+def empty_permuted(
+    size: Sequence[_int],
+    physical_layout: Any,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """As `empty`, with the dimensions in memory in the order ``physical_layout``, the fastest one last."""
+
+def empty_strided(
+    size: Sequence[_int],
+    stride: Sequence[_int],
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """As `empty`; the strides are the compiler's choice."""
+
+def eq(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input == other``."""
+
+def eq_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
+    """In-place version of `eq`."""
+
+def equal(input: Tensor, other: Tensor) -> _bool:
+    """Whether shapes and all values are equal; a Python bool."""
+
+def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The error function."""
+
+def erf_(input: Tensor) -> Tensor:
+    """In-place version of `erf`."""
+
+def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``1 - erf(input)``."""
+
+def erfc_(input: Tensor) -> Tensor:
+    """In-place version of `erfc`."""
+
+def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of `erf`."""
+
+def erfinv_(input: Tensor) -> Tensor:
+    """In-place version of `erfinv`."""
+
+def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """e to the power of ``input``."""
+
+def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """2 to the power of ``input``."""
+
+def exp2_(input: Tensor) -> Tensor:
+    """In-place version of `exp2`."""
+
+def exp_(input: Tensor) -> Tensor:
+    """In-place version of `exp`."""
+
+def expand_copy(input: Tensor, size: _Sizes, *, implicit: _bool = False, out: Tensor | None = None) -> Tensor:
+    """Dimensions of size 1 repeated without a copy; -1 keeps a size."""
+
+def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``exp(input) - 1``, exact near 0."""
+
+def expm1_(input: Tensor) -> Tensor:
+    """In-place version of `expm1`."""
+
+def eye(
+    n: _int,
+    m: _int | None = None,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """The identity matrix, ``n`` by ``m`` (default ``n``)."""
+
+def fill(input: Tensor | _Number, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``value`` in the shape and dtype of ``input``."""
+
+def fill_(self: Tensor, /, value: Tensor | _Number) -> Tensor:
+    """Write one number everywhere."""
+
+def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Rounded towards zero."""
+
+def fix_(input: Tensor) -> Tensor:
+    """In-place version of `trunc`."""
+
+def flatten(input: Tensor, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
+    """The dimensions from ``start_dim`` to ``end_dim`` as one."""
+
+def flip(input: Tensor, dims: _Sizes, *, out: Tensor | None = None) -> Tensor:
+    """The order reversed along ``dims``."""
+
+def fliplr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The columns in reverse order."""
+
+def flipud(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The rows in reverse order."""
+
+def float_power(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """`pow` computed in double precision."""
+
+def float_power_(input: Tensor, exponent: Tensor | _Number) -> Tensor:
+    """In-place version of `float_power`."""
+
+def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Rounded down."""
+
+def floor_(input: Tensor) -> Tensor:
+    """In-place version of `floor`."""
+
+def floor_divide(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input / other`` rounded down."""
+
+def floor_divide_(input: Tensor, other: Tensor | _Number) -> Tensor:
+    """In-place version of `floor_divide`."""
+
+def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The larger of both, ignoring nan."""
+
+def fmin(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The smaller of both, ignoring nan."""
+
+def fmod(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """The remainder of division rounded towards zero: it has the sign of ``input``."""
+
+def fmod_(input: Tensor, other: Tensor | _Number) -> Tensor:
+    """In-place version of `fmod`."""
+
+def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The part behind the point, with the sign of ``input``."""
+
+def frac_(input: Tensor) -> Tensor:
+    """In-place version of `frac`."""
+
+def frexp(input: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.frexp:
+    """Mantissas in [0.5, 1) and the powers of two they are multiplied by."""
+
+def frobenius_norm(input: Tensor, dim: Any = (), keepdim: _bool = False) -> Tensor:
+    """The square root of the sum of the squares."""
+
+def from_dlpack(ext_tensor: Any) -> Tensor:
+    """A tensor from any object with ``__dlpack__``; the memory is shared where `from_numpy` says so."""
+
+def from_jax(array: Any) -> Tensor:
+    """A tensor around a `jax.Array`; nothing is copied."""
+
+def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
+    """A tensor with the array's values."""
+
+def full(
+    size: Sequence[_int],
+    fill_value: Tensor | _Number,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """A tensor filled with a number; the dtype is inferred from it."""
+
+def full_like(
+    input: Tensor,
+    fill_value: Tensor | _Number,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+    memory_format: _memory_format | None = None,
+) -> Tensor:
+    """``fill_value`` in the shape, dtype and device of ``input``."""
+
+def gather(
+    input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None
+) -> Tensor:
+    """``out[i][j] = input[index[i][j]][j]`` for ``dim`` 0, and so on."""
+
+def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The greatest common divisor."""
+
+def gcd_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place version of `gcd`."""
+
+def ge(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input >= other``."""
+
+def ge_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
+    """In-place version of `ge`."""
+
+def geqrf(input: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.geqrf:
+    """The QR decomposition as LAPACK leaves it: R, and Householder vectors below it, with their factors."""
+
+def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """All products of an element of one vector with one of the other."""
+
+def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: _int = 1) -> tuple[Tensor, ...]:
+    """The numerical gradient by central differences, one tensor per dimension."""
+
+def greater(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input > other``."""
+
+def greater_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
+    """In-place version of `gt`."""
+
+def greater_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input >= other``."""
+
+def greater_equal_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
+    """In-place version of `ge`."""
+
+def grid_sampler(
+    input: Any, grid: Any, interpolation_mode: _int, padding_mode: _int, align_corners: _bool
+) -> Any:
+    """`grid_sampler_2d` or `grid_sampler_3d`, by the input's number of dimensions."""
+
+def grid_sampler_2d(
+    input: Tensor | _Number,
+    grid: Tensor | _Number,
+    interpolation_mode: _int,
+    padding_mode: _int,
+    align_corners: _bool,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Images (N, C, H, W) at the places ``grid`` (N, H', W', 2); -1 and 1 are the image's ends."""
+
+def grid_sampler_3d(
+    input: Tensor | _Number,
+    grid: Tensor | _Number,
+    interpolation_mode: _int,
+    padding_mode: _int,
+    align_corners: _bool,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Volumes (N, C, D, H, W) at the places ``grid`` (N, D', H', W', 3); -1 and 1 are the volume's ends."""
+
+def group_norm(
+    input: Tensor | _Number,
+    num_groups: _int,
+    weight: Tensor | _Number | None = None,
+    bias: Tensor | _Number | None = None,
+    eps: _float = 1e-05,
+    cudnn_enabled: _bool = True,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Mean 0 and variance 1 per example and group of channels, then scaled and shifted per channel."""
+
+def gru(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+    """The layers of `nn.GRU` with weights given as a list."""
+
+def gru_cell(
+    input: Tensor | _Number,
+    hx: Tensor | _Number,
+    w_ih: Tensor | _Number,
+    w_hh: Tensor | _Number,
+    b_ih: Tensor | _Number | None = None,
+    b_hh: Tensor | _Number | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """One step of a GRU layer."""
+
+def gt(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input > other``."""
+
+def gt_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
+    """In-place version of `gt`."""
+
+def hamming_window(
+    window_length: _int,
+    periodic: _bool = True,
+    alpha: _float = 0.54,
+    beta: _float = 0.46,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """The Hamming window."""
+
+def hann_window(
+    window_length: _int,
+    periodic: _bool = True,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """The Hann window."""
+
+def hardshrink(input: Tensor, lambd: _float = 0.5, *, out: Tensor | None = None) -> Tensor:
+    """``input``, with 0 where ``|input| <= lambd``."""
+
+@overload
+def hash_tensor(
+    input: Tensor,
+    dim: _Sizes | None = (),
+    *,
+    keepdim: _bool = False,
+    mode: _int = 0,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The exclusive or of the elements' bits, each taken as a 64-bit float or integer."""
+
+@overload
+def hash_tensor(
+    input: Tensor, *, axis: _Sizes | None, keepdims: _bool = False, mode: _int = 0, out: Tensor | None = None
+) -> Tensor: ...
+def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """0 below zero, 1 above, ``values`` at zero."""
+
+def heaviside_(input: Tensor, values: Tensor) -> Tensor:
+    """In-place version of `heaviside`."""
+
+def histc(
+    input: Tensor, bins: _int = 100, min: _float = 0, max: _float = 0, *, out: Tensor | None = None
+) -> Tensor:
+    """Counts of values in equal bins between ``min`` and ``max`` (the data's own, if both are 0)."""
+
+def histogram(
+    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False
+) -> Any:
+    """Counts (or sums of weights) in equal bins, or between the edges in a tensor ``bins``; and the edges."""
+
+def histogramdd(
+    input: Tensor,
+    bins: Any,
+    range: Sequence[_float] | None = None,
+    weight: Tensor | None = None,
+    density: _bool = False,
+) -> Any:
+    """Counts (or sums of weights) of points, in the last dimension, in cells; and the edges in every dimension."""
+
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """`tensor_split` along dimension 1."""
+
+def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """Tensors side by side: along dimension 1, or 0 for vectors."""
+
+def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``sqrt(input**2 + other**2)``."""
+
+def hypot_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place version of `hypot`."""
+
+def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The modified Bessel function of the first kind of order 0."""
+
+def i0_(input: Tensor) -> Tensor:
+    """In-place version of `i0`."""
+
+def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The regularised lower incomplete gamma function."""
+
+def igamma_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place version of `igamma`."""
+
+def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The regularised upper incomplete gamma function."""
+
+def igammac_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place version of `igammac`."""
+
+def imag(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The imaginary part."""
+
+def index_add(
+    input: Tensor,
+    dim: _int,
+    index: Tensor,
+    source: Tensor,
+    *,
+    alpha: Tensor | _Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A copy with ``alpha * source`` added to the slices at the positions in a vector."""
+
+def index_add_(
+    input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: Tensor | _Number = 1
+) -> Tensor:
+    """In-place version of `index_add`."""
+
+def index_copy(
+    input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None
+) -> Tensor:
+    """A copy with the slices of ``source`` at the positions in a vector."""
+
+def index_copy_(input: Tensor, dim: _int, index: Tensor, source: Tensor) -> Tensor:
+    """In-place version of `index_copy`."""
+
+def index_fill(
+    input: Tensor, dim: _int, index: Tensor, value: Tensor | _Number, *, out: Tensor | None = None
+) -> Tensor:
+    """A copy with ``value`` in the slices at the positions in a vector."""
+
+def index_fill_(input: Tensor, dim: _int, index: Tensor, value: Tensor | _Number) -> Tensor:
+    """In-place version of `index_fill`."""
+
+def index_put(input: Tensor, indices: Any, values: Any, accumulate: _bool = False) -> Tensor:
+    """``input`` with ``values`` at the index tensors or masks; added up where positions repeat if ``accumulate``."""
+
+def index_put_(input: Tensor, indices: Any, values: Any, accumulate: _bool = False) -> Tensor:
+    """In-place version of `index_put`."""
+
+def index_reduce(
+    input: Tensor,
+    dim: _int,
+    index: Tensor,
+    source: Tensor,
+    reduce: _str,
+    *,
+    include_self: _bool = True,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A copy in which slices of ``source`` that go to one position are reduced by prod, mean, amax or amin."""
+
+def index_reduce_(
+    input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: _str, *, include_self: _bool = True
+) -> Tensor:
+    """In-place version of `index_reduce`."""
+
+def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The slices at the positions in a vector."""
+
+def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Inner products over the last dimensions."""
+
+def inverse(input: Tensor) -> Tensor:
+    """The inverse of (a batch of) square matrices."""
+
+def is_anomaly_check_nan_enabled() -> _bool:
+    """Whether anomaly mode also looks for NaN."""
+
+def is_anomaly_enabled() -> _bool:
+    """Whether anomaly mode is on."""
+
+def is_complex(input: Tensor) -> _bool:
+    """Whether the dtype is a complex type."""
+
+def is_conj(input: Tensor) -> _bool:
+    """Whether the tensor is a view that shows the conjugate of what it looks at."""
+
+def is_floating_point(input: Tensor) -> _bool:
+    """Whether the dtype is a floating point type."""
+
+def is_inference(input: Tensor) -> _bool:
+    """Whether the tensor's memory was made in `inference_mode`."""
+
+def is_neg(input: Tensor) -> _bool:
+    """Whether the tensor is a view that shows the negative of what it looks at."""
+
+def is_nonzero(input: Tensor) -> _bool:
+    """Whether a one-element tensor is not zero."""
+
+def is_same_size(input: Tensor, other: Tensor) -> _bool:
+    """Whether both have the same shape."""
+
+def is_signed(input: Tensor) -> _bool:
+    """Whether the dtype has negative numbers."""
+
+def is_storage(obj: Any) -> _bool:
+    """Whether ``obj`` is a Storage."""
+
+def is_tensor(obj: Any) -> _bool:
+    """Whether ``obj`` is a Tensor."""
+
+def isclose(
+    input: Tensor,
+    other: Tensor,
+    rtol: Tensor | _Number = 1e-05,
+    atol: Tensor | _Number = 1e-08,
+    equal_nan: _bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Whether ``|input - other| <= atol + rtol * |other|``."""
+
+def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether a value is neither infinite nor nan."""
+
+def isin(
+    elements: Tensor | _Number,
+    test_elements: Tensor | _Number,
+    *,
+    assume_unique: _bool = False,
+    invert: _bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Whether each element is among the test elements."""
+
+def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether a value is infinite."""
+
+def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether a value is not a number."""
+
+def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether a value is minus infinity."""
+
+def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether a value is plus infinity."""
+
+def isreal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether a value has no imaginary part."""
+
+def istft(
+    input: Tensor,
+    n_fft: _int,
+    hop_length: _int | None = None,
+    win_length: _int | None = None,
+    window: Tensor | _Number | None = None,
+    center: _bool = True,
+    normalized: _bool = False,
+    onesided: _bool | None = None,
+    length: _int | None = None,
+    return_complex: _bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The signal whose `stft` is nearest to ``input``."""
+
+def kaiser_window(
+    window_length: _int,
+    periodic: _bool = True,
+    beta: _float = 12.0,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """The Kaiser window of shape ``beta``."""
+
+def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The Kronecker product."""
+
+@overload
+def kthvalue(
+    input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: Sequence[Tensor] | None = None
+) -> return_types.kthvalue:
+    """The ``k``-th smallest value along ``dim`` and where it is."""
+
+@overload
+def kthvalue(
+    input: Tensor, k: _int, *, axis: _int, keepdims: _bool = False, out: Sequence[Tensor] | None = None
+) -> return_types.kthvalue: ...
+def layer_norm(
+    input: Tensor | _Number,
+    normalized_shape: _Sizes,
+    weight: Tensor | _Number | None = None,
+    bias: Tensor | _Number | None = None,
+    eps: _float = 1e-05,
+    cudnn_enable: _bool = True,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Mean 0 and variance 1 over the last dimensions, then scaled and shifted elementwise."""
+
+def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The least common multiple."""
+
+def lcm_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place version of `lcm`."""
+
+def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``input * 2**other``."""
+
+def ldexp_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place version of `ldexp`."""
+
+def le(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input <= other``."""
+
+def le_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
+    """In-place version of `le`."""
+
+def lerp(input: Tensor, end: Tensor, weight: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input + weight * (end - input)``."""
+
+def lerp_(input: Tensor, end: Tensor, weight: Tensor | _Number) -> Tensor:
+    """In-place version of `lerp`."""
+
+def less(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input < other``."""
+
+def less_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
+    """In-place version of `lt`."""
+
+def less_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input <= other``."""
+
+def less_equal_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
+    """In-place version of `le`."""
+
+def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The logarithm of the absolute value of the gamma function."""
+
+def lgamma_(input: Tensor) -> Tensor:
+    """In-place version of `lgamma`."""
+
+def linspace(
+    start: Tensor | _Number,
+    end: Tensor | _Number,
+    steps: Tensor | _Number,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """``steps`` evenly spaced numbers from ``start`` to ``end``, both included."""
+
+def lobpcg(
+    A: Tensor,
+    k: _int | None = None,
+    B: Tensor | None = None,
+    X: Tensor | None = None,
+    n: _int | None = None,
+    iK: Tensor | None = None,
+    niter: _int | None = None,
+    tol: _float | None = None,
+    largest: _bool | None = None,
+    method: _str | None = None,
+    tracker: Any = None,
+    ortho_iparams: dict[_str, _int] | None = None,
+    ortho_fparams: dict[_str, _float] | None = None,
+    ortho_bparams: dict[_str, _bool] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The ``k`` largest or smallest eigenvalues of ``A x = e B x``, and their eigenvectors."""
+
+def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The natural logarithm."""
+
+def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The logarithm to base 10."""
+
+def log10_(input: Tensor) -> Tensor:
+    """In-place version of `log10`."""
+
+def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``log(1 + input)``, exact near 0."""
+
+def log1p_(input: Tensor) -> Tensor:
+    """In-place version of `log1p`."""
+
+def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The logarithm to base 2."""
+
+def log2_(input: Tensor) -> Tensor:
+    """In-place version of `log2`."""
+
+def log_(input: Tensor) -> Tensor:
+    """In-place version of `log`."""
+
+@overload
+def log_softmax(
+    input: Tensor, dim: _int, dtype: _dtype | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The logarithm of `softmax`, computed without under- or overflow."""
+
+@overload
+def log_softmax(
+    input: Tensor, *, axis: _int, dtype: _dtype | None = None, out: Tensor | None = None
+) -> Tensor: ...
+def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``log(exp(input) + exp(other))``."""
+
+def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``log2(2**input + 2**other)``."""
+
+@overload
+def logcumsumexp(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
+    """``log(cumsum(exp(input)))`` without overflow."""
+
+@overload
+def logcumsumexp(input: Tensor, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
+def logdet(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The logarithm of the determinant, nan if that is negative."""
+
+def logical_and(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether both are nonzero."""
+
+def logical_and_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place version of `logical_and`."""
+
+def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether a value is zero."""
+
+def logical_not_(input: Tensor) -> Tensor:
+    """In-place version of `logical_not`."""
+
+def logical_or(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether one of both is nonzero."""
+
+def logical_or_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place version of `logical_or`."""
+
+def logical_xor(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether exactly one of both is nonzero."""
+
+def logical_xor_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place version of `logical_xor`."""
+
+def logit(input: Tensor, eps: _float | None = None, *, out: Tensor | None = None) -> Tensor:
+    """``log(x / (1 - x))``, with ``x`` brought into ``[eps, 1 - eps]`` first."""
+
+def logit_(input: Tensor, eps: _float | None = None) -> Tensor:
+    """In-place version of `logit`."""
+
+def logspace(
+    start: Tensor | _Number,
+    end: Tensor | _Number,
+    steps: _int,
+    base: _float = 10.0,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+) -> Tensor:
+    """``base`` to the powers `linspace` gives."""
+
+@overload
+def logsumexp(
+    input: Tensor, dim: _Sizes | None, keepdim: _bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """``log(sum(exp(input)))`` without overflow."""
+
+@overload
+def logsumexp(
+    input: Tensor, *, axis: _Sizes | None, keepdims: _bool = False, out: Tensor | None = None
+) -> Tensor: ...
+def lstm(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+    """The layers of `nn.LSTM` with weights given as a list."""
+
+def lstm_cell(
+    input: Tensor | _Number,
+    hx: Sequence[Tensor | _Number],
+    w_ih: Tensor | _Number,
+    w_hh: Tensor | _Number,
+    b_ih: Tensor | _Number | None = None,
+    b_hh: Tensor | _Number | None = None,
+    *,
+    out: Sequence[Tensor] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """One step of an LSTM layer: (output, cell state)."""
+
+def lt(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input < other``."""
+
+def lt_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
+    """In-place version of `lt`."""
+
+def lu(A: Tensor, pivot: _bool = True, get_infos: _bool = False) -> Any:
+    """`lu_factor`, with ``info`` instead of an error if that is asked for."""
+
+def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The solution X of ``A X = input``, given A's `lu_factor`."""
+
+def lu_unpack(
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unpack_pivots: _bool = True
+) -> Any:
+    """P, L and U from the result of `linalg.lu_factor`; what is not unpacked is empty."""
+
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """A copy with ``value`` where the mask holds."""
+
+def masked_fill_(input: Tensor, mask: Tensor, value: Tensor | _Number) -> Tensor:
+    """In-place version of `masked_fill`."""
+
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy with the elements of ``source``, in order, where the mask holds."""
+
+def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """In-place version of `masked_scatter`."""
+
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The elements where the mask holds, in one dimension."""
+
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The matrix product, with PyTorch's rules for vectors and batches."""
+
+def matrix_exp(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The matrix exponential."""
+
+def matrix_power(A: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor:
+    """A matrix multiplied by itself ``n`` times; the inverse for negative ``n``."""
+
+@overload
+def max(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The maximum of all values; with ``dim`` the values along it and where they are; with another tensor the elementwise `maximum`."""
+
+@overload
+def max(
+    input: Tensor, dim: _int, keepdim: _bool = False, *, out: Sequence[Tensor] | None = None
+) -> return_types.max: ...
+@overload
+def max(
+    input: Tensor, *, axis: _int, keepdims: _bool = False, out: Sequence[Tensor] | None = None
+) -> return_types.max: ...
+@overload
+def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def max_pool1d(
+    input: Tensor,
+    kernel_size: _Sizes,
+    stride: _Sizes | None = None,
+    padding: _Sizes = 0,
+    dilation: _Sizes = 1,
+    ceil_mode: _bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Maximum over windows of 1 spatial dimension; gradients go to the first maximum."""
+
+def max_pool2d(
+    input: Tensor,
+    kernel_size: _Sizes,
+    stride: _Sizes | None = None,
+    padding: _Sizes = 0,
+    dilation: _Sizes = 1,
+    ceil_mode: _bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Maximum over windows of 2 spatial dimensions; gradients go to the first maximum."""
+
+def max_pool3d(
+    input: Tensor,
+    kernel_size: _Sizes,
+    stride: _Sizes | None = None,
+    padding: _Sizes = 0,
+    dilation: _Sizes = 1,
+    ceil_mode: _bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Maximum over windows of 3 spatial dimensions; gradients go to the first maximum."""
+
+def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The larger of both, nan if one is; at ties the gradient is shared."""
+
+@overload
+def mean(
+    input: Tensor,
+    dim: _Sizes | None = None,
+    keepdim: _bool = False,
+    *,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The mean over ``dim`` (all dimensions by default)."""
+
+@overload
+def mean(
+    input: Tensor,
+    *,
+    axis: _Sizes | None,
+    keepdims: _bool = False,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def median(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The lower median of all values; with ``dim`` the medians along it and where they are."""
+
+@overload
+def median(
+    input: Tensor, dim: _int, keepdim: _bool = False, *, out: Sequence[Tensor] | None = None
+) -> return_types.median: ...
+def meshgrid(*tensors: Any, indexing: _str | None = None) -> tuple[Tensor, ...]:
+    """Coordinate grids of vectors: one tensor per vector, in the shape of all of them."""
+
+@overload
+def min(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The minimum of all values; with ``dim`` the values along it and where they are; with another tensor the elementwise `minimum`."""
+
+@overload
+def min(
+    input: Tensor, dim: _int, keepdim: _bool = False, *, out: Sequence[Tensor] | None = None
+) -> return_types.min: ...
+@overload
+def min(
+    input: Tensor, *, axis: _int, keepdims: _bool = False, out: Sequence[Tensor] | None = None
+) -> return_types.min: ...
+@overload
+def min(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def minimum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The smaller of both, nan if one is; at ties the gradient is shared."""
+
+def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The product of two matrices."""
+
+@overload
+def mode(
+    input: Tensor, dim: _int = -1, keepdim: _bool = False, *, out: Sequence[Tensor] | None = None
+) -> return_types.mode:
+    """The most frequent values (the smallest of several) and the last place of each."""
+
+@overload
+def mode(
+    input: Tensor, *, axis: _int, keepdims: _bool = False, out: Sequence[Tensor] | None = None
+) -> return_types.mode: ...
+def moveaxis(
+    input: Tensor, source: _int | _Sizes, destination: _int | _Sizes, *, out: Tensor | None = None
+) -> Tensor:
+    """Dimensions moved to other places, the others kept in order."""
+
+def movedim(
+    input: Tensor, source: _int | _Sizes, destination: _int | _Sizes, *, out: Tensor | None = None
+) -> Tensor:
+    """Dimensions moved to other places, the others kept in order."""
+
+def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Sorted values along the first dimension."""
+
+def mul(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input * other``."""
+
+def mul_(input: Tensor, other: Tensor | _Number) -> Tensor:
+    """In-place version of `mul`."""
+
+def multinomial(
+    input: Tensor,
+    num_samples: _int,
+    replacement: _bool = False,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Indices drawn with probabilities proportional to the rows of ``input``."""
+
+def multiply(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input * other``."""
+
+def multiply_(input: Tensor, other: Tensor | _Number) -> Tensor:
+    """In-place version of `mul`."""
+
+def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The product of a matrix and a vector."""
+
+def mvlgamma(input: Tensor, p: _int, *, out: Tensor | None = None) -> Tensor:
+    """The logarithm of the multivariate gamma function of dimension ``p``."""
+
+def mvlgamma_(input: Tensor, p: _int) -> Tensor:
+    """In-place version of `mvlgamma`."""
+
+def nan_to_num(
+    input: Tensor,
+    nan: _float | None = None,
+    posinf: _float | None = None,
+    neginf: _float | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Numbers in the place of nan and of the infinities."""
+
+def nan_to_num_(
+    input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None
+) -> Tensor:
+    """In-place version of `nan_to_num`."""
+
+@overload
+def nanmean(
+    input: Tensor,
+    dim: _Sizes | None = None,
+    keepdim: _bool = False,
+    *,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The mean of the values that are not nan."""
+
+@overload
+def nanmean(
+    input: Tensor,
+    *,
+    axis: _Sizes | None,
+    keepdims: _bool = False,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def nanmedian(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """`median` of the values that are not nan."""
+
+@overload
+def nanmedian(
+    input: Tensor, dim: _int, keepdim: _bool = False, *, out: Sequence[Tensor] | None = None
+) -> return_types.nanmedian: ...
+@overload
+def nanquantile(
+    input: Tensor,
+    q: Tensor | _Number,
+    dim: _int | None = None,
+    keepdim: _bool = False,
+    *,
+    interpolation: _str = "linear",
+    out: Tensor | None = None,
+) -> Tensor:
+    """`quantile` of the values that are not nan."""
+
+@overload
+def nanquantile(
+    input: Tensor,
+    q: Tensor | _Number,
+    *,
+    axis: _int | None,
+    keepdims: _bool = False,
+    interpolation: _str = "linear",
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def nansum(
+    input: Tensor,
+    dim: _Sizes | None = None,
+    keepdim: _bool = False,
+    *,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The sum, with nan counted as 0."""
+
+@overload
+def nansum(
+    input: Tensor,
+    *,
+    axis: _Sizes | None,
+    keepdims: _bool = False,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def narrow(
+    input: Tensor, dim: _int, start: Tensor | _Number, length: _int, *, out: Tensor | None = None
+) -> Tensor:
+    """``length`` elements along ``dim`` from ``start`` on."""
+
+def narrow_copy(input: Tensor, dim: _int, start: _int, length: _int) -> Tensor:
+    """A copy of `narrow`."""
+
+def native_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: _bool,
+    momentum: _float,
+    eps: _float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Batch normalization, and the mean and the inverse deviation that it used (empty in evaluation)."""
+
+def native_channel_shuffle(input: Tensor, groups: _int, *, out: Tensor | None = None) -> Tensor:
+    """Channel ``g * n + i`` moves to ``i * groups + g``."""
+
+def native_group_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    N: _int,
+    C: _int,
+    HxW: _int,
+    group: _int,
+    eps: _float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`group_norm`, and the mean and the inverse deviation that it used."""
+
+def native_layer_norm(
+    input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, bias: Tensor | None, eps: _float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`layer_norm`, and the mean and the inverse deviation that it used."""
+
+def ne(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input != other``."""
+
+def ne_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
+    """In-place version of `ne`."""
+
+def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``-input``."""
+
+def neg_(input: Tensor) -> Tensor:
+    """In-place version of `neg`."""
+
+def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``-input``."""
+
+def negative_(input: Tensor) -> Tensor:
+    """In-place version of `neg`."""
+
+def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The next number that can be represented, in the direction of ``other``."""
+
+def nextafter_(input: Tensor, other: Tensor) -> Tensor:
+    """In-place version of `nextafter`."""
+
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
+    """The positions that are not 0: as rows of a matrix, or as one index vector per dimension."""
+
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+def nonzero_static(input: Tensor, *, size: _int, fill_value: _int = -1, out: Tensor | None = None) -> Tensor:
+    """The first ``size`` positions that are not 0, as rows; rows of ``fill_value`` follow if there are fewer."""
+
+@overload
+def norm(
+    input: Tensor,
+    p: Any = "fro",
+    dim: _Sizes | None = None,
+    keepdim: _bool = False,
+    dtype: _dtype | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The p-norm over ``dim``, or the nuclear norm of a matrix."""
+
+@overload
+def norm(
+    input: Tensor,
+    p: Any = "fro",
+    *,
+    axis: _Sizes | None,
+    keepdims: _bool = False,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def norm_except_dim(v: Tensor, pow: _int = 2, dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """The norms of the slices along ``dim``, shaped to broadcast with ``v``; of everything together for -1."""
+
+@overload
+def norm_except_dim(v: Tensor, pow: _int = 2, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
+def normal(
+    mean: Tensor | _float,
+    std: Tensor | _float = 1.0,
+    size: Sequence[_int] | None = None,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """Normal random numbers with the given means and standard deviations."""
+
+def not_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input != other``."""
+
+def not_equal_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
+    """In-place version of `ne`."""
+
+def nuclear_norm(input: Tensor, dim: Any = None, keepdim: _bool = False) -> Tensor:
+    """The sum of the singular values."""
+
+def numel(input: Tensor) -> _int:
+    """Number of elements."""
+
+@overload
+def ones(
+    size: Sequence[_int],
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """A tensor of ones."""
+
+@overload
+def ones(
+    *size: _int,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor: ...
+def ones_like(
+    input: Tensor,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+    memory_format: _memory_format | None = None,
+) -> Tensor:
+    """Ones of the shape, dtype and device of ``input``."""
+
+def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The first columns of the product of Householder reflections, such as `geqrf` gives."""
+
+def ormqr(
+    input: Tensor,
+    input2: Tensor,
+    input3: Tensor,
+    left: _bool = True,
+    transpose: _bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The product of the reflections that `geqrf` gives (or its adjoint) with a matrix, from the left or the right."""
+
+def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """All products of an element of one vector with one of the other."""
+
+def pairwise_distance(
+    x1: Tensor,
+    x2: Tensor | _Number,
+    p: _float = 2.0,
+    eps: _float = 1e-06,
+    keepdim: _bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
+
+def pca_lowrank(
+    A: Tensor, q: _int | None = None, center: _bool = True, niter: _int = 2
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Principal components of data with samples in rows: `svd_lowrank` of the centred matrix."""
+
+def pdist(input: Tensor, p: _float = 2, *, out: Tensor | None = None) -> Tensor:
+    """The p-norms of the differences of all pairs of rows: (0, 1), (0, 2), ..., (1, 2), ..."""
+
+def permute(input: Tensor, dims: _Sizes, *, out: Tensor | None = None) -> Tensor:
+    """The dimensions in another order."""
+
+def permute_copy(input: Tensor, dims: _Sizes, *, out: Tensor | None = None) -> Tensor:
+    """The dimensions in another order."""
+
+def pinverse(input: Tensor, rcond: _float = 1e-15, *, out: Tensor | None = None) -> Tensor:
+    """The pseudo-inverse; singular values up to ``rcond`` times the largest count as 0."""
+
+def pixel_shuffle(input: Tensor, upscale_factor: _int, *, out: Tensor | None = None) -> Tensor:
+    """(..., C * r * r, H, W) as (..., C, H * r, W * r)."""
+
+def pixel_unshuffle(input: Tensor, downscale_factor: _int, *, out: Tensor | None = None) -> Tensor:
+    """(..., C, H * r, W * r) as (..., C * r * r, H, W)."""
+
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Poisson numbers with the rates in ``input``."""
+
+def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The complex numbers of these absolute values and angles."""
+
+def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The ``n``-th derivative of `digamma`."""
+
+def positive(input: Any) -> Any:
+    """The tensor itself."""
+
+def pow(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input`` to the power of ``exponent``; either may be a number."""
+
+def prelu(input: Tensor, weight: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input`` where positive, else ``weight * input`` with one weight per channel or for all."""
+
+@overload
+def prod(
+    input: Tensor,
+    dim: _int | None = None,
+    keepdim: _bool = False,
+    *,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The product over ``dim`` (all dimensions by default)."""
+
+@overload
+def prod(
+    input: Tensor,
+    *,
+    axis: _int | None,
+    keepdims: _bool = False,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def put(
+    input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """A copy with ``source`` written (or added) at positions in the flattened input."""
+
+def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
+    """In-place version of `put`."""
+
+def qr(input: Tensor, some: _bool = True, *, out: Sequence[Tensor] | None = None) -> return_types.qr:
+    """The QR decomposition."""
+
+@overload
+def quantile(
+    input: Tensor,
+    q: Tensor | _Number,
+    dim: _int | None = None,
+    keepdim: _bool = False,
+    *,
+    interpolation: _str = "linear",
+    out: Tensor | None = None,
+) -> Tensor:
+    """The values below which a part ``q`` of all values lies."""
+
+@overload
+def quantile(
+    input: Tensor,
+    q: Tensor | _Number,
+    *,
+    axis: _int | None,
+    keepdims: _bool = False,
+    interpolation: _str = "linear",
+    out: Tensor | None = None,
+) -> Tensor: ...
+def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Radians to degrees."""
+
+def rad2deg_(input: Tensor) -> Tensor:
+    """In-place version of `rad2deg`."""
+
+@overload
+def rand(
+    size: Sequence[_int],
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """Uniform random numbers in [0, 1)."""
+
+@overload
+def rand(
+    *size: _int,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor: ...
+def rand_like(
+    input: Tensor,
+    *,
+    generator: Generator | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    memory_format: _memory_format | None = None,
+) -> Tensor:
+    """`rand` with the shape, dtype and device of ``input``."""
+
+@overload
+def randint(
+    high: _int,
+    size: Sequence[_int],
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """Random integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``."""
+
+@overload
+def randint(
+    low: _int,
+    high: _int,
+    size: Sequence[_int],
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor: ...
+@overload
+def randint_like(
+    input: Tensor,
+    high: _int,
+    *,
+    generator: Generator | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    memory_format: _memory_format | None = None,
+) -> Tensor:
+    """`randint` with the shape, dtype and device of ``input``; called as ``(input, [low,] high)``."""
+
+@overload
+def randint_like(
+    input: Tensor,
+    low: _int,
+    high: _int,
+    *,
+    generator: Generator | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    memory_format: _memory_format | None = None,
+) -> Tensor: ...
+@overload
+def randn(
+    size: Sequence[_int],
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """Standard normal random numbers; the arguments are those of `rand`."""
+
+@overload
+def randn(
+    *size: _int,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor: ...
+def randn_like(
+    input: Tensor,
+    *,
+    generator: Generator | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    memory_format: _memory_format | None = None,
+) -> Tensor:
+    """`randn` with the shape, dtype and device of ``input``."""
+
+def randperm(
+    n: _int,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    pin_memory: _bool = False,
+    requires_grad: _bool = False,
+) -> Tensor:
+    """The integers 0 .. n-1 in random order."""
+
+def range(
+    start: Tensor | _Number,
+    end: Tensor | _Number,
+    step: Tensor | _Number = 1,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """As `arange`, with ``end`` included and floats by default (deprecated in PyTorch)."""
+
+def ravel(input: Tensor) -> Tensor:
+    """All elements in one dimension."""
+
+def real(input: Tensor) -> Tensor:
+    """The real part; real tensors as they are."""
+
+def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``1 / input``."""
+
+def reciprocal_(input: Tensor) -> Tensor:
+    """In-place version of `reciprocal`."""
+
+def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``max(input, 0)``; the gradient at 0 is 0."""
+
+def relu_(input: Tensor) -> Tensor:
+    """In-place version of `relu`."""
+
+def remainder(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """The remainder of division rounded down: it has the sign of ``other``."""
+
+def remainder_(input: Tensor, other: Tensor | _Number) -> Tensor:
+    """In-place version of `remainder`."""
+
+def renorm(input: Tensor, p: _float, dim: _int, maxnorm: _float, *, out: Tensor | None = None) -> Tensor:
+    """Every slice along ``dim`` shrunk to a p-norm of at most ``maxnorm``."""
+
+def renorm_(input: Tensor, p: _float, dim: _int, maxnorm: _float) -> Tensor:
+    """In-place version of `renorm`."""
+
+def repeat_interleave(
+    input: Any, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None
+) -> Tensor:
+    """Every element repeated along ``dim`` (of the flattened input by default)."""
+
+def reshape(input: Tensor, shape: Sequence[_int]) -> Tensor:
+    """The same elements in another shape: a view where PyTorch's layout allows it, else a copy."""
+
+def resize_as_(
+    self: Tensor, /, the_template: Tensor, *, memory_format: _memory_format | None = None
+) -> Tensor:
+    """Change the size in place to that of another tensor."""
+
+def resolve_conj(input: Tensor) -> Tensor:
+    """A copy of a view that shows a conjugate (see `is_conj`); any other tensor itself."""
+
+def resolve_neg(input: Tensor) -> Tensor:
+    """A copy of a view that shows a negative (see `is_neg`); any other tensor itself."""
+
+def result_type(tensor1: Any, tensor2: Any) -> _dtype:
+    """The dtype of an operation on two tensors or numbers."""
+
+def rms_norm(
+    input: Tensor,
+    normalized_shape: _Sizes,
+    weight: Tensor | _Number | None = None,
+    eps: _float | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Divided by the root of the mean square over the last dimensions; ``eps`` defaults to that of the type."""
+
+def rnn_relu(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+    """The layers of `nn.RNN` with weights given as a list."""
+
+def rnn_relu_cell(
+    input: Tensor | _Number,
+    hx: Tensor | _Number,
+    w_ih: Tensor | _Number,
+    w_hh: Tensor | _Number,
+    b_ih: Tensor | _Number | None = None,
+    b_hh: Tensor | _Number | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """One step of a layer of `relu` units."""
+
+def rnn_tanh(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+    """The layers of `nn.RNN` with weights given as a list."""
+
+def rnn_tanh_cell(
+    input: Tensor | _Number,
+    hx: Tensor | _Number,
+    w_ih: Tensor | _Number,
+    w_hh: Tensor | _Number,
+    b_ih: Tensor | _Number | None = None,
+    b_hh: Tensor | _Number | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """One step of a layer of `tanh` units."""
+
+def roll(
+    input: Tensor, shifts: _int | _Sizes, dims: _int | _Sizes | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """Elements shifted along ``dims``, those that fall off coming in at the other end."""
+
+def rot90(input: Tensor, k: _int = 1, dims: _Sizes = ..., *, out: Tensor | None = None) -> Tensor:
+    """Rotated ``k`` times by 90 degrees in the plane of two dimensions."""
+
+def round(input: Tensor, *, decimals: _int = 0, out: Tensor | None = None) -> Tensor:
+    """Rounded to ``decimals`` places, halves to the even neighbour."""
+
+def round_(input: Tensor, *, decimals: _int = 0) -> Tensor:
+    """In-place version of `round`."""
+
+def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """Tensors one below the other: along dimension 0, vectors as rows."""
+
+def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``1 / sqrt(input)``."""
+
+def rsqrt_(input: Tensor) -> Tensor:
+    """In-place version of `rsqrt`."""
+
+def rsub(
+    input: Tensor, other: Tensor | _Number, *, alpha: Tensor | _Number = 1, out: Tensor | None = None
+) -> Tensor:
+    """``other - alpha * input``."""
+
+def scalar_tensor(
+    s: Any,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """A 0-dim tensor of the default dtype."""
+
+def scatter(
+    input: Tensor,
+    dim: _int,
+    index: Tensor,
+    src: Tensor | _Number | None = None,
+    *,
+    value: Tensor | _Number | None = None,
+    reduce: _str | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A copy with ``out[index[i][j]][j] = src[i][j]`` for ``dim`` 0, and so on; ``src`` may be a number."""
+
+def scatter_(
+    input: Tensor,
+    dim: _int,
+    index: Tensor,
+    src: Tensor | _Number | None = None,
+    *,
+    value: Tensor | _Number | None = None,
+    reduce: _str | None = None,
+) -> Tensor:
+    """In-place version of `scatter`."""
+
+def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy with ``out[index[i][j]][j] += src[i][j]`` for ``dim`` 0, and so on."""
+
+def scatter_add_(input: Tensor, dim: _int, index: Tensor, src: Tensor) -> Tensor:
+    """In-place version of `scatter_add`."""
+
+def scatter_reduce(
+    input: Tensor,
+    dim: _int,
+    index: Tensor,
+    src: Tensor,
+    reduce: _str,
+    *,
+    include_self: _bool = True,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A copy in which elements of ``src`` that go to one place are reduced by sum, prod, mean, amax or amin."""
+
+def scatter_reduce_(
+    input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True
+) -> Tensor:
+    """In-place version of `scatter_reduce`."""
+
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Tensor | _Number,
+    *,
+    out_int32: _bool = False,
+    right: _bool = False,
+    side: _str | None = None,
+    sorter: Tensor | _Number | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Where values would have to be inserted to keep the innermost dimension of a sequence sorted."""
+
+def segment_reduce(
+    data: Tensor,
+    reduce: _str,
+    *,
+    lengths: Tensor | None = None,
+    indices: Tensor | None = None,
+    offsets: Tensor | None = None,
+    axis: _int = 0,
+    unsafe: _bool = False,
+    initial: Tensor | _Number | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Reduces consecutive parts of a dimension."""
+
+def select(input: Tensor, dim: _int, index: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """One slice along ``dim``, without that dimension."""
+
+def select_copy(input: Tensor, dim: _int, index: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """One slice along ``dim``, without that dimension."""
+
+def select_scatter(
+    input: Tensor, src: Tensor, dim: _int, index: _int, *, out: Tensor | None = None
+) -> Tensor:
+    """A copy with ``src`` in the place of one slice."""
+
+def selu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """`elu` with the constants that keep mean 0 and variance 1."""
+
+def selu_(input: Tensor) -> Tensor:
+    """In-place version of `selu`."""
+
+def set_default_tensor_type(t: Any) -> None:
+    """Set the default dtype by an old class or its name (deprecated in PyTorch: use `set_default_dtype`)."""
+
+def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """`sign`; for complex numbers the number divided by its absolute value, 0 at 0."""
+
+def sgn_(input: Tensor) -> Tensor:
+    """In-place version of `sgn`."""
+
+def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``1 / (1 + exp(-input))``."""
+
+def sigmoid_(input: Tensor) -> Tensor:
+    """In-place version of `sigmoid`."""
+
+def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """-1, 0 or 1."""
+
+def sign_(input: Tensor) -> Tensor:
+    """In-place version of `sign`."""
+
+def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether the sign bit is set."""
+
+def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Sine."""
+
+def sin_(input: Tensor) -> Tensor:
+    """In-place version of `sin`."""
+
+def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``sin(pi x) / (pi x)``, 1 at 0."""
+
+def sinc_(input: Tensor) -> Tensor:
+    """In-place version of `sinc`."""
+
+def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Hyperbolic sine."""
+
+def sinh_(input: Tensor) -> Tensor:
+    """In-place version of `sinh`."""
+
+@overload
+def slice_copy(
+    input: Tensor,
+    dim: _int = 0,
+    start: _int | None = None,
+    end: _int | None = None,
+    step: _int = 1,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A copy of every ``step``-th slice from ``start`` to ``end``."""
+
+@overload
+def slice_copy(
+    input: Tensor,
+    *,
+    axis: _int,
+    start: _int | None = None,
+    end: _int | None = None,
+    step: _int = 1,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def slice_scatter(
+    input: Tensor,
+    src: Tensor,
+    dim: _int = 0,
+    start: _int | None = None,
+    end: _int | None = None,
+    step: _int = 1,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A copy with ``src`` in the place of ``input[start:end:step]`` along ``dim``."""
+
+@overload
+def slice_scatter(
+    input: Tensor,
+    src: Tensor,
+    *,
+    axis: _int,
+    start: _int | None = None,
+    end: _int | None = None,
+    step: _int = 1,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def slogdet(input: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.slogdet:
+    """The determinant's sign and the logarithm of its absolute value."""
+
+@overload
+def softmax(input: Tensor, dim: _int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
+    """``exp(input)`` divided by its sum along ``dim``."""
+
+@overload
+def softmax(
+    input: Tensor, *, axis: _int, dtype: _dtype | None = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def sort(
+    input: Tensor,
+    dim: _int = -1,
+    descending: _bool = False,
+    stable: _bool = False,
+    *,
+    out: Sequence[Tensor] | None = None,
+) -> return_types.sort:
+    """Sorted values along ``dim`` and where they were. Always stable."""
+
+@overload
+def sort(
+    input: Tensor,
+    *,
+    axis: _int,
+    descending: _bool = False,
+    stable: _bool = False,
+    out: Sequence[Tensor] | None = None,
+) -> return_types.sort: ...
+def split(tensor: Tensor, split_size_or_sections: _Sizes, dim: _int = 0) -> tuple[Tensor, ...]:
+    """Parts of ``split_size`` elements along ``dim`` (the last may be smaller), or of the sizes in a list."""
+
+def split_copy(input: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+    """Copies of parts of ``split_size`` elements along ``dim``; the last may be smaller."""
+
+def split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+    """Parts of the given sizes along ``dim``."""
+
+def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+    """Copies of parts of the given sizes along ``dim``."""
+
+def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The square root."""
+
+def sqrt_(input: Tensor) -> Tensor:
+    """In-place version of `sqrt`."""
+
+def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``input * input``."""
+
+def square_(input: Tensor) -> Tensor:
+    """In-place version of `square`."""
+
+@overload
+def squeeze(input: Tensor, dim: _int | _Sizes | None = None, *, out: Tensor | None = None) -> Tensor:
+    """Without the dimensions of size 1, or those of them that are in ``dim``."""
+
+@overload
+def squeeze(input: Tensor, *, axis: _int | _Sizes | None, out: Tensor | None = None) -> Tensor: ...
+@overload
+def squeeze_copy(input: Tensor, dim: _int | _Sizes | None = None, *, out: Tensor | None = None) -> Tensor:
+    """Without the dimensions of size 1, or those of them that are in ``dim``."""
+
+@overload
+def squeeze_copy(input: Tensor, *, axis: _int | _Sizes | None, out: Tensor | None = None) -> Tensor: ...
+@overload
+def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Tensors of one shape along a new dimension."""
+
+@overload
+def stack(tensors: Sequence[Tensor], *, axis: _int, out: Tensor | None = None) -> Tensor: ...
+@overload
+def std(
+    input: Tensor,
+    dim: _Sizes | None = None,
+    unbiased: _bool | None = None,
+    keepdim: _bool = False,
+    *,
+    correction: _float | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The standard deviation; its gradient is 0 where it is 0."""
+
+@overload
+def std(
+    input: Tensor,
+    *,
+    axis: _Sizes | None,
+    unbiased: _bool | None = None,
+    keepdims: _bool = False,
+    correction: _float | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def std_mean(
+    input: Tensor,
+    dim: _Sizes | None = None,
+    unbiased: _bool | None = None,
+    keepdim: _bool = False,
+    *,
+    correction: _float | None = None,
+    out: Sequence[Tensor] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Standard deviation and mean."""
+
+@overload
+def std_mean(
+    input: Tensor,
+    *,
+    axis: _Sizes | None,
+    unbiased: _bool | None = None,
+    keepdims: _bool = False,
+    correction: _float | None = None,
+    out: Sequence[Tensor] | None = None,
+) -> tuple[Tensor, Tensor]: ...
+def stft(
+    input: Tensor,
+    n_fft: _int,
+    hop_length: _int | None = None,
+    win_length: _int | None = None,
+    window: Tensor | _Number | None = None,
+    center: _bool = True,
+    pad_mode: _str = "reflect",
+    normalized: _bool = False,
+    onesided: _bool | None = None,
+    return_complex: _bool | None = None,
+    align_to_window: _bool | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The Fourier transforms of a signal's windowed frames, one frame per column."""
+
+def sub(
+    input: Tensor | _Number,
+    other: Tensor | _Number,
+    *,
+    alpha: Tensor | _Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``input - alpha * other``."""
+
+def sub_(input: Tensor, other: Tensor | _Number, *, alpha: Tensor | _Number = 1) -> Tensor:
+    """In-place version of `sub`."""
+
+def subtract(
+    input: Tensor | _Number,
+    other: Tensor | _Number,
+    *,
+    alpha: Tensor | _Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``input - alpha * other``."""
+
+def subtract_(input: Tensor, other: Tensor | _Number, *, alpha: Tensor | _Number = 1) -> Tensor:
+    """In-place version of `sub`."""
+
+@overload
+def sum(
+    input: Tensor,
+    dim: _Sizes | None = None,
+    keepdim: _bool = False,
+    *,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The sum over ``dim`` (all dimensions by default)."""
+
+@overload
+def sum(
+    input: Tensor,
+    *,
+    axis: _Sizes | None,
+    keepdims: _bool = False,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def svd(
+    input: Tensor, some: _bool = True, compute_uv: _bool = True, *, out: Sequence[Tensor] | None = None
+) -> return_types.svd:
+    """The singular value decomposition ``U diag(S) V^H``."""
+
+def svd_lowrank(
+    A: Tensor, q: _int | None = 6, niter: _int | None = 2, M: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The ``q`` largest singular values of ``A - M`` and their vectors: ``U diag(S) V^H`` is nearly ``A - M``."""
+
+def swapaxes(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
+    """Two dimensions exchanged."""
+
+def swapdims(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
+    """Two dimensions exchanged."""
+
+def t(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A matrix transposed; vectors and 0-dim tensors as they are."""
+
+def t_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A matrix transposed; vectors and 0-dim tensors as they are."""
+
+def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The elements at positions in the flattened input."""
+
+@overload
+def take_along_dim(
+    input: Tensor, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """`gather` with input and indices broadcast together."""
+
+@overload
+def take_along_dim(
+    input: Tensor, indices: Tensor, *, axis: _int | None, out: Tensor | None = None
+) -> Tensor: ...
+def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Tangent."""
+
+def tan_(input: Tensor) -> Tensor:
+    """In-place version of `tan`."""
+
+def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Hyperbolic tangent."""
+
+def tanh_(input: Tensor) -> Tensor:
+    """In-place version of `tanh`."""
+
+def tensor(
+    data: Any,
+    *,
+    dtype: _dtype | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """A new tensor with a copy of ``data``."""
+
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: _int = 0) -> tuple[Tensor, ...]:
+    """Parts along ``dim``: as many as given, differing by one element at most, or cut at the given positions."""
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
+    """Products summed over several dimensions of both."""
+
+def threshold(input: Tensor, threshold: _float, value: _float, *, out: Tensor | None = None) -> Tensor:
+    """``input`` where above the threshold, else ``value``."""
+
+def threshold_(input: Tensor, threshold: _float, value: _float) -> Tensor:
+    """In-place version of `threshold`."""
+
+def tile(input: Tensor, dims: _Sizes, *, out: Tensor | None = None) -> Tensor:
+    """`repeat` that leaves the leading dimensions alone when ``dims`` is short."""
+
+@overload
+def topk(
+    input: Tensor,
+    k: _int,
+    dim: _int = -1,
+    largest: _bool = True,
+    sorted: _bool = True,
+    *,
+    out: Sequence[Tensor] | None = None,
+) -> return_types.topk:
+    """The ``k`` largest (or smallest) values along ``dim`` and where they are."""
+
+@overload
+def topk(
+    input: Tensor,
+    k: _int,
+    *,
+    axis: _int,
+    largest: _bool = True,
+    sorted: _bool = True,
+    out: Sequence[Tensor] | None = None,
+) -> return_types.topk: ...
+def trace(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The sum of a matrix's diagonal."""
+
+def transpose(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
+    """Two dimensions exchanged."""
+
+def transpose_copy(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
+    """Two dimensions exchanged."""
+
+@overload
+def trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: Tensor | _Number = 1, dim: _int = -1, out: Tensor | None = None
+) -> Tensor:
+    """The integral along ``dim`` by the trapezoidal rule."""
+
+@overload
+def trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: Tensor | _Number = 1, axis: _int, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def trapz(
+    y: Tensor, x: Tensor | None = None, *, dx: Tensor | _Number = 1, dim: _int = -1, out: Tensor | None = None
+) -> Tensor:
+    """The integral along ``dim`` by the trapezoidal rule."""
+
+@overload
+def trapz(
+    y: Tensor, x: Tensor | None = None, *, dx: Tensor | _Number = 1, axis: _int, out: Tensor | None = None
+) -> Tensor: ...
+def triangular_solve(
+    input: Tensor,
+    A: Tensor,
+    upper: _bool = True,
+    transpose: _bool = False,
+    unitriangular: _bool = False,
+    *,
+    out: Sequence[Tensor] | None = None,
+) -> return_types.triangular_solve:
+    """The solution X of ``A X = input`` with a triangular A, and A."""
+
+def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """The lower triangle, zeros above."""
+
+def tril_(input: Tensor, diagonal: _int = 0) -> Tensor:
+    """In-place version of `tril`."""
+
+def tril_indices(
+    row: _int,
+    col: _int,
+    offset: _int = 0,
+    *,
+    dtype: _dtype | None = None,
+    device: _Device = None,
+    layout: _layout | None = None,
+) -> Tensor:
+    """The positions of a matrix's lower triangle: a row of row numbers, a row of column numbers."""
+
+def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """The upper triangle, zeros below."""
+
+def triu_(input: Tensor, diagonal: _int = 0) -> Tensor:
+    """In-place version of `triu`."""
+
+def triu_indices(
+    row: _int,
+    col: _int,
+    offset: _int = 0,
+    *,
+    dtype: _dtype | None = None,
+    device: _Device = None,
+    layout: _layout | None = None,
+) -> Tensor:
+    """The positions of a matrix's upper triangle: a row of row numbers, a row of column numbers."""
+
+def true_divide(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input / other`` as a float."""
+
+def true_divide_(input: Tensor, other: Tensor | _Number) -> Tensor:
+    """In-place version of `true_divide`."""
+
+def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Rounded towards zero."""
+
+def trunc_(input: Tensor) -> Tensor:
+    """In-place version of `trunc`."""
+
+def unbind(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
+    """All slices along ``dim``."""
+
+def unbind_copy(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
+    """Copies of all slices along ``dim``."""
+
+def unflatten(input: Tensor, dim: _int, sizes: Sequence[_int]) -> Tensor:
+    """One dimension split into several."""
+
+def unfold_copy(
+    input: Tensor, dimension: _int, size: _int, step: _int, *, out: Tensor | None = None
+) -> Tensor:
+    """Windows of ``size`` elements, ``step`` apart, along a dimension; the window is the last dimension."""
+
+def unique(
+    input: Tensor,
+    sorted: _bool = True,
+    return_inverse: _bool = False,
+    return_counts: _bool = False,
+    dim: _int | None = None,
+) -> Any:
+    """The distinct values in order; with ``dim``, the distinct slices."""
+
+def unique_consecutive(
+    input: Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None
+) -> Any:
+    """The values with runs of equal neighbours collapsed."""
+
+def unravel_index(indices: Tensor, shape: _int | Sequence[_int]) -> tuple[Tensor, ...]:
+    """The coordinates, one tensor per dimension, of positions in a flattened tensor of ``shape``."""
+
+def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+    """`chunk`, whose parts may be written to in place."""
+
+def unsafe_split(tensor: Tensor, split_size: _Sizes, dim: _int = 0) -> tuple[Tensor, ...]:
+    """`split`, whose parts may be written to in place."""
+
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+    """`split_with_sizes`, whose parts may be written to in place."""
+
+@overload
+def unsqueeze(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
+    """With a new dimension of size 1 before ``dim``."""
+
+@overload
+def unsqueeze(input: Tensor, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
+@overload
+def unsqueeze_copy(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
+    """With a new dimension of size 1 before ``dim``."""
+
+@overload
+def unsqueeze_copy(input: Tensor, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
+def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tensor:
+    """The Vandermonde matrix of a vector, highest powers first."""
+
+@overload
+def var(
+    input: Tensor,
+    dim: _Sizes | None = None,
+    unbiased: _bool | None = None,
+    keepdim: _bool = False,
+    *,
+    correction: _float | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The variance: squared deviations from the mean, summed and divided by ``count - correction``."""
+
+@overload
+def var(
+    input: Tensor,
+    *,
+    axis: _Sizes | None,
+    unbiased: _bool | None = None,
+    keepdims: _bool = False,
+    correction: _float | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def var_mean(
+    input: Tensor,
+    dim: _Sizes | None = None,
+    unbiased: _bool | None = None,
+    keepdim: _bool = False,
+    *,
+    correction: _float | None = None,
+    out: Sequence[Tensor] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Variance and mean."""
+
+@overload
+def var_mean(
+    input: Tensor,
+    *,
+    axis: _Sizes | None,
+    unbiased: _bool | None = None,
+    keepdims: _bool = False,
+    correction: _float | None = None,
+    out: Sequence[Tensor] | None = None,
+) -> tuple[Tensor, Tensor]: ...
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inner product of two vectors, the first one conjugated."""
+
+def view_as_complex(input: Tensor) -> Tensor:
+    """Pairs in the last dimension, which lie side by side, as complex numbers."""
+
+def view_as_complex_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Pairs in the last dimension as complex numbers."""
+
+def view_as_real(input: Tensor) -> Tensor:
+    """Complex numbers as pairs in a last dimension of size 2."""
+
+def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Complex numbers as pairs in a last dimension."""
+
+def view_copy(input: Tensor, size: Sequence[_int]) -> Tensor:
+    """A copy in another shape, or of the same bytes as another type."""
+
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """`tensor_split` along dimension 0."""
+
+def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """Tensors one below the other: along dimension 0, vectors as rows."""
+
+@overload
+def where(condition: Tensor) -> tuple[Tensor, ...]:
+    """``input`` where the condition holds, else ``other``; with the condition alone, its nonzero positions."""
+
+@overload
+def where(
+    condition: Tensor, input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None
+) -> Tensor: ...
+def xlogy(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input * log(other)``, 0 where ``input`` is 0."""
+
+def xlogy_(input: Tensor, other: Tensor | _Number) -> Tensor:
+    """In-place version of `xlogy`."""
+
+def zero_(self: Tensor, /) -> Tensor:
+    """Write zeros everywhere."""
+
+@overload
+def zeros(
+    size: Sequence[_int],
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor:
+    """A tensor of zeros."""
+
+@overload
+def zeros(
+    *size: _int,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+) -> Tensor: ...
+def zeros_like(
+    input: Tensor,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: _Device = None,
+    requires_grad: _bool = False,
+    pin_memory: _bool = False,
+    memory_format: _memory_format | None = None,
+) -> Tensor:
+    """Zeros of the shape, dtype and device of ``input``."""

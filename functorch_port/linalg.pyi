@@ -1,0 +1,244 @@
+# Written by tools/stubs.py: `make stubs` writes it anew.
+
+from builtins import bool as _bool
+from builtins import complex as _complex
+from builtins import float as _float
+from builtins import int as _int
+from builtins import str as _str
+from collections.abc import Sequence
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+
+from . import return_types
+from ._base.device import device as _device
+from ._base.dtypes import dtype as _dtype
+from ._tensor.tensor import Tensor as Tensor
+from .ops._matrices import LinAlgError as LinAlgError
+
+_Device: TypeAlias = _device | _str | _int | None
+_Number: TypeAlias = _complex | np.number[Any] | np.bool
+_Sizes: TypeAlias = _int | Sequence[_int]
+
+def cholesky(A: Tensor, *, upper: _bool = False) -> Tensor:
+    """The triangular factor of positive-definite matrices."""
+
+def cholesky_ex(A: Tensor, *, upper: _bool = False, check_errors: _bool = False) -> Any:
+    """The Cholesky factor (nan if there is none), and whether there is one, without an error."""
+
+def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
+    """The condition number: the norm of A times that of its inverse; the quotient of singular values by default."""
+
+@overload
+def cross(input: Tensor, other: Tensor, *, dim: _int = -1, out: Tensor | None = None) -> Tensor:
+    """The cross product along a dimension of size 3."""
+
+@overload
+def cross(input: Tensor, other: Tensor, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
+def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The determinant."""
+
+def diagonal(A: Tensor, *, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
+    """A diagonal of the matrices in two dimensions, as the last dimension."""
+
+def eig(A: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.linalg_eig:
+    """Eigenvalues and eigenvectors of square matrices (on the CPU)."""
+
+def eigh(A: Tensor, UPLO: _str = "L", *, out: Sequence[Tensor] | None = None) -> return_types.linalg_eigh:
+    """Eigenvalues and eigenvectors of symmetric or Hermitian matrices, of which one triangle is read."""
+
+def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Eigenvalues of square matrices (on the CPU)."""
+
+def eigvalsh(A: Tensor, UPLO: _str = "L", *, out: Tensor | None = None) -> Tensor:
+    """Eigenvalues of symmetric or Hermitian matrices, of which one triangle is read."""
+
+def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The first columns of the product of Householder reflections, such as `geqrf` gives."""
+
+def inv(A: Tensor) -> Tensor:
+    """The inverse of (a batch of) square matrices."""
+
+def inv_ex(A: Tensor, *, check_errors: _bool = False) -> Any:
+    """The inverse, and whether there is one, without an error."""
+
+def ldl_factor(A: Tensor, *, hermitian: _bool = False) -> Any:
+    """The decomposition ``A = L D L^T`` (or ``L D L^H``) in one matrix, and the row exchanges as LAPACK counts them."""
+
+def ldl_factor_ex(A: Tensor, *, hermitian: _bool = False, check_errors: _bool = False) -> Any:
+    """`ldl_factor`, and where it met a zero, without an error."""
+
+def ldl_solve(
+    LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: _bool = False, out: Tensor | None = None
+) -> Tensor:
+    """The solution X of ``A X = B``, given A's `ldl_factor`."""
+
+def lstsq(A: Tensor, B: Tensor, rcond: _float | None = None, *, driver: _str | None = None) -> Any:
+    """The least-squares solution of ``A X = B``; singular values only with the drivers "gelsd" and "gelss"."""
+
+def lu(A: Tensor, *, pivot: _bool = True) -> Any:
+    """The LU decomposition with row exchanges: ``A = P L U``."""
+
+def lu_factor(A: Tensor, *, pivot: _bool = True) -> Any:
+    """The LU decomposition in one matrix, and the row exchanges (counted from 1)."""
+
+def lu_factor_ex(A: Tensor, *, pivot: _bool = True, check_errors: _bool = False) -> Any:
+    """`lu_factor`, and where it met a zero, without an error."""
+
+def lu_solve(
+    LU: Tensor,
+    pivots: Tensor,
+    B: Tensor,
+    *,
+    left: _bool = True,
+    adjoint: _bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The solution X of ``A X = B`` (or ``X A = B``, or with A's adjoint), given A's `lu_factor`."""
+
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The matrix product, with PyTorch's rules for vectors and batches."""
+
+def matrix_exp(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The matrix exponential."""
+
+@overload
+def matrix_norm(
+    A: Tensor,
+    ord: Any = "fro",
+    dim: tuple[_int, _int] = ...,
+    keepdim: _bool = False,
+    *,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The norm of matrices: "fro", "nuc", inf, -inf, 1, -1, 2 or -2."""
+
+@overload
+def matrix_norm(
+    A: Tensor,
+    ord: Any = "fro",
+    *,
+    axis: tuple[_int, _int],
+    keepdims: _bool = False,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def matrix_power(A: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor:
+    """A matrix multiplied by itself ``n`` times; the inverse for negative ``n``."""
+
+def matrix_rank(
+    A: Tensor,
+    tol: Tensor | _Number | None = None,
+    hermitian: _bool = False,
+    *,
+    atol: Tensor | _Number | None = None,
+    rtol: Tensor | _Number | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """How many singular values are larger than ``max(atol, rtol * the largest)``."""
+
+def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """The product of two or more matrices, in the cheapest order."""
+
+@overload
+def norm(
+    A: Tensor,
+    ord: Any = None,
+    dim: _Sizes | None = None,
+    keepdim: _bool = False,
+    *,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A vector norm over one dimension, a matrix norm over two; without ``ord`` the 2-norm of all elements."""
+
+@overload
+def norm(
+    A: Tensor,
+    ord: Any = None,
+    *,
+    axis: _Sizes | None,
+    keepdims: _bool = False,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def pinv(
+    A: Tensor,
+    rcond: Tensor | _Number | None = None,
+    hermitian: _bool = False,
+    *,
+    atol: Tensor | _Number | None = None,
+    rtol: Tensor | _Number | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The pseudo-inverse; singular values up to ``max(atol, rtol * the largest)`` count as 0."""
+
+def qr(A: Tensor, mode: _str = "reduced", *, out: Sequence[Tensor] | None = None) -> return_types.linalg_qr:
+    """The QR decomposition."""
+
+def slogdet(A: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.linalg_slogdet:
+    """The determinant's sign and the logarithm of its absolute value."""
+
+def solve(A: Tensor, B: Tensor, *, left: _bool = True) -> Tensor:
+    """The solution X of ``A X = B`` (or ``X A = B``)."""
+
+def solve_ex(A: Tensor, B: Tensor, *, left: _bool = True, check_errors: _bool = False) -> Any:
+    """The solution of ``A X = B``, and whether A is regular, without an error."""
+
+def solve_triangular(
+    A: Tensor,
+    B: Tensor,
+    *,
+    upper: _bool,
+    left: _bool = True,
+    unitriangular: _bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The solution X of ``A X = B`` (or ``X A = B``) with a triangular A."""
+
+def svd(
+    A: Tensor, full_matrices: _bool = True, *, driver: _str | None = None, out: Sequence[Tensor] | None = None
+) -> return_types.linalg_svd:
+    """The singular value decomposition ``U diag(S) Vh``."""
+
+def svdvals(A: Tensor, *, driver: _str | None = None, out: Tensor | None = None) -> Tensor:
+    """The singular values, in falling order."""
+
+def tensorinv(A: Tensor, ind: _int = 2, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of a tensor as a map from its last dimensions to its first ``ind``."""
+
+def tensorsolve(A: Tensor, B: Tensor, dims: _Sizes | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The solution X of ``tensordot(A, X, X.ndim) = B``."""
+
+def vander(x: Tensor, *, N: _int | None = None) -> Tensor:
+    """Vandermonde matrices, lowest powers first."""
+
+@overload
+def vecdot(x: Tensor, y: Tensor, *, dim: _int = -1, out: Tensor | None = None) -> Tensor:
+    """Inner products of vectors along ``dim``, the first ones conjugated."""
+
+@overload
+def vecdot(x: Tensor, y: Tensor, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
+@overload
+def vector_norm(
+    x: Tensor,
+    ord: _float = 2,
+    dim: _Sizes | None = None,
+    keepdim: _bool = False,
+    *,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The vector norm of order ``ord`` over ``dim``."""
+
+@overload
+def vector_norm(
+    x: Tensor,
+    ord: _float = 2,
+    *,
+    axis: _Sizes | None,
+    keepdims: _bool = False,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...

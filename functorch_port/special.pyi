@@ -1,0 +1,250 @@
+# Written by tools/stubs.py: `make stubs` writes it anew.
+
+from builtins import bool as _bool
+from builtins import complex as _complex
+from builtins import float as _float
+from builtins import int as _int
+from builtins import str as _str
+from collections.abc import Sequence
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+
+from ._base.device import device as _device
+from ._base.dtypes import dtype as _dtype
+from ._tensor.tensor import Tensor as Tensor
+
+_Device: TypeAlias = _device | _str | _int | None
+_Number: TypeAlias = _complex | np.number[Any] | np.bool
+_Sizes: TypeAlias = _int | Sequence[_int]
+
+def airy_ai(x: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The Airy function; without a derivative, as in PyTorch."""
+
+def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The Bessel function of order 0; without a derivative, as in PyTorch."""
+
+def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The Bessel function of order 1; without a derivative, as in PyTorch."""
+
+def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The Bessel function of order 0 of the second kind; without a derivative, as in PyTorch."""
+
+def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The Bessel function of order 1 of the second kind; without a derivative, as in PyTorch."""
+
+def chebyshev_polynomial_t(x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """The Chebyshev polynomial of the first kind of degree ``n``."""
+
+def chebyshev_polynomial_u(x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """The Chebyshev polynomial of the second kind of degree ``n``."""
+
+def chebyshev_polynomial_v(x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """The Chebyshev polynomial of the third kind of degree ``n``."""
+
+def chebyshev_polynomial_w(x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """The Chebyshev polynomial of the fourth kind of degree ``n``."""
+
+def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The derivative of `lgamma`."""
+
+def digamma_(input: Tensor) -> Tensor:
+    """In-place version of `digamma`."""
+
+def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``-x log(x)``, 0 at 0 and minus infinity below."""
+
+def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The error function."""
+
+def erf_(input: Tensor) -> Tensor:
+    """In-place version of `erf`."""
+
+def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``1 - erf(input)``."""
+
+def erfc_(input: Tensor) -> Tensor:
+    """In-place version of `erfc`."""
+
+def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``exp(x**2) erfc(x)``."""
+
+def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of `erf`."""
+
+def erfinv_(input: Tensor) -> Tensor:
+    """In-place version of `erfinv`."""
+
+def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """2 to the power of ``input``."""
+
+def exp2_(input: Tensor) -> Tensor:
+    """In-place version of `exp2`."""
+
+def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``1 / (1 + exp(-input))``."""
+
+def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``exp(input) - 1``, exact near 0."""
+
+def expm1_(input: Tensor) -> Tensor:
+    """In-place version of `expm1`."""
+
+def gammainc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The regularised lower incomplete gamma function."""
+
+def gammaincc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The regularised upper incomplete gamma function."""
+
+def gammaln(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The logarithm of the absolute value of the gamma function."""
+
+def hermite_polynomial_h(x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """The physicists' Hermite polynomial of degree ``n``."""
+
+def hermite_polynomial_he(x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """The probabilists' Hermite polynomial of degree ``n``."""
+
+def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The modified Bessel function of the first kind of order 0."""
+
+def i0_(input: Tensor) -> Tensor:
+    """In-place version of `i0`."""
+
+def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``exp(-|x|) i0(x)``."""
+
+def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The modified Bessel function of the first kind of order 1."""
+
+def i1e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``exp(-|x|) i1(x)``."""
+
+def laguerre_polynomial_l(x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """The Laguerre polynomial of degree ``n``."""
+
+def legendre_polynomial_p(x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """The Legendre polynomial of degree ``n``."""
+
+def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``log(1 + input)``, exact near 0."""
+
+def log1p_(input: Tensor) -> Tensor:
+    """In-place version of `log1p`."""
+
+def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The logarithm of the normal distribution function."""
+
+@overload
+def log_softmax(
+    input: Tensor, dim: _int, dtype: _dtype | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The logarithm of `softmax`, computed without under- or overflow."""
+
+@overload
+def log_softmax(
+    input: Tensor, *, axis: _int, dtype: _dtype | None = None, out: Tensor | None = None
+) -> Tensor: ...
+def logit(input: Tensor, eps: _float | None = None, *, out: Tensor | None = None) -> Tensor:
+    """``log(x / (1 - x))``, with ``x`` brought into ``[eps, 1 - eps]`` first."""
+
+def logit_(input: Tensor, eps: _float | None = None) -> Tensor:
+    """In-place version of `logit`."""
+
+@overload
+def logsumexp(
+    input: Tensor, dim: _Sizes | None, keepdim: _bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """``log(sum(exp(input)))`` without overflow."""
+
+@overload
+def logsumexp(
+    input: Tensor, *, axis: _Sizes | None, keepdims: _bool = False, out: Tensor | None = None
+) -> Tensor: ...
+def modified_bessel_i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The modified Bessel function of order 0; without a derivative, as in PyTorch."""
+
+def modified_bessel_i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The modified Bessel function of order 1; without a derivative, as in PyTorch."""
+
+def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The modified Bessel function of order 0 of the second kind; without a derivative, as in PyTorch."""
+
+def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The modified Bessel function of order 1 of the second kind; without a derivative, as in PyTorch."""
+
+def multigammaln(input: Tensor, p: _int, *, out: Tensor | None = None) -> Tensor:
+    """The logarithm of the multivariate gamma function of dimension ``p``."""
+
+def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The normal distribution function, as PyTorch has it from `erf`: for its lower tail there is `log_ndtr`."""
+
+def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of the normal distribution function."""
+
+def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The ``n``-th derivative of `digamma`."""
+
+def psi(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The derivative of `lgamma`."""
+
+def round(input: Tensor, *, decimals: _int = 0, out: Tensor | None = None) -> Tensor:
+    """Rounded to ``decimals`` places, halves to the even neighbour."""
+
+def round_(input: Tensor, *, decimals: _int = 0) -> Tensor:
+    """In-place version of `round`."""
+
+def scaled_modified_bessel_k0(x: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """exp(x) times the modified Bessel function of order 0 of the second kind; without a derivative, as in PyTorch."""
+
+def scaled_modified_bessel_k1(x: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """exp(x) times the modified Bessel function of order 1 of the second kind; without a derivative, as in PyTorch."""
+
+def shifted_chebyshev_polynomial_t(
+    x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None
+) -> Tensor:
+    """The shifted Chebyshev polynomial of the first kind of degree ``n``."""
+
+def shifted_chebyshev_polynomial_u(
+    x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None
+) -> Tensor:
+    """The shifted Chebyshev polynomial of the second kind of degree ``n``."""
+
+def shifted_chebyshev_polynomial_v(
+    x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None
+) -> Tensor:
+    """The shifted Chebyshev polynomial of the third kind of degree ``n``."""
+
+def shifted_chebyshev_polynomial_w(
+    x: Tensor | _Number, n: Tensor | _Number, *, out: Tensor | None = None
+) -> Tensor:
+    """The shifted Chebyshev polynomial of the fourth kind of degree ``n``."""
+
+def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``sin(pi x) / (pi x)``, 1 at 0."""
+
+def sinc_(input: Tensor) -> Tensor:
+    """In-place version of `sinc`."""
+
+@overload
+def softmax(input: Tensor, dim: _int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
+    """``exp(input)`` divided by its sum along ``dim``."""
+
+@overload
+def softmax(
+    input: Tensor, *, axis: _int, dtype: _dtype | None = None, out: Tensor | None = None
+) -> Tensor: ...
+def spherical_bessel_j0(x: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The spherical Bessel function of order 0, sin(x) / x; without a derivative, as in PyTorch."""
+
+def xlog1py(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input * log1p(other)``, 0 where ``input`` is 0."""
+
+def xlogy(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """``input * log(other)``, 0 where ``input`` is 0."""
+
+def xlogy_(input: Tensor, other: Tensor | _Number) -> Tensor:
+    """In-place version of `xlogy`."""
+
+def zeta(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """The Hurwitz zeta function; it has no derivative by ``input``."""
