@@ -175,7 +175,7 @@ class Compiled:
         begun: list[Overlay] = []
         program = None
         try:
-            before = variables_cells(self._fn)
+            before = set(map(id, variables_cells(self._fn)))  # a reference would keep state from being packed
             program, overlay = self._traced(leaves, tree, begun)
             apart = beside_views(leaves).isdisjoint(i for i, _, _ in program.arg_writes)
             if not apart or program.changes_containers:
@@ -186,7 +186,8 @@ class Compiled:
                     programs.plainly = True
                     self._warn_of_containers()
                 return _PLAINLY
-            stayed = before & variables_cells(self._fn)
+            after = variables_cells(self._fn)
+            stayed = {cell for cell in after if id(cell) in before and cell not in overlay.inside}
             program.bind(leaves, stayed.union(*(p.states for p in self.programs())))
             program.write_functions()
             self.traces += 1

@@ -99,8 +99,7 @@ def _trace(
     call_leaves = _prepare(leaves)
     cells += [new._storage for new, old in zip(call_leaves, leaves, strict=True) if new is not old]
     # the collector does not list what was frozen (gc.freeze), and optimizers are known without it
-    listed = set(cells)
-    extra = [first for first in dict.fromkeys(twins.values()) if first not in listed]
+    extra = _unlisted(twins, cells)
     while True:
         overlay = Overlay(rng, watched, (leaves, call_leaves), kernels=join, checks=checks)
         overlay.reads = Reads(overlay, [(id(s.container), s.key) for s in overlay.watched], lifted)
@@ -137,6 +136,12 @@ def _keep_packs(program: Program, overlay: Overlay, optimizers: list[Any], tight
     program.packs += [pack for pack in packs if not overlay.env.keys().isdisjoint(pack.cells)]
     for pack in set(tightened).difference(program.packs):
         pack.loosen()  # nobody can have made a view of what the function did not look at
+
+
+def _unlisted(twins: dict[Storage, Storage], cells: Iterable[Storage]) -> list[Storage]:
+    """The first ones of twins that the collector has not listed."""
+    listed = set(cells)
+    return [first for first in dict.fromkeys(twins.values()) if first not in listed]
 
 
 def prepare_state(pack: bool) -> tuple[list[Storage], list[Any], list[Pack]]:

@@ -27,7 +27,6 @@ def started(folder):
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
 
 
-@pytest.mark.cpu  # elsewhere a last bit depends on what XLA puts together
 def test_a_run_that_is_killed_has_the_bits_of_one_that_is_not(tmp_path):
     """9 steps in an epoch, a checkpoint every 4. One network is eager, one compiled."""
     with started(tmp_path / "whole") as whole, started(tmp_path / "run") as run:
