@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._array import storage
+from .._array import fits, storage
 from .._array.storage import HOST, HostStorage, form_of
 from .._array.symbolic import SymNumber
 from .._base import config, dtypes, errors, inside, watch
@@ -22,7 +22,7 @@ from .._tensor.node import _sequence as _sequence
 from .._tensor.overriding import noticed
 from .._tensor.tensor import Tensor, wrap, wrap_small
 from .._tensor.view import View
-from . import autocast, fits
+from . import autocast
 from .opnode import node_class, show_saved
 from .out import write_out
 from .plan import LEAST, MOST, NUMBERS, Plan, key_of, quiet

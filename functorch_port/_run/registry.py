@@ -35,7 +35,7 @@ __all__ = [
 
 
 if TYPE_CHECKING:  # a type checker sees what the pure functions get
-    from .fits import How
+    from .._array.fits import How
 
     Array: TypeAlias = Any
     Arrays: TypeAlias = Sequence[Any]
@@ -214,7 +214,7 @@ def op(
         varargs: the tuple parameter that collects trailing positional arguments, as in ``x.permute(0, 1)``.
         node: the autograd node's name (default ``CamelCaseBackward0``), or a function of the static arguments.
         check: called with the pure function's arguments before an eager run, to raise on bad values.
-        fits: the parameters whose numbers must fit a dtype, and how they are converted (see `_run.fits`).
+        fits: the parameters whose numbers must fit a dtype, and how they are converted (see `_array.fits`).
         eager: the output's shape depends on values: not jitted, and an error inside ``compile`` that names
             this, what to use there.
         edges: order of the autograd node's ``next_functions`` by parameter name; ``t(weight)`` puts a

@@ -8,7 +8,7 @@ from typing import Any, cast
 import jax
 from jax import lax
 
-from .._array import storage
+from .._array import fits, storage
 from .._array.storage import HostStorage
 from .._array.symbolic import SymNumber
 from .._base import dtypes, memory
@@ -19,7 +19,6 @@ from .._tensor.node import Edge, Node
 from .._tensor.node import _sequence as _sequence
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import View, laid
-from . import fits
 from .opnode import OpNode, edge_of, node_class
 from .plan import LEAST, MOST, NUMBERS, Plan, Saved, _Shape, aval_of, computed_all, pullback_of
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._array import storage
+from .._array.fits import fits
 from .._array.symbolic import SymNumber
 from .._base import device as devices
 from .._base import dtypes, memory
@@ -21,7 +22,6 @@ from .._base.layout import contiguous_format, memory_order, preserve_format, spa
 from .._cpu import numpy_programs as host
 from .._cpu import shared
 from .._cpu.deferred import Deferred
-from .._run.fits import fits
 from .data import checked_numpy, value_of
 from .tensor import Tensor, wrap
 from .view import laid

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from functorch_port._array.fits import fits
 from functorch_port._base.division import divide
 from functorch_port._base.promotion import cast
-from functorch_port._run.fits import fits
 from functorch_port._run.registry import Array, op, pointwise_op
 from functorch_port.ops._common import compute, elementwise_float, not_implemented, type_name, wide, wrap_dim
 

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._array import storage
+from .._array.fits import OWN
 from .._array.symbolic import SymNumber
 from .._base import device as devices
 from .._base import dtypes, inside, strides
 from .._base.layout import contiguous_format, memory_order
 from .._run.call import Op
-from .._run.fits import OWN
 from .._run.opnode import edge_of
 from .._run.registry import Array, composite, op, ops
 from .._tensor import anomaly, creation, grad_mode

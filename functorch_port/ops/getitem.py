@@ -18,12 +18,12 @@ import numpy as np
 from jax import lax
 
 from .._array import storage
+from .._array.fits import ASSIGNED
 from .._array.refusal import outside, refuse
 from .._array.symbolic import SymNumber
 from .._base import dtypes
 from .._run import bind
 from .._run.call import Op
-from .._run.fits import ASSIGNED
 from .._run.inplace import VIEW_OF_LEAF_INPLACE
 from .._run.registry import Array, Arrays, composite, op, ops
 from .._tensor import grad_mode

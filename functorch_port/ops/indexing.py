@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._array.fits import ITEM, OWN
 from .._array.refusal import refuse
 from .._base import determinism
 from .._base.layout import first_order
 from .._base.promotion import cast, promote
 from .._run import bind
-from .._run.fits import ITEM, OWN
 from .._run.out import write_out
 from .._run.registry import Array, Scalar, TensorOnly, composite, op
 from .._tensor.tensor import Tensor

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from functorch_port._array.fits import OWN
 from functorch_port._base.layout import format_order
 from functorch_port._base.promotion import cast
-from functorch_port._run.fits import OWN
 from functorch_port._run.registry import Array, Scalar, op
 
 

@@ -13,13 +13,13 @@ import numpy as np
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
+from .._array.fits import ALPHA, COMMON, COMMON_FACTOR, CONVERTED, FACTOR, fits
 from .._array.refusal import refuse
 from .._array.symbolic import SymNumber
 from .._base import dtypes
 from .._base.division import divide
 from .._base.promotion import cast, promote, result_dtype, scalar_type
 from .._run import bind
-from .._run.fits import ALPHA, COMMON, COMMON_FACTOR, CONVERTED, FACTOR, fits
 from .._run.registry import Array, Arrays, Scalar, TensorOnly, composite, op, pointwise_op
 from .._tensor.tensor import Tensor
 from ._common import (

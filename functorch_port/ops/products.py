@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._array.fits import ALPHA, FACTOR, OWN
 from .._base import config
 from .._base.promotion import cast, promote
 from .._run import bind
-from .._run.fits import ALPHA, FACTOR, OWN
 from .._run.registry import Array, Scalar, TensorOnly, TensorsOnly, composite, op
 from .._tensor.tensor import Tensor
 from ._common import (

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._array import storage
+from ..._array.fits import fits
 from ..._run.bind import function
-from ..._run.fits import fits
 from ..._tensor.creation import full
 from ..._tensor.grad_mode import is_grad_enabled
 from ..._tensor.tensor import Tensor, wrap

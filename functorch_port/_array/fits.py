@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._array.refusal import refuse
 from .._base import dtypes
 from .._base.promotion import result_dtype
+from .refusal import refuse
 
 __all__ = [
     "ALPHA", "ASSIGNED", "COMMON", "COMMON_FACTOR", "CONVERTED", "FACTOR", "ITEM", "OWN", "How", "check", "fits",
