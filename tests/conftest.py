@@ -87,7 +87,7 @@ def freeze() -> None:
 
 
 #: bytes of memory from which on compiled programs are forgotten
-_much = 1500 << 20
+_much = 1200 << 20
 
 
 @pytest.hookimpl(trylast=True)
@@ -98,7 +98,7 @@ def pytest_runtest_teardown() -> None:
     global _much
     if resident() > _much:
         forget_programs()
-        _much = max(_much, resident() + (300 << 20))  # what stays is not to be looked for after every test
+        _much = max(_much, resident() + (200 << 20))  # what stays is not to be looked for after every test
     freeze()
 
 
