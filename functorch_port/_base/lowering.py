@@ -38,8 +38,9 @@ def at_first_use(install: Callable[[], None]) -> None:
 
 
 def _installed() -> None:
-    while _waiting:
-        _waiting.pop()()
+    for install in _waiting:
+        install()
+    _waiting.clear()  # not before: what an interrupt has cut off is done again
 
 
 def define(primitive: Primitive, formula: Callable[..., Any]) -> None:
@@ -118,7 +119,8 @@ _passes: list[Passes] = []
 
 def register_passes(passes: Passes) -> None:
     """Have all programs made with these."""
-    _passes.append(passes)
+    if passes not in _passes:  # an interrupt may have cut off what comes after
+        _passes.append(passes)
 
 
 def rewritten(jaxpr: Jaxpr) -> Jaxpr:

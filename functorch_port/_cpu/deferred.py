@@ -314,11 +314,14 @@ def put(cell: Storage, value: Deferred) -> None:
 
 def fill(cell: Storage, value: Any) -> None:
     """Put an array, or what was put off, into a Storage that nobody else has seen; this does not count as a write."""
+    kind: type[Storage] = Storage
     if value.__class__ in HOST:
-        cell.host, cell.form, cell.__class__ = value, None, HostStorage  # type: ignore[assignment]
+        cell.host, cell.form, kind = value, None, HostStorage
     else:
-        cell.host = None
-        cell.raw, cell.__class__ = value, DeferredStorage if value.__class__ is Deferred else Storage  # type: ignore[assignment]
+        cell.host, cell.raw = None, value
+        if value.__class__ is Deferred:
+            kind = DeferredStorage
+    cell.__class__ = kind
 
 
 _PLAIN = frozenset({Storage, HostStorage, DeferredStorage})

@@ -23,7 +23,7 @@ from .._base.size import Size
 from .._base.strides import contiguous
 from .._base.tuning import tuning
 from .._cpu import deferred, shared
-from .._cpu.deferred import Deferred, DeferredStorage
+from .._cpu.deferred import Deferred, DeferredStorage, fill
 from . import grad_mode, overriding
 from .node import Hooks, RemovableHandle
 from .view import PLAIN, View
@@ -77,7 +77,7 @@ def wrap(value: Any) -> Tensor:
     tensor = _new(Tensor)
     tensor._storage = cell = Storage(value)
     if value.__class__ is Deferred:
-        cell.__class__ = DeferredStorage  # type: ignore[assignment]
+        fill(cell, value)
     tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
     tensor._requires_grad = False
     tensor._output_nr = 0
