@@ -19,16 +19,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import starmap
-from operator import attrgetter
 from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
 from .._base import memory
-from .._cpu.shared import SharedStorage
 from . import storage
-from .storage import HostStorage, Storage
+from .storage import HOST, VALUES, Storage, Twin, Value
 
 __all__ = ["HELD", "Before", "Donating", "at_once", "call", "is_whole", "lent", "on_one_cpu", "own", "whole"]
 
@@ -201,42 +199,28 @@ class Before:
     def __init__(self, tensors: Sequence[Any], kept: Sequence[Any] = ()) -> None:
         self.tensors, self.kept = tensors, kept
         self.versions = [t._storage.version for t in tensors]
-        pairs = [
-            (t._storage, t._view) for t in kept
-        ]  # Storages that others hold are not put together (`is_free`)
-        # the host's value first: to ask for it makes a `SharedStorage` that nobody shares an ordinary one
-        hosts = [(c.host, c, view) for c, view in pairs]
-        self.values = [(view, c.__class__, host, c.form, _content(c)) for host, c, view in hosts]
+        # Storages that others hold are not put together (`is_free`)
+        self.values = [(t._view, _settled(t._storage)) for t in kept]
 
     def undo(self) -> None:
-        for tensor, (view, cls, host, form, content) in zip(self.kept, self.values, strict=True):
-            if tensor._view is not view:
-                continue  # put together with others, which changed no value
-            cell = tensor._storage
-            if content is not None:
-                _set_content(cell, content)
-            cell.__class__, cell.host, cell.form = cls, host, form
-            if cls is SharedStorage:
-                content.put_back()
+        for tensor, (view, held) in zip(self.kept, self.values, strict=True):
+            if tensor._view is view:  # else it was put together with others, which changed no value
+                tensor._storage.held, tensor._storage.form = held, None
+                if held.__class__ in VALUES:
+                    held.restore()
         for tensor, version in zip(self.tensors, self.versions, strict=True):
             tensor._storage.version = version
+
+
+def _settled(cell: Storage) -> Any:
+    """What a Storage holds. To ask for the host's value makes one that nobody shares an ordinary one."""
+    cell.host()
+    return cell.held
 
 
 def at_once(changes: list[tuple[Any, str, Any]]) -> None:
     """Set attributes, of (object, name, value) each, all or none: one call of a C function, with no moment between."""
     deque(starmap(object.__setattr__, changes), 0)
-
-
-_get_content = Storage._value.__get__  # type: ignore[attr-defined]
-_set_content = Storage._value.__set__  # type: ignore[attr-defined]
-
-
-def _content(cell: Storage) -> Any:
-    """What is in a Storage of whichever class; None if there never was anything."""
-    try:
-        return _get_content(cell)
-    except AttributeError:
-        return None
 
 
 # ---------------------------------------------------------------------- which arrays may be given
@@ -273,13 +257,14 @@ class lent:
             return
         storage.turn.acquire()
         try:
-            self.cells = [
-                cell for cell in self.cells if isinstance(cell, Storage) and cell.__class__ is not HostStorage
-            ]
-            deque(map(attrgetter("_value"), self.cells), 0)  # what was put off is an array then
-            for cell in self.cells:
-                if cell.__class__ is Storage:
-                    cell.__class__ = LentStorage
+            cells, self.cells = list(self.cells), []
+            for cell in cells:
+                if not isinstance(cell, Storage) or cell.held.__class__ in HOST:
+                    continue
+                array = cell.array()  # what was put off is an array then
+                if cell.held is array or cell.held.__class__ is Twin:
+                    self.cells.append(cell)
+                    cell.held = Lent(array)
         except BaseException:
             self.__exit__()
             raise
@@ -288,27 +273,39 @@ class lent:
         if self.cells is None:
             return
         for cell in self.cells:
-            if cell.__class__ is LentStorage:
-                cell.__class__ = Storage  # type: ignore[assignment]
+            held = cell.held
+            if held.__class__ is Lent:
+                cell.held = held.lent
         storage.turn.release()
 
 
-class LentStorage(Storage):
-    """A `Storage` while its array is `lent`: to the thread whose turn it is it is as ever, others wait."""
+class Lent(Value):
+    """An array that is `lent`: to the thread whose turn it is it is as ever, others wait for what takes its place."""
 
-    __slots__ = ()
+    __slots__ = ("lent",)
+    on_cpu = False
+
+    def __init__(self, lent: Any) -> None:
+        self.lent = lent
 
     @property
-    def _value(self) -> Any:  # type: ignore[override]
-        with storage.turn:
-            return self.raw if self.__class__ is LentStorage else self._value
+    def shape(self) -> tuple[int, ...]:
+        return self.lent.shape
 
-    @_value.setter
-    def _value(self, value: Any) -> None:
+    @property
+    def dtype(self) -> Any:
+        return self.lent.dtype
+
+    def array(self, cell: Storage) -> Any:
         with storage.turn:
-            if self.__class__ is LentStorage:
-                self.__class__ = Storage  # type: ignore[assignment]
-            self._value = value
+            return self.lent if cell.held is self else cell.array()
+
+    def write(self, cell: Storage, value: Any) -> None:
+        with storage.turn:
+            if cell.held is self:
+                cell.held = value
+            else:
+                cell.put(value)
 
 
 def on_one_cpu(value: Any) -> bool:
@@ -320,8 +317,8 @@ def on_one_cpu(value: Any) -> bool:
 def _measure_alone() -> tuple[int, int]:
     """The reference counts that `own` sees, by `map` and in its loop, of an array which only its Storage holds."""
     cell = object.__new__(Storage)  # one made as usual asks JAX for its trace, which takes time at the import
-    cell._value = jax.ShapeDtypeStruct((), np.float32)
-    values = [c._value for c in [cell]]
+    cell.held = jax.ShapeDtypeStruct((), np.float32)
+    values = [c.held for c in [cell]]
     by_map = max(map(getrefcount, values))
     for _, value in enumerate(values):
         return by_map, getrefcount(value)

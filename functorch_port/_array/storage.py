@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import _thread
 import itertools
+import math
 import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ import numpy as np
 from .._base import inside, settings
 from .._base.modes import OfThread
 
-__all__ = ["HostStorage", "Storage", "as_array", "bump_epoch", "epoch", "outside", "x64"]
+__all__ = ["HOST", "OTHERS", "VALUES", "Storage", "Twin", "Value", "as_array", "bump_epoch", "epoch", "outside", "x64"]
 
 #: Whether int64 and float64 are real (the default). The lean mode for TPU stores them as int32 and float32.
 X64: bool = settings.get("X64")
@@ -183,28 +183,109 @@ def set_inferring(on: bool) -> None:
         inferring = _of_some_thread(_inferring, on, _inferring_threads)
 
 
-class Storage:
-    """A mutable cell that holds one `jax.Array` (a tracer during a trace, a `ShapeDtypeStruct` on the meta device).
+class Value:
+    """What a `Storage` may hold in place of an array: something that can give one.
 
-    Attributes:
-        value: the array. Assigning it counts up `version`.
-        version: how often the value was written.
-        apart: how many of these times through a handle that counts for itself (``Tensor.data``).
-        host: the same as a numpy array, if the value was made on the host and `twin` is still
-            the value. Nobody writes to it.
-        twin: a weak reference to the `jax.Array` that was made of it.
-        form: of a value on the host, a number for its shape and dtype, or None if nobody asked (see `form_of`).
-        raw: what is in ``_value``, for the subclasses that give something else there. CPython switches threads at calls
-            and where a loop starts again: what is tested of a Storage and written to it without a call between is
-            tested and written at once.
+    A subclass has ``shape`` and ``dtype``. Its methods get the Storage that holds it, and may have it hold another.
     """
 
-    __slots__ = ("__weakref__", "_value", "apart", "form", "host", "twin", "version")
-    raw: Any
+    __slots__ = ()
+    #: whether what it stands for is on the CPU for certain
+    on_cpu = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> Any:
+        raise NotImplementedError
+
+    @property
+    def ndim(self) -> int:
+        """Dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return math.prod(self.shape)
+
+    def __init_subclass__(cls) -> None:
+        VALUES.add(cls)
+        OTHERS.add(cls)
+
+    def array(self, cell: Storage) -> Any:
+        """The `jax.Array`."""
+        raise NotImplementedError
+
+    def host(self, cell: Storage) -> Any:
+        """The same as a numpy array, or None if it is not on the host."""
+        return None
+
+    def look(self, cell: Storage) -> Any:
+        """The value where it is: numpy's array, or JAX's."""
+        found = self.host(cell)
+        return self.array(cell) if found is None else found
+
+    def peek(self, cell: Storage) -> Any:
+        """The array, or this itself if it waits to be computed and other Storages may hold it, too."""
+        return self.array(cell)
+
+    def write(self, cell: Storage, value: Any) -> None:
+        """Have the Storage hold a new value."""
+        cell.held, cell.form = value, None
+
+    def restore(self) -> None:
+        """Undo what was written since: a Storage holds this again."""
+
+
+#: the classes of values on the host
+HOST: frozenset[type] = frozenset({np.ndarray, *(np.dtype(k).type for k in "?BbhilqfdFD")})
+#: the classes of `Value`, and of all that a Storage may hold in place of a `jax.Array`
+VALUES: set[type] = set()
+OTHERS: set[type] = set(HOST)
+
+
+class Twin(Value):
+    """A value on the host, and the `jax.Array` that was made of it."""
+
+    __slots__ = ("_host", "made")
+
+    def __init__(self, host: Any, made: Any) -> None:
+        self._host, self.made = host, made
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._host.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self._host.dtype
+
+    def array(self, cell: Storage) -> Any:
+        return self.made
+
+    def host(self, cell: Storage) -> Any:
+        return self._host
+
+
+class Storage:
+    """The one mutable cell.
+
+    Attributes:
+        held: a `jax.Array` (a tracer in a trace, a `ShapeDtypeStruct` on the meta device), a numpy array on the host,
+            to which nobody writes, or a `Value`. CPython switches threads at calls and where a loop starts again: what
+            is tested of a Storage and written to it without a call between is tested and written at once.
+        form: of a value on the host, a number for its shape and dtype, or None if nobody asked (see `form_of`).
+        version: how often the value was written.
+        apart: how many of these times through a handle that counts for itself (``Tensor.data``).
+    """
+
+    __slots__ = ("__weakref__", "apart", "form", "held", "version")
 
     def __init__(self, value: Any) -> None:
-        self._value = value
-        self.host = None
+        self.held = value
         self.form: int | None = None
         self.version: int = UNTRACKED if inferring else 0
         self.apart = 0
@@ -215,9 +296,11 @@ class Storage:
 
     @property
     def value(self) -> Any:
+        """The array: in a trace what that has in its place. Assigning it counts as a write."""
         if overlay:
             return overlay.read(self)
-        return self._value
+        held = self.held
+        return self.array() if held.__class__ in OTHERS else held
 
     @value.setter
     def value(self, value: Any) -> None:
@@ -225,40 +308,56 @@ class Storage:
             inside.may_write(self, value)
         self.version += 1
         if overlay:
-            overlay.write(self, value)
-        elif value.__class__ in HOST:
-            self.host, self.form, self.__class__ = value, None, HostStorage
+            overlay.write(self, value.array(self) if value.__class__ in VALUES else value)
         else:
-            self._value = value
+            self.put(value)
+
+    def put(self, value: Any) -> None:
+        """Hold another value, which does not count as a write and is no part of a trace."""
+        held = self.held
+        if held.__class__ in VALUES:
+            held.write(self, value)
+        else:
+            self.held, self.form = value, None
+
+    def array(self) -> Any:
+        """The array, whatever a trace has in its place. One that is made of a value on the host is kept."""
+        held = self.held
+        if held.__class__ not in OTHERS:
+            return held
+        if held.__class__ in VALUES:
+            return held.array(self)
+        with jax.ensure_compile_time_eval(), x64():
+            made = on_device(held)
+        twin = Twin(held, made)
+        if self.held is held:  # no other thread was faster
+            self.held = twin
+        return made
+
+    def host(self) -> Any:
+        """The value as a numpy array, or None if it is not on the host."""
+        held = self.held
+        if held.__class__ in VALUES:
+            return held.host(self)
+        return held if held.__class__ in HOST else None
 
     def look(self) -> Any:
         """The value where it is: a numpy array if it is on the host. For shapes, and for reading it there."""
         if overlay:
             return overlay.read(self)
-        host = self.host
-        if host is not None and (self.__class__ is HostStorage or self.twin() is self._value):
-            return host
-        return self._value
+        held = self.held
+        return held.look(self) if held.__class__ in VALUES else held
 
     def peek(self) -> Any:
-        """The value, or what stands for one that was put off (see `_cpu.deferred`)."""
-        return self.value
+        """The array, or what stands for it if it waits to be computed."""
+        if overlay:
+            return overlay.read(self)
+        held = self.held
+        return held.peek(self) if held.__class__ in VALUES else self.array()
 
     def aval(self) -> Any:
-        """Something of the value's shape and dtype."""
-        return self.look()
-
-    def on_host(self) -> Any:
-        """The numpy array, or None if the value was not made on the host."""
-        host = self.host
-        if host is None or self.__class__ is HostStorage or self.twin() is self._value:
-            return host
-        self.host = None
-        return None
-
-    def know(self, host: Any) -> None:
-        """Note that ``host`` is the same as the value."""
-        self.host, self.twin = host, weakref.ref(self._value)
+        """Something of the value's shape and dtype: nothing is computed for it."""
+        return overlay.read(self) if overlay else self.held
 
     def _shape(self) -> tuple[int, ...]:
         return self.aval().shape
@@ -310,11 +409,6 @@ class Storage:
         return (_load, (np.asarray(self.look()),))
 
 
-#: the classes of values on the host
-HOST = frozenset({np.ndarray, *(np.dtype(k).type for k in "?BbhilqfdFD")})
-Storage.raw = Storage._value
-
-
 @jax.jit
 def _copied(x: Any) -> Any:
     return jax.numpy.copy(x)
@@ -359,39 +453,6 @@ def on_device(host: Any) -> Any:
         except RecursionError:  # JAX takes a first call that a signal has interrupted for one that goes on
             pass
     return jax.device_put(host.copy(order="C"))
-
-
-class HostStorage(Storage):
-    """A `Storage` whose value is on the host alone: whoever asks for the `jax.Array` has it made and kept."""
-
-    __slots__ = ()
-
-    def __init__(self, host: Any) -> None:
-        self.host = host
-        self.form = None
-        self.version = UNTRACKED if inferring else 0
-        self.apart = 0
-        if inside.top_trace(None) is not inside.NO_TRACE:
-            inside.note(self)
-
-    @property
-    def _value(self) -> Any:  # type: ignore[override]
-        host = self.host
-        if self.__class__ is not HostStorage:  # another thread was faster
-            return self._value
-        with jax.ensure_compile_time_eval(), x64():
-            value = on_device(host)
-        twin = weakref.ref(value)
-        if (
-            self.__class__ is HostStorage and self.host is host
-        ):  # else another thread has written (see `Storage.raw`)
-            self.twin, self.raw, self.__class__ = twin, value, Storage  # type: ignore[assignment]
-        return value
-
-    @_value.setter
-    def _value(self, value: Any) -> None:
-        # at once, with no call between: an exception must not leave a Storage of one class with what another has
-        self.host, self.raw, self.__class__ = None, value, Storage  # type: ignore[assignment]
 
 
 _forms: dict[Any, int] = {}

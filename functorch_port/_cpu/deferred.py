@@ -9,7 +9,6 @@ if nothing had been put off. Values depend on immutable arrays only, so it makes
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
@@ -19,8 +18,7 @@ import jax
 import numpy as np
 
 from .._array import storage
-from .._array.storage import HOST, HostStorage, Storage
-from .._base import inside
+from .._array.storage import Storage, Value
 from .._base.modes import OfThread
 from .._base.tuning import tuning
 from .._tensor.node import FREED
@@ -30,11 +28,9 @@ from . import numpy_programs as host
 __all__ = [
     "Call",
     "Deferred",
-    "DeferredStorage",
     "avals_of",
     "computed",
     "may_wait",
-    "put",
     "run",
     "scope",
     "source_of",
@@ -139,7 +135,7 @@ class Call:
         return out if type(out) is tuple or type(out) is list else (out,)
 
 
-class Deferred:
+class Deferred(Value):
     """The value of an output of a `Call`.
 
     Attributes:
@@ -153,23 +149,19 @@ class Deferred:
         self.call, self.number = call, number
         self.shape, self.dtype = kind.shape, kind.dtype
 
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Elements."""
-        return math.prod(self.shape)
-
-    def array(self) -> jax.Array:
+    def array(self, cell: Storage | None = None) -> jax.Array:
         """The value, computed now if it was not before."""
         if self.call.results is None:
             run([self.call])
         found = self.call.results[self.number]  # type: ignore[index]
         if found is None:  # a backward pass of another thread has used it up
             raise RuntimeError(FREED)
+        if cell is not None and cell.held is self:
+            cell.held = found
         return found
+
+    def peek(self, cell: Storage) -> Any:
+        return self if self.call.results is None else self.array(cell)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self.array(), dtype)
@@ -269,59 +261,3 @@ def put_off(plan: Any, value: Any) -> Deferred:
     out = Deferred(call, 0, plan.kinds((value,)))
     call.handles = [weakref.ref(out)]
     return out
-
-
-class DeferredStorage(Storage):
-    """A `Storage` whose value was put off: whoever asks for the `jax.Array` has it computed and kept."""
-
-    __slots__ = ()
-
-    @property
-    def _value(self) -> Any:  # type: ignore[override]
-        put_off = self.raw
-        if put_off.__class__ is not Deferred:  # another thread was faster
-            return self._value
-        value = put_off.array()
-        if self.raw is put_off:  # else another thread has written (see `Storage.raw`)
-            self.raw, self.__class__ = value, Storage  # type: ignore[assignment]
-        return value
-
-    @_value.setter
-    def _value(self, value: Any) -> None:
-        self.raw, self.__class__ = value, Storage  # type: ignore[assignment]  # at once: see `HostStorage`
-
-    def peek(self) -> Any:
-        if not storage.overlay:
-            value = self.raw
-            if value.__class__ is Deferred and value.call.results is None:
-                return value
-        return self.look()
-
-    aval = peek
-
-
-def put(cell: Storage, value: Deferred) -> None:
-    """Write a value that was put off, as assigning ``cell.value`` writes an array."""
-    if cell.__class__ not in _PLAIN or storage.overlay:
-        cell.value = value.array()
-        return
-    if inside.top_trace(None) is not inside.NO_TRACE:
-        inside.may_write(cell, value)
-    cell.version += 1
-    cell.host = None
-    cell.raw, cell.__class__ = value, DeferredStorage  # type: ignore[assignment]
-
-
-def fill(cell: Storage, value: Any) -> None:
-    """Put an array, or what was put off, into a Storage that nobody else has seen; this does not count as a write."""
-    kind: type[Storage] = Storage
-    if value.__class__ in HOST:
-        cell.host, cell.form, kind = value, None, HostStorage
-    else:
-        cell.host, cell.raw = None, value
-        if value.__class__ is Deferred:
-            kind = DeferredStorage
-    cell.__class__ = kind
-
-
-_PLAIN = frozenset({Storage, HostStorage, DeferredStorage})

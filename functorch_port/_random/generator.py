@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._array import storage
-from .._array.storage import HostStorage, Storage
+from .._array.storage import Storage
 from .._base import alive, inside, memory
 from .._base import device as devices
 from .._base.dtypes import dtype
@@ -110,7 +110,7 @@ class Generator:
         """The Storage of the JAX key's data, made from the seed when first asked for."""
         if self._key is None:
             with storage.outside():  # it belongs to the generator, and is state that a trace finds, not makes
-                self._key = HostStorage(keyed.key_data(self.stream.seed))
+                self._key = Storage(keyed.key_data(self.stream.seed))
         return self._key
 
     def split_key(self) -> jax.Array:

@@ -12,11 +12,10 @@ import jax
 import numpy as np
 
 from .._array import fits, storage
-from .._array.storage import HOST, HostStorage, form_of
+from .._array.storage import HOST, VALUES, form_of
 from .._array.symbolic import SymNumber
 from .._base import config, dtypes, errors, inside, watch
 from .._base.layout import SparseOperand
-from .._cpu.shared import SharedStorage
 from .._tensor import grad_mode, saved
 from .._tensor.node import _sequence as _sequence
 from .._tensor.overriding import noticed
@@ -125,7 +124,7 @@ class Op:
                 raise
             raise new from error
         if spec.view and type(result) is Tensor and result._view is None:
-            value, base = result._storage.look(), dyn[0]._storage.host
+            value, base = result._storage.look(), dyn[0]._storage.host()
             if value.__class__ not in HOST:
                 base = dyn[0]._storage.value
             extra = tuple(map(storage.as_array, dyn[1:]))
@@ -370,11 +369,11 @@ def _note(args: Iterable[Any], kinds: Iterable[str], known: list[Any], values: l
             cell = a._storage
             if a._view is not None or (a._requires_grad and _grad.enabled):
                 return False
-            if cell.__class__ is HostStorage:
-                value, form = cell.host, cell.form  # at once: another thread may write
+            value, form = cell.held, cell.form  # at once: another thread may write
+            if value.__class__ in HOST:
                 if form is None:
                     form = cell.form = form_of(value)
-            elif cell.__class__ is SharedStorage and (value := cell.host) is not None:
+            elif value.__class__ in VALUES and (value := cell.host()) is not None:
                 form = form_of(value)
             else:
                 return False

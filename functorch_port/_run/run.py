@@ -9,11 +9,11 @@ import jax
 from jax import lax
 
 from .._array import fits, storage
-from .._array.storage import HostStorage
+from .._array.storage import HOST, OTHERS, VALUES
 from .._array.symbolic import SymNumber
 from .._base import dtypes, memory
 from .._base.strides import REINTERPRET
-from .._cpu.deferred import Call, Deferred, DeferredStorage, may_wait, scope
+from .._cpu.deferred import Call, Deferred, may_wait, scope
 from .._tensor import anomaly, grad_mode, saved
 from .._tensor.node import Edge, Node
 from .._tensor.node import _sequence as _sequence
@@ -39,9 +39,11 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
     for a in dyn:
         if isinstance(a, Tensor):
             cell = a._storage
-            found = cell.host
-            if found is None or (cell.__class__ is not HostStorage and cell.on_host() is None):
-                break
+            found = cell.held
+            if found.__class__ not in HOST:
+                found = cell.host() if found.__class__ in VALUES else None
+                if found is None:
+                    break
             if a._view is not None:
                 if a._base is not None and _grad.enabled and plan.differentiable:
                     a._sync_view()
@@ -77,11 +79,11 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
             continue
         view = a._view
         cell = a._storage
-        if view is None and cell.__class__ is not DeferredStorage:
-            value = cell._value
-        elif view is None:
-            plain = False
-            value = cell.peek()
+        if view is None:
+            value = cell.held
+            if value.__class__ in OTHERS:
+                value = cell.peek()
+                plain = plain and value.__class__ not in VALUES
         else:
             plain = False
             if a._base is not None and _grad.enabled and plan.differentiable:
@@ -132,13 +134,13 @@ def look_later(plan: Plan, dyn: Sequence[Any]) -> Tensor | None:
     """A view that is not computed until somebody needs it; None if it is made the usual way."""
     source, *extra = dyn
     cell, view = source._storage, source._view
-    if storage.overlay or cell.__class__ is HostStorage or plan.name in REINTERPRET:
+    if storage.overlay or cell.held.__class__ in HOST or plan.name in REINTERPRET:
         return None
     if not NUMBERS.issuperset(map(type, extra)):
         return None
     base = cell.peek()
     if base.__class__ is not Deferred and (
-        not isinstance(base, jax.Array) or cell.on_host() is not None or plan.eager
+        not isinstance(base, jax.Array) or plan.eager
     ):
         return None
     if view is not None and source._base is not None and _grad.enabled and plan.differentiable:

@@ -239,7 +239,7 @@ def asarray(
     if copy or not isinstance(obj, np.ndarray) or not obj.ndim:  # one of no dimensions counts as a number
         return made
     _following(made, obj)
-    if copy is False and made._storage.__class__ is not shared.SharedStorage:
+    if copy is False and made._storage.held.__class__ is not shared.Memory:
         raise NotImplementedError(
             "asarray(copy=False) of a numpy array that is read-only, has more than 4096 elements or a dtype that stays "
             "with JAX: a jax.Array cannot share its memory. Leave out copy=False for a copy"
@@ -446,8 +446,8 @@ def _filled(
 
 def _known(made: Tensor, array: Any, value: Any) -> Tensor:
     """Note that an array filled with a number is on the host too."""
-    if type(value) in _PLAIN and host.keeps(array) and made._storage._value is array:
-        made._storage.know(_known_fill(array.shape, value, repr(value), array.dtype))
+    if type(value) in _PLAIN and host.keeps(array) and made._storage.array() is array:
+        made._storage.held = storage.Twin(_known_fill(array.shape, value, repr(value), array.dtype), array)
     return made
 
 

@@ -283,6 +283,6 @@ def accumulator(variable: Any) -> AccumulateGrad:
             return node
         node = AccumulateGrad(variable)
         new = weakref.ref(node)
-        if variable._accumulator is ref:  # no other thread was faster; see `Storage.raw`
+        if variable._accumulator is ref:  # no other thread was faster; see `Storage.held`
             variable._accumulator = new
             return node

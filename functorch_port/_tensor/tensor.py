@@ -15,15 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._array import storage
-from .._array.storage import HOST, HostStorage, Storage
+from .._array.storage import HOST, OTHERS, Storage
 from .._base import device as devices
 from .._base import dtypes, inside, memory
 from .._base.layout import channels_last, channels_last_3d, is_in_format
 from .._base.size import Size
 from .._base.strides import contiguous
 from .._base.tuning import tuning
-from .._cpu import deferred, shared
-from .._cpu.deferred import Deferred, DeferredStorage, fill
+from .._cpu import shared
+from .._cpu.deferred import Deferred
 from . import grad_mode, overriding
 from .node import Hooks, RemovableHandle
 from .view import PLAIN, View
@@ -67,7 +67,6 @@ def bare(cls: type[Any]) -> Any:
 _BOOKKEEPING = frozenset({
     "_hooks", "_inherits", "_own_count", "_post_accumulate_hooks", "_retains_grad", "_version_seen",
 })  # fmt: skip
-_ON_CPU = frozenset({HostStorage, DeferredStorage, shared.SharedStorage})
 
 
 def wrap(value: Any) -> Tensor:
@@ -75,9 +74,7 @@ def wrap(value: Any) -> Tensor:
     if value.__class__ in HOST and not storage.overlay and value.size <= tuning.numpy_elements:
         return wrap_small(value)
     tensor = _new(Tensor)
-    tensor._storage = cell = Storage(value)
-    if value.__class__ is Deferred:
-        fill(cell, value)
+    tensor._storage = Storage(value)
     tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
     tensor._requires_grad = False
     tensor._output_nr = 0
@@ -87,8 +84,8 @@ def wrap(value: Any) -> Tensor:
 def wrap_small(value: Any, form: int | None = None) -> Tensor:
     """As `wrap` for a numpy array that stays on the host; its `form_of` where that is known."""
     tensor = _new(Tensor)
-    cell = tensor._storage = _new(HostStorage)  # written out: small operations are made of this
-    cell.host = value
+    cell = tensor._storage = _new(Storage)  # written out: small operations are made of this
+    cell.held = value
     cell.form = form
     cell.version = cell.apart = 0
     if storage.inferring:
@@ -234,8 +231,8 @@ class Tensor:
         cell = self._storage
         if self._view is None:
             return cell.look()
-        if not storage.overlay and cell.host is not None:
-            base = cell.on_host()
+        if cell.held.__class__ in OTHERS and not storage.overlay:
+            base = cell.host()
             value = None if base is None else self._view.host(base)
             if value is not None:
                 return value
@@ -249,13 +246,14 @@ class Tensor:
 
     def _peek(self) -> Any:
         """The current array where it is, or what stands for it if it was put off: to be put into another tensor."""
-        return self._storage.aval() if self._view is None else self._look()
+        if self._view is not None or storage.overlay:
+            return self._look()
+        found = self._storage.host()
+        return self._storage.peek() if found is None else found
 
     def _set_value(self, value: Any) -> None:
         """Write in place, through views; counts up the version; not recorded."""
-        if value.__class__ is Deferred and self._view is None:
-            deferred.put(self._storage, value)
-        elif self._view is None:
+        if self._view is None:
             self._storage.value = value
         else:
             self._view.put(
@@ -1049,7 +1047,7 @@ def _only_read(array: np.ndarray) -> np.ndarray:
 
 def device_value(value: Any) -> Any:
     """A value as a `jax.Array`, wherever it is."""
-    return HostStorage(value)._value if value.__class__ in HOST else value
+    return Storage(value).array() if value.__class__ in HOST else value
 
 
 @functools.cache
@@ -1062,9 +1060,11 @@ _DEVICES: dict[Any, devices.device] = {}
 
 def device_of(cell: Storage) -> devices.device:
     """Where the value of a Storage is; of one that a trace made, where the trace's program runs."""
-    if cell.__class__ in _ON_CPU:
-        return _host_device()
-    value = cell._value
+    value = cell.held
+    if value.__class__ in OTHERS:
+        if value.__class__ in HOST or value.on_cpu:
+            return _host_device()
+        value = cell.array()
     if isinstance(value, jax.ShapeDtypeStruct):
         return devices.device("meta")
     if isinstance(value, jax.core.Tracer):

@@ -22,7 +22,7 @@ from .._array import storage
 from .._array.storage import HOST, Storage
 from .._base import memory
 from .._base.strides import REINTERPRET, RULES, Layout, contiguous
-from .._cpu.deferred import Deferred, DeferredStorage, fill, may_wait, put_off
+from .._cpu.deferred import Deferred, may_wait, put_off
 from . import grad_mode
 
 __all__ = [
@@ -147,7 +147,7 @@ class View:
 
     def look(self, cell: Storage) -> Any:
         """The value for an operation: an array, or if nothing has needed it before, a `Look`."""
-        if self.used and cell.__class__ is not DeferredStorage:
+        if self.used and cell.held.__class__ is not Deferred:
             return self.get(cell)
         self.used = True
         return self.peek(cell)
@@ -364,7 +364,7 @@ def laid(made: Any, order: Sequence[int] | None) -> Any:
     if order is None or (overlay and overlay.transforms):
         return made
     cell, (plan, back) = made._storage, _permutations(tuple(order))
-    value = made._look() if overlay else cell.look() if cell.host is not None else cell.peek()
+    value = made._peek()
     there: Any
     if isinstance(value, jax.ShapeDtypeStruct):
         there = jax.ShapeDtypeStruct([value.shape[d] for d in order], value.dtype)
@@ -379,7 +379,7 @@ def laid(made: Any, order: Sequence[int] | None) -> Any:
         made._storage = Storage(there)
         overlay.note_made(made)
     else:
-        fill(cell, there)
+        cell.held, cell.form = there, None  # nobody else has seen it
     made._view = View(None, back, (), there, value)
     return made
 

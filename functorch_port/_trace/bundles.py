@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, repeat
+from itertools import accumulate
 from math import prod
-from operator import attrgetter, is_
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import jax
@@ -28,10 +28,9 @@ from jax import lax
 
 from .._array import storage
 from .._array.donation import on_one_cpu
-from .._array.storage import HostStorage, Storage
+from .._array.storage import Storage, Value
 from .._base.tuning import tuning
 from .._cpu import numpy_programs as host
-from .._cpu.shared import SharedStorage
 from .._tensor.tensor import Tensor
 from .program import Stale, grads_of
 
@@ -47,9 +46,10 @@ class Bundle:
 
     def __init__(self, members: Sequence[Storage]) -> None:
         self.members = tuple(members)
-        self.kinds = [_kind(m._value) for m in members]
+        self.kinds = [_kind(m.array()) for m in members]
         self.shapes = tuple([shape for shape, _, _ in self.kinds])
         self.joined: Any = None
+        self.parts = [Part(self, number) for number in range(len(self.members))]
         #: what the members got when they were taken apart, and how often they were
         self.pieces: list[Any] = []
         self.cuts = 0
@@ -60,16 +60,17 @@ class Bundle:
 
     # between calls
 
-    @property
-    def _value(self) -> Any:
+    def array(self) -> Any:
         """The members' arrays in one, as a `Storage` gives its own."""
         if not self._is_together() and not self._is_as_cut():
             self._join()
         return self.joined
 
+    held = property(array)
+
     def _is_together(self) -> bool:
-        raw = map(_raw, self.members)
-        return set(map(type, self.members)) == {BundledStorage} and all(map(is_, raw, repeat(self)))
+        held = list(map(_held, self.members))
+        return set(map(type, held)) == {Part} and all([part.bundle is self for part in held])  # noqa: C419 (faster)
 
     def _is_as_cut(self) -> bool:
         """Whether nobody wrote to a member since all were taken apart."""
@@ -79,7 +80,7 @@ class Bundle:
         )
 
     def _join(self) -> None:
-        arrays = [m._value for m in self.members]
+        arrays = [m.array() for m in self.members]
         if [_kind(a) for a in arrays] != self.kinds:
             raise Stale
         self.put(host.joined(arrays))
@@ -88,12 +89,7 @@ class Bundle:
         """New values of all members."""
         self.joined, self.pieces = joined, []
         for number, member in enumerate(self.members):
-            if member.__class__ is SharedStorage:
-                member._value = cut(np.array(joined), self.shapes)[number]
-                continue
-            member.__class__ = BundledStorage  # type: ignore[assignment]
-            _set_raw(member, self)
-            member.host = None
+            member.put(self.parts[number])
 
     def take_apart(self) -> None:
         """Give the members values of their own: on the host, which needs no program, until it is seen to come often."""
@@ -104,16 +100,13 @@ class Bundle:
             with storage.outside():
                 pieces = _cut_by_program(self.joined, self.shapes)
         for member, piece in zip(self.members, pieces, strict=True):
-            if type(member) is BundledStorage and _raw(member) is self:
-                if self.cuts <= tuning.bundle_cuts:
-                    member.host, member.__class__ = piece, HostStorage  # type: ignore[assignment]
-                else:
-                    member._value = piece
+            held = member.held
+            if held.__class__ is Part and held.bundle is self:
+                member.held, member.form = piece, None
         self.pieces = list(map(weakref.ref, pieces))
 
 
-_raw = Storage._value.__get__  # type: ignore[attr-defined]
-_set_raw = Storage._value.__set__  # type: ignore[attr-defined]
+_held = attrgetter("held")
 
 
 def cut(joined: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
@@ -150,8 +143,8 @@ class Gradients:
     def aval(self) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((sum(map(prod, self.shapes)),), self.kinds[0][1])
 
-    @property
-    def _value(self) -> np.ndarray:
+    def array(self) -> np.ndarray:
+        """The gradients in one."""
         arrays = [g._storage.look() if g._view is None else g._value for g in grads_of(self.tensors)]
         if list(map(_kind_on_host, arrays)) != self.kinds:
             raise Stale
@@ -162,35 +155,42 @@ class Gradients:
 Joint: TypeAlias = Bundle | Gradients
 
 
-class BundledStorage(Storage):
-    """A `Storage` whose value is part of a `Bundle`'s array, until somebody asks for it."""
+class Part(Value):
+    """The value of a Storage that is part of a `Bundle`'s array, until somebody asks for it."""
 
-    __slots__ = ()
+    __slots__ = ("bundle", "number")
+
+    def __init__(self, bundle: Bundle, number: int) -> None:
+        self.bundle, self.number = bundle, number
 
     @property
-    def _value(self) -> Any:  # type: ignore[override]
-        self._take_apart()
-        return self._value
+    def shape(self) -> tuple[int, ...]:
+        return self.bundle.shapes[self.number]
 
-    @_value.setter
-    def _value(self, value: Any) -> None:
-        self.__class__, self._value = Storage, value  # type: ignore[assignment]  # at once: see `HostStorage`
+    @property
+    def dtype(self) -> Any:
+        return self.bundle.kinds[0][1]
 
-    def look(self) -> Any:
-        if not storage.overlay:
-            self._take_apart()
-        return Storage.look(self)
+    def array(self, cell: Storage) -> Any:
+        return self._apart(cell).array()
 
-    def _take_apart(self) -> None:
+    def host(self, cell: Storage) -> Any:
+        return self._apart(cell).host()
+
+    def look(self, cell: Storage) -> Any:
+        return self._apart(cell).look()
+
+    def _apart(self, cell: Storage) -> Storage:
         with storage.turn:  # a call may be using the bundle's array up
-            if self.__class__ is BundledStorage:
-                _raw(self).take_apart()
+            if cell.held is self:
+                self.bundle.take_apart()
+        return cell
 
 
 def _content(cell: Storage) -> Any:
     """What a Storage holds, on the host if that is where it was made."""
-    there = cell.on_host()
-    return _raw(cell) if there is None else there
+    there = cell.host()
+    return cell.held if there is None else there
 
 
 def _kind(array: Any) -> tuple[Any, Any, Any]:
@@ -223,7 +223,7 @@ def joined_gradients(bundles: Iterable[Bundle], tensors: Iterable[Tensor]) -> li
 def _chunks(cells: Iterable[Storage], most: int) -> list[tuple[Storage, ...]]:
     by_kind: dict[Any, list[Storage]] = {}
     for cell in cells:
-        value = cell._value
+        value = cell.array()
         if on_one_cpu(value) and value.dtype.kind in "biufc" and 0 < value.size <= tuning.bundle_elements:
             by_kind.setdefault((value.dtype, value.sharding, value.committed), []).append(cell)
     chunks = [tuple(some[i : i + most]) for some in by_kind.values() for i in range(0, len(some), most)]
@@ -232,6 +232,6 @@ def _chunks(cells: Iterable[Storage], most: int) -> list[tuple[Storage, ...]]:
 
 def _bundle(members: tuple[Storage, ...]) -> Bundle:
     bundle = _known.get(members)
-    if bundle is None or bundle.kinds != [_kind(m._value) for m in members]:
+    if bundle is None or bundle.kinds != [_kind(m.array()) for m in members]:
         bundle = _known[members] = Bundle(members)
     return bundle

@@ -18,7 +18,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from .._array import storage
 from .._array.donation import on_one_cpu
 from .._array.refusal import Check, unknown
-from .._array.storage import Storage
+from .._array.storage import Storage, Twin
 from .._base import device, settings
 from .._base.tuning import tuning
 from .._cpu import numpy_programs as host
@@ -68,7 +68,8 @@ class Before:
             cell = leaves[cell]
             if cell.__class__ is Tensor and cell._view is None:
                 cell = cell._storage
-        if cell.__class__ is Storage and cell._value is self.good():
+        held = cell.held if cell.__class__ is Storage else None
+        if (held.made if held.__class__ is Twin else held) is self.good():
             return
         known, array = _host_and_array(cell, leaves)
         self._refuse((known,))
@@ -95,7 +96,7 @@ def _host_and_array(source: Any, leaves: Sequence[Any]) -> tuple[Any, Any]:
     if not isinstance(source, Storage):
         array = source._value if isinstance(source, Tensor) else source
         return np.asarray(array), array
-    array, known = source._value, source.on_host()
+    array, known = source.array(), source.host()
     return np.asarray(array) if known is None else known, array
 
 

@@ -37,7 +37,7 @@ def _program(compiled: Any, program: Program, n: int, analyse: bool) -> list[str
     for title, cells in (("updated in place", updated), ("read", program.cells)):
         if cells:
             lines.append(f"  {title}:")
-            lines += [f"    {names[c]}: {_describe(c._value)}" for c in cells]
+            lines += [f"    {names[c]}: {_describe(c.array())}" for c in cells]
     values = program.guards.describe()
     if values:
         lines += ["  traced for:", *(f"    {value}" for value in values)]

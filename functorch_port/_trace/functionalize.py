@@ -145,8 +145,8 @@ class _Pure:
 
     def read(self) -> dict[str, Any]:
         p = self.program
-        state = {name: cell._value for name, cell in zip(self.names, self.cells, strict=True)}
-        state.update({name: cell._value for cell, name in self.extra.items()})
+        state = {name: cell.array() for name, cell in zip(self.names, self.cells, strict=True)}
+        state.update({name: cell.array() for cell, name in self.extra.items()})
         state.update({self.grads[id(t)]: t._grad._value for t in p.grad_inputs})
         for name, (table, key, index, _) in p.number_guards.items():
             state[self.numbers[name]] = table[key] if index is None else table[key][index]

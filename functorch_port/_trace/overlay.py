@@ -151,7 +151,7 @@ class Overlay:
         """
         cells = list(self.tracers or self.missed)
         cell = next(
-            (cell for cell in cells if getattr(cell.raw, "committed", False)), cells[0] if cells else None
+            (cell for cell in cells if getattr(cell.held, "committed", False)), cells[0] if cells else None
         )
         return None if cell is None else device_of(cell)
 
@@ -159,18 +159,18 @@ class Overlay:
         if cell in self.env:
             return self.env[cell]
         if cell in self.inside:
-            return cell._value
+            return cell.array()
         tracer = self.tracers.get(cell)
         if tracer is None:
-            if is_concrete(cell._value):
+            if is_concrete(cell.array()):
                 self.missed.append(cell)
-            return cell._value
+            return cell.array()
         self.env[cell] = tracer
         return tracer
 
     def write(self, cell: Storage, value: Any) -> None:
         if cell in self.inside:
-            cell._value = value
+            cell.put(value)
             return
         if inside.top_trace(None) is not self.top:
             inside.may_write(cell, value)

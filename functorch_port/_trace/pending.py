@@ -32,7 +32,7 @@ __all__ = ["Pending", "pays"]
 
 def pays(tensors: Sequence[Tensor]) -> bool:
     """Whether to leave the gradients of these parameters pending."""
-    values = [t._storage._value for t in tensors]
+    values = [t._storage.array() for t in tensors]
     return sum(v.size for v in values) < tuning.pending_elements * len(values) or not all(
         map(on_one_cpu, values)
     )
@@ -120,7 +120,7 @@ class Pending:
             grads = self.compute([self.given[k] for k in self.needed])
             tensors = self.promised or [wrap(grad) for grad in grads]
             for target, tensor, grad in zip(self.targets, tensors, grads, strict=True):
-                tensor._storage._value = grad
+                tensor._storage.put(grad)
                 if target._kept_grad is self:
                     target._kept_grad = tensor
         self.given = []

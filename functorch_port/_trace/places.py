@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
-from .._array.storage import HostStorage, Storage
+from .._array.storage import Storage
 from .._tensor.tensor import Tensor, bare
 from .._tensor.tree import LEAF, unflatten
 from .._tensor.view import View
@@ -67,7 +67,7 @@ class Form:
             if at is None:
                 at = numbers[cell] = len(cells)
                 cells.append(cell)
-            value: Any = cell.host if cell.__class__ is HostStorage else cell._value
+            value = cell.held
             flag = item._requires_grad if item._grad_fn is None else None
             if flags is not None:
                 flag = flags.get(id(item), flag)

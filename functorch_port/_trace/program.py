@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from itertools import repeat
-from operator import attrgetter, is_, is_not
+from operator import is_, is_not, methodcaller
 from typing import TYPE_CHECKING, Any, cast
 
 import jax
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from .._array import storage
 from .._array.donation import Before, lent, own
-from .._array.storage import Storage
+from .._array.storage import OTHERS, Storage
 from .._run import fork
 from .._run.opnode import with_history
 from .._run.sparse import SparseTensor
@@ -41,7 +41,7 @@ class Stale(Exception):
     """An input has another shape or dtype than the program was traced for."""
 
 
-_value = attrgetter("_value")
+_array = methodcaller("array")
 
 
 def _nothing(_: Any) -> None:
@@ -142,6 +142,8 @@ class Program:
         self.values_now: Callable[[], list[Any]] = list
         self.versions_now: Callable[[], list[int]] = list
         self.put: Callable[[Sequence[Any]], None] = _nothing
+        #: whether all Storages that a call reads and writes held arrays when it began
+        self.is_plain = False
         self.count: Callable[[Sequence[int]], None] = _nothing
         #: found by the first call: whether more than Storages and gradients is written, whether the result is one leaf
         self.writes_more = True
@@ -193,12 +195,12 @@ class Program:
         counted = [*((cell, steps) for cell, _, steps in cells), *members]
         versions = [f"{cell}.version" for cell, _ in counted]
         counts = [f"{cell}.version = versions[{k}] + {steps}" for k, (cell, steps) in enumerate(counted)]
-        values = [f"{source.name(cell)}._value" for cell in (*self.donated, *self.cells)]
+        values = [f"{source.name(cell)}.held" for cell in (*self.donated, *self.cells)]
         self.values_now = source.function("values()", [f"return [{', '.join(values)}]"])
         self.numbers_now = source.function("numbers()", [f"return [{', '.join(numbers)}]"])
         self.versions_now = source.function("now()", [f"return [{', '.join(versions)}]"])
         self.put = source.function(
-            "put(outs)", [f"{cell}._value = outs[{index}]" for cell, index, _ in cells]
+            "put(outs)", [f"{cell}.held = outs[{index}]" for cell, index, _ in cells]
         )
         self.count = source.function("count(versions)", counts)
 
@@ -229,7 +231,7 @@ class Program:
             if not pack.tight and not pack.tighten():
                 return "something else looks at the state of an optimizer"
         for first, others in self.twins.items():
-            if any(map(is_not, map(_value, others), repeat(first._value))):
+            if any(map(is_not, map(_array, others), repeat(first.array()))):
                 return "the step counts of an optimizer's parameters, equal so far, are not any more"
         if self.places is not None:
             why = self.places.matches(leaves, self.states)
@@ -280,6 +282,9 @@ class Program:
     def inputs(self, leaves: Sequence[Any], env: dict[Any, Any]) -> tuple[list[Any], list[Any]]:
         """The arrays to donate, and the other arrays and numbers in order."""
         kept = self.values_now()
+        self.is_plain = OTHERS.isdisjoint(map(type, kept))
+        if not self.is_plain:
+            kept = [cell.array() for cell in (*self.donated, *self.cells)]
         donated = []
         if self.donated:
             donated = kept[: self.gives]
@@ -288,13 +293,13 @@ class Program:
         for i in self.arg_inputs:
             leaf = leaves[i]
             if leaf.__class__ is Tensor and leaf._view is None:
-                kept.append(leaf._storage._value)
+                kept.append(leaf._storage.array())
             else:
                 kept.append(leaf._value if isinstance(leaf, Tensor) else leaf)
         if self.grad_inputs:
-            kept += [g._storage._value if g._view is None else g._value for g in grads_of(self.grad_inputs)]
+            kept += [g._storage.array() if g._view is None else g._value for g in grads_of(self.grad_inputs)]
         if self.joined_grads:
-            kept += map(_value, self.joined_grads)
+            kept += map(_array, self.joined_grads)
         kind: tuple[Any, ...] = ()
         if self.number_inputs:
             numbers = self.held[1] if env is self.held[0] else self._numbers(env)
@@ -359,7 +364,9 @@ class Program:
         """As `run`, where `is_ready`: a call then costs 3 us beside its program instead of 5."""
         for check in self.before:
             check(leaves)
-        kept = [cell._value for cell in self.cells]
+        kept = self.values_now()
+        if not OTHERS.isdisjoint(map(type, kept)):
+            kept = [cell.array() for cell in self.cells]
         for i in self.arg_inputs:
             kept.append(leaves[i]._value)
         self.calls += 1
@@ -385,7 +392,7 @@ class Program:
             if (
                 leaf.__class__ is not Tensor
                 or leaf._view is not None
-                or leaf._storage._value is not check.good()
+                or leaf._storage.array() is not check.good()
             ):
                 check(leaves)
         results: list[Any] = []
@@ -441,7 +448,7 @@ class Program:
             return None
         for cell, index, _ in self.cell_writes:
             if cell in self.donated:
-                cell._value = outs[index]
+                cell.put(outs[index])
         for bundle, index, _ in self.bundle_writes:
             bundle.put(outs[index])
         return self.within.error(failed, [*outs[: len(self.donated)], *given[1]])  # type: ignore[union-attr]
@@ -492,7 +499,11 @@ class Program:
         """
         if self.pending is not None:
             self.pending.note(*given)
-        self.put(outs)
+        if self.is_plain:
+            self.put(outs)
+        else:
+            for cell, index, _ in self.cell_writes:
+                cell.put(outs[index])
         for bundle, index, _ in self.bundle_writes:
             bundle.put(outs[index])
         if not first:
@@ -517,7 +528,7 @@ class Program:
         for i, index, steps in self.arg_writes:
             tensor = leaves[i]
             if tensor._view is None:
-                tensor._storage._value = outs[index]
+                tensor._storage.put(outs[index])
                 if not first:
                     tensor._storage.version += steps
             else:
@@ -526,7 +537,7 @@ class Program:
             (leaves[target]._storage if type(target) is int else target).apart += steps
         if first:
             for cell, index in self.fill:
-                cell._value = outs[index]
+                cell.put(outs[index])
             self.fill = []
         made = self.made.make(outs, leaves, first) if self.made.handles else []
         if self.places is not None:
@@ -542,7 +553,7 @@ class Program:
                 tensor._grad = SparseTensor._make(wrap(outs[indices]), wrap(outs[values]), *rest)
             elif kind == "slot":
                 cell = tensor._grad._storage
-                cell._value = outs[what]
+                cell.put(outs[what])
                 if not first:
                     cell.version += 1
             elif kind == "place":

@@ -167,7 +167,7 @@ def prepare_state(pack: bool) -> tuple[list[Storage], list[Any], list[Pack]]:
 def _value_of(cell: Storage) -> Any:
     """What a Storage holds; None if nothing, or if it was put off and another thread has used it up meanwhile."""
     try:
-        return getattr(cell, "_value", None)
+        return cell.array()
     except RuntimeError as error:
         if str(error) != FREED:
             raise
@@ -205,11 +205,11 @@ def _join_counts(optimizers: Sequence[Any]) -> dict[Storage, Storage]:
     """
     twins: dict[Storage, Storage] = {}
     for rows in (rows for optimizer in optimizers for rows in optimizer._count_cells()):
-        _share_arrays([cell for row in rows for cell in row if is_concrete(cell._value)])
+        _share_arrays([cell for row in rows for cell in row if is_concrete(cell.array())])
         alike: dict[Any, list[tuple[Storage, ...]]] = {}
         for row in rows:
             if _apart.isdisjoint(row):
-                alike.setdefault(tuple([id(cell._value) for cell in row]), []).append(row)
+                alike.setdefault(tuple([id(cell.array()) for cell in row]), []).append(row)
         for first, *others in alike.values():
             if others:
                 twins.update((cell, first[i]) for row in (first, *others) for i, cell in enumerate(row))
@@ -227,7 +227,7 @@ def _diverged(overlay: Overlay) -> list[Storage]:
 
 def _share_arrays(cells: Sequence[Storage]) -> None:
     """One array for the Storages whose arrays are equal."""
-    arrays = {id(cell._value): cell._value for cell in cells}
+    arrays = {id(cell.array()): cell.array() for cell in cells}
     if len(arrays) < 2:
         return
     same: dict[Any, Any] = {}
@@ -235,7 +235,7 @@ def _share_arrays(cells: Sequence[Storage]) -> None:
         key = (array.dtype, array.shape, array.sharding, array.committed, value.tobytes())
         arrays[id(array)] = same.setdefault(key, array)
     for cell in cells:
-        cell._value = arrays[id(cell._value)]
+        cell.put(arrays[id(cell.array())])
 
 
 def _prepare(leaves: list[Any]) -> list[Any]:
@@ -324,7 +324,7 @@ def _trace_once(
             jax.ShapeDtypeStruct((), np.result_type(type(plain[n])), weak_type=True) for n in names
         ]
         closed = jax.make_jaxpr(run)(
-            [aval(c._value) for c in cells], number_avals, [aval(leaves[i]) for i in arrays]
+            [aval(c.array()) for c in cells], number_avals, [aval(leaves[i]) for i in arrays]
         )
     _settle(program, overlay, slots, given)
     closed = checking.sort_out(program, overlay, closed, cells, arrays, given)
@@ -358,7 +358,7 @@ class _Outs:
 
     def add_cell(self, cell: Storage) -> int:
         if cell not in self.of_cell:
-            self.of_cell[cell] = self.add(cell._value)
+            self.of_cell[cell] = self.add(cell.array())
         return self.of_cell[cell]
 
 
@@ -615,7 +615,7 @@ def _collect_cells(program: Program, overlay: Overlay, kept: set[Storage], given
         cell = program.kept[0]
         made = "made inside" if cell in overlay.inside else "from outside"
         program.why_once = (
-            f"a tensor of shape {tuple(cell._value.shape)} {made} was kept in a Python object outside"
+            f"a tensor of shape {tuple(cell.array().shape)} {made} was kept in a Python object outside"
         )
     joined: dict[int, int] = {}  # id of a value that twins share -> output
     for cell in overlay.written:

@@ -147,11 +147,11 @@ class Level:
 
     def read(self, cell: Storage) -> Any:
         if cell in self.own:
-            return cell._value
+            return cell.array()
         found = self.session.substitutes.get(cell)
         if found is not None:
             return found
-        return cell._value if self.outer is None else self.outer.read(cell)
+        return cell.array() if self.outer is None else self.outer.read(cell)
 
     def write(self, cell: Storage, value: Any) -> None:
         if cell not in self.own:
@@ -161,7 +161,7 @@ class Level:
             raise RuntimeError(LEAF) if _grad.enabled else NotImplementedError(LEAF_UNRECORDED)
         if _grad.enabled:
             self.recorded.add(cell)
-        cell._value = value
+        cell.put(value)
 
     def created(self, cell: Storage) -> None:
         self.own.add(cell)

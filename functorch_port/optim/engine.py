@@ -396,7 +396,7 @@ def write(tensors: Sequence[Tensor | None], values: Sequence[Any]) -> list[Tenso
 def are_many_on_host(params: Sequence[Tensor]) -> bool:
     """Whether all these parameters of a model are on the host, and so many that they stay there."""
     return len(params) >= tuning.host_parameters and all(
-        p._view is None and p._storage.on_host() is not None for p in params
+        p._view is None and p._storage.host() is not None for p in params
     )
 
 
@@ -404,7 +404,7 @@ def arrays_of(tensors: Sequence[Tensor | None]) -> list[Any]:
     """Their values; None for None."""
     if storage.overlay:
         return [None if t is None else t._value for t in tensors]
-    return [None if t is None else t._storage._value if t._view is None else t._value for t in tensors]
+    return [None if t is None else t._storage.array() if t._view is None else t._value for t in tensors]
 
 
 def as_data(rows: tuple[tuple[Any, ...], ...], double: bool) -> Any:

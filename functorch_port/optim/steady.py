@@ -23,10 +23,10 @@ import numpy as np
 
 from .._array import storage
 from .._array.donation import Donating, at_once, call, lent, on_one_cpu, own, whole
-from .._array.storage import HostStorage, Storage
+from .._array.storage import HOST, Storage
 from .._base.tuning import tuning
 from .._cpu import numpy_programs as host
-from .._cpu.shared import SharedStorage
+from .._cpu.shared import Memory
 from .._run import bind
 from .._tensor import grad_mode
 from .._tensor.tensor import Tensor, View
@@ -313,7 +313,7 @@ class Number:
     def __init__(self, members: list[Tensor]) -> None:
         self.members = members
         self.value = host_number(members[0]._value)
-        self.cell = HostStorage(self._vector())
+        self.cell = Storage(self._vector())
         self.version = self.cell.version
 
     def joining(self) -> Changes:
@@ -362,7 +362,7 @@ class Piece:
     def state(self) -> list[Any]:
         """The arrays of the state, to give away."""
         if self.cells is not None:
-            return own([cell._value for cell in self.cells])
+            return own([cell.array() for cell in self.cells])
         return [own(arrays_of(column)) for column in self.columns]
 
     def written(self) -> Iterable[Storage]:
@@ -419,12 +419,12 @@ class Part:
 
     def given(self, grads: list[Any]) -> tuple[list[Any], list[Any]]:
         """The arrays of the parameters, to give away, and of the gradients."""
-        return own([cell._value for cell in self.cells]), grads
+        return own([cell.array() for cell in self.cells]), grads
 
     def take(self, new: Sequence[Any]) -> None:
         """The new parameters."""
         for cell, value in zip(self.cells, new, strict=True):
-            cell._value = value
+            cell.put(value)
             cell.version += 1
 
 
@@ -444,7 +444,7 @@ class Joined(Part):
         self.alike = (len(shapes), *shapes[0]) if len(set(shapes)) == 1 and shapes[0] else None
 
     def given(self, grads: list[Any]) -> tuple[list[Any], list[Any]]:
-        return [host.flat([cell.host for cell in self.cells])], [host.flat(grads)]
+        return [host.flat([cell.host() for cell in self.cells])], [host.flat(grads)]
 
     def take(self, new: Sequence[Any]) -> None:
         flat = np.asarray(new[0])
@@ -454,8 +454,8 @@ class Joined(Part):
             else [flat[start:end].reshape(shape) for start, end, shape in self.cuts]
         )
         for cell, value in zip(self.cells, values, strict=True):
-            if cell.__class__ is HostStorage:  # what assigning `value` does, in a third of the time
-                cell.host = value  # type: ignore[assignment]
+            if cell.held.__class__ in HOST:  # what assigning `value` does, in a third of the time
+                cell.held = value
                 cell.version += 1
             else:
                 cell.value = value
@@ -578,7 +578,7 @@ def look_into(cell: Storage, members: Sequence[Tensor]) -> Changes:
         like = jax.ShapeDtypeStruct(t._value.shape, t._value.dtype)
         plan = plans.get(like.shape)
         if plan is None:
-            plan = plans[like.shape] = _part.plan(Tensor._wrap(cell._value), like.shape, 0)
+            plan = plans[like.shape] = _part.plan(Tensor._wrap(cell.array()), like.shape, 0)
         changes += _place(t, cell, View(None, plan, (start,), None, like))
         start += like.size
     return changes
@@ -602,7 +602,7 @@ def is_free(tensor: Tensor | None) -> bool:
     return (
         type(tensor) is Tensor
         and tensor._view is None
-        and tensor._storage.__class__ is not SharedStorage
+        and tensor._storage.held.__class__ is not Memory
         and getrefcount(tensor._storage) == _HELD
         and not weakref.getweakrefcount(tensor._storage)
     )
@@ -633,10 +633,10 @@ def _default_sharding() -> Any:
 
 def _numpy_gradients(cells: Sequence[Storage], grads: Sequence[Tensor]) -> list[Any] | None:
     """The gradients as numpy arrays, if the parameters are on the host and these can be."""
-    if any([cell.__class__ is not HostStorage and cell.on_host() is None for cell in cells]):  # noqa: C419 (faster)
+    if any([cell.held.__class__ not in HOST and cell.host() is None for cell in cells]):  # noqa: C419 (faster)
         return None
     found = [
-        g._storage.host if g._storage.__class__ is HostStorage and g._view is None else _as_numpy(g)
+        held if g._view is None and (held := g._storage.held).__class__ in HOST else _as_numpy(g)
         for g in grads
     ]
     return None if [a for a in found if a is None] else found

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from .._array import storage
-from .._array.storage import HostStorage, Storage
+from .._array.storage import Storage
 from .._base import dtypes
 from .._base import layout as layouts
 from .._base.device import as_device, device, to_jax
@@ -79,20 +79,17 @@ class _Cell:
         self.shape: tuple[int, ...] | None = None
         self.nbytes = flat.size * flat.dtype.itemsize
         self._flat = flat
-        is_meta = isinstance(flat, jax.ShapeDtypeStruct)
-        self.storage: Storage = Storage(flat) if is_meta else HostStorage(flat)
-        if storage.overlay and not is_meta:
-            storage.overlay.created(self.storage)
+        self.storage = Storage(flat)
         self._show()
 
     def _show(self) -> None:
         """Have the tensors that were made see the dtype and the shape."""
         cell = self.storage
         if isinstance(self._flat, jax.ShapeDtypeStruct):
-            cell._value = _shaped(self.value(), self.shape)
+            cell.put(_shaped(self.value(), self.shape))
         else:
             whole = self._flat[: self.numel * self.dtype.itemsize]
-            cell.host, cell.form = _shaped(whole.view(self.dtype.np), self.shape), None
+            cell.put(_shaped(whole.view(self.dtype.np), self.shape))
 
     @property
     def numel(self) -> int:
@@ -374,7 +371,7 @@ class Tensors:
     def _settle(self, key: Any, cell: _Cell) -> None:
         value = cell.value()
         if isinstance(value, jax.ShapeDtypeStruct):
-            cell.storage._value = _shaped(value, cell.shape)
+            cell.storage.put(_shaped(value, cell.shape))
             return
         where: Any = cell.location
         if isinstance(self._map, str | bytes | device):
@@ -382,12 +379,12 @@ class Tensors:
         elif isinstance(self._map, dict):
             where = str(self._map.get(where, where))
         elif self._map is not None:
-            cell.storage.host, cell.storage.form = value, None
+            cell.storage.put(value)
             chosen = self._map(cell.storage, where)
             if chosen is cell.storage:
                 where = "cpu"
             elif chosen is not None:
-                cell.storage._value = _taken(chosen, cell)
+                cell.storage.put(_taken(chosen, cell))
                 return
         _settle_at(cell.storage, _shaped(value, cell.shape), where)
 
@@ -421,11 +418,7 @@ def _shaped(value: Any, shape: tuple[int, ...] | None) -> Any:
 
 def _settle_at(cell: Storage, array: np.ndarray, location: str) -> None:
     value = _at(_narrowed(array), location)
-    if isinstance(value, np.ndarray):
-        held: Any = value
-        cell.host, cell.form = held, None
-    else:
-        cell._value = value
+    cell.put(value)
 
 
 def _narrowed(array: np.ndarray) -> np.ndarray:

@@ -302,7 +302,7 @@ def _tensors(states: Any) -> list[Tensor]:
 
 
 def _is_on_host(tensor: Tensor) -> bool:
-    return tensor._storage.host is not None
+    return tensor._storage.host() is not None
 
 
 def _frozen(value: Any) -> Any:

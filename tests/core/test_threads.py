@@ -488,18 +488,18 @@ def test_what_is_lent_is_waited_for() -> None:
 
     def lend() -> None:
         with lent([cell]):
-            assert cell.value is cell.raw  # whose turn it is reads on
+            assert cell.value is cell.held.lent  # whose turn it is reads on
             reading.set()
             late = threading.Event()
             assert not late.wait(0.05)
-            cell._value = new
+            cell.put(new)
 
     def read() -> Any:
         assert reading.wait(60)
         return cell.value
 
     assert together(lend, read)[1] is new
-    assert type(cell) is Storage
+    assert cell.held is new
 
 
 def test_what_was_lent_to_a_call_that_failed_is_there_again() -> None:
@@ -510,7 +510,7 @@ def test_what_was_lent_to_a_call_that_failed_is_there_again() -> None:
             raise ValueError("no")
 
     together(fail, lambda: None)
-    assert type(cell) is Storage
+    assert cell.held is cell.value
     assert cell.value.sum() == 40_000
     assert together(lambda: storage.turn.acquire(blocking=False) and not storage.turn.release())[0]  # type: ignore[func-returns-value]
 

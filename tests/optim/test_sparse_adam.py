@@ -419,7 +419,7 @@ def test_steps_compile_nothing_and_reuse_the_memory(name):
 
     for _ in range(3):
         step()
-    before = table.weight._storage._value
+    before = table.weight._storage.array()
     place = before.unsafe_buffer_pointer()
     del before
     with xla_compilations() as later:
@@ -427,7 +427,7 @@ def test_steps_compile_nothing_and_reuse_the_memory(name):
             optimizer.param_groups[0]["lr"] = 0.1 / (i + 1)
             step()
     assert later[0] == 0
-    assert table.weight._storage._value.unsafe_buffer_pointer() == place
+    assert table.weight._storage.array().unsafe_buffer_pointer() == place
 
 
 def test_what_someone_holds_is_not_reused():

@@ -546,7 +546,7 @@ def test_values_that_share_memory_with_numpy():
 @pytest.mark.cpu
 def test_small_values_stay_on_the_host_and_large_ones_are_not_copied():
     small, large = ft.load(file_of(torch, [torch.ones(3), torch.arange(5000.0)]))
-    assert small._storage.host is not None and large._storage.host is None
+    assert small._storage.host() is not None and large._storage.host() is None
     assert (small + 1).tolist() == [2, 2, 2] and large.add_(1)[1].item() == 2
 
 

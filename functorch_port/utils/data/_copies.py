@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from functorch_port._array.storage import HOST, HostStorage, Storage
+from functorch_port._array.storage import Storage
 from functorch_port._random.generator import default_generator
 
 # code; arrays that nobody can write to; files in memory, which processes share as well
@@ -53,10 +53,10 @@ class _Pickler(pickle.Pickler):
         return unpickler.load()
 
     def reducer_override(self, obj: Any) -> Any:
-        if obj is _kept or obj is _cell:
+        if obj is _kept or obj is Storage:
             return NotImplemented
         if isinstance(obj, Storage):
-            return _cell, self._keep(obj.look())[1]
+            return Storage, self._keep(obj.look())[1]
         if isinstance(obj, types.GeneratorType):
             raise NotImplementedError(
                 "DataLoader(num_workers > 0) with a dataset that holds a generator, which cannot be copied for each "
@@ -80,13 +80,8 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         kept = self.kept.__getitem__
-        return kept if name == "_kept" else lambda index: _cell(kept(index))
+        return kept if name == "_kept" else lambda index: Storage(kept(index))
 
 
 def _kept(index: int) -> Any:
     """Stands for what is shared."""
-
-
-def _cell(value: Any) -> Storage:
-    """A Storage of its own with a value that is shared: nobody writes to those."""
-    return (HostStorage if value.__class__ in HOST else Storage)(value)
