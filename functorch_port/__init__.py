@@ -8,6 +8,10 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import Any as _Any
 
+from ._cpu import install as _cpu_install
+
+_cpu_install.install()  # before operations are registered
+# isort: split
 from . import autograd as autograd
 from . import ops as _ops
 from ._base import cache as _cache
@@ -27,7 +31,6 @@ from ._base.memory import OutOfMemoryError as OutOfMemoryError
 from ._base.promotion import can_cast as can_cast
 from ._base.promotion import promote_types as promote_types
 from ._base.size import Size as Size
-from ._cpu import install as _cpu_install
 from ._run import bind as _bind
 from ._run import fork as _fork
 from ._tensor import creation as _creation
@@ -40,7 +43,6 @@ from ._tensor.grad_mode import set_grad_enabled as set_grad_enabled
 from ._tensor.tensor import Tensor as Tensor
 from .version import __version__ as __version__
 
-_cpu_install.install()
 _cache.enable()
 autograd.complete()
 for _table in (

@@ -12,8 +12,6 @@ import warnings
 from typing import Any
 
 from ._base import determinism
-from ._base.tuning import tuning
-from ._cpu import deferred
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_num_interop_threads",
@@ -86,7 +84,6 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
                 stacklevel=2,
             )
     determinism.state.update(on=mode, warn_only=warn_only)
-    deferred.one_by_one = mode or not tuning.replay_after
 
 
 def are_deterministic_algorithms_enabled() -> bool:

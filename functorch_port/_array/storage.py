@@ -10,7 +10,7 @@ import _thread
 import itertools
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -183,6 +183,14 @@ def set_inferring(on: bool) -> None:
         inferring = _of_some_thread(_inferring, on, _inferring_threads)
 
 
+#: the classes of values on the host
+HOST: frozenset[type] = frozenset({np.ndarray, *(np.dtype(k).type for k in "?BbhilqfdFD")})
+#: the classes of `Value`, those of `Lazy` among them, and of all that a Storage may hold in place of a `jax.Array`
+VALUES: set[type] = set()
+LAZY: set[type] = set()
+OTHERS: set[type] = set(HOST)
+
+
 class Value:
     """What a `Storage` may hold in place of an array: something that can give one.
 
@@ -240,11 +248,25 @@ class Value:
         """Undo what was written since: a Storage holds this again."""
 
 
-#: the classes of values on the host
-HOST: frozenset[type] = frozenset({np.ndarray, *(np.dtype(k).type for k in "?BbhilqfdFD")})
-#: the classes of `Value`, and of all that a Storage may hold in place of a `jax.Array`
-VALUES: set[type] = set()
-OTHERS: set[type] = set(HOST)
+class Lazy(Value):
+    """A `Value` that is computed when somebody asks for it, and that other Storages may hold, too."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        LAZY.add(cls)
+
+    def array(self, cell: Storage | None = None) -> Any:
+        """The `jax.Array`."""
+        raise NotImplementedError
+
+    def gave(self, array: Any) -> bool:
+        """Whether it was computed, and this is what it gave."""
+        raise NotImplementedError
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.array(), dtype)
 
 
 class Twin(Value):
@@ -462,6 +484,11 @@ _numbers = itertools.count(-2, -1)  # not their count: two threads may find the 
 def form_of(array: Any) -> int:
     """A number below -1 that stands for the shape and dtype: it is compared faster than they are."""
     return _forms.setdefault((array.shape, array.dtype), next(_numbers))
+
+
+def computed(values: Sequence[Any]) -> Sequence[Any]:
+    """The values with arrays in place of the lazy ones."""
+    return [v.array() if v.__class__ in LAZY else v for v in values]
 
 
 def _load(array: np.ndarray) -> Storage:

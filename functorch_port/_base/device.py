@@ -209,6 +209,11 @@ def to_jax(where: device) -> jax.Device:
     )
 
 
+def is_only(where: jax.Device) -> bool:
+    """Whether JAX computes on this device, and there is no other."""
+    return jax.device_count() == 1 and jax.devices()[0] == where
+
+
 def _local_devices(kind: str) -> list[jax.Device]:
     try:
         return jax.local_devices(backend=_JAX_PLATFORMS[kind])

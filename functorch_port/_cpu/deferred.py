@@ -15,12 +15,13 @@ from operator import attrgetter
 from typing import Any
 
 import jax
-import numpy as np
 
 from .._array import storage
-from .._array.storage import Storage, Value
+from .._array.storage import LAZY, Lazy, Storage, computed
+from .._base import determinism
 from .._base.modes import OfThread
 from .._base.tuning import tuning
+from .._run.plan import NUMBERS, avals_of
 from .._tensor.node import FREED
 from .._tensor.node import _sequence as _sequence
 from . import numpy_programs as host
@@ -28,17 +29,18 @@ from . import numpy_programs as host
 __all__ = [
     "Call",
     "Deferred",
-    "avals_of",
-    "computed",
     "may_wait",
     "run",
     "scope",
-    "source_of",
     "unrun",
+    "view",
+    "waiting",
 ]
 
-#: Whether they always do, so that a result does not depend on how often something was computed before.
-one_by_one = not tuning.replay_after
+
+def one_by_one() -> bool:
+    """Whether operations always run by themselves: what is computed does not depend on how often it came before."""
+    return determinism.state["on"] or not tuning.replay_after
 
 
 class _Waiting:
@@ -70,6 +72,8 @@ class _Waiting:
 
 
 waiting = _Waiting()
+#: plans with the shapes and dtypes with which a call of them ran by itself
+ran: set[Any] = set()
 
 
 class Call:
@@ -77,7 +81,7 @@ class Call:
 
     Attributes:
         plan: the operation, a `Plan`.
-        values: its arguments: arrays, numbers, looks through views and `Deferred` values; None when it has run.
+        values: its arguments: arrays, numbers and `Deferred` values; None when it has run.
         mask: for which arguments a gradient is recorded; empty for none at all.
         number: in the order of recording.
         results: None before it has run; then for each output the array, or None if nobody can ask for it.
@@ -115,6 +119,14 @@ class Call:
         waiting.elements -= self.size
         self.size = 0
 
+    def recorded(self, node: Any) -> None:
+        """As `executor.Pending`."""
+        self.mask, self.number = node.mask, node.seq
+
+    def compute(self) -> None:
+        """As `executor.Pending`."""
+        run([self])
+
     def run(self) -> None:
         """Compute it, unless another thread has. What it needs must be there."""
         values = self.values
@@ -130,12 +142,12 @@ class Call:
             self.done(self._of(values))
 
     def _of(self, values: Sequence[Any]) -> Sequence[Any]:
-        self.plan.ran.add(avals_of(values))
-        out, self.kept = self.plan.run_recorded(self.mask, values)
+        ran.add((self.plan, avals_of(values)))
+        out, self.kept = self.plan.run_recorded(self.mask, computed(values))
         return out if type(out) is tuple or type(out) is list else (out,)
 
 
-class Deferred(Value):
+class Deferred(Lazy):
     """The value of an output of a `Call`.
 
     Attributes:
@@ -163,8 +175,9 @@ class Deferred(Value):
     def peek(self, cell: Storage) -> Any:
         return self if self.call.results is None else self.array(cell)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.asarray(self.array(), dtype)
+    def gave(self, array: Any) -> bool:
+        results = self.call.results
+        return results is not None and results[self.number] is array
 
 
 class _Scope(OfThread):
@@ -178,20 +191,6 @@ class _Scope(OfThread):
 
 
 scope = _Scope()
-
-
-_NUMBERS = frozenset({bool, int, float, complex})
-
-
-def avals_of(values: Sequence[Any]) -> tuple[Any, ...]:
-    """Shapes and dtypes of those that are no numbers."""
-    kinds = [getattr(v, "aval", v) for v in values if v.__class__ not in _NUMBERS]
-    return tuple([(kind.shape, kind.dtype) for kind in kinds if hasattr(kind, "dtype")])
-
-
-def source_of(value: Any) -> Any:
-    """What a look through views looks at; any other value itself."""
-    return getattr(value, "base", value)
 
 
 _number = attrgetter("number")
@@ -209,9 +208,8 @@ def unrun(calls: Iterable[Call]) -> dict[Call, Sequence[Any]]:
             continue
         found[call] = values
         for value in values:
-            source = source_of(value)
-            if source.__class__ is Deferred and source.call not in found:
-                todo.append(source.call)
+            if value.__class__ is Deferred and value.call not in found:
+                todo.append(value.call)
     return {call: found[call] for call in sorted(found, key=_number)} if len(found) > 1 else found
 
 
@@ -222,29 +220,21 @@ def run(calls: Iterable[Call]) -> None:
         todo.pop().run()
 
 
-def computed(values: Sequence[Any]) -> Sequence[Any]:
-    """The values with arrays in place of what was put off."""
-    return [v.array() if v.__class__ is Deferred else v for v in values]
-
-
 def may_wait(values: Sequence[Any]) -> bool:
-    """Whether an operation on these values may be put off: where the CPU is what JAX computes on, and arrays are there.
+    """Whether an operation on these values may be lazy: where the CPU is what JAX computes on, and arrays are there.
 
     An array that was put on one of several devices decides where the result is, which a `Deferred` does not know.
     """
-    if one_by_one or not host.on_cpu() or waiting.are_too_many():
+    if one_by_one() or not host.on_cpu():
         return False
     for value in values:
         cls = value.__class__
-        if cls is Deferred or cls in _NUMBERS:
+        if cls in LAZY or cls in NUMBERS:
             continue
         if cls not in _arrays:
-            value = source_of(value)
-            if value.__class__ is Deferred:
-                continue
             if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
                 return False
-            _arrays.add(value.__class__)
+            _arrays.add(cls)
         if value.committed and not host.is_only_cpu(value.devices()):
             return False
     return True
@@ -254,10 +244,10 @@ def may_wait(values: Sequence[Any]) -> bool:
 _arrays: set[type] = set()
 
 
-def put_off(plan: Any, value: Any) -> Deferred:
-    """What stands for the result of an operation on an array, or on what was put off, that nobody may ever need."""
-    call = Call(plan, (value,))
+def view(plan: Any, values: Sequence[Any]) -> Deferred:
+    """The value of a view, which nobody may ever need. It takes no memory of its own, and does not count as waiting."""
+    call = Call(plan, values)
     call.number = next(_sequence)
-    out = Deferred(call, 0, plan.kinds((value,)))
+    out = Deferred(call, 0, plan.kinds(values))
     call.handles = [weakref.ref(out)]
     return out

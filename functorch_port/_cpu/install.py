@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .._array import executor
 from .._base import lowering, settings
 from .._base.tuning import tuning
 from .._random import normals
 from . import allocator
 from . import numpy_programs as host
+from .executor import CpuExecutor
 from .native import ffi
 
 __all__ = ["install"]
@@ -18,6 +20,7 @@ def install() -> None:
     """Do it, unless everything is to be left to JAX (``FUNCTORCH_PORT_BACKEND=jax``)."""
     if settings.PLAIN:
         return
+    executor.install(CpuExecutor())
     allocator.keep()
     lowering.at_first_use(_register)
     normals.faster = _normals

@@ -20,16 +20,15 @@ import jax
 import numpy as np
 
 from .._array import storage
+from .._array.storage import HOST
 from .._base import device, settings
 from .._base.tuning import tuning
 
 __all__ = [
     "enabled",
-    "flat",
     "formulas",
     "function",
     "is_only_cpu",
-    "joined",
     "keeps",
     "on_cpu",
     "quiet",
@@ -88,17 +87,40 @@ def keeps(array: Any) -> bool:
     )
 
 
-def flat(arrays: Sequence[Any]) -> np.ndarray:
-    """The elements of arrays of one dtype, numpy's and JAX's, one after the other; nobody is to write to the result."""
-    try:  # a fifth of what `numpy.concatenate` takes for small arrays, and half of it for JAX's
-        return np.frombuffer(b"".join(arrays), arrays[0].dtype)
-    except TypeError:  # one does not lie there in a row
-        return np.concatenate(jax.device_get(arrays), None)
+def key_of(values: Sequence[Any]) -> tuple[Any, ...]:
+    """What a program for numpy arrays and numbers depends on: shapes, dtypes and types."""
+    key: list[Any] = []
+    for v in values:
+        if v.__class__ in HOST:
+            key.append(v.shape)
+            key.append(v.dtype)
+        else:
+            key.append(v.__class__)
+    return tuple(key)
 
 
-def joined(arrays: Sequence[jax.Array]) -> jax.Array:
-    """The elements of arrays of one dtype and device in one array. Joined on the host: nothing is compiled."""
-    return storage.put(flat(arrays), arrays[0].sharding if arrays[0].committed else None)
+_SMALL = HOST | {bool, int, float, complex}
+
+
+def are_small(values: Sequence[Any]) -> bool:
+    """Whether these are numpy arrays and numbers only."""
+    return _SMALL.issuperset(map(type, values))
+
+
+def computed(plan: Any, values: Sequence[Any]) -> Any:
+    """The results of a plan for numpy arrays and numbers, as numpy arrays; None if it must be compiled."""
+    key = key_of(values)
+    try:
+        program = plan.backend[key]
+    except KeyError:
+        program = function(plan.fn, values) if enabled() and not plan.eager else None
+        plan.backend[key] = program
+    if program is None:
+        return None
+    try:
+        return quiet.run(program, *values)
+    except Exception:
+        return run(program, values)
 
 
 #: numpy's warnings about overflow, division by zero and NaN are off in here, and nowhere else

@@ -23,14 +23,14 @@ from .._array.donation import on_one_cpu
 from .._array.limits import Latest, tidy
 from .._base import memory
 from .._base.tuning import tuning
-from .._run.plan import Plan, Pullback, pullback_of
-from .._tensor.view import Look, flattened, seen
+from .._run.plan import Plan, Pullback, avals_of, pullback_of
 from . import compiler_options, deferred
-from .deferred import Call, Deferred, avals_of, scope, unrun
+from .deferred import Call, Deferred, ran, scope, unrun
 from .passes.pads import join_pads
 
 __all__ = [
     "Numbered",
+    "Scope",
     "asked_for",
     "forward_of",
     "found",
@@ -38,7 +38,6 @@ __all__ = [
     "replayed",
     "settle",
     "taken",
-    "together",
 ]
 
 
@@ -112,7 +111,7 @@ def _are_new(calls: Sequence[Call]) -> bool:
     """Whether to compile the operations one by one would take longer: 100 ms for each that is new, with its pullback,
     and a third of it, or less where operations are alike, for each in a program.
     """
-    new = {(call.plan, key) for call in calls if (key := avals_of(call.values or ())) not in call.plan.ran}
+    new = {key for call in calls if (key := (call.plan, avals_of(call.values or ()))) not in ran}
     return len(calls) < tuning.program_new * len(new)
 
 
@@ -160,9 +159,9 @@ def _jitted(fn: Callable[..., list[Any]], flat: Sequence[Any]) -> Callable[..., 
 
 # -------------------------------------------------- operations that were put off
 
-#: Of each operation the plan, the arguments for which there is a gradient (None if for none), the views to look
-#: through, where the arguments come from (see `places`), and the numbers of the results that are asked for.
-Forward = tuple[tuple[Plan, Any, Any, tuple[Any, ...], tuple[int, ...]], ...]
+#: Of each operation the plan, the arguments for which there is a gradient (None if for none), where the arguments come
+#: from (see `places`), and the numbers of the results that are asked for (see `asked_for`).
+Forward = tuple[tuple[Plan, Any, tuple[Any, ...], tuple[int, ...] | None], ...]
 
 
 class Numbered:
@@ -196,29 +195,35 @@ class Numbered:
         return tuple([getattr(value, "shape", None) for value in self.arguments])
 
 
-def asked_for(calls: Sequence[Call], holders: Iterable[Sequence[Any]]) -> list[tuple[int, ...]]:
+def asked_for(
+    calls: dict[Call, Sequence[Any]], holders: Iterable[Sequence[Any]]
+) -> list[tuple[int, ...] | None]:
     """For each call the numbers of the results that somebody can still ask for when ``holders`` are gone.
 
+    None for a view that somebody can ask for: it stays lazy, and holds what it is a view of.
+
     Args:
-        calls: that have not run.
-        holders: lists of values, which may be looks through views.
+        calls: that have not run, with their arguments, in order.
+        holders: lists of values.
     """
     known: dict[int, int] = {}
-    looks: set[int] = set()
-    for values in {id(held): held for held in holders}.values():
+    by_id = {id(held): held for held in holders}
+    for values in by_id.values():
         for value in values:
-            if value.__class__ is Look:
-                if id(value) in looks:
-                    continue
-                looks.add(id(value))
-                value = value.base
             if value.__class__ is Deferred:
                 known[id(value)] = known.get(id(value), 0) + 1
     value = None
-    return [
-        tuple([i for i, ref in enumerate(call.handles) if _references(ref) > known.get(id(ref()), 0)])
-        for call in calls
-    ]
+    found: list[tuple[int, ...] | None] = []
+    for call in reversed(calls):  # a view holds its base, which comes before it
+        numbers: Any = tuple(
+            [i for i, ref in enumerate(call.handles) if _references(ref) > known.get(id(ref()), 0)]
+        )
+        if numbers and call.plan.view:
+            numbers, values = None, calls[call]
+            for key in [id(v) for v in values if v.__class__ is Deferred] if id(values) in by_id else ():
+                known[key] -= 1
+        found.append(numbers)
+    return found[::-1]
 
 
 def _references(handle: Any) -> int:
@@ -242,31 +247,29 @@ _OWN = _own_references()
 def forward_of(
     calls: Mapping[Call, Sequence[Any]],
     recorded: Callable[[Call], bool],
-    asked: Sequence[tuple[int, ...]],
+    asked: Sequence[tuple[int, ...] | None],
     into: Numbered,
 ) -> Forward:
     """What calls are, those of ``recorded`` with a pullback; their arguments are added to ``into``."""
-    steps = []
-    for (call, values), numbers in zip(calls.items(), asked, strict=True):
-        looks, flat = flattened(values)
-        mask = call.mask if recorded(call) else None
-        steps.append((call.plan, mask, looks, into.places(flat), numbers))
-    return tuple(steps)
+    return tuple(
+        [
+            (call.plan, call.mask if recorded(call) else None, into.places(values), numbers)
+            for (call, values), numbers in zip(calls.items(), asked, strict=True)
+        ]
+    )
 
 
-def taken(
-    places: Sequence[Any], looks: Any, arguments: Iterator[Any], results: Sequence[Sequence[Any]]
-) -> Sequence[Any]:
-    """In a program, the values at these places (see `Numbered.places`), through views."""
-    return seen(looks, [next(arguments) if p is None else results[p[0]][p[1]] for p in places])
+def taken(places: Sequence[Any], arguments: Iterator[Any], results: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    """In a program, the values at these places (see `Numbered.places`)."""
+    return [next(arguments) if p is None else results[p[0]][p[1]] for p in places]
 
 
 def replayed(forward: Forward, arguments: Iterator[Any]) -> tuple[list[Sequence[Any]], list[Pullback | None]]:
     """In a program, the operations again: their results and pullbacks."""
     results: list[Sequence[Any]] = []
     pullbacks: list[Pullback | None] = []
-    for plan, mask, looks, places, _ in forward:
-        values = taken(places, looks, arguments, results)
+    for plan, mask, places, _ in forward:
+        values = taken(places, arguments, results)
         if mask is None:
             out, pullback = plan.fn(*values), None
         else:
@@ -278,44 +281,44 @@ def replayed(forward: Forward, arguments: Iterator[Any]) -> tuple[list[Sequence[
 
 def given(forward: Forward, results: Sequence[Sequence[Any]]) -> list[Any]:
     """In a program, the results that are asked for."""
-    return [outs[i] for outs, (*_, numbers) in zip(results, forward, strict=True) for i in numbers]
+    return [outs[i] for outs, (*_, numbers) in zip(results, forward, strict=True) for i in numbers or ()]
 
 
-def settle(calls: Sequence[Call], forward: Forward, results: Iterator[Any]) -> None:
+def settle(calls: Iterable[Call], forward: Forward, results: Iterator[Any]) -> None:
     """Note what a program gave as `given`."""
     for call, (*_, numbers) in zip(calls, forward, strict=True):
-        call.done([next(results) if i in numbers else None for i in range(len(call.handles))])
+        if numbers is not None:
+            call.done([next(results) if i in numbers else None for i in range(len(call.handles))])
 
 
 # -------------------------------------------------- a pass without gradients
 
 
-def together(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """``fn(*args, **kwargs)``, and what it computes is computed at its end, in one program if that has come before.
+class Scope:
+    """A context at whose end the operations in it are computed, in one program if that has come before.
 
     An operation runs earlier if somebody looks at its result.
     """
-    calls: list[Call] = []
-    scope.calls = calls
-    try:
-        result = fn(*args, **kwargs)
-    finally:
+
+    def __enter__(self) -> None:
+        self.calls = scope.calls = []
+
+    def __exit__(self, kind: Any, *rest: Any) -> None:
         scope.calls = None
-    if calls:
-        needed = _needed(calls)
-        if not _as_one(needed):
-            calls = list(needed)
-            needed.clear()  # a result is gone when the last operation that needs it has run
-            deferred.run(calls)
-    tidy()
-    return result
+        if kind is None and self.calls:
+            needed = _needed(self.calls)
+            if not _as_one(needed):
+                calls = list(needed)
+                needed.clear()  # a result is gone when the last operation that needs it has run
+                deferred.run(calls)
+        tidy()
 
 
 def _needed(calls: list[Call]) -> dict[Call, Sequence[Any]]:
     """Those of a scope that have not run and whose results somebody holds, and what these need."""
     found = {call: values for call in calls if (values := call.values) is not None}
     calls.clear()
-    asked = asked_for(list(found), list(found.values()))
+    asked = asked_for(found, found.values())
     return unrun([call for call, numbers in zip(found, asked, strict=True) if numbers])
 
 
@@ -324,8 +327,7 @@ def _as_one(calls: dict[Call, Sequence[Any]]) -> bool:
     if not 1 < len(calls) <= tuning.program_calls or any(call.mask for call in calls):
         return False
     numbered = Numbered(list(calls))
-    asked = asked_for(list(calls), list(calls.values()))
-    forward = forward_of(calls, lambda call: False, asked, numbered)
+    forward = forward_of(calls, lambda call: False, asked_for(calls, calls.values()), numbered)
 
     def make() -> Callable[..., list[Any]]:
         return lambda *flat: given(forward, replayed(forward, iter(flat))[0])
@@ -335,5 +337,5 @@ def _as_one(calls: dict[Call, Sequence[Any]]) -> bool:
         return False
     with storage.x64():
         results = memory.run(program.jit, numbered.arguments, sum([c.size for c in calls]))
-    settle(list(calls), forward, iter(results))
+    settle(calls, forward, iter(results))
     return True

@@ -18,18 +18,69 @@ from typing import Any
 from .._array import storage
 from .._base import memory
 from .._base.tuning import tuning
-from .._run.plan import all_on_host
-from .._tensor.node import Node
+from .._tensor.node import AccumulateGrad, Node
 from .._tensor.tensor import wrap
-from .._tensor.view import flattened
+from ..autograd import engine
 from . import deferred
-from .deferred import Call, Deferred, source_of, unrun
+from .deferred import Call, Deferred, unrun
+from .numpy_programs import are_small, computed
 from .programs import Numbered, asked_for, forward_of, found, given, replayed, settle, taken
 
-__all__ = ["attempt"]
+__all__ = ["backward"]
 
 
-def attempt(
+def backward(
+    roots: Sequence[tuple[Node, int]],
+    gradients: Sequence[Any],
+    retain: bool,
+    wanted: Sequence[tuple[Node, int]] | None,
+    catch: bool,
+) -> list[Any] | None:
+    """As `Executor.backward`."""
+    if len(roots) == 1:
+        found = _one_operation(*roots[0], gradients[0], retain, wanted, catch)
+        if found is not None:
+            return found
+    if deferred.one_by_one():
+        return None
+    order, awaited = engine.reach(roots)
+    needed = None if wanted is None else engine.leading_to(order, {node for node, _ in wanted})
+    return _attempted(order, awaited, roots, gradients, retain, needed, wanted if catch else None)
+
+
+def _one_operation(
+    node: Node, number: int, gradient: Any, retain: bool, wanted: Sequence[tuple[Node, int]] | None, catch: bool
+) -> list[Any] | None:
+    """The walk where there is one operation between the root and the leaves, it is done on the host, and nobody
+    watches. None if there is more to it.
+    """
+    if node.extras is not None or node.outputs != 1 or node.pullback() is None:
+        return None
+    for edge in node.edges:
+        if edge is not None:
+            leaf: Any = edge[0]
+            if type(leaf) is not AccumulateGrad or leaf.extras is not None:
+                return None
+            if leaf.variable._hooks or leaf.variable._post_accumulate_hooks:
+                return None
+    if wanted is not None and not (catch and all(type(n) is AccumulateGrad for n, _ in wanted)):
+        return None
+    if gradient.__class__ not in storage.HOST or not are_small(node.values):  # type: ignore[attr-defined]
+        return None
+    sums: dict[Any, Any] = {}
+    for edge, result in zip(node.edges, node.apply((gradient,))):
+        if edge is not None and result is not None:
+            sums[edge[0]] = result if edge[0] not in sums else engine.summed(sums[edge[0]], result)
+    if not retain:
+        node.release()
+    if wanted is not None:
+        return [sums.get(leaf) for leaf, _ in wanted]
+    for leaf, result in sums.items():
+        engine.accumulate(leaf.variable, result)
+    return []
+
+
+def _attempted(
     order: list[Node],
     awaited: dict[Node, int],
     roots: Sequence[tuple[Node, int]],
@@ -39,7 +90,7 @@ def attempt(
     wanted: Sequence[tuple[Node, int]] | None,
 ) -> list[Any] | None:
     """Run the walk as one program. None if it must be walked; else the gradients at ``wanted`` (or an empty list)."""
-    if not order or len(order) > tuning.program_calls or deferred.one_by_one:
+    if not order or len(order) > tuning.program_calls:
         return None
     if needed is not None:
         order = [node for node in order if any(e is not None and e[0] in needed for e in node.edges)]
@@ -77,12 +128,12 @@ def _attempt(
         deferred.run(list(calls))
         calls = {}
     numbered = Numbered(list(calls))
-    recorded = {node.call for node in order}.__contains__
+    recorded = {node.pending for node in order}.__contains__
     holders = [
         held for node, (_, values) in zip(order, saved) for held in (node.values, values) if held is not None
     ]
     holders += [values for call, values in calls.items() if not call.mask]
-    forward = forward_of(calls, recorded, asked_for(list(calls), holders), numbered) if calls else ()
+    forward = forward_of(calls, recorded, asked_for(calls, holders), numbered) if calls else ()
     backward = _describe(order, index, saved, numbered)
     missing = tuple([old is None for old in olds])
     key = (starts, ends, missing, forward, backward, numbered.shapes())
@@ -94,15 +145,15 @@ def _attempt(
     flat += gradients
     flat += [old for old in olds if old is not None]
     results = None
-    if (wanted is not None or len(leaves) <= tuning.numpy_leaves) and all_on_host(flat):
-        results = program.on_host(flat)
+    if (wanted is not None or len(leaves) <= tuning.numpy_leaves) and are_small(flat):
+        results = computed(program, flat)
     if results is None:
         with storage.x64():
             results = memory.run(program.jit, flat, sum([call.size for call in calls]))
     if not retain:
         for node in order:
             node.release()
-    settle(list(calls), forward, iter(results[len(leaves if wanted is None else wanted) :]))
+    settle(calls, forward, iter(results[len(leaves if wanted is None else wanted) :]))
     if wanted is not None:
         return results[: len(wanted)]
     with storage.turn:
@@ -114,9 +165,7 @@ def _attempt(
             elif leaf.variable._kept_grad is None:
                 leaf.variable._grad = wrap(value)
             else:  # another thread was faster
-                from ..autograd.engine import accumulate
-
-                accumulate(leaf.variable, value)
+                engine.accumulate(leaf.variable, value)
     return []
 
 
@@ -157,12 +206,9 @@ def _saved(order: list[Node]) -> list[_Saved] | None:
 
 def _waiting(order: list[Any], saved: list[_Saved]) -> dict[Call, Sequence[Any]]:
     """The operations that were put off, of the graph and those whose results it needs, first things first."""
-    calls = {call for node in order if (call := node.call) is not None}
+    calls = {call for node in order if (call := node.pending) is not None}
     for _, values in saved:
-        for value in values:
-            source = source_of(value)
-            if source.__class__ is Deferred:
-                calls.add(source.call)
+        calls.update([value.call for value in values if value.__class__ is Deferred])
     return unrun(calls) if calls else {}
 
 
@@ -170,18 +216,14 @@ def _describe(
     order: list[Any], index: dict[Any, int], saved: list[_Saved], numbered: Numbered
 ) -> tuple[tuple[Any, ...], ...]:
     """Of each operation of the backward pass the plan, the arguments with a gradient, where the gradients go, the
-    number of outputs, and the views to look through and the places of the saved values; instead of these two, None and
-    the number of the operation in the forward pass if it was put off.
+    number of outputs, and the places of the saved values; instead of these the operation's number in the forward pass
+    if that is part of the program.
     """
     steps: list[tuple[Any, ...]] = []
     for node, (plan, values) in zip(order, saved):
         edges = tuple([None if e is None or e[0] not in index else (index[e[0]], e[1]) for e in node.edges])
-        at = numbered.number.get(node.call)
-        if at is None:
-            looks, flat = flattened(values)
-            steps.append((plan, node.mask, edges, node.outputs, looks, numbered.places(flat)))
-        else:
-            steps.append((plan, node.mask, edges, node.outputs, None, at))
+        at = numbered.number.get(node.pending)
+        steps.append((plan, node.mask, edges, node.outputs, numbered.places(values) if at is None else at))
     return tuple(steps)
 
 
@@ -219,9 +261,9 @@ def _backward(
 
     for place, gradient in zip(starts, gradients):
         deposit(place, gradient)
-    for k, (plan, mask, edges, outputs, looks, places) in enumerate(steps):
-        walked = looks is not None or type(places) is tuple
-        saved = taken(places, looks, arguments, results) if walked else ()
+    for k, (plan, mask, edges, outputs, places) in enumerate(steps):
+        walked = type(places) is tuple
+        saved = taken(places, arguments, results) if walked else ()
         grads = [buffers.get((k, number)) for number in range(outputs)]
         given = [g for g in grads if g is not None]
         if not given:

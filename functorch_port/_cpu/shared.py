@@ -121,7 +121,7 @@ def memory_of(cell: Storage) -> np.ndarray | None:
     return array
 
 
-def follow(cell: Storage, array: Any) -> None:
+def follow(cell: Storage, array: Any) -> bool:
     """Have a new Storage share the memory of the array that its value was copied from, if it may."""
     held = cell.held
     if (
@@ -133,3 +133,5 @@ def follow(cell: Storage, array: Any) -> None:
     ):
         array = array.view(np.ndarray)  # one that has its shape and dtype for itself
         cell.held = Memory(array, array.tobytes(), Storage(held))
+        return True
+    return False

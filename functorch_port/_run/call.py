@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from types import FunctionType
 from typing import Any
@@ -11,22 +11,22 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._array import fits, storage
-from .._array.storage import HOST, VALUES, form_of
+from .._array import executor, fits, storage
+from .._array.storage import HOST
 from .._array.symbolic import SymNumber
 from .._base import config, dtypes, errors, inside, watch
 from .._base.layout import SparseOperand
 from .._tensor import grad_mode, saved
 from .._tensor.node import _sequence as _sequence
 from .._tensor.overriding import noticed
-from .._tensor.tensor import Tensor, wrap, wrap_small
+from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import View
 from . import autocast
 from .opnode import node_class, show_saved
 from .out import write_out
-from .plan import LEAST, MOST, NUMBERS, Plan, key_of, quiet
+from .plan import NUMBERS, Plan
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
-from .run import attach_view, laid_as, look_later, run
+from .run import attach_view, laid_as, run
 
 __all__ = ["Op", "caller"]
 
@@ -49,10 +49,6 @@ class Op:
         self.positional = spec.positional
         self.kind_of = spec.kind_of
         self.plans: dict[Any, Plan] = {}
-        #: by what the arguments of a call are, if small tensors: the program on the host, the plan of a view, and the
-        #: `form_of` the result
-        self.small: dict[Any, tuple[Callable[..., Any], Any, int]] = {}
-        config.remembered.append(self.small)
         self.__name__ = spec.name
         self.__doc__ = spec.fn.__doc__
         space = spec.where[0] if spec.where else ""
@@ -74,14 +70,8 @@ class Op:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.call(*args, **kwargs)
 
-    def run(
-        self,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        known: list[Any] | None = None,
-        values: Sequence[Any] = (),
-    ) -> Any:
-        """A call with these arguments; ``known`` and ``values`` are what `_note` found if they are small tensors."""
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call with these arguments."""
         spec = self.spec
         out = kwargs.pop("out", None) if kwargs else None
         if watch.on:
@@ -110,9 +100,7 @@ class Op:
         if plan is None:
             plan, dyn = self._bind(args, kwargs)
         try:
-            result = look_later(plan, dyn) if spec.view else None
-            if result is None:
-                result = run(plan, dyn)
+            result = run(plan, dyn)
         except SparseOperand:
             from . import sparse
 
@@ -124,9 +112,8 @@ class Op:
                 raise
             raise new from error
         if spec.view and type(result) is Tensor and result._view is None:
-            value, base = result._storage.look(), dyn[0]._storage.host()
-            if value.__class__ not in HOST:
-                base = dyn[0]._storage.value
+            value, cell = result._peek(), dyn[0]._storage
+            base = cell.host() if value.__class__ in HOST else cell.peek()
             extra = tuple(map(storage.as_array, dyn[1:]))
             attach_view(result, dyn[0], View(dyn[0]._view, plan, extra, base, value, _grad.enabled))
         if spec.order is not None:
@@ -136,25 +123,9 @@ class Op:
                     break
         if spec.after is not None and (kwargs or dyn[0]._view is not None):
             return spec.after(result, *args, **kwargs)
-        if known is not None and type(result) is Tensor and (args or not spec.view):
-            self._remember(known, plan, values, kwargs, form_of(result._look()))
         return result if out is None else write_out(out, result, spec.name, dyn)
 
-    def _remember(
-        self, signature: list[Any], plan: Plan, values: Sequence[Any], kwargs: dict[str, Any], made: int
-    ) -> None:
-        """Note how calls like one on small values are computed, if that is by a program on the host.
-
-        ``made`` is the `form_of` the result.
-        """
-        if not self._in_order(kwargs):
-            return
-        program = (plan._hosted or {}).get(key_of(values))
-        if program is not None and not any(isinstance(k, Tensor) for k in signature):
-            needed = self.spec.view or plan.check is not None
-            self.small[tuple(signature)] = program, plan if needed else None, made
-
-    def _in_order(self, kwargs: dict[str, Any]) -> bool:
+    def in_order(self, kwargs: dict[str, Any]) -> bool:
         """Whether these keyword arguments come in the order in which a program has them."""
         places = [self.spec.params.index(name) for name in kwargs]
         return places == sorted(places)
@@ -201,7 +172,7 @@ class Op:
                 first.append(name)
                 _scan(a, self.kind_of[name], first, scanned)
             same = [id(a) for a in scanned] == [id(a) for a in dyn]
-            if len(args) <= len(self.kinds) and same and self._in_order(kwargs):
+            if len(args) <= len(self.kinds) and same and self.in_order(kwargs):
                 self.plans[tuple(first)] = plan
         except (TypeError, KeyError):
             pass
@@ -313,96 +284,22 @@ def caller(op: Op, name: str = "", module: str = "") -> FunctionType:
 
     With a ``name`` it is a public one: arguments that it refuses may override it.
     """
-    spec, kinds, kind_of, small = op.spec, op.kinds, op.kind_of, op.small
-    positional, is_view = op.positional, op.spec.view
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        known: list[Any] = []
-        values: list[Any] = []
         try:
-            if (
-                not storage.overlay
-                and not watch.on
-                and len(args) <= positional
-                and _note(args, kinds, known, values)
-                and not (kwargs and not _note_named(kwargs, kind_of, known, values))
-            ):
-                # Most calls are like one that came before: on small tensors without a gradient, with the same settings.
-                try:
-                    program, plan, made = small[tuple(known)]
-                except KeyError:
-                    return op.run(args, kwargs, known, values)
-                except TypeError:  # a list in a list
-                    return op.run(args, kwargs)
-                if plan is not None and plan.check is not None:
-                    plan.check(*values)
-                try:
-                    value = quiet(program, *values)
-                except Exception:  # the usual way says it in its own words
-                    return op.run(args, kwargs)
-                result = wrap_small(value, made)
-                if is_view:
-                    view = View(None, plan, tuple(values[1:]), values[0], value, _grad.enabled)
-                    attach_view(result, args[0], view)
-                return result
             return op.run(args, kwargs)
         except Exception:
             if not (name and noticed(args, kwargs)):
                 raise
         return call(*args, **kwargs)  # it has other code now
 
+    if executor.current.caller is not None:
+        call = executor.current.caller(op, name)
     call.__name__ = call.__qualname__ = name or op.__name__
     call.__module__ = module or __name__
     call.__doc__ = op.__doc__
-    call.__wrapped__ = spec.fn  # type: ignore[attr-defined]
+    call.__wrapped__ = op.spec.fn  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]
-
-
-def _note(args: Iterable[Any], kinds: Iterable[str], known: list[Any], values: list[Any]) -> bool:
-    """Add arguments to what a call is known by, if they are small tensors without a gradient, or none at all."""
-    for a, kind in zip(args, kinds):
-        cls = type(a)
-        if kind is STATIC:
-            known.append(cls)
-            known.append(tuple(a) if cls is list else a)
-        elif cls is Tensor:
-            cell = a._storage
-            if a._view is not None or (a._requires_grad and _grad.enabled):
-                return False
-            value, form = cell.held, cell.form  # at once: another thread may write
-            if value.__class__ in HOST:
-                if form is None:
-                    form = cell.form = form_of(value)
-            elif value.__class__ in VALUES and (value := cell.host()) is not None:
-                form = form_of(value)
-            else:
-                return False
-            values.append(value)
-            known.append(form)
-        elif cls in _COUNTS:
-            if cls is int and not LEAST <= a <= MOST:
-                return False
-            known.append(cls)
-            values.append(a)
-        elif a is None or cls is bool:
-            known.append(a)
-        elif kind is ARRAYS and (cls is list or cls is tuple):
-            known.append(len(a))
-            if not _note(a, _ARRAYS, known, values):
-                return False
-        else:
-            return False
-    return True
-
-
-def _note_named(kwargs: dict[str, Any], kind_of: dict[str, str], known: list[Any], values: list[Any]) -> bool:
-    """As `_note` for keyword arguments."""
-    known.append(tuple(kwargs))
-    try:
-        kinds = [kind_of[name] for name in kwargs]
-    except KeyError:
-        return False
-    return _note(kwargs.values(), kinds, known, values)
 
 
 _SYMBOLIC = (SymNumber, tuple)

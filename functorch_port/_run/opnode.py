@@ -8,13 +8,13 @@ from typing import Any
 
 import jax
 
-from .._array import storage
-from .._cpu.deferred import Call
+from .._array import executor, storage
+from .._array.storage import computed
 from .._tensor import grad_mode, saved
 from .._tensor.node import FREED, Edge, Node, accumulator
 from .._tensor.node import _sequence as _sequence
 from .._tensor.tensor import Tensor, wrap
-from .plan import Plan, Pullback, Saved, _Shape, all_on_host, array_of, computed_all
+from .plan import Plan, Pullback, Saved, array_of
 
 __all__ = ["OpNode", "TransposeNode", "edge_of", "node_class", "show_saved", "with_history"]
 
@@ -25,7 +25,7 @@ _X64 = storage.X64
 class OpNode(Node):
     """The node of a registered op: keeps the inputs, or (in a trace) the pullback itself."""
 
-    __slots__ = ("_avals", "call", "kept", "mask", "plan", "pull", "saved", "values")
+    __slots__ = ("_avals", "kept", "mask", "plan", "pull", "saved", "values")
 
     def __init__(
         self, plan: Plan, mask: tuple[bool, ...], edges: tuple[Edge, ...], values: Any, outputs: int
@@ -39,10 +39,9 @@ class OpNode(Node):
         self.mask = mask
         self.values = values
         self.pull: Pullback | None = None
-        #: the plan to take the pullback from, and the saved values, where these are more than the inputs
-        self.kept: Saved | None = None
-        #: the operation itself, if it was put off
-        self.call: Call | None = None
+        #: the plan to take the pullback from, and the saved values, where these are more than the inputs; or the
+        #: operation itself, if it has not run yet
+        self.kept: Saved | executor.Pending | None = None
         self.saved: Sequence[saved.Saved] = ()
         self._avals: Any = None
 
@@ -55,15 +54,14 @@ class OpNode(Node):
         if freed:
             with storage.x64():
                 values = [jax.numpy.zeros(*v) if type(v) is tuple else v for v in self._avals]
-        values = computed_all(values)
         inputs = [
             wrap(v) if edge is None else with_history(v, edge)
-            for v, edge in zip(values, self.edges, strict=True)
+            for v, edge in zip(computed(values), self.edges, strict=True)
         ]
         with grad_mode.enable_grad():
             last = plan.parts(**plan.named(inputs)).grad_fn
         self.plan, self.mask, self.edges, self.values = last.plan, last.mask, last.edges, last.values
-        self.kept, self.call = last.kept, last.call
+        self.kept = last.kept
         inner = [edge[0] for edge in self.edges if edge is not None]
         for node in inner:
             node.seq = self.seq - 1  # younger than what it came from, older than what is made of it
@@ -105,16 +103,9 @@ class OpNode(Node):
         args = [*values, *(g for g in grads if g is not None)]
         if storage.overlay:
             with storage.outside():
-                args = computed_all(args)
+                args = [*computed(args)]
             return self._spread(plan.fn(*args), mask)
-        if all_on_host(args):
-            found = plan.on_host(args)
-            if found is not None:
-                return self._spread(found, mask)
-        if _Shape in map(type, args):
-            return self._spread(plan.shapes(args), mask)
-        with _x64(_X64):
-            return self._spread(plan.run(args), mask)
+        return self._spread(executor.current.compute(plan, args), mask)
 
     def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
         if self.values is None:
@@ -124,9 +115,9 @@ class OpNode(Node):
         holes, given = tuple(g is None for g in grads), [g for g in grads if g is not None]
         values: Sequence[Any]
         if self.extras is None or not self.extras.packed:
-            values = self.values = computed_all(self.values)
+            values = self.values = computed(self.values)
         else:
-            values = computed_all(self._unpacked())
+            values = computed(self._unpacked())
         mask = self.plan.reached(self.mask, holes, values)
         if True not in mask:
             return [None] * len(mask)
@@ -150,7 +141,7 @@ class OpNode(Node):
             self.note_avals()
             if self.extras is not None:
                 self.extras.packed = None
-            self.values = self.pull = self.kept = self.call = None
+            self.values = self.pull = self.kept = None
             self.saved = ()
 
     def note_avals(self) -> None:
@@ -195,8 +186,15 @@ class OpNode(Node):
             saved.check(self)
         if self.extras is not None and self.extras.packed:
             return self.plan, self._unpacked()
-        kept = self.kept if self.call is None else self.call.kept
+        kept: Any = self.kept
+        if kept is not None and kept.__class__ is not tuple:
+            kept = kept.kept
         return kept or (self.plan, self.values)
+
+    @property
+    def pending(self) -> executor.Pending | None:
+        """The operation itself, if it was lazy when it was recorded."""
+        return None if self.kept.__class__ is tuple else self.kept  # type: ignore[return-value]
 
     def to_hook(self, results: Sequence[Any]) -> Sequence[Any]:
         order = self.plan.edge_order

@@ -11,25 +11,18 @@ import jax
 import numpy as np
 
 from .._array import storage
-from .._array.storage import HOST
 from .._base import config, memory
-from .._cpu import numpy_programs as host
-from .._cpu.deferred import Deferred, avals_of, computed
 from .._tensor.node import _sequence as _sequence
 from .._tensor.tensor import Tensor
-from .._tensor.view import Look, flattened, seen
 from .registry import OpSpec
 
 __all__ = [
-    "KeptPlan", "Plan", "Pullback", "Saved", "all_on_host", "aval_of", "computed_all", "conj", "kept_plan", "key_of",
-    "pullback_of", "used_inputs",
+    "KeptPlan", "Plan", "Pullback", "Saved", "aval_of", "avals_of", "conj", "kept_plan", "pullback_of", "used_inputs",
 ]  # fmt: skip
 
 NUMBERS = frozenset({bool, int, float, complex})
 #: the integers that an operation takes: numpy takes any
 LEAST, MOST = -(2**63), 2**64 - 1
-PLAIN = HOST | NUMBERS
-quiet = host.quiet.run
 
 
 class Plan:
@@ -43,12 +36,11 @@ class Plan:
 
     __slots__ = (
         "_backward",
-        "_hosted",
         "_keeping",
         "_kinds",
-        "_looking",
         "_reached",
         "_reads",
+        "backend",
         "check",
         "defers",
         "differentiable",
@@ -63,11 +55,11 @@ class Plan:
         "node",
         "parts",
         "pulls",
-        "ran",
         "returns",
         "saves",
         "slots",
         "tensors",
+        "view",
     )
 
     def __init__(self, fn: Callable[..., Any], name: str, node: str, spec: OpSpec | None = None) -> None:
@@ -78,7 +70,8 @@ class Plan:
         self.jit = fn if self.eager else jax.jit(fn)
         self.returns = spec.returns if spec is not None else None
         self.differentiable = spec is None or spec.differentiable
-        #: whether a call may be put off
+        self.view = spec is not None and spec.view
+        #: whether a call may be lazy
         self.defers = spec is not None and not (spec.view or spec.eager)
         self.parts = spec.parts if spec is not None else None
         #: whether a call with these arguments keeps what its pullback would compute again
@@ -97,11 +90,9 @@ class Plan:
         #: by which inputs have a tangent (see `_run.duals`)
         self.forward: dict[tuple[bool, ...], Plan] = {}
         self._keeping: dict[Any, Callable[..., Any]] = {}
-        self._looking: dict[Any, Callable[..., Any]] = {}
         self._kinds: dict[Any, Any] = {}
-        #: `avals_of` arguments with which calls ran by themselves that had been put off
-        self.ran: set[Any] = set()
-        self._hosted: dict[Any, Callable[..., Any] | None] | None = None if self.eager else {}
+        #: what a backend remembers of it
+        self.backend: dict[Any, Any] = {}
         self._reads: dict[Any, list[bool]] = {}
         #: whether it is itself a pullback
         self.pulls = False
@@ -120,34 +111,14 @@ class Plan:
             plan.pulls = True
         return plan
 
-    def run(self, values: Sequence[Any]) -> Any:
-        """The jitted form for arrays, numbers, looks through views and what was put off."""
-        looks, flat = flattened(values)
-        flat = computed(flat)
-        if looks is None:
-            return memory.run(self.jit, flat)
-        found = self._looking.get(looks)
-        if found is None:
-            fn = self.fn
-
-            def look_and_run(*flat: Any) -> Any:
-                return fn(*seen(looks, flat))
-
-            look_and_run.__name__ = look_and_run.__qualname__ = self.name
-            found = self._looking[looks] = jax.jit(look_and_run)
-        return memory.run(found, flat)
-
     def run_recorded(self, mask: tuple[bool, ...], values: Sequence[Any]) -> tuple[Any, Saved | None]:
-        """As `run`, and from where to take the pullback to the values in ``mask`` if not from these alone."""
+        """The results, and from where to take the pullback to the values in ``mask`` if not from these alone."""
         if not mask or self.keeps is None or not self.keeps(*values):
-            return self.run(values), None
-        looks, flat = flattened(values)
-        flat = computed(flat)
-        found = self._keeping.get((mask, looks))
+            return memory.run(self.jit, values), None
+        found = self._keeping.get(mask)
         if found is None:
-            fn = functools.partial(_forward_and_pullback, self.fn, mask)
-            found = self._keeping[mask, looks] = jax.jit(lambda *flat: fn(*seen(looks, flat)))
-        out, kept = memory.run(found, flat)
+            found = self._keeping[mask] = jax.jit(functools.partial(_forward_and_pullback, self.fn, mask))
+        out, kept = memory.run(found, values)
         source = kept_plan(kept.tree, kept.sources, kept.outs, kept.many, len(values))
         return out, (source, [*values, *kept.arrays])
 
@@ -169,26 +140,6 @@ class Plan:
             )
         with storage.x64():
             return jax.eval_shape(self.fn, *[aval_of(v) if hasattr(v, "dtype") else v for v in values])
-
-    def on_host(self, values: Sequence[Any]) -> Any:
-        """The result for numpy arrays and numbers, as numpy arrays; None if it must be compiled."""
-        return self.hosted(key_of(values), values)
-
-    def hosted(self, key: tuple[Any, ...], values: Sequence[Any]) -> Any:
-        """As `on_host`, for values of these shapes, dtypes and classes."""
-        hosted = self._hosted
-        if hosted is None:
-            return None
-        try:
-            program = hosted[key]
-        except KeyError:
-            program = hosted[key] = host.function(self.fn, values) if host.enabled() else None
-        if program is None:
-            return None
-        try:
-            return quiet(program, *values)
-        except Exception:
-            return host.run(program, values)
 
     def reads(self, mask: tuple[bool, ...], holes: tuple[bool, ...], args: Sequence[Any]) -> list[bool]:
         """Which inputs the pullback looks at, other than at their shapes. ``args`` are arrays, shapes or numbers."""
@@ -371,30 +322,14 @@ def array_of(x: Any) -> Any:
     return x._look() if isinstance(x, Tensor) else x
 
 
-def computed_all(values: Sequence[Any]) -> list[Any]:
-    """The values with arrays in place of looks through views and what was put off."""
-    return [v.array() if type(v) in _NO_ARRAYS else v for v in values]
-
-
-_NO_ARRAYS = frozenset({Look, Deferred})
 _Shape = jax.ShapeDtypeStruct
 
 
-def all_on_host(values: Sequence[Any]) -> bool:
-    """Whether these are numpy arrays and numbers only."""
-    return PLAIN.issuperset(map(type, values))
+def avals_of(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Shapes and dtypes of those that are no numbers."""
+    kinds = [getattr(v, "aval", v) for v in values if v.__class__ not in NUMBERS]
+    return tuple([(kind.shape, kind.dtype) for kind in kinds if hasattr(kind, "dtype")])
 
 
 def aval_of(x: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(x.shape, x.dtype)
-
-
-def key_of(values: Sequence[Any]) -> tuple[Any, ...]:
-    """What a program on the host depends on."""
-    key: list[Any] = []
-    for v in values:
-        if type(v) in NUMBERS:
-            key.append(type(v))
-        else:
-            key += (v.shape, v.dtype)
-    return tuple(key)

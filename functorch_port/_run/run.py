@@ -8,24 +8,20 @@ from typing import Any, cast
 import jax
 from jax import lax
 
-from .._array import fits, storage
-from .._array.storage import HOST, OTHERS, VALUES
+from .._array import executor, fits, storage
+from .._array.executor import arrays
+from .._array.storage import VALUES
 from .._array.symbolic import SymNumber
-from .._base import dtypes, memory
-from .._base.strides import REINTERPRET
-from .._cpu.deferred import Call, Deferred, may_wait, scope
+from .._base import dtypes
 from .._tensor import anomaly, grad_mode, saved
 from .._tensor.node import Edge, Node
-from .._tensor.node import _sequence as _sequence
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import View, laid
 from .opnode import OpNode, edge_of, node_class
-from .plan import LEAST, MOST, NUMBERS, Plan, Saved, _Shape, aval_of, computed_all, pullback_of
+from .plan import Plan, pullback_of
 
-__all__ = ["attach_view", "laid_as", "look_later", "outputs_of", "run"]
+__all__ = ["attach_view", "laid_as", "outputs_of", "run"]
 
-_x64 = jax.enable_x64
-_X64 = storage.X64
 _grad = grad_mode.state
 
 
@@ -33,144 +29,54 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
     """Run a plan on Tensors and numbers; returns a Tensor, or a tuple of them."""
     if storage.overlay:
         return _run_traced(plan, dyn)
-    values: list[Any] = []
-    key: list[Any] = []
+    tracked = _grad.enabled and plan.differentiable
     recorded = False
+    values: list[Any] = []
     for a in dyn:
         if isinstance(a, Tensor):
-            cell = a._storage
-            found = cell.held
-            if found.__class__ not in HOST:
-                found = cell.host() if found.__class__ in VALUES else None
-                if found is None:
-                    break
-            if a._view is not None:
-                if a._base is not None and _grad.enabled and plan.differentiable:
+            if tracked:
+                if a._base is not None:
                     a._sync_view()
-                found = a._view.host(found)
-                if found is None:
-                    break
-            values.append(found)
-            key.append(found.shape)
-            key.append(found.dtype)
-            if a._requires_grad:
-                recorded = True
+                if a._requires_grad:
+                    recorded = True
+            value = a._storage.held
+            values.append(value if a._view is None and value.__class__ not in VALUES else a._peek())
         else:
-            if a.__class__ is int and not LEAST <= a <= MOST:
-                fits.fits(a, dtypes.int64.np)
             values.append(a)
-            key.append(type(a))
-    else:
-        if plan.check is not None:
-            plan.check(*values)
-        out = plan.hosted(tuple(key), values)
-        if out is not None:
-            if recorded and _grad.enabled and plan.differentiable:
-                return _record(plan, dyn, values, out)
-            if type(out) is tuple:
-                outs = [wrap(o) for o in out]
-                return plan.returns(*outs) if plan.returns is not None else tuple(outs)
-            return wrap(out)
-    values = []
-    recorded, plain, meta = False, True, False
-    for a in dyn:
-        if not isinstance(a, Tensor):
-            values.append(a)
-            continue
-        view = a._view
-        cell = a._storage
-        if view is None:
-            value = cell.held
-            if value.__class__ in OTHERS:
-                value = cell.peek()
-                plain = plain and value.__class__ not in VALUES
-        else:
-            plain = False
-            if a._base is not None and _grad.enabled and plan.differentiable:
-                a._sync_view()
-            value = view.look(cell)
-        values.append(value)
-        if value.__class__ is _Shape:
-            meta = True
-        if a._requires_grad:
-            recorded = True
     if plan.eager:
-        values = computed_all(values)
+        values = arrays(values, dyn)
     if plan.check is not None:
         plan.check(*values)
-    recorded = recorded and _grad.enabled and plan.differentiable
-    kept = call = None
-    noted = scope.calls
-    waits = not anomaly.enabled if recorded else noted is not None
-    try:
-        if meta:
-            out = plan.shapes(values)
-        elif waits and plan.defers and may_wait(values):
-            call = Call(plan, values)
-            out = call.outputs(plan.kinds(values))
-            if not recorded and noted is not None:
-                noted.append(call)
-                call.number = next(_sequence)
-        elif not recorded:
-            with _x64(_X64):
-                out = memory.run(plan.jit, values) if plain else plan.run(values)
-        else:
-            mask: tuple[bool, ...] = ()
-            if plan.keeps is not None:
-                mask = tuple([isinstance(a, Tensor) and edge_of(a) is not None for a in dyn])
-            with _x64(_X64):
-                out, kept = plan.run_recorded(mask, values)
-    except (TypeError, ValueError, OverflowError) as error:
-        out = _run_elsewhere(plan, values, error)
+    mask: tuple[bool, ...] | None = None
     if recorded:
-        return _record(plan, dyn, values, out, kept, call)
+        mask = () if plan.keeps is None else tuple([isinstance(a, Tensor) and edge_of(a) is not None for a in dyn])
+    try:
+        used, out, kept = executor.current.run(plan, values, dyn, mask)
+    except (TypeError, ValueError, OverflowError) as error:
+        told = _told(values, error)
+        if told is error:
+            raise
+        raise told from None
+    if recorded:
+        return _record(plan, dyn, used, out, kept)
     if type(out) is tuple or type(out) is list:
         outs = [wrap(o) for o in out]
         return plan.returns(*outs) if plan.returns is not None else tuple(outs)
     return wrap(out)
 
 
-def look_later(plan: Plan, dyn: Sequence[Any]) -> Tensor | None:
-    """A view that is not computed until somebody needs it; None if it is made the usual way."""
-    source, *extra = dyn
-    cell, view = source._storage, source._view
-    if storage.overlay or cell.held.__class__ in HOST or plan.name in REINTERPRET:
-        return None
-    if not NUMBERS.issuperset(map(type, extra)):
-        return None
-    base = cell.peek()
-    if base.__class__ is not Deferred and (
-        not isinstance(base, jax.Array) or plan.eager
-    ):
-        return None
-    if view is not None and source._base is not None and _grad.enabled and plan.differentiable:
-        source._sync_view()
-    inner = base if view is None else view.peek(cell)
-    if plan.check is not None:
-        plan.check(inner, *extra)
-    values = [inner, *extra]
-    made = plan.kinds(values)
-    if source._requires_grad and _grad.enabled and plan.differentiable:
-        tensor = _record(plan, dyn, values, made)
-    else:
-        tensor = wrap(made)
-    kind = aval_of(base)
-    attach_view(tensor, source, View(view, plan, tuple(extra), kind, made, _grad.enabled))
-    return tensor
-
-
-def _run_elsewhere(plan: Plan, values: Sequence[Any], error: Exception) -> Any:
-    """The errors for tensors on different devices and for integers of more than 64 bits."""
+def _told(values: Sequence[Any], error: Exception) -> Exception:
+    """The error for tensors on different devices, or for integers of more than 64 bits; else the one that came."""
     for value in values:
         if type(value) is int:
             fits.fits(value, dtypes.int64.np)
     if "incompatible devices" in str(error):
         places = list(dict.fromkeys(str(wrap(v).device) for v in values if isinstance(v, jax.Array)))
         found = f"{places[0]} and {places[-1]}"
-        raise RuntimeError(
+        return RuntimeError(
             f"Expected all tensors to be on the same device, but found at least two devices, {found}!"
-        ) from None
-    raise error
+        )
+    return error
 
 
 def _record(
@@ -178,8 +84,7 @@ def _record(
     dyn: Sequence[Any],
     values: Sequence[Any],
     out: Any,
-    kept: Saved | None = None,
-    call: Call | None = None,
+    kept: Any = None,
 ) -> Any:
     edges: list[Edge] = []
     mask = []
@@ -195,9 +100,8 @@ def _record(
     many = type(out) is tuple or type(out) is list
     node = node_class(plan.node)(plan, tuple(mask), tuple(edges), values, len(out) if many else 1)
     node.kept = kept
-    if call is not None:
-        call.mask, call.number = node.mask, node.seq
-        node.call = call
+    if kept.__class__ is not tuple and kept is not None:
+        kept.recorded(node)
     if many or anomaly.enabled:
         return outputs_of(plan, node, out, many, dyn)
     tensor = wrap(out)

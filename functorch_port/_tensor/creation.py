@@ -12,16 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import storage
+from .._array import executor, storage
 from .._array.fits import fits
 from .._array.symbolic import SymNumber
 from .._base import device as devices
 from .._base import dtypes, memory
 from .._base.dtypes import dtype as DType
 from .._base.layout import contiguous_format, memory_order, preserve_format, sparse_coo
-from .._cpu import numpy_programs as host
-from .._cpu import shared
-from .._cpu.deferred import Deferred
 from .data import checked_numpy, value_of
 from .tensor import Tensor, wrap
 from .view import laid
@@ -107,7 +104,7 @@ def place(value: Any, device: Any) -> Any:
     if where.type == "meta":
         return jax.ShapeDtypeStruct(value.shape, value.dtype)
     device = devices.to_jax(where)
-    if host.is_only_cpu({device}) and (value.__class__ in storage.HOST or value.devices() == {device}):
+    if devices.is_only(device) and (value.__class__ in storage.HOST or value.devices() == {device}):
         return value
     return storage.put(value, device)
 
@@ -200,14 +197,18 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     dtype = _dtype(dtype, "as_tensor")
     if isinstance(data, Tensor):
         return data.to(dtype=dtype or data.dtype, device=device)  # type: ignore[attr-defined]
-    return _following(_from_data(data, dtype, device), data)
-
-
-def _following(made: Tensor, data: Any) -> Tensor:
-    """The tensor, after it shares the memory of the numpy array that it was made of, if it may."""
-    if isinstance(data, np.ndarray) and not storage.overlay:
-        shared.follow(made._storage, data)
+    made = _from_data(data, dtype, device)
+    _follows(made, data)
     return made
+
+
+def _follows(made: Tensor, data: Any) -> bool:
+    """Have a tensor share the memory of the numpy array that it was made of, if it may; returns whether it does."""
+    return (
+        isinstance(data, np.ndarray)
+        and not storage.overlay
+        and executor.current.follow(made._storage, data)
+    )
 
 
 def asarray(
@@ -238,8 +239,7 @@ def asarray(
     made = _from_data(obj, _dtype(dtype, "asarray"), device, requires_grad)
     if copy or not isinstance(obj, np.ndarray) or not obj.ndim:  # one of no dimensions counts as a number
         return made
-    _following(made, obj)
-    if copy is False and made._storage.held.__class__ is not shared.Memory:
+    if not _follows(made, obj) and copy is False:
         raise NotImplementedError(
             "asarray(copy=False) of a numpy array that is read-only, has more than 4096 elements or a dtype that stays "
             "with JAX: a jax.Array cannot share its memory. Leave out copy=False for a copy"
@@ -287,7 +287,9 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    return _following(_from_data(checked_numpy(ndarray), None), ndarray)
+    made = _from_data(checked_numpy(ndarray), None)
+    _follows(made, ndarray)
+    return made
 
 
 def from_jax(array: jax.Array) -> Tensor:
@@ -309,7 +311,7 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
     if isinstance(ext_tensor, Tensor):
         return ext_tensor.detach()
     array = _seen_by_numpy(ext_tensor)
-    if array is not None and host.keeps(array):
+    if array is not None and executor.current.keeps_on_host(array):
         return from_numpy(array)
     with storage.x64():
         return wrap(jnp.from_dlpack(ext_tensor, copy=True))
@@ -446,7 +448,7 @@ def _filled(
 
 def _known(made: Tensor, array: Any, value: Any) -> Tensor:
     """Note that an array filled with a number is on the host too."""
-    if type(value) in _PLAIN and host.keeps(array) and made._storage.array() is array:
+    if type(value) in _PLAIN and executor.current.keeps_on_host(array) and made._storage.array() is array:
         made._storage.held = storage.Twin(_known_fill(array.shape, value, repr(value), array.dtype), array)
     return made
 
@@ -621,9 +623,6 @@ def _number_dtype(value: Any) -> DType:
     return dtypes.get_default_complex_dtype() if isinstance(plain, _COMPLEX) else dtypes.get_default_dtype()
 
 
-_ON_CPU = frozenset({*storage.HOST, Deferred})
-
-
 def _like(
     input: Any, value: Any, dtype: Any, device: Any, requires_grad: bool, name: str, memory_format: Any
 ) -> Tensor:
@@ -639,7 +638,7 @@ def _like(
         return wrap(jax.ShapeDtypeStruct(own.shape, np_dtype))
     made = _fill(own.shape, value, np_dtype, None)
     if device is None and not isinstance(own, jax.core.Tracer) and not isinstance(made, jax.core.Tracer):
-        same = own.__class__ in _ON_CPU or made.sharding == own.sharding
+        same = own.__class__ in storage.OTHERS or made.sharding == own.sharding
         tensor = _known(wrap(made), made, value) if same else wrap(storage.put(made, own.sharding))
     else:
         tensor = wrap(place(made, device))

@@ -9,12 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import storage
+from .._array import executor, storage
 from .._array.symbolic import SymNumber
 from .._base import dtypes
 from .._base.dtypes import dtype as DType
 from .._base.promotion import promote_types
-from .._cpu import numpy_programs as host
 from .tensor import Tensor
 
 __all__ = ["checked_numpy", "value_of"]
@@ -30,8 +29,8 @@ _SUPPORTED = (
 
 
 def value_of(data: Any, dtype: DType | None = None) -> Any:
-    """``data`` as an array that nobody else can write to, in ``dtype`` or the one that PyTorch infers. A small one
-    is a numpy array (see `_cpu.numpy_programs`).
+    """``data`` as an array that nobody else can write to, in ``dtype`` or the one that PyTorch infers. An
+    executor may leave it on the host, as a numpy array.
     """
     if isinstance(data, Tensor):
         return _cast(data._value, dtype)
@@ -43,7 +42,7 @@ def value_of(data: Any, dtype: DType | None = None) -> Any:
     if isinstance(data, np.ndarray):
         array = checked_numpy(data)
         array = array.real if _drops_imaginary(array, dtype) else array
-        if host.keeps(array) and dtype in (None, dtypes.from_np(array.dtype)):
+        if dtype in (None, dtypes.from_np(array.dtype)) and executor.current.keeps_on_host(array):
             return array.copy(order="C")
         return storage.on_device(array if dtype is None else array.astype(dtype.np))
     try:
@@ -54,7 +53,7 @@ def value_of(data: Any, dtype: DType | None = None) -> Any:
     if not plain and any(isinstance(leaf, Tensor | SymNumber | jax.Array) for leaf in _leaves(data)):
         return _from_tensors(data, dtype or inferred)
     array = _array(data, inferred, dtype)
-    return array if host.keeps(array) else storage.on_device(array)
+    return executor.current.place(array)
 
 
 def _listed(data: Any) -> Any:

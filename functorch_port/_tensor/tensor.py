@@ -14,16 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import storage
+from .._array import executor, storage
 from .._array.storage import HOST, OTHERS, Storage
 from .._base import device as devices
 from .._base import dtypes, inside, memory
 from .._base.layout import channels_last, channels_last_3d, is_in_format
 from .._base.size import Size
 from .._base.strides import contiguous
-from .._base.tuning import tuning
-from .._cpu import shared
-from .._cpu.deferred import Deferred
 from . import grad_mode, overriding
 from .node import Hooks, RemovableHandle
 from .view import PLAIN, View
@@ -71,7 +68,7 @@ _BOOKKEEPING = frozenset({
 
 def wrap(value: Any) -> Tensor:
     """A fresh Tensor around an array."""
-    if value.__class__ in HOST and not storage.overlay and value.size <= tuning.numpy_elements:
+    if value.__class__ in HOST and not storage.overlay:
         return wrap_small(value)
     tensor = _new(Tensor)
     tensor._storage = Storage(value)
@@ -256,9 +253,7 @@ class Tensor:
         if self._view is None:
             self._storage.value = value
         else:
-            self._view.put(
-                self._storage, device_value(value.array() if value.__class__ is Deferred else value)
-            )
+            self._view.put(self._storage, device_value(value))
         if self._own_count is not None or (self._base is not None and self._base._own_count is not None):
             self._counter()[0] += 1
             self._storage.apart += 1
@@ -846,7 +841,7 @@ class Tensor:
                 )
         if self.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
             raise TypeError(f"Got unsupported ScalarType {self.dtype.scalar_name}")
-        whole = None if storage.overlay else shared.memory_of(self._storage)
+        whole = None if storage.overlay else executor.current.shared_memory(self._storage)
         if whole is not None and self._view is None:
             return whole.view()
         array = self._host("Tensor.numpy()")
@@ -880,7 +875,7 @@ class Tensor:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if self._turned()[0]:
             raise BufferError("Can't export tensors with the conjugate bit set")
-        whole = None if storage.overlay or self._view is not None else shared.memory_of(self._storage)
+        whole = None if storage.overlay or self._view is not None else executor.current.shared_memory(self._storage)
         value: Any = whole
         if whole is None:
             value = self._value if copy is False else jnp.copy(self._value)
@@ -1047,7 +1042,7 @@ def _only_read(array: np.ndarray) -> np.ndarray:
 
 def device_value(value: Any) -> Any:
     """A value as a `jax.Array`, wherever it is."""
-    return Storage(value).array() if value.__class__ in HOST else value
+    return Storage(value).array() if value.__class__ in OTHERS else value
 
 
 @functools.cache

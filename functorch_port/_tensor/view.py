@@ -18,16 +18,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._array import storage
-from .._array.storage import HOST, Storage
-from .._base import memory
+from .._array import executor, storage
+from .._array.storage import LAZY, Storage
 from .._base.strides import REINTERPRET, RULES, Layout, contiguous
-from .._cpu.deferred import Deferred, may_wait, put_off
 from . import grad_mode
 
 __all__ = [
-    "CUSTOM", "LAID_OUT", "NO_GRAD", "PLAIN", "SPLIT", "Look", "View", "flattened", "is_dense", "laid", "laid_out",
-    "put_through", "refusal", "reinterpret", "seen",
+    "CUSTOM", "LAID_OUT", "NO_GRAD", "PLAIN", "SPLIT", "View", "is_dense", "laid", "laid_out", "put_through",
+    "refusal", "reinterpret",
 ]  # fmt: skip
 
 _grad = grad_mode.state
@@ -42,8 +40,7 @@ class View:
     """How a tensor looks into its Storage: a chain of view ops, each the plan of an op with its dynamic arguments.
 
     The value last computed is kept together with the array it came from; arrays are immutable, so identity
-    is freshness. A view that was just made has only shapes for both: the first operation that takes it looks through it
-    itself (see `Look`), and only when it is needed again is it computed.
+    is freshness.
 
     Attributes:
         parent: the view that this one looks into, or None for the Storage itself.
@@ -54,7 +51,7 @@ class View:
             several outputs of an op), or `CUSTOM` (an output of a custom function).
     """
 
-    __slots__ = ("cache", "extra", "may_overlap", "origin", "parent", "plan", "source", "used")
+    __slots__ = ("cache", "extra", "may_overlap", "origin", "parent", "plan", "source")
 
     def __init__(
         self,
@@ -70,7 +67,6 @@ class View:
         self.extra = extra
         self.source = source
         self.cache = cache
-        self.used = False
         self.origin = PLAIN if parent is None else parent.origin
         if not recording:
             self.origin = INFERENCE if _grad.inference else NO_GRAD
@@ -105,7 +101,6 @@ class View:
         if onto is not None:
             new.may_overlap = self.may_overlap or onto.may_overlap
             new.origin = self.origin or onto.origin
-        new.used = True
         return new
 
     def same_as(self, other: View | None) -> bool:
@@ -117,65 +112,35 @@ class View:
         return self.parent is other.parent or (self.parent is not None and self.parent.same_as(other.parent))
 
     def get(self, cell: Storage) -> Any:
-        """The view's value."""
-        base = cell.peek()
-        if base is self.source:
-            cache = self.cache
-            return cache.array() if cache.__class__ is Deferred else cache
-        if base.__class__ is Deferred:
-            base = cell.value
-        inner = base if self.parent is None else self.parent.get(cell)
+        """The view's value, an array."""
+        value = self.peek(cell)
+        return value.array() if value.__class__ in LAZY else value
+
+    def aval(self, cell: Storage) -> Any:
+        """Something of the value's shape and dtype."""
+        return self.cache if self.source.shape == cell._shape() else self.peek(cell)
+
+    def peek(self, cell: Storage) -> Any:
+        """The view's value, an array or a lazy value."""
+        base, source = cell.peek(), self.source
+        if base is source or (source.__class__ in LAZY and source.gave(base)):
+            return self.cache
+        inner = base if self.parent is None else self.parent.peek(cell)
         if storage.overlay:
             return self.plan.fn(inner, *self.extra)
         if isinstance(inner, jax.ShapeDtypeStruct):
             return jax.eval_shape(self.plan.fn, inner, *self.extra)
-        try:
-            with storage.x64():
-                value = self.plan.jit(inner, *self.extra)
-        except Exception as error:
-            memory.explain(error, inner)
-            raise
+        value = executor.current.view(self.plan, (inner, *self.extra))
         if not isinstance(value, jax.core.Tracer):  # one would outlive its trace in a view from outside
             self.source, self.cache = base, value
         return value
-
-    def aval(self, cell: Storage) -> Any:
-        """Something of the value's shape and dtype."""
-        if self.source is not None and self.source.shape == cell._shape():
-            return self.cache
-        return self.get(cell)
-
-    def look(self, cell: Storage) -> Any:
-        """The value for an operation: an array, or if nothing has needed it before, a `Look`."""
-        if self.used and cell.held.__class__ is not Deferred:
-            return self.get(cell)
-        self.used = True
-        return self.peek(cell)
-
-    def peek(self, cell: Storage) -> Any:
-        """As `look` for what may not need the value after all."""
-        base = cell.peek()
-        if base is self.source:
-            return self.cache
-        kind = self.cache
-        if kind.__class__ in HOST and isinstance(
-            base, jax.Array
-        ):  # it was on the host, where views are computed
-            kind = _kind(kind)
-        if kind.__class__ is not _Shape or base.__class__ is _Shape:
-            return self.get(cell)
-        inner = base if self.parent is None else self.parent.peek(cell)
-        step = ((self.plan, len(self.extra)),)
-        if inner.__class__ is Look:
-            return Look(inner.base, inner.plans + step, inner.extra + self.extra, kind)
-        return Look(inner, step, self.extra, kind)
 
     def host(self, base: Any) -> Any:
         """The view's value as a numpy array, of the Storage's numpy array; None if there is no way there."""
         if base is self.source:
             return self.cache
         inner = base if self.parent is None else self.parent.host(base)
-        value = None if inner is None else self.plan.on_host((inner, *self.extra))
+        value = None if inner is None else executor.current.on_host(self.plan, (inner, *self.extra))
         if value is not None:
             self.source, self.cache = base, value
         return value
@@ -252,91 +217,10 @@ class View:
         return any(isinstance(e, jax.core.Tracer) for link in self.chain() for e in link.extra)
 
 
-_Shape = jax.ShapeDtypeStruct
 #: (plan of a view of a whole Storage, shape of that, shape of the view) -> its strides
 _strides: dict[Any, tuple[int, ...]] = {}
 #: the same -> whether it is contiguous
 _contiguous: dict[Any, bool] = {}
-
-
-class Look:
-    """The value of a view that has not been computed: the operation that takes it does that in its own program.
-
-    Attributes:
-        base: the array to look at, or what was put off.
-        plans: the view ops, with how many dynamic arguments each has.
-        extra: all of these arguments.
-        shape, dtype: of the value.
-    """
-
-    __slots__ = ("_array", "base", "dtype", "extra", "plans", "shape")
-
-    def __init__(
-        self, base: Any, plans: tuple[tuple[Any, int], ...], extra: tuple[Any, ...], kind: Any
-    ) -> None:
-        self.base, self.plans, self.extra = base, plans, extra
-        self.shape, self.dtype = kind.shape, kind.dtype
-        self._array: Any = None
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Elements."""
-        return math.prod(self.shape)
-
-    def array(self) -> jax.Array:
-        """The value after all, in a program of its own."""
-        if self._array is None:
-            base = self.base.array() if self.base.__class__ is Deferred else self.base
-            with storage.x64():
-                self._array = _through(self.plans)(base, *self.extra)
-        return self._array
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.asarray(self.array(), dtype)
-
-
-@functools.cache
-def _through(plans: tuple[tuple[Any, int], ...]) -> Callable[..., Any]:
-    return jax.jit(lambda *flat: seen((plans,), flat)[0])
-
-
-#: for each value None, or the view ops that lead to it
-Looks = tuple[Any, ...]
-
-
-def flattened(values: Sequence[Any]) -> tuple[Looks | None, Sequence[Any]]:
-    """What there is to look through, or None if nothing; and the values with bases and arguments in place of looks."""
-    if Look not in [v.__class__ for v in values]:
-        return None, values
-    looks: list[Any] = []
-    flat: list[Any] = []
-    for v in values:
-        if v.__class__ is Look:
-            looks.append(v.plans)
-            flat.append(v.base)
-            flat += v.extra
-        else:
-            looks.append(None)
-            flat.append(v)
-    return tuple(looks), flat
-
-
-def seen(looks: Looks | None, flat: Sequence[Any]) -> Sequence[Any]:
-    """The values that `flattened` had."""
-    if looks is None:
-        return flat
-    rest = iter(flat)
-    values = []
-    for plans in looks:
-        value = next(rest)
-        for plan, count in plans or ():
-            value = plan.fn(value, *[next(rest) for _ in range(count)])
-        values.append(value)
-    return values
 
 
 @functools.cache
@@ -370,11 +254,10 @@ def laid(made: Any, order: Sequence[int] | None) -> Any:
         there = jax.ShapeDtypeStruct([value.shape[d] for d in order], value.dtype)
     elif isinstance(value, np.ndarray):
         there = np.ascontiguousarray(value.transpose(order))
-    elif may_wait((value,)) and not overlay:
-        there = put_off(plan, value)
+    elif overlay:
+        there = plan.fn(value)
     else:
-        with storage.x64():
-            there = plan.fn(value)
+        there = executor.current.view(plan, (value,))
     if overlay:
         made._storage = Storage(there)
         overlay.note_made(made)

@@ -28,9 +28,9 @@ from jax import lax
 
 from .._array import storage
 from .._array.donation import on_one_cpu
+from .._array.flat import flat, joined
 from .._array.storage import Storage, Value
 from .._base.tuning import tuning
-from .._cpu import numpy_programs as host
 from .._tensor.tensor import Tensor
 from .program import Stale, grads_of
 
@@ -83,7 +83,7 @@ class Bundle:
         arrays = [m.array() for m in self.members]
         if [_kind(a) for a in arrays] != self.kinds:
             raise Stale
-        self.put(host.joined(arrays))
+        self.put(joined(arrays))
 
     def put(self, joined: Any) -> None:
         """New values of all members."""
@@ -148,7 +148,7 @@ class Gradients:
         arrays = [g._storage.look() if g._view is None else g._value for g in grads_of(self.tensors)]
         if list(map(_kind_on_host, arrays)) != self.kinds:
             raise Stale
-        return host.flat(arrays)
+        return flat(arrays)
 
 
 #: what a program takes as one array

@@ -15,13 +15,12 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from .._array import storage
+from .._array import executor, storage
 from .._array.donation import on_one_cpu
 from .._array.refusal import Check, unknown
 from .._array.storage import Storage, Twin
 from .._base import device, settings
 from .._base.tuning import tuning
-from .._cpu import numpy_programs as host
 from .._tensor.tensor import Tensor
 from .assemble import _live
 from .overlay import Overlay
@@ -77,7 +76,7 @@ class Before:
 
     def _refuse(self, given: Sequence[Any]) -> None:
         if self.compute is not None:
-            given = host.quiet.run(self.compute, *given)
+            given = self.compute(*given)
         found = self.bad(*given)
         if found is not False and np.any(found):
             raise self.error(*given)
@@ -221,7 +220,9 @@ def _check_before(
         small = jaxpr.replace(invars=inputs, constvars=[v for v, _ in consts])
         function = jaxpr_as_fun(ClosedJaxpr(small, [c for _, c in consts]))
         examples = [np.zeros(x.aval.shape, x.aval.dtype) for x in inputs]
-        compute = host.function(function, examples, tuning.check_integers, tuning.check_time)
+        compute = executor.current.host_function(
+            function, examples, tuning.check_integers, tuning.check_time
+        )
         if compute is None:
             return False
     program.before.append(Before(check, [places[k] for k in used], compute))

@@ -21,12 +21,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._array import storage
+from .._array import executor, storage
 from .._array.limits import tidy
 from .._base import inside, modes
-from .._cpu import replay
-from .._cpu.deferred import Deferred
-from .._run.plan import all_on_host
 from .._tensor import anomaly, grad_mode
 from .._tensor.node import AccumulateGrad, Node, accumulator
 from .._tensor.tensor import Tensor, wrap
@@ -44,7 +41,7 @@ def _add(a: Any, b: Any) -> Any:
     return a + b
 
 
-def _sum(a: Any, b: Any) -> Any:
+def summed(a: Any, b: Any) -> Any:
     """Add two gradients: arrays, or Tensors when the backward is recorded."""
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         a, b = _tensor(a), _tensor(b)
@@ -117,7 +114,7 @@ def _implicit(output: Tensor) -> Any:
         )
     if value.__class__ in storage.HOST:
         return _host_ones(value.shape, value.dtype)
-    if value.__class__ is Deferred:
+    if value.__class__ in storage.LAZY:
         return _ones[value.shape, value.dtype, None]
     if storage.overlay or not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
         with storage.x64():
@@ -255,8 +252,8 @@ def _refuse_leaves_outside(
     outputs: Sequence[Any], roots: Sequence[Place], targets: Sequence[Place] | None
 ) -> None:
     """Refuse to accumulate into tensors that were made outside of the transform of JAX that is running."""
-    order, leaves = _reach(roots)
-    needed = set(leaves) if targets is None else _leading_to(order, {node for node, _ in targets})
+    order, leaves = reach(roots)
+    needed = set(leaves) if targets is None else leading_to(order, {node for node, _ in targets})
     variables = [node.variable for node in leaves if node in needed]
     inside.may_accumulate([t for t in outputs if isinstance(t, Tensor)], variables)
 
@@ -344,7 +341,7 @@ def grad(
         rows = [_rows(values, k, places, create_graph, targets) for k in range(len(values[0]))]
         found = [None if r[0] is None else _stack([_tensor(v) for v in r]) for r in zip(*rows)]
         if not retain:
-            for node in _reach(places)[0]:
+            for node in reach(places)[0]:
                 node.release()
     else:
         found = _run(places, values, retain, create_graph, targets)
@@ -402,8 +399,8 @@ def at_edges(roots: Sequence[Place], gradients: Sequence[Any], places: Sequence[
     captures: Any = _Edges()
     for node, number in places:
         captures.setdefault(node, {})[number] = None
-    order, awaited = _reach(roots)
-    needed = _leading_to(order, set(captures))
+    order, awaited = reach(roots)
+    needed = leading_to(order, set(captures))
     with grad_mode.no_grad():
         _walk(order, awaited, roots, gradients, True, False, needed, captures)
     return [captures[node][number] for node, number in places]
@@ -437,19 +434,13 @@ def _run_through(
     wanted: Sequence[Place] | None,
     catch: bool,
 ) -> list[Any]:
-    if len(roots) == 1 and not create_graph and not storage.overlay and not anomaly.enabled:
-        found = _one_operation(*roots[0], gradients[0], retain, wanted, catch)
-        if found is not None:
-            return found
-    order, awaited = _reach(roots)
-    needed = None if wanted is None else _leading_to(order, {node for node, _ in wanted})
-    values = gradients if create_graph else [_array(g) for g in gradients]
-    if create_graph:
-        values = [_tensor(g) for g in gradients]
-    elif not storage.overlay and not anomaly.enabled:
-        done = replay.attempt(order, awaited, roots, values, retain, needed, wanted if catch else None)
+    values = [(_tensor if create_graph else _array)(g) for g in gradients]
+    if not create_graph and not storage.overlay and not anomaly.enabled:
+        done = executor.current.backward(roots, values, retain, wanted, catch)
         if done is not None:
             return done
+    order, awaited = reach(roots)
+    needed = None if wanted is None else leading_to(order, {node for node, _ in wanted})
     captures: dict[Node, dict[int, Any]] = {}
     if wanted is not None and catch:
         for node, number in wanted:
@@ -457,39 +448,6 @@ def _run_through(
     with grad_mode.enable_grad() if create_graph else grad_mode.no_grad():
         _walk(order, awaited, roots, values, retain, create_graph, needed, captures)
     return [captures[node][number] for node, number in wanted] if wanted is not None and catch else []
-
-
-def _one_operation(
-    node: Node, number: int, gradient: Any, retain: bool, wanted: Sequence[Place] | None, catch: bool
-) -> list[Any] | None:
-    """The walk where there is one operation between the root and the leaves, it is done on the host, and nobody
-    watches. None if there is more to it.
-    """
-    if node.extras is not None or node.outputs != 1 or node.pullback() is None:
-        return None
-    for edge in node.edges:
-        if edge is not None:
-            leaf: Any = edge[0]
-            if type(leaf) is not AccumulateGrad or leaf.extras is not None:
-                return None
-            if leaf.variable._hooks or leaf.variable._post_accumulate_hooks:
-                return None
-    if wanted is not None and not (catch and all(type(n) is AccumulateGrad for n, _ in wanted)):
-        return None
-    value = _array(gradient)
-    if value.__class__ not in storage.HOST or not all_on_host(node.values):  # type: ignore[attr-defined]
-        return None
-    sums: dict[Any, Any] = {}
-    for edge, result in zip(node.edges, node.apply((value,))):
-        if edge is not None and result is not None:
-            sums[edge[0]] = result if edge[0] not in sums else _sum(sums[edge[0]], result)
-    if not retain:
-        node.release()
-    if wanted is not None:
-        return [sums.get(leaf) for leaf, _ in wanted]
-    for leaf, result in sums.items():
-        accumulate(leaf.variable, result)
-    return []
 
 
 def _walk(
@@ -670,7 +628,7 @@ def _feeds(node: Node, needed: set[Node] | None) -> bool:
     return needed is None or any(e is not None and e[0] in needed for e in node.edges)
 
 
-def _reach(roots: Sequence[Place]) -> tuple[list[Node], dict[Node, int]]:
+def reach(roots: Sequence[Place]) -> tuple[list[Node], dict[Node, int]]:
     """The operations that can be reached, the latest first; and the leaves, with the number of edges that
     lead there.
     """
@@ -693,7 +651,7 @@ def _reach(roots: Sequence[Place]) -> tuple[list[Node], dict[Node, int]]:
     return order, awaited
 
 
-def _leading_to(order: list[Node], targets: set[Node]) -> set[Node]:
+def leading_to(order: list[Node], targets: set[Node]) -> set[Node]:
     """The targets and the operations from which one can be reached."""
     needed = set(targets)
     for node in reversed(order):
@@ -706,7 +664,7 @@ def _deposit(buffers: dict[Node, list[Any]], node: Node, number: int, value: Any
     slots = buffers.get(node)
     if slots is None:
         slots = buffers[node] = [None] * node.outputs
-    slots[number] = value if slots[number] is None else _sum(slots[number], value)
+    slots[number] = value if slots[number] is None else summed(slots[number], value)
 
 
 # ----------------------------------------------------------------- at one node
@@ -764,14 +722,14 @@ def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:
         new = _tensor(value)
         variable._set_grad(new if create_graph else new.detach())
     elif create_graph:
-        variable._set_grad(_sum(old, value))
+        variable._set_grad(summed(old, value))
     elif old.is_sparse:  # stays the same tensor unless it becomes dense
-        total = _sum(value, old)
+        total = summed(value, old)
         variable._set_grad(old._take(total) if total.is_sparse and not storage.overlay else total)
     elif isinstance(value, Tensor) and value.is_sparse:
         old._set_value((old.detach() + value)._value)
     else:
-        old._set_value(_sum(old._look(), _array(value)))
+        old._set_value(summed(old._look(), _array(value)))
 
 
 def _tensor_hooks(node: Node, grads: list[Any]) -> list[Any]:

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from jax.numpy import finfo
 
-from .._array import storage
+from .._array import executor, storage
 from .._base.alive import alive
-from .._cpu import deferred
 from .._tensor import grad_mode, saved
 from .._tensor.node import FREED
 from .._tensor.tensor import Tensor, wrap
@@ -140,9 +139,9 @@ def _saved_tensor(node: Any, i: int) -> SavedTensor:
 
 def _let_go(node: Any, i: int) -> None:
     """The node need not keep its input ``i`` itself."""
-    if node.call is not None:
-        deferred.run([node.call])
-    node.kept = node.call = None
+    if node.pending is not None:
+        node.pending.compute()
+    node.kept = None
     node.saved = type(node.saved)(s for s in node.saved if s[2] != i)
     node.note_avals()
     if i >= 0:
@@ -181,7 +180,7 @@ def _result(node: Any, number: int, values: Sequence[Any]) -> Tensor:
     for tensor in alive(Tensor):
         if tensor._grad_fn is node and tensor._output_nr == number:
             return tensor.detach()
-    made = node.plan.run(values)
+    made = executor.current.compute(node.plan, values)
     return wrap(made[number] if isinstance(made, tuple | list) else made)
 
 

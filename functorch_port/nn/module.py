@@ -8,10 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .._array import storage
+from .._array import executor, storage
 from .._base import inside
-from .._cpu.deferred import scope as _scope
-from .._cpu.programs import together
 from .._tensor.grad_mode import no_grad
 from .._tensor.grad_mode import state as _grad
 from .._tensor.tensor import Tensor
@@ -568,8 +566,11 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if storage.overlay:
             storage.overlay.note_module(self, hooks.globals_.for_call())
-        elif not _grad.enabled and _scope.calls is None:
-            return together(self, args, kwargs)
+        elif not _grad.enabled:
+            scope = executor.current.scope()
+            if scope is not None:
+                with scope:
+                    return self(*args, **kwargs)
         if self._compiled_call_impl is not None:
             return self._compiled_call_impl(*args, **kwargs)
         if (

@@ -23,9 +23,9 @@ import numpy as np
 
 from .._array import storage
 from .._array.donation import Donating, at_once, call, lent, on_one_cpu, own, whole
+from .._array.flat import flat, joined
 from .._array.storage import HOST, Storage
 from .._base.tuning import tuning
-from .._cpu import numpy_programs as host
 from .._cpu.shared import Memory
 from .._run import bind
 from .._tensor import grad_mode
@@ -444,7 +444,7 @@ class Joined(Part):
         self.alike = (len(shapes), *shapes[0]) if len(set(shapes)) == 1 and shapes[0] else None
 
     def given(self, grads: list[Any]) -> tuple[list[Any], list[Any]]:
-        return [host.flat([cell.host() for cell in self.cells])], [host.flat(grads)]
+        return [flat([cell.host() for cell in self.cells])], [flat(grads)]
 
     def take(self, new: Sequence[Any]) -> None:
         flat = np.asarray(new[0])
@@ -559,7 +559,7 @@ def by_numbers(kind: Kind, entries: Sequence[Entry]) -> list[list[Entry]]:
 
 def join(members: Sequence[Tensor]) -> jax.Array:
     """The values in one array."""
-    return host.joined([t._value for t in members])
+    return joined([t._value for t in members])
 
 
 _part: Any = bind.function("_part")

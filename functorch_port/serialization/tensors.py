@@ -16,14 +16,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._array import storage
+from .._array import executor, storage
 from .._array.storage import Storage
 from .._base import dtypes
 from .._base import layout as layouts
 from .._base.device import as_device, device, to_jax
 from .._base.size import Size
 from .._base.strides import contiguous
-from .._cpu import numpy_programs as host
 from .._run import bind
 from .._run.sparse import SparseTensor
 from .._tensor import tensor as core
@@ -435,7 +434,7 @@ def _at(array: np.ndarray, location: str) -> Any:
     """What a Storage holds that is there; a small array on the CPU is copied."""
     if location == "meta":
         return jax.ShapeDtypeStruct(array.shape, array.dtype)
-    if location == "cpu" and host.keeps(array):
+    if location == "cpu" and executor.current.keeps_on_host(array):
         return np.array(array, order="C")
     return place(array, location)
 

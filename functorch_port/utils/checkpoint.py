@@ -20,7 +20,6 @@ import jax
 
 from functorch_port import random
 from functorch_port._array import storage
-from functorch_port._cpu import deferred
 from functorch_port._run import autocast
 from functorch_port._run.opnode import OpNode
 from functorch_port._tensor import grad_mode, saved, tree
@@ -195,7 +194,9 @@ class _Frame:
         if self.random is not None:
             self.random.first_run_ended()
         nodes = _recorded(result, since)
-        deferred.run([node.call for node in nodes if isinstance(node, OpNode) and node.call])
+        for pending in [node.pending for node in nodes if isinstance(node, OpNode)]:
+            if pending is not None:
+                pending.compute()
         self.metadata = [_metadata(node) for node in nodes]
         self.nodes = [weakref.ref(node) for node in nodes]
         for node in nodes:

@@ -1,0 +1,92 @@
+"""The executor of the CPU: small values stay in numpy, operations wait for the program that comes with `backward`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from .._array import fits
+from .._array.executor import Executor, Ran
+from .._array.storage import HOST, Storage
+from .._base import dtypes
+from .._base.strides import REINTERPRET
+from .._run.plan import LEAST, MOST
+from .._tensor import anomaly
+from .._tensor.node import _sequence as _sequence
+from . import deferred, numpy_programs, replay, shared, small_calls
+from .deferred import Call, may_wait, scope, waiting
+from .numpy_programs import are_small
+from .programs import Scope
+
+__all__ = ["CpuExecutor"]
+
+
+class CpuExecutor(Executor):
+    """What is in numpy is computed there, what need not run yet is lazy, and the rest goes to JAX."""
+
+    caller = staticmethod(small_calls.caller)
+
+    def run(self, plan: Any, values: Sequence[Any], tensors: Sequence[Any], mask: Sequence[bool] | None) -> Ran:
+        if are_small(values):
+            found = self.on_host(plan, values)
+            if found is not None:
+                return values, found, None
+        if not HOST.isdisjoint(map(type, values)):
+            values = [getattr(t, "_value", t) if v.__class__ in HOST else v for v, t in zip(values, tensors)]
+        if plan.view and plan.name not in REINTERPRET:
+            if may_wait(values):
+                out = deferred.view(plan, values)
+                return values, out, None if mask is None else out.call
+        elif plan.defers and may_wait(values) and not waiting.are_too_many():
+            noted = scope.calls
+            if mask is not None and not anomaly.enabled:
+                call = Call(plan, values)
+                return values, call.outputs(plan.kinds(values)), call
+            if mask is None and noted is not None:
+                call = Call(plan, values)
+                call.number = next(_sequence)
+                noted.append(call)
+                return values, call.outputs(plan.kinds(values)), None
+        return super().run(plan, values, tensors, mask)
+
+    def compute(self, plan: Any, values: Sequence[Any]) -> Any:
+        found = self.on_host(plan, values) if are_small(values) else None
+        return super().compute(plan, values) if found is None else found
+
+    def view(self, plan: Any, values: Sequence[Any]) -> Any:
+        if plan.name not in REINTERPRET and may_wait(values):
+            return deferred.view(plan, values)
+        return super().view(plan, values)
+
+    def place(self, array: np.ndarray) -> Any:
+        return array if numpy_programs.keeps(array) else super().place(array)
+
+    def keeps_on_host(self, array: Any) -> bool:
+        return numpy_programs.keeps(array)
+
+    def shared_memory(self, cell: Storage) -> np.ndarray | None:
+        return shared.memory_of(cell)
+
+    def follow(self, cell: Storage, array: np.ndarray) -> bool:
+        return shared.follow(cell, array)
+
+    def scope(self) -> AbstractContextManager[Any] | None:
+        return Scope() if scope.calls is None else None
+
+    def backward(self, roots: Any, gradients: Any, retain: bool, wanted: Any, catch: bool) -> list[Any] | None:
+        return replay.backward(roots, gradients, retain, wanted, catch)
+
+    def on_host(self, plan: Any, values: Sequence[Any]) -> Any:
+        for value in values:
+            if value.__class__ is int and not LEAST <= value <= MOST:
+                fits.fits(value, dtypes.int64.np)
+        return numpy_programs.computed(plan, values)
+
+    def host_function(
+        self, fn: Callable[..., Any], arguments: Sequence[Any], most: int, time: float
+    ) -> Callable[..., Any] | None:
+        program = numpy_programs.function(fn, arguments, most, time)
+        return None if program is None else lambda *values: numpy_programs.quiet.run(program, *values)

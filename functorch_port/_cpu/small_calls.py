@@ -1,0 +1,146 @@
+"""Calls of operations on small tensors that are like one that came before: its program is known by their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
+from typing import Any
+
+from .._array import storage
+from .._array.storage import HOST, VALUES, form_of
+from .._base import config, watch
+from .._run.call import Op
+from .._run.plan import LEAST, MOST
+from .._run.registry import ARRAY, ARRAYS, STATIC
+from .._run.run import attach_view
+from .._tensor import grad_mode
+from .._tensor.overriding import noticed
+from .._tensor.tensor import Tensor, wrap_small
+from .._tensor.view import View
+from . import numpy_programs
+from .numpy_programs import key_of
+
+__all__ = ["caller"]
+
+_grad = grad_mode.state
+quiet = numpy_programs.quiet.run
+_COUNTS = frozenset({int, float, complex})
+_ARRAYS = repeat(ARRAY)
+
+
+def caller(op: Op, name: str = "") -> Callable[..., Any]:
+    """An operation as a function that looks first whether a call is like one that came before on small tensors.
+
+    With a ``name`` it is a public one: arguments that it refuses may override it.
+    """
+    kinds, kind_of, positional, is_view = op.kinds, op.kind_of, op.positional, op.spec.view
+    #: by what the arguments of a call are: the program, the plan if that is to be asked, and the `form_of` the result
+    small: dict[Any, tuple[Callable[..., Any], Any, int]] = {}
+    config.remembered.append(small)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        known: list[Any] = []
+        values: list[Any] = []
+        try:
+            if (
+                not storage.overlay
+                and not watch.on
+                and len(args) <= positional
+                and _note(args, kinds, known, values)
+                and not (kwargs and not _note_named(kwargs, kind_of, known, values))
+            ):
+                # Most calls are like one that came before: on small tensors without a gradient, with the same settings.
+                try:
+                    program, plan, made = small[tuple(known)]
+                except KeyError:
+                    result = op.run(args, kwargs)
+                    _remember(op, small, known, values, args, kwargs, result)
+                    return result
+                except TypeError:  # a list in a list
+                    return op.run(args, kwargs)
+                if plan is not None and plan.check is not None:
+                    plan.check(*values)
+                try:
+                    value = quiet(program, *values)
+                except Exception:  # the usual way says it in its own words
+                    return op.run(args, kwargs)
+                result = wrap_small(value, made)
+                if is_view:
+                    view = View(None, plan, tuple(values[1:]), values[0], value, _grad.enabled)
+                    attach_view(result, args[0], view)
+                return result
+            return op.run(args, kwargs)
+        except Exception:
+            if not (name and noticed(args, kwargs)):
+                raise
+        return call(*args, **kwargs)  # it has other code now
+
+    return call
+
+
+def _remember(
+    op: Op,
+    small: dict[Any, Any],
+    signature: list[Any],
+    values: Sequence[Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    result: Any,
+) -> None:
+    """Note how calls like one on small values are computed, if that is by a program on the host."""
+    if type(result) is not Tensor or (op.spec.view and not args) or not op.in_order(kwargs):
+        return
+    if any(isinstance(k, Tensor) for k in signature):
+        return
+    plan = op.plan(*args, **kwargs)
+    program = plan.backend.get(key_of(values))
+    if program is not None:
+        asked = plan if op.spec.view or plan.check is not None else None
+        small[tuple(signature)] = program, asked, form_of(result._look())
+
+
+def _note(args: Iterable[Any], kinds: Iterable[str], known: list[Any], values: list[Any]) -> bool:
+    """Add arguments to what a call is known by, if they are small tensors without a gradient, or none at all."""
+    for a, kind in zip(args, kinds):
+        cls = type(a)
+        if kind is STATIC:
+            known.append(cls)
+            known.append(tuple(a) if cls is list else a)
+        elif cls is Tensor:
+            cell = a._storage
+            if a._view is not None or (a._requires_grad and _grad.enabled):
+                return False
+            value, form = cell.held, cell.form  # at once: another thread may write
+            if value.__class__ in HOST:
+                if form is None:
+                    form = cell.form = form_of(value)
+            elif value.__class__ in VALUES and (value := cell.host()) is not None:
+                form = form_of(value)
+            else:
+                return False
+            values.append(value)
+            known.append(form)
+        elif cls in _COUNTS:
+            if cls is int and not LEAST <= a <= MOST:
+                return False
+            known.append(cls)
+            values.append(a)
+        elif a is None or cls is bool:
+            known.append(a)
+        elif kind is ARRAYS and (cls is list or cls is tuple):
+            known.append(len(a))
+            if not _note(a, _ARRAYS, known, values):
+                return False
+        else:
+            return False
+    return True
+
+
+def _note_named(kwargs: dict[str, Any], kind_of: dict[str, str], known: list[Any], values: list[Any]) -> bool:
+    """As `_note` for keyword arguments."""
+    known.append(tuple(kwargs))
+    try:
+        kinds = [kind_of[name] for name in kwargs]
+    except KeyError:
+        return False
+    return _note(kwargs.values(), kinds, known, values)
