@@ -200,6 +200,8 @@ class Value:
     __slots__ = ()
     #: whether what it stands for is on the CPU for certain
     on_cpu = True
+    #: whether it must stay in its Storage, as others reach it by that
+    bound = False
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:  # it takes 20 ms to import
     from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
 
 __all__ = [
-    "Passes", "at_first_use", "compiler_options", "define", "function_of", "has_way", "register", "register_passes",
-    "rewritten",
+    "Passes", "at_first_use", "compiler_options", "define", "function_of", "has_way", "ready", "register",
+    "register_passes", "rewritten",
 ]  # fmt: skip
 
 _formulas: dict[Primitive, Callable[..., Any]] = {}
@@ -37,7 +37,8 @@ def at_first_use(install: Callable[[], None]) -> None:
     _waiting.append(install)
 
 
-def _installed() -> None:
+def ready() -> None:
+    """Have registered what a platform has."""
     for install in _waiting:
         install()
     _waiting.clear()  # not before: what an interrupt has cut off is done again
@@ -92,7 +93,7 @@ def register(
 
 def has_way(primitive: Primitive, *arguments: Any) -> bool:
     """Whether a platform has a way of its own for such arguments, in the program that is being made."""
-    _installed()
+    ready()
     suits = _suits.get(primitive)
     return suits is not None and suits(*arguments)
 
@@ -125,7 +126,7 @@ def register_passes(passes: Passes) -> None:
 
 def rewritten(jaxpr: Jaxpr) -> Jaxpr:
     """What is compiled in place of a jaxpr."""
-    _installed()
+    ready()
     for passes in _passes:
         jaxpr = passes.rewrite(jaxpr)
     return jaxpr
@@ -133,11 +134,11 @@ def rewritten(jaxpr: Jaxpr) -> Jaxpr:
 
 def function_of(jaxpr: Jaxpr) -> Callable[[ClosedJaxpr], Callable[..., Any]] | None:
     """What makes a function of a program with this jaxpr; None for `jax.extend.core.jaxpr_as_fun`."""
-    _installed()
+    ready()
     return next((made for passes in _passes if (made := passes.function(jaxpr)) is not None), None)
 
 
 def compiler_options(jaxpr: Jaxpr) -> dict[str, Any] | None:
     """What `jax.jit` gets as ``compiler_options`` for a program with this jaxpr."""
-    _installed()
+    ready()
     return next((made for passes in _passes if (made := passes.options(jaxpr)) is not None), None)

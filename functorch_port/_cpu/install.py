@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .._array import executor
+from .._array import executor, loops
 from .._base import lowering, settings
 from .._base.tuning import tuning
 from .._random import normals
@@ -41,8 +41,10 @@ def _register() -> None:
     from . import compiler_options
     from .native import lowerings
     from .passes import blocked, pads
+    from .updates import CpuLoops
 
     lowerings.install()
+    loops.current = CpuLoops()
     lowering.register_passes(lowering.Passes(pads.join_pads, blocked.function_of, compiler_options.options))
 
 

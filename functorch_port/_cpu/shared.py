@@ -31,6 +31,7 @@ class Memory(Value):
     """
 
     __slots__ = ("content", "memory", "seen")
+    bound = True
 
     def __init__(self, memory: np.ndarray, seen: bytes, content: Storage) -> None:
         self.memory, self.seen, self.content = memory, seen, content

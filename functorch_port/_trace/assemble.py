@@ -13,11 +13,11 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from .._array.donation import Donating
+from .._array.loops import wholes_of
 from .._array.storage import Storage
 from .._base import lowering
 from .._base.jaxprs import operations
 from .._base.tuning import tuning
-from .._cpu.passes.wholes import update_wholes
 from .._tensor.tensor import Tensor
 from .bundles import Bundle, Gradients, Joint, bundled, cut, join, joined_gradients
 from .overlay import Overlay
@@ -295,7 +295,7 @@ def _make_functions(
     written = {k: cell for k, cell in enumerate(program.donated) if isinstance(cell, Bundle)}
     read: dict[int, Gradients] = dict(enumerate(program.joined_grads, first))
     joints: dict[int, Joint] = {**written, **read}
-    wholes = update_wholes(
+    wholes = wholes_of(
         closed.jaxpr, {k: (order[k], out_order[k]) for k in written}, {k: order[k] for k in read}
     )
     total = len(closed.jaxpr.invars)

@@ -21,10 +21,9 @@ import numpy as np
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
-from .._array import storage
+from .._array import loops, storage
 from .._array.donation import Before, Donating, call, is_whole, lent, on_one_cpu, own, whole
 from .._base.tuning import tuning
-from .._cpu.native import kernels
 from .._run.plan import Plan
 from .._run.run import run
 from .._tensor import grad_mode
@@ -267,7 +266,7 @@ def _in_one_call(
 ) -> list[tuple[Any, tuple[Any, ...]]] | None:
     there = tuple([x is not None for x in states[0]])
     rows = [(p, *(x for x in s if x is not None), g) for p, g, s in zip(params, grads, states, strict=True)]
-    new = kernels.run(_of_elements(rule, flags, there, False), rows, 1 + sum(there), row)
+    new = loops.update_or_none(_of_elements(rule, flags, there, False), rows, 1 + sum(there), row)
     return new and [(param, _in_order(entries, there)) for param, *entries in new[0]]
 
 
@@ -285,7 +284,7 @@ def _calls(params: Sequence[Any], grads: Sequence[Any], states: Sequence[Any]) -
 
 @cache
 def _of_elements(rule: Rule, flags: Any, there: tuple[bool, ...], joined: bool) -> Callable[..., Any]:
-    """The rule as `kernels` has it, with the state that is ``there``, which may be joined."""
+    """The rule as `loops` has it, with the state that is ``there``, which may be joined."""
 
     def update(row: Any, together: Any, numbers: Any) -> tuple[list[Any], list[Any]]:
         param, *mine, grad = row
@@ -342,9 +341,7 @@ def of_packed(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: 
     """The rule once, over all elements of parameters whose state is in one array per entry."""
     there = tuple([x is not None for x in state])
     rows, joined = list(zip(params, grads, strict=True)), [x for x in state if x is not None]
-    update = _of_elements(rule, flags, there, True)
-    new = kernels.run(update, rows, 1, row, joined) if storage.may_use_kernels() else None
-    new_rows, changed = new or kernels.by_xla(update, rows, row, joined)
+    new_rows, changed = loops.update(_of_elements(rule, flags, there, True), rows, 1, row, joined)
     return [param for param, *_ in new_rows], _in_order([*changed, *new_rows[0][1:]], there)
 
 

@@ -15,11 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._array import loops
 from .._array.donation import at_once
 from .._array.storage import Storage
 from .._base.alive import alive
 from .._base.tuning import tuning
-from .._cpu.native import ffi
 from .._tensor.tensor import Tensor
 from .steady import alike, by_numbers, is_free, join, look_away, look_into, type_of
 
@@ -140,7 +140,7 @@ def loosen(packs: Iterable[Pack]) -> None:
 
 def _packs_of(optimizer: Any) -> Iterable[Pack]:
     """Packs for parameters whose state is in Storages of its own."""
-    most = tuning.pack_parameters if ffi.available() else tuning.pack_parameters_by_xla
+    most = tuning.pack_parameters if loops.are_available() else tuning.pack_parameters_by_xla
     for group in optimizer.param_groups:
         kind = optimizer._kind_of(group)
         if kind is None:

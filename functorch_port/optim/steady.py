@@ -26,7 +26,6 @@ from .._array.donation import Donating, at_once, call, lent, on_one_cpu, own, wh
 from .._array.flat import flat, joined
 from .._array.storage import HOST, Storage
 from .._base.tuning import tuning
-from .._cpu.shared import Memory
 from .._run import bind
 from .._tensor import grad_mode
 from .._tensor.tensor import Tensor, View
@@ -602,7 +601,7 @@ def is_free(tensor: Tensor | None) -> bool:
     return (
         type(tensor) is Tensor
         and tensor._view is None
-        and tensor._storage.held.__class__ is not Memory
+        and not getattr(tensor._storage.held, "bound", False)
         and getrefcount(tensor._storage) == _HELD
         and not weakref.getweakrefcount(tensor._storage)
     )

@@ -22,23 +22,18 @@ from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.extend.core import JaxprEqn, Primitive, Var
 from jax.interpreters import batching, mlir
 
 from ..._array import storage
+from ..._array.loops import New, Row, by_xla
 from ..._base.tuning import tuning
 from . import ffi, llvm
 
-__all__ = ["by_xla", "definitions", "join_written", "run", "written"]
+__all__ = ["definitions", "join_written", "run", "written"]
 
 
-#: arrays of a tensor: a parameter, its state, its gradient
-Row: TypeAlias = Sequence[Any]
-#: rows, and the arrays that are joined
-New: TypeAlias = tuple[Sequence[Row], Row]
 Types: TypeAlias = tuple[np.dtype, ...]
 
 
@@ -73,30 +68,6 @@ def run(
     common = [numbers] if vector else numbers
     call = _Call(fn, *kernel, vector, len(common), len(joined), len(types), written)
     return call.split(_update_p.bind(*common, *joined, *(x for row in rows for x in row), call=call))
-
-
-def by_xla(fn: Callable[..., Any], rows: Sequence[Row], numbers: Any, joined: Row = ()) -> New:
-    """What `run` gives, as XLA compiles it."""
-    each, numbers = _traced_once(fn), tuple(numbers)
-    if not joined:
-        return [each(row, (), numbers)[0] for row in rows], []
-    # Barriers, or XLA puts the joining and cutting into the function's own loop, which then is several times slower.
-    whole = lax.optimization_barrier(
-        [jnp.concatenate([x.ravel() for x in column]) for column in zip(*rows, strict=True)]
-    )
-    made, new_joined = each(whole, joined, numbers)
-    ends = np.cumsum([row[0].size for row in rows])[:-1].tolist()
-    cut = [[None] * len(rows) if x is None else jnp.split(x, ends) for x in lax.optimization_barrier(made)]
-    return [
-        [x if x is None else x.reshape(row[0].shape) for x in new]
-        for row, *new in zip(rows, *cut, strict=True)
-    ], new_joined
-
-
-@cache
-def _traced_once(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, traced once for all arrays of one shape and type."""
-    return jax.jit(fn)
 
 
 def _types(arrays: Row) -> Types:
