@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ._base.device import device
+from ._run.packing import SavedTensor
 from ._tensor import saved
 from ._tensor.grad_mode import is_grad_enabled as is_grad_enabled
 from ._tensor.overriding import Without as DisableTorchFunctionSubclass
@@ -22,7 +23,6 @@ from .autograd.engine import _current_graph_task_id as _current_graph_task_id
 from .autograd.engine import _will_engine_execute_node as _will_engine_execute_node
 from .autograd.forward_ad import _is_fwd_grad_enabled as _is_fwd_grad_enabled
 from .autograd.forward_ad import _set_fwd_grad_enabled as _switch_tangents
-from .autograd.packing import SavedTensor
 from .fx import Graph as Graph
 
 __all__ = [

@@ -16,7 +16,7 @@ import torch._dynamo  # brings 220,000 objects, which are to be there before the
 from functorch_port._base import settings
 from functorch_port._base.tuning import tuning
 from functorch_port._cpu import numpy_programs as host
-from functorch_port._run.plan import Plan
+from functorch_port._tensor.plan import Plan
 
 torch.set_num_threads(1)
 tuning.compilations = 1 << 62  # tests count compilations; see `forget_programs`

@@ -25,7 +25,7 @@ from functorch_port._array import donation, limits, storage
 from functorch_port._base import inside, memory
 from functorch_port._base.tuning import tuning
 from functorch_port._cpu import programs
-from functorch_port._run.plan import Plan
+from functorch_port._tensor.plan import Plan
 from functorch_port._trace.overlay import OptimizerSnapshot
 
 # ---------------------------------------------------------------------- interrupts

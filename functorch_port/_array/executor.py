@@ -24,7 +24,7 @@ class Pending(Protocol):
     """A recorded operation that an executor has not run yet.
 
     Attributes:
-        kept: once it has run, what its forward pass kept for the pullback (see `_run.plan.Saved`).
+        kept: once it has run, what its forward pass kept for the pullback (see `_tensor.plan.Saved`).
     """
 
     kept: Any

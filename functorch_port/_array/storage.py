@@ -10,7 +10,7 @@ import _thread
 import itertools
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -307,6 +307,11 @@ class Storage:
     """
 
     __slots__ = ("__weakref__", "apart", "form", "held", "version")
+    # what `_tensor` installs: PyTorch's UntypedStorage
+    data_ptr: Callable[[], int]
+    nbytes: Callable[[], int]
+    tolist: Callable[[], list[int]]
+    device: Any
 
     def __init__(self, value: Any) -> None:
         self.held = value
@@ -385,49 +390,6 @@ class Storage:
 
     def _shape(self) -> tuple[int, ...]:
         return self.aval().shape
-
-    def data_ptr(self) -> int:
-        """A number that is this Storage's own, as an address would be."""
-        return id(self) << 40
-
-    def nbytes(self) -> int:
-        """Bytes held."""
-        value = self.aval()
-        return value.size * value.dtype.itemsize
-
-    size = __len__ = nbytes
-
-    def element_size(self) -> int:
-        """1: a Storage is counted in bytes."""
-        return 1
-
-    @property
-    def device(self) -> Any:
-        """Where it is."""
-        from .._tensor.tensor import wrap
-
-        return wrap(self.aval()).device
-
-    def tolist(self) -> list[int]:
-        """The bytes."""
-        return np.frombuffer(np.ascontiguousarray(np.asarray(self.look())).tobytes(), np.uint8).tolist()
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.tolist()[index]
-
-    def cpu(self) -> Storage:
-        """A Storage with the same value on the CPU."""
-        return self._moved("cpu")
-
-    def cuda(self, device: Any = None) -> Storage:
-        """A Storage with the same value on a GPU."""
-        return self._moved("cuda", device)
-
-    def _moved(self, kind: str, index: Any = None) -> Storage:
-        from .._base.device import device, to_jax
-
-        where = index if isinstance(index, device) else device(kind, index)
-        return Storage(put(self.value, to_jax(where)))
 
     def __reduce__(self) -> Any:
         return (_load, (np.asarray(self.look()),))

@@ -21,9 +21,9 @@ from .._array.storage import LAZY, Lazy, Storage, computed
 from .._base import determinism
 from .._base.modes import OfThread
 from .._base.tuning import tuning
-from .._run.plan import NUMBERS, avals_of
 from .._tensor.node import FREED
 from .._tensor.node import _sequence as _sequence
+from .._tensor.plan import NUMBERS, avals_of
 from . import numpy_programs as host
 
 __all__ = [

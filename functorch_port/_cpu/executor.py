@@ -13,9 +13,9 @@ from .._array.executor import Executor, Ran
 from .._array.storage import HOST, Storage
 from .._base import dtypes
 from .._base.strides import REINTERPRET
-from .._run.plan import LEAST, MOST
 from .._tensor import anomaly
 from .._tensor.node import _sequence as _sequence
+from .._tensor.plan import LEAST, MOST
 from . import deferred, numpy_programs, replay, shared, small_calls
 from .deferred import Call, may_wait, scope, waiting
 from .numpy_programs import are_small

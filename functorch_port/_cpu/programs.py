@@ -23,7 +23,7 @@ from .._array.donation import on_one_cpu
 from .._array.limits import Latest, tidy
 from .._base import memory
 from .._base.tuning import tuning
-from .._run.plan import Plan, Pullback, avals_of, pullback_of
+from .._tensor.plan import Plan, Pullback, avals_of, pullback_of
 from . import compiler_options, deferred
 from .deferred import Call, Deferred, ran, scope, unrun
 from .passes.pads import join_pads

@@ -10,11 +10,11 @@ from .._array import storage
 from .._array.storage import HOST, VALUES, form_of
 from .._base import config, watch
 from .._run.call import Op
-from .._run.plan import LEAST, MOST
 from .._run.registry import ARRAY, ARRAYS, STATIC
 from .._run.run import attach_view
 from .._tensor import grad_mode
 from .._tensor.overriding import noticed
+from .._tensor.plan import LEAST, MOST
 from .._tensor.tensor import Tensor, wrap_small
 from .._tensor.view import View
 from . import numpy_programs

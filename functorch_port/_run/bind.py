@@ -9,6 +9,7 @@ from typing import Any
 
 from .._array.symbolic import SymNumber
 from .._tensor.overriding import Public, copied, noticed, noticing, publish, published
+from .._tensor.registered import function, functions
 from .._tensor.tensor import Tensor
 from . import inplace as _inplace_methods  # noqa: F401  (methods of Tensor)
 from .call import Op, caller
@@ -18,16 +19,10 @@ __all__ = ["bind", "function", "namespaces", "publish_functions", "publish_metho
 
 #: public functions by namespace token ("torch", "F", "linalg", "special", "fft")
 namespaces: dict[str, dict[str, Callable[..., Any]]] = {}
-_functions: dict[str, Callable[..., Any]] = {}
-
-
-def function(name: str) -> Any:
-    """The public function of an op or composite, wherever it is published."""
-    return _functions[name]
 
 
 def _publish(name: str, where: tuple[str, ...], fn: Callable[..., Any]) -> None:
-    _functions.setdefault(name, fn)
+    functions.setdefault(name, fn)
     for token in where:
         if token != "method":
             namespaces.setdefault(token, {})[name] = fn
@@ -301,3 +296,32 @@ _TAKE_ANY = frozenset({
 })  # fmt: skip
 #: the code of methods that belong to nobody else
 _MADE_HERE = frozenset({"binary", "call", "method", "unary"})
+
+
+# ------------------------------------------------ what needs sparse tensors, which are imported then
+
+
+def _of_sparse(name: str) -> Callable[..., Any]:
+    """A method that `sparse` has, which takes this one's place when it is imported."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        from . import sparse  # noqa: F401
+
+        return getattr(self, name)(*args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def _sparse_coo_tensor(*args: Any, **kwargs: Any) -> Tensor:
+    from .sparse import sparse_coo_tensor
+
+    return sparse_coo_tensor(*args, **kwargs)
+
+
+functions["sparse_coo_tensor"] = _sparse_coo_tensor
+for _name in (
+    "coalesce", "dense_dim", "indices", "is_coalesced", "sparse_dim", "sparse_mask", "sparse_resize_", "to_dense",
+    "to_sparse", "to_sparse_bsc", "to_sparse_bsr", "to_sparse_coo", "to_sparse_csc", "to_sparse_csr", "values",
+):  # fmt: skip
+    setattr(Tensor, _name, _of_sparse(_name))

@@ -14,17 +14,17 @@ import numpy as np
 from .._array import executor, fits, storage
 from .._array.storage import HOST
 from .._array.symbolic import SymNumber
-from .._base import config, dtypes, errors, inside, watch
+from .._base import config, dtypes, inside, watch
 from .._base.layout import SparseOperand
-from .._tensor import grad_mode, saved
+from .._tensor import errors, grad_mode, saved
 from .._tensor.node import _sequence as _sequence
 from .._tensor.overriding import noticed
+from .._tensor.plan import NUMBERS, Plan
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import View
 from . import autocast
 from .opnode import node_class, show_saved
 from .out import write_out
-from .plan import NUMBERS, Plan
 from .registry import ARRAY, ARRAYS, SCALAR, STATIC, OpSpec
 from .run import attach_view, laid_as, run
 

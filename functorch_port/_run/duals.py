@@ -20,10 +20,10 @@ from .._array import storage
 from .._base import watch
 from .._base.modes import OfThread
 from .._tensor import creation
+from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor
 from .call import Op
 from .inplace import view_again
-from .plan import Plan
 from .run import run
 
 __all__ = ["Level", "attach", "linear", "paused", "run_op", "state", "take", "tangent_of"]
@@ -57,6 +57,10 @@ class Level:
     def __init__(self) -> None:
         self.within = storage.current()
         self.tensors: list[weakref.ref[Tensor]] = []
+
+    def tangent_of(self, tensor: Any) -> Tensor | None:
+        """As `tangent_of`, while this level is the open one."""
+        return tangent_of(tensor)
 
     def close(self) -> None:
         """Forget all tangents."""

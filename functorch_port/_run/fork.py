@@ -19,8 +19,8 @@ from jax.interpreters import mlir
 from .._array import storage
 from .._array.donation import Donating
 from .._base import device
+from .._tensor.plan import Plan
 from . import opnode, run
-from .plan import Plan
 
 __all__ = ["leads_to_jax"]
 

@@ -16,9 +16,9 @@ from .._array.storage import Storage
 from .._base import inside, watch
 from .._tensor import grad_mode, saved
 from .._tensor.node import EndedView
+from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor
 from .._tensor.view import PLAIN, SPLIT, View, is_dense, put_through, refusal
-from .plan import Plan
 from .run import run
 
 _grad = grad_mode.state

@@ -13,8 +13,9 @@ from .._array.storage import computed
 from .._tensor import grad_mode, saved
 from .._tensor.node import FREED, Edge, Node, accumulator
 from .._tensor.node import _sequence as _sequence
+from .._tensor.plan import Plan, Pullback, Saved
 from .._tensor.tensor import Tensor, wrap
-from .plan import Plan, Pullback, Saved, array_of
+from . import packing
 
 __all__ = ["OpNode", "TransposeNode", "edge_of", "node_class", "show_saved", "with_history"]
 
@@ -151,13 +152,9 @@ class OpNode(Node):
             self._avals = [(k.shape, k.dtype) if hasattr(k, "dtype") else k for k in kinds]
 
     def _unpacked(self) -> Sequence[Any]:
-        from ..autograd import packing
-
         return packing.unpacked(self)
 
     def __dir__(self) -> list[str]:
-        from ..autograd import packing
-
         shown = {f"_saved_{name}" for name in packing.names(self)}
         return [n for n in super().__dir__() if not n.startswith(("_saved_", "_raw_saved_")) or n in shown]
 
@@ -169,7 +166,8 @@ class OpNode(Node):
         """A freed node may run again if its pullback needs shapes only, as PyTorch's nodes that save nothing."""
         holes = tuple(g is None for g in grads)
         avals = [jax.ShapeDtypeStruct(*v) if type(v) is tuple else v for v in self._avals]
-        reads = self.plan.reads(self.mask, holes, [*avals, *(array_of(g) for g in grads if g is not None)])
+        given = [g._look() if isinstance(g, Tensor) else g for g in grads if g is not None]
+        reads = self.plan.reads(self.mask, holes, [*avals, *given])
         kept = self.plan.tensors
         if any(
             r and (type(v) is tuple or kept is None or i in kept)
@@ -224,8 +222,6 @@ def show_saved(node: type[OpNode], arguments: Iterable[str]) -> None:
 
 
 def _saved_of(attribute: str, node: OpNode) -> Any:
-    from ..autograd import packing
-
     return packing.look(node, attribute)
 
 

@@ -15,10 +15,11 @@ from .._array.symbolic import SymNumber
 from .._base import dtypes
 from .._tensor import anomaly, grad_mode, saved
 from .._tensor.node import Edge, Node
+from .._tensor.plan import Plan, pullback_of
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import View, laid
+from . import packing
 from .opnode import OpNode, edge_of, node_class
-from .plan import Plan, pullback_of
 
 __all__ = ["attach_view", "laid_as", "outputs_of", "run"]
 
@@ -135,8 +136,6 @@ def _note_saved(plan: Plan, node: OpNode, dyn: Sequence[Any], outs: Sequence[Ten
     if saved.state.plain:
         saved.note(node, where, dyn, outs)
     elif saved.state.hooks:
-        from ..autograd import packing
-
         packing.pack_all(node, where, dyn, outs)
     else:
         saved.state.allowed.note(node, where, dyn, outs)

@@ -457,7 +457,7 @@ def _mm_plan(rows: int) -> Any:
 
 
 def _plan(fn: Callable[..., Any], node: str) -> Any:
-    from .plan import Plan
+    from .._tensor.plan import Plan
 
     return Plan(fn, fn.__name__, node)
 

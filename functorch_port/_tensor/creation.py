@@ -20,6 +20,7 @@ from .._base import dtypes, memory
 from .._base.dtypes import dtype as DType
 from .._base.layout import contiguous_format, memory_order, preserve_format, sparse_coo
 from .data import checked_numpy, value_of
+from .registered import function
 from .tensor import Tensor, wrap
 from .view import laid
 
@@ -357,9 +358,7 @@ def legacy(args: tuple[Any, ...], device: Any = None, dtype: DType | None = None
 def _legacy_alias(source: Tensor, dtype: DType | None) -> Tensor:
     if dtype is not None and source.dtype is not dtype:
         raise TypeError(f"expected a tensor of dtype {dtype} (got {source.dtype})")
-    from .._run import bind
-
-    return bind.function("alias")(source)
+    return function("alias")(source)
 
 
 # ------------------------------------------------------------------- filled
@@ -475,9 +474,7 @@ def zeros(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.zeros.html
     """
     if layout is sparse_coo:
-        from .._run.sparse import sparse_coo_tensor
-
-        return sparse_coo_tensor(size=size, dtype=dtype, device=device, requires_grad=requires_grad)
+        return function("sparse_coo_tensor")(size=size, dtype=dtype, device=device, requires_grad=requires_grad)
     return _filled(size, 0, dtype, layout, device, requires_grad, out, "zeros")
 
 

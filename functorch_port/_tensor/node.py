@@ -267,11 +267,12 @@ class AccumulateGrad(Node):
     def _sequence_nr(self) -> int:
         return (1 << 64) - 1
 
-    def __call__(self, *grads: Any) -> None:
-        from ..autograd import engine
+    #: adds to a leaf's ``.grad``; `autograd.engine` sets it
+    add: Callable[[Any, Any], None]
 
+    def __call__(self, *grads: Any) -> None:
         if grads and grads[0] is not None:
-            engine.accumulate(self.variable, grads[0])
+            self.add(self.variable, grads[0])
 
 
 def accumulator(variable: Any) -> AccumulateGrad:

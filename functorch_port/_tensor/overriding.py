@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
-from .._base import errors
 from .._base.modes import OfThread
+from . import errors
 
 __all__ = [
     "Public", "Without", "WithoutAll", "activate", "asked", "copied", "default", "disabled", "has_override",

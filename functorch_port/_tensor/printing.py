@@ -284,11 +284,8 @@ def tensor_repr(tensor: Any, contents: str | None = None) -> str:
 
 def _tangent(tensor: Any) -> str | None:
     """The text of a tensor's tangent in an open dual level."""
-    if watch.state.level is None:
-        return None
-    from .._run.duals import tangent_of
-
-    found = tangent_of(tensor)
+    level = watch.state.level
+    found = None if level is None else level.tangent_of(tensor)
     return None if found is None else repr(found)
 
 

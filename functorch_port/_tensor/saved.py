@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import ref
 
-from .._array.storage import Untracked
+from .._array.storage import Untracked, computed
 from .._base.alive import alive
 from .._base.modes import OfThread
 
@@ -138,10 +138,9 @@ def check(node: Any) -> None:
 
 
 def _text(node: Any, cell: Any, expected: int, i: int, is_view: bool) -> str:
-    from .._run.plan import computed_all
     from .tensor import Tensor, wrap
 
-    (value,) = computed_all([node.values[i] if i >= 0 else cell.aval()])
+    (value,) = computed([node.values[i] if i >= 0 else cell.aval()])
     shape, now = list(value.shape), cell.version - cell.apart
     if (i, True) in (node.plan.edge_order or ()):
         is_view, shape = True, shape[::-1]

@@ -22,7 +22,9 @@ from .._base.layout import channels_last, channels_last_3d, is_in_format
 from .._base.size import Size
 from .._base.strides import contiguous
 from . import grad_mode, overriding
+from . import untyped as _untyped  # noqa: F401  (methods of Storage)
 from .node import Hooks, RemovableHandle
+from .registered import function
 from .view import PLAIN, View
 
 __all__ = ["Tensor", "View", "bare", "wrap"]
@@ -117,7 +119,8 @@ class Tensor:
     _requires_grad: bool
     _output_nr: int
     __array_priority__ = 1000
-    # what `_run.inplace` installs
+    # what `autograd.engine` and `_run.inplace` install
+    backward: Callable[..., None]
     _check_inplace: Callable[..., Any]
     _check_history: Callable[..., Any]
     _sync_view: Callable[..., Any]
@@ -606,34 +609,6 @@ class Tensor:
         else:
             self._grad = grad
 
-    def backward(
-        self,
-        gradient: Any = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
-        inputs: Any = None,
-    ) -> None:
-        """Compute the gradients of this tensor with respect to the graph's leaves and add them to their ``.grad``.
-
-        Args:
-            gradient: gradient of this tensor, of its shape; may be None for a scalar.
-            retain_graph: keep what the graph saved for another backward. Default: the value of ``create_graph``.
-            create_graph: record the backward itself, for higher derivatives.
-            inputs: accumulate into these tensors only.
-
-        Example:
-            >>> import functorch_port as torch
-            >>> x = torch.tensor([1., 2.], requires_grad=True)
-            >>> (x * x).sum().backward()
-            >>> x.grad
-            tensor([2., 4.])
-
-        Reference: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html
-        """
-        from ..autograd import engine
-
-        engine.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
-
     def detach(self) -> Tensor:
         """A tensor that shares this one's Storage and is cut off from its history."""
         tensor = _new(Tensor)
@@ -1006,31 +981,10 @@ def _rebuild(
     tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
     tensor._requires_grad, tensor._output_nr = requires_grad, 0
     if view is not None:
-        from .._run import bind
-
         with overriding.WithoutAll():
-            tensor._view = bind.function("_strided")(tensor.detach(), *view)._view
+            tensor._view = function("_strided")(tensor.detach(), *view)._view
     tensor.__dict__.update(extra)
     return tensor
-
-
-def _of_sparse(name: str) -> Callable[..., Any]:
-    """A method that `_run.sparse` has, which takes this one's place when it is imported."""
-
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        from .._run import sparse  # noqa: F401
-
-        return getattr(self, name)(*args, **kwargs)
-
-    method.__name__ = method.__qualname__ = name
-    return method
-
-
-for _name in (
-    "coalesce", "dense_dim", "indices", "is_coalesced", "sparse_dim", "sparse_mask", "sparse_resize_", "to_dense",
-    "to_sparse", "to_sparse_bsc", "to_sparse_bsr", "to_sparse_coo", "to_sparse_csc", "to_sparse_csr", "values",
-):  # fmt: skip
-    setattr(Tensor, _name, _of_sparse(_name))
 
 
 def _only_read(array: np.ndarray) -> np.ndarray:
@@ -1089,3 +1043,4 @@ def _unflatten(aux: Any, children: Sequence[Any]) -> Tensor:
 
 
 jax.tree_util.register_pytree_node(Tensor, _flatten, _unflatten)
+Storage.device = property(device_of, doc="Where it is.")

@@ -22,6 +22,7 @@ from .._array import executor, storage
 from .._array.storage import LAZY, Storage
 from .._base.strides import REINTERPRET, RULES, Layout, contiguous
 from . import grad_mode
+from .plan import Plan
 
 __all__ = [
     "CUSTOM", "LAID_OUT", "NO_GRAD", "PLAIN", "SPLIT", "View", "is_dense", "laid", "laid_out", "put_through",
@@ -228,8 +229,6 @@ def laid_out(strides: tuple[int, ...]) -> Any:
     """The plan of a view that shows all of a Storage, and has these strides: what a compiled function sees of an
     argument that is a view of another tensor.
     """
-    from .._run.plan import Plan
-
     plan = Plan(lambda x: x, LAID_OUT, "AliasBackward0")
     plan.named = lambda values: {"input": None, "strides": strides}
     return plan
@@ -275,8 +274,6 @@ def _permutations(order: tuple[int, ...]) -> tuple[Any, Any]:
 
 @functools.cache
 def _permutation(order: tuple[int, ...]) -> Any:
-    from .._run.plan import Plan
-
     plan = Plan(lambda x: x.transpose(order), "permute", "PermuteBackward0")
     plan.named = lambda values: {"input": None, "dims": order}
     return plan

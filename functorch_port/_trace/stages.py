@@ -20,9 +20,9 @@ from .._array.refusal import unknown
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber
 from .._run.opnode import OpNode
-from .._run.plan import Plan
 from .._run.run import run
 from .._tensor.node import FREED, AccumulateGrad, Extras, Hooks, Node
+from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor
 from ..autograd.engine import at_edges
 

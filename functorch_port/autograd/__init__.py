@@ -14,6 +14,7 @@ from .._tensor.node import Node as Node
 from . import grad_mode as grad_mode
 
 if TYPE_CHECKING:
+    from .._run.packing import SavedTensor as SavedTensor
     from . import anomaly_mode as anomaly_mode
     from . import forward_ad as forward_ad
     from . import functional as functional
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from .function import Function as Function
     from .gradcheck import gradcheck as gradcheck
     from .gradcheck import gradgradcheck as gradgradcheck
-    from .packing import SavedTensor as SavedTensor
     from .profiler import _profiler_enabled as _profiler_enabled
     from .profiler import kineto_available as kineto_available
     from .variable import Variable as Variable

@@ -16,9 +16,9 @@ from jax.custom_derivatives import SymbolicZero
 from .._array import storage
 from .._base import watch
 from .._run.opnode import edge_of
-from .._run.plan import conj
 from .._tensor import grad_mode, saved
 from .._tensor.node import FREED, Node
+from .._tensor.plan import conj
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import CUSTOM
 
@@ -94,7 +94,7 @@ class FunctionCtx(Node):
         return tuple(self._held(i) for i in range(len(self._saved)))
 
     def _held(self, i: int) -> Any:
-        from .packing import SavedTensor
+        from .._run.packing import SavedTensor
 
         held = vars(self).setdefault("_packed", {})
         if i not in held:
@@ -110,7 +110,7 @@ class FunctionCtx(Node):
 
     def _unpack(self, kind: str, tensor: Any, number: int, version: int) -> Tensor | None:
         if kind == "packed":
-            from .packing import with_history
+            from .._run.packing import with_history
 
             held, edge = tensor
             return held.get() if edge is None else with_history(held.get(), edge)

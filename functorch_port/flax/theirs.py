@@ -18,8 +18,8 @@ import numpy as np
 from .._array import storage
 from .._base import dtypes
 from .._random import generator as generators
-from .._run.plan import Plan, used_inputs
 from .._run.run import run
+from .._tensor.plan import Plan, used_inputs
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.tree import LEAF, Structure, flatten, flatten_call, unflatten
 from .._tensor.tree import map as tree_map

@@ -27,9 +27,9 @@ from .._base import inside as inside_jax
 from .._base.modes import OfThread
 from .._random import keyed
 from .._run.opnode import edge_of, node_class
-from .._run.plan import Plan, conj, pullback_of
 from .._run.run import outputs_of, run
 from .._tensor import grad_mode
+from .._tensor.plan import Plan, conj, pullback_of
 from .._tensor.tensor import Tensor, wrap
 
 __all__ = ["Level", "arrays_of", "conj", "inside", "refuse_collected", "through"]

@@ -15,9 +15,9 @@ import numpy as np
 
 from functorch_port._base import dtypes
 from functorch_port._random.generator import Generator, draw
-from functorch_port._run.plan import Plan
 from functorch_port._run.registry import composite
 from functorch_port._run.run import run
+from functorch_port._tensor.plan import Plan
 from functorch_port._tensor.tensor import Tensor, wrap
 from functorch_port.ops._beta import beta_slope
 from functorch_port.ops.random import _is_meta, _require, _unsupported, _with_history

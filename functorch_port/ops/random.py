@@ -25,10 +25,10 @@ from functorch_port._base.dtypes import dtype as DType
 from functorch_port._base.layout import memory_order
 from functorch_port._random.generator import Generator, draw
 from functorch_port._random.mersenne import accepts_normals
-from functorch_port._run.plan import Plan
 from functorch_port._run.registry import composite
 from functorch_port._run.run import run
 from functorch_port._tensor import creation, grad_mode
+from functorch_port._tensor.plan import Plan
 from functorch_port._tensor.tensor import Tensor, wrap
 from functorch_port._tensor.view import laid
 from functorch_port.ops._common import broadcast_shapes, check_expand

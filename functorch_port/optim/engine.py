@@ -24,9 +24,9 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from .._array import loops, storage
 from .._array.donation import Before, Donating, call, is_whole, lent, on_one_cpu, own, whole
 from .._base.tuning import tuning
-from .._run.plan import Plan
 from .._run.run import run
 from .._tensor import grad_mode
+from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor
 
 __all__ = [

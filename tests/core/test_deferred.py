@@ -20,7 +20,7 @@ import torch
 import functorch_port as ft
 from functorch_port._base.tuning import tuning
 from functorch_port._cpu import deferred, programs
-from functorch_port._run.plan import Plan
+from functorch_port._tensor.plan import Plan
 from tests.twins import same_outcome
 
 pytestmark = pytest.mark.cpu

@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 from .._array import storage
 from .._base import config, memory
-from .._tensor.node import _sequence as _sequence
-from .._tensor.tensor import Tensor
-from .registry import OpSpec
+
+if TYPE_CHECKING:
+    from .._run.registry import OpSpec
 
 __all__ = [
     "KeptPlan", "Plan", "Pullback", "Saved", "aval_of", "avals_of", "conj", "kept_plan", "pullback_of", "used_inputs",
@@ -316,10 +316,6 @@ def cotangent_of(out: Any, grad: Any) -> Any:
 
 def conj(x: Any) -> Any:
     return x.conj() if jax.numpy.issubdtype(x.dtype, np.complexfloating) else x
-
-
-def array_of(x: Any) -> Any:
-    return x._look() if isinstance(x, Tensor) else x
 
 
 _Shape = jax.ShapeDtypeStruct

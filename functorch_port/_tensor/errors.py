@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import dtypes
+from .._base import dtypes
 
 __all__ = ["not_a_tensor", "told"]
 
@@ -59,7 +59,7 @@ def _is_theirs(error: BaseException) -> bool:
 
 def not_a_tensor(error: AttributeError, name: str, args: Any, kwargs: Any) -> TypeError | None:
     """PyTorch's error, if ``error`` says that an argument of the function ``name`` has not what a tensor has."""
-    from .._tensor.tensor import Tensor
+    from .tensor import Tensor
 
     owner = error.obj
     if hasattr(owner, "shape") or not hasattr(Tensor, error.name or ""):
