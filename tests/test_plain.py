@@ -73,7 +73,9 @@ def plain(script: str) -> Any:
 
 def test_training_by_jax_alone() -> None:
     found = plain(TRAIN + PLAIN)
-    assert set(found["kinds"]) <= {"ArrayImpl", "ndarray", "Twin"}, "step counters are on the host, nothing is deferred"
+    assert set(found["kinds"]) <= {"ArrayImpl", "ndarray", "Twin"}, (
+        "step counters are on the host, nothing is deferred"
+    )
     assert found["handlers"] == []
     assert not found["numpy"] and not found["memory"]
     assert not found["shared"], "a write to memory that is not shared would be lost"

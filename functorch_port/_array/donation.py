@@ -261,10 +261,10 @@ class lent:
             for cell in cells:
                 if not isinstance(cell, Storage) or cell.held.__class__ in HOST:
                     continue
-                array = cell.array()  # what was put off is an array then
-                if cell.held is array or cell.held.__class__ is Twin:
+                array, held = cell.array(), cell.held  # what was lazy is an array then
+                if held is array or held.__class__ is Twin:
                     self.cells.append(cell)
-                    cell.held = Lent(array)
+                    cell.held = Lent(held)
         except BaseException:
             self.__exit__()
             raise
@@ -280,7 +280,11 @@ class lent:
 
 
 class Lent(Value):
-    """An array that is `lent`: to the thread whose turn it is it is as ever, others wait for what takes its place."""
+    """An array that is `lent`: to the thread whose turn it is it is as ever, others wait for what takes its place.
+
+    Attributes:
+        lent: what the Storage held: the array, or a `Twin` that has it.
+    """
 
     __slots__ = ("lent",)
     on_cpu = False
@@ -298,12 +302,20 @@ class Lent(Value):
 
     def array(self, cell: Storage) -> Any:
         with storage.turn:
-            return self.lent if cell.held is self else cell.array()
+            if cell.held is not self:
+                return cell.array()
+            return self.lent.made if self.lent.__class__ is Twin else self.lent
+
+    def host(self, cell: Storage) -> Any:
+        with storage.turn:
+            if cell.held is not self:
+                return cell.host()
+            return self.lent.host(cell) if self.lent.__class__ is Twin else None
 
     def write(self, cell: Storage, value: Any) -> None:
         with storage.turn:
             if cell.held is self:
-                cell.held = value
+                cell.held, cell.form = value, None
             else:
                 cell.put(value)
 

@@ -46,7 +46,9 @@ class Executor:
     #: makes the Python function of an operation in place of `_run.call.caller`, if it is not None
     caller: Callable[..., Any] | None = None
 
-    def run(self, plan: Any, values: Sequence[Any], tensors: Sequence[Any], mask: Sequence[bool] | None) -> Ran:
+    def run(
+        self, plan: Any, values: Sequence[Any], tensors: Sequence[Any], mask: Sequence[bool] | None
+    ) -> Ran:
         """Run an operation.
 
         Args:
@@ -96,7 +98,9 @@ class Executor:
         """A context in which results may wait until its end: a pass of a module. None if there is nothing to gain."""
         return None
 
-    def backward(self, roots: Any, gradients: Any, retain: bool, wanted: Any, catch: bool) -> list[Any] | None:
+    def backward(
+        self, roots: Any, gradients: Any, retain: bool, wanted: Any, catch: bool
+    ) -> list[Any] | None:
         """Do the work of `autograd.engine`'s walk, whose arguments these are; None to have it walked."""
         return None
 

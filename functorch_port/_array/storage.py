@@ -20,7 +20,19 @@ import numpy as np
 from .._base import inside, settings
 from .._base.modes import OfThread
 
-__all__ = ["HOST", "OTHERS", "VALUES", "Storage", "Twin", "Value", "as_array", "bump_epoch", "epoch", "outside", "x64"]
+__all__ = [
+    "HOST",
+    "OTHERS",
+    "VALUES",
+    "Storage",
+    "Twin",
+    "Value",
+    "as_array",
+    "bump_epoch",
+    "epoch",
+    "outside",
+    "x64",
+]
 
 #: Whether int64 and float64 are real (the default). The lean mode for TPU stores them as int32 and float32.
 X64: bool = settings.get("X64")

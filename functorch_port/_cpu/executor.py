@@ -29,7 +29,9 @@ class CpuExecutor(Executor):
 
     caller = staticmethod(small_calls.caller)
 
-    def run(self, plan: Any, values: Sequence[Any], tensors: Sequence[Any], mask: Sequence[bool] | None) -> Ran:
+    def run(
+        self, plan: Any, values: Sequence[Any], tensors: Sequence[Any], mask: Sequence[bool] | None
+    ) -> Ran:
         if are_small(values):
             found = self.on_host(plan, values)
             if found is not None:
@@ -76,7 +78,9 @@ class CpuExecutor(Executor):
     def scope(self) -> AbstractContextManager[Any] | None:
         return Scope() if scope.calls is None else None
 
-    def backward(self, roots: Any, gradients: Any, retain: bool, wanted: Any, catch: bool) -> list[Any] | None:
+    def backward(
+        self, roots: Any, gradients: Any, retain: bool, wanted: Any, catch: bool
+    ) -> list[Any] | None:
         return replay.backward(roots, gradients, retain, wanted, catch)
 
     def on_host(self, plan: Any, values: Sequence[Any]) -> Any:

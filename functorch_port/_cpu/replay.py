@@ -49,7 +49,12 @@ def backward(
 
 
 def _one_operation(
-    node: Node, number: int, gradient: Any, retain: bool, wanted: Sequence[tuple[Node, int]] | None, catch: bool
+    node: Node,
+    number: int,
+    gradient: Any,
+    retain: bool,
+    wanted: Sequence[tuple[Node, int]] | None,
+    catch: bool,
 ) -> list[Any] | None:
     """The walk where there is one operation between the root and the leaves, it is done on the host, and nobody
     watches. None if there is more to it.

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from .._array import storage
-from .._array.storage import HOST, Storage, Value
+from .._array.storage import HOST, LAZY, Storage, Value
 from . import numpy_programs as host
 
 __all__ = ["Memory", "follow", "memory_of"]
@@ -58,11 +58,13 @@ class Memory(Value):
             memory = Memory(self.memory, data, Storage(_read(data, self.memory)))
             if cell.held is self:
                 cell.held = memory
-        if memory.is_alone() and cell.held is memory:
+        if memory.is_alone(memory is not self) and cell.held is memory:
             cell.held, cell.form = memory.content.held, None
         return memory.content
 
     def write(self, cell: Storage, value: Any) -> None:
+        if value.__class__ in LAZY:
+            value = value.array()
         known = value.__class__ in HOST or (
             isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
         )
@@ -74,10 +76,10 @@ class Memory(Value):
     def restore(self) -> None:
         self.memory[...] = _read(self.seen, self.memory)
 
-    def is_alone(self) -> bool:
-        """Whether there is no numpy array any more that could write to it."""
+    def is_alone(self, more: int = 0) -> bool:
+        """Whether there is no numpy array any more that could write to it, besides ``more`` of these objects."""
         array = self.memory
-        if getrefcount(array) > _ALONE[0]:
+        if getrefcount(array) > _ALONE[0] + more:
             return False
         base = array.base
         if base is None:

@@ -50,7 +50,11 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
         plan.check(*values)
     mask: tuple[bool, ...] | None = None
     if recorded:
-        mask = () if plan.keeps is None else tuple([isinstance(a, Tensor) and edge_of(a) is not None for a in dyn])
+        mask = (
+            ()
+            if plan.keeps is None
+            else tuple([isinstance(a, Tensor) and edge_of(a) is not None for a in dyn])
+        )
     try:
         used, out, kept = executor.current.run(plan, values, dyn, mask)
     except (TypeError, ValueError, OverflowError) as error:

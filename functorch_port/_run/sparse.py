@@ -42,15 +42,15 @@ class NoStorage:
     version = 0
 
     @property
-    def _value(self) -> Any:
+    def value(self) -> Any:
         raise SparseOperand
 
-    value = host = _value
+    held = value
 
     def look(self) -> Any:
         raise SparseOperand
 
-    on_host = peek = aval = look
+    array = host = peek = aval = look
 
 
 class SparseTensor(Tensor):

@@ -206,9 +206,7 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
 def _follows(made: Tensor, data: Any) -> bool:
     """Have a tensor share the memory of the numpy array that it was made of, if it may; returns whether it does."""
     return (
-        isinstance(data, np.ndarray)
-        and not storage.overlay
-        and executor.current.follow(made._storage, data)
+        isinstance(data, np.ndarray) and not storage.overlay and executor.current.follow(made._storage, data)
     )
 
 
@@ -474,7 +472,9 @@ def zeros(
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.zeros.html
     """
     if layout is sparse_coo:
-        return function("sparse_coo_tensor")(size=size, dtype=dtype, device=device, requires_grad=requires_grad)
+        return function("sparse_coo_tensor")(
+            size=size, dtype=dtype, device=device, requires_grad=requires_grad
+        )
     return _filled(size, 0, dtype, layout, device, requires_grad, out, "zeros")
 
 

@@ -850,7 +850,11 @@ class Tensor:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if self._turned()[0]:
             raise BufferError("Can't export tensors with the conjugate bit set")
-        whole = None if storage.overlay or self._view is not None else executor.current.shared_memory(self._storage)
+        whole = (
+            None
+            if storage.overlay or self._view is not None
+            else executor.current.shared_memory(self._storage)
+        )
         value: Any = whole
         if whole is None:
             value = self._value if copy is False else jnp.copy(self._value)

@@ -119,7 +119,8 @@ class View:
 
     def aval(self, cell: Storage) -> Any:
         """Something of the value's shape and dtype."""
-        return self.cache if self.source.shape == cell._shape() else self.peek(cell)
+        known = self.source is not None and self.source.shape == cell._shape()
+        return self.cache if known else self.peek(cell)
 
     def peek(self, cell: Storage) -> Any:
         """The view's value, an array or a lazy value."""

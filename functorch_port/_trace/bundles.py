@@ -89,7 +89,10 @@ class Bundle:
         """New values of all members."""
         self.joined, self.pieces = joined, []
         for number, member in enumerate(self.members):
-            member.put(self.parts[number])
+            if getattr(member.held, "bound", False):
+                member.put(cut(np.array(joined), self.shapes)[number])
+            else:
+                member.put(self.parts[number])
 
     def take_apart(self) -> None:
         """Give the members values of their own: on the host, which needs no program, until it is seen to come often."""

@@ -192,7 +192,7 @@ def _readable(
             found[position] = given.cells[cell]
         elif cell not in written:
             found[position] = cell
-    found = {position: source for position, source in found.items() if on_one_cpu(cells[position]._value)}
+    found = {position: source for position, source in found.items() if on_one_cpu(cells[position].array())}
     return found | {count - len(arrays) + k: i for k, i in enumerate(arrays) if on_one_cpu(given.leaves[i])}
 
 
@@ -220,9 +220,7 @@ def _check_before(
         small = jaxpr.replace(invars=inputs, constvars=[v for v, _ in consts])
         function = jaxpr_as_fun(ClosedJaxpr(small, [c for _, c in consts]))
         examples = [np.zeros(x.aval.shape, x.aval.dtype) for x in inputs]
-        compute = executor.current.host_function(
-            function, examples, tuning.check_integers, tuning.check_time
-        )
+        compute = executor.current.host_function(function, examples, tuning.check_integers, tuning.check_time)
         if compute is None:
             return False
     program.before.append(Before(check, [places[k] for k in used], compute))

@@ -199,9 +199,7 @@ class Program:
         self.values_now = source.function("values()", [f"return [{', '.join(values)}]"])
         self.numbers_now = source.function("numbers()", [f"return [{', '.join(numbers)}]"])
         self.versions_now = source.function("now()", [f"return [{', '.join(versions)}]"])
-        self.put = source.function(
-            "put(outs)", [f"{cell}.held = outs[{index}]" for cell, index, _ in cells]
-        )
+        self.put = source.function("put(outs)", [f"{cell}.held = outs[{index}]" for cell, index, _ in cells])
         self.count = source.function("count(versions)", counts)
 
     def _shared(self, leaves: Sequence[Any]) -> str:

@@ -36,7 +36,6 @@ _LATER = {
     "backward": "engine",
     "grad": "engine",
     "Function": "function",
-    "SavedTensor": "packing",
     "kineto_available": "profiler",
     "_profiler_enabled": "profiler",
     "Variable": "variable",
@@ -57,6 +56,10 @@ if not TYPE_CHECKING:  # there every name is known
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
             return importlib.import_module(f"{__name__}.{name}")
+        if name == "SavedTensor":
+            from .._run.packing import SavedTensor
+
+            return SavedTensor
         if name in _LATER:
             table = {name: getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)}
             if name == "grad":
@@ -67,4 +70,4 @@ if not TYPE_CHECKING:  # there every name is known
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *_MODULES})
+    return sorted({*globals(), *_LATER, *_MODULES, "SavedTensor"})

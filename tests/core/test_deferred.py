@@ -18,6 +18,7 @@ import pytest
 import torch
 
 import functorch_port as ft
+from functorch_port._array.executor import Executor
 from functorch_port._base.tuning import tuning
 from functorch_port._cpu import deferred, programs
 from functorch_port._tensor.plan import Plan
@@ -43,14 +44,19 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The names of the operations that run one by one, forward and backward."""
     names: list[str] = []
-    run = Plan.run
+    run, compute = Plan.run_recorded, Executor.compute
 
-    def noted(self: Any, values: Any) -> Any:
+    def noted(self: Any, mask: Any, values: Any) -> Any:
         names.append(self.name)
-        return run(self, values)
+        return run(self, mask, values)
+
+    def noted_too(self: Any, plan: Any, values: Any) -> Any:
+        names.append(plan.name)
+        return compute(self, plan, values)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Plan, "run", noted)
+        patch.setattr(Plan, "run_recorded", noted)
+        patch.setattr(Executor, "compute", noted_too)
         yield names
 
 
@@ -60,7 +66,8 @@ def data(T: Any = ft) -> tuple[Any, Any]:
 
 
 def waits(tensor: ft.Tensor) -> bool:
-    return tensor._storage.aval().__class__ is deferred.Deferred
+    held = tensor._storage.held
+    return held.__class__ is deferred.Deferred and held.call.results is None
 
 
 def programs_made() -> int:

@@ -19,6 +19,7 @@ from ..native import kernels
 
 __all__ = ["update_wholes"]
 
+
 def update_wholes(
     jaxpr: Jaxpr, bundles: Mapping[int, tuple[Places, Places]], reads: Mapping[int, Places]
 ) -> Wholes:
