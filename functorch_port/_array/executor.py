@@ -15,7 +15,7 @@ import numpy as np
 
 from .._base import memory
 from . import storage
-from .storage import HOST, Storage, computed
+from .storage import HOST, OTHERS, Storage, computed
 
 __all__ = ["Executor", "Pending", "current", "install"]
 
@@ -57,7 +57,10 @@ class Executor:
             tensors: the Tensors that have these values, and the numbers.
             mask: for which arguments a gradient is recorded; None for no recording.
         """
-        values = arrays(values, tensors)
+        return self.run_at_once(plan, arrays(values, tensors), mask)
+
+    def run_at_once(self, plan: Any, values: Sequence[Any], mask: Sequence[bool] | None) -> Ran:
+        """As `run`, of arrays of JAX and numbers."""
         if SHAPE in map(type, values):
             return values, plan.shapes(values), None
         with storage.x64():
@@ -124,8 +127,10 @@ class Executor:
 SHAPE = jax.ShapeDtypeStruct
 
 
-def arrays(values: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
+def arrays(values: Sequence[Any], tensors: Sequence[Any]) -> Sequence[Any]:
     """The values as arrays of JAX. One that is made of a value on the host stays with its tensor."""
+    if OTHERS.isdisjoint(map(type, values)):
+        return values
     return [
         getattr(t, "_value", t) if v.__class__ in HOST else v
         for v, t in zip(computed(values), tensors, strict=True)

@@ -8,17 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from .._array import fits
+from .._array import storage
 from .._array.executor import Executor, Ran
-from .._array.storage import HOST, Storage
-from .._base import dtypes
+from .._array.storage import HOST, LAZY, Storage
 from .._base.strides import REINTERPRET
 from .._tensor import anomaly
 from .._tensor.node import _sequence as _sequence
-from .._tensor.plan import LEAST, MOST
-from . import deferred, numpy_programs, replay, shared, small_calls
+from . import deferred, numpy_programs, programs, replay, shared, small_calls
 from .deferred import Call, may_wait, scope, waiting
-from .numpy_programs import are_small
 from .programs import Scope
 
 __all__ = ["CpuExecutor"]
@@ -32,11 +29,13 @@ class CpuExecutor(Executor):
     def run(
         self, plan: Any, values: Sequence[Any], tensors: Sequence[Any], mask: Sequence[bool] | None
     ) -> Ran:
-        if are_small(values):
-            found = self.on_host(plan, values)
+        key = numpy_programs.key_of(values)
+        if key is not None:
+            found = numpy_programs.computed(plan, key, values)
             if found is not None:
                 return values, found, None
-        if not HOST.isdisjoint(map(type, values)):
+        kinds = {*map(type, values)}
+        if not kinds.isdisjoint(HOST):
             values = [getattr(t, "_value", t) if v.__class__ in HOST else v for v, t in zip(values, tensors)]
         if plan.view and plan.name not in REINTERPRET:
             if may_wait(values):
@@ -52,10 +51,19 @@ class CpuExecutor(Executor):
                 call.number = next(_sequence)
                 noted.append(call)
                 return values, call.outputs(plan.kinds(values)), None
-        return super().run(plan, values, tensors, mask)
+        if not kinds.isdisjoint(LAZY):
+            if mask is None or plan.keeps is None:
+                found = programs.through_views(plan, values)
+                if found is not None:
+                    return values, found, None
+            values = storage.computed(values)
+        return self.run_at_once(plan, values, mask)
 
     def compute(self, plan: Any, values: Sequence[Any]) -> Any:
-        found = self.on_host(plan, values) if are_small(values) else None
+        key = numpy_programs.key_of(values)
+        found = None if key is None else numpy_programs.computed(plan, key, values)
+        if found is None and not LAZY.isdisjoint(map(type, values)):
+            found = programs.through_views(plan, values)
         return super().compute(plan, values) if found is None else found
 
     def view(self, plan: Any, values: Sequence[Any]) -> Any:
@@ -84,10 +92,8 @@ class CpuExecutor(Executor):
         return replay.backward(roots, gradients, retain, wanted, catch)
 
     def on_host(self, plan: Any, values: Sequence[Any]) -> Any:
-        for value in values:
-            if value.__class__ is int and not LEAST <= value <= MOST:
-                fits.fits(value, dtypes.int64.np)
-        return numpy_programs.computed(plan, values)
+        key = numpy_programs.key_of(values)
+        return None if key is None else numpy_programs.computed(plan, key, values)
 
     def host_function(
         self, fn: Callable[..., Any], arguments: Sequence[Any], most: int, time: float

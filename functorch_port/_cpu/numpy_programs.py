@@ -19,10 +19,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._array import storage
+from .._array import fits, storage
 from .._array.storage import HOST
-from .._base import device, settings
+from .._base import device, dtypes, settings
 from .._base.tuning import tuning
+from .._tensor.plan import LEAST, MOST, NUMBERS
 
 __all__ = [
     "enabled",
@@ -87,29 +88,25 @@ def keeps(array: Any) -> bool:
     )
 
 
-def key_of(values: Sequence[Any]) -> tuple[Any, ...]:
-    """What a program for numpy arrays and numbers depends on: shapes, dtypes and types."""
+def key_of(values: Sequence[Any]) -> tuple[Any, ...] | None:
+    """What a program for numpy arrays and numbers depends on: shapes, dtypes and types. None if there are others."""
     key: list[Any] = []
     for v in values:
-        if v.__class__ in HOST:
+        cls = v.__class__
+        if cls in HOST:
             key.append(v.shape)
             key.append(v.dtype)
+        elif cls in NUMBERS:
+            if cls is int and not LEAST <= v <= MOST:
+                fits.fits(v, dtypes.int64.np)
+            key.append(cls)
         else:
-            key.append(v.__class__)
+            return None
     return tuple(key)
 
 
-_SMALL = HOST | {bool, int, float, complex}
-
-
-def are_small(values: Sequence[Any]) -> bool:
-    """Whether these are numpy arrays and numbers only."""
-    return _SMALL.issuperset(map(type, values))
-
-
-def computed(plan: Any, values: Sequence[Any]) -> Any:
-    """The results of a plan for numpy arrays and numbers, as numpy arrays; None if it must be compiled."""
-    key = key_of(values)
+def computed(plan: Any, key: tuple[Any, ...], values: Sequence[Any]) -> Any:
+    """The results of a plan for values with this key, as numpy arrays; None if it must be compiled."""
     try:
         program = plan.backend[key]
     except KeyError:

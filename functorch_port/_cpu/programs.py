@@ -291,6 +291,32 @@ def settle(calls: Iterable[Call], forward: Forward, results: Iterator[Any]) -> N
             call.done([next(results) if i in numbers else None for i in range(len(call.handles))])
 
 
+# -------------------------------------------------- an operation that runs at once
+
+
+def through_views(plan: Plan, values: Sequence[Any]) -> Any:
+    """The results of a plan, in one program with the lazy views among its arguments; None if others are lazy too."""
+    calls = unrun([v.call for v in values if v.__class__ is Deferred])
+    if not calls or not all([call.plan.view for call in calls]):  # noqa: C419 (faster)
+        return None
+    numbered = Numbered(list(calls))
+    forward = forward_of(calls, lambda call: False, [()] * len(calls), numbered)
+    places = numbered.places(values)
+    key = (forward, places)
+    jitted = plan.backend.get(key)
+    if jitted is None:
+
+        def look_and_run(*flat: Any) -> Any:
+            arguments = iter(flat)
+            results, _ = replayed(forward, arguments)
+            return plan.fn(*taken(places, arguments, results))
+
+        look_and_run.__name__ = look_and_run.__qualname__ = plan.name
+        jitted = plan.backend[key] = jax.jit(look_and_run)
+    with storage.x64():
+        return memory.run(jitted, numbered.arguments)
+
+
 # -------------------------------------------------- a pass without gradients
 
 

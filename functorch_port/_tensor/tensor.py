@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._array import executor, storage
-from .._array.storage import HOST, OTHERS, Storage
+from .._array.storage import HOST, LAZY, OTHERS, Storage
 from .._base import device as devices
 from .._base import dtypes, inside, memory
 from .._base.layout import channels_last, channels_last_3d, is_in_format
@@ -231,12 +231,10 @@ class Tensor:
         cell = self._storage
         if self._view is None:
             return cell.look()
-        if cell.held.__class__ in OTHERS and not storage.overlay:
-            base = cell.host()
-            value = None if base is None else self._view.host(base)
-            if value is not None:
-                return value
-        return self._view.get(cell)
+        if storage.overlay:
+            return self._view.get(cell)
+        value = self._peek()
+        return value.array() if value.__class__ in LAZY else value
 
     def _aval(self) -> Any:
         """Something of the current array's shape and dtype: nothing is computed for it."""
@@ -245,11 +243,15 @@ class Tensor:
         return self._look() if storage.overlay else self._view.aval(self._storage)
 
     def _peek(self) -> Any:
-        """The current array where it is, or what stands for it if it was put off: to be put into another tensor."""
-        if self._view is not None or storage.overlay:
+        """The current array where it is, or the lazy value: for an operation, or to be put into another tensor."""
+        cell, view = self._storage, self._view
+        if storage.overlay:
             return self._look()
-        found = self._storage.host()
-        return self._storage.peek() if found is None else found
+        found = cell.host() if cell.held.__class__ in OTHERS else None
+        if view is None:
+            return cell.peek() if found is None else found
+        value = None if found is None else view.host(found)
+        return view.peek(cell) if value is None else value
 
     def _set_value(self, value: Any) -> None:
         """Write in place, through views; counts up the version; not recorded."""

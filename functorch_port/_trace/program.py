@@ -291,7 +291,8 @@ class Program:
         for i in self.arg_inputs:
             leaf = leaves[i]
             if leaf.__class__ is Tensor and leaf._view is None:
-                kept.append(leaf._storage.array())
+                held = leaf._storage.held
+                kept.append(leaf._storage.array() if held.__class__ in OTHERS else held)
             else:
                 kept.append(leaf._value if isinstance(leaf, Tensor) else leaf)
         if self.grad_inputs:
@@ -390,7 +391,7 @@ class Program:
             if (
                 leaf.__class__ is not Tensor
                 or leaf._view is not None
-                or leaf._storage.array() is not check.good()
+                or leaf._storage.held is not check.good()
             ):
                 check(leaves)
         results: list[Any] = []
