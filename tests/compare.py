@@ -236,7 +236,7 @@ def check_case(case: Case) -> None:
 
 
 def _again(case: Case, their_random: Any, random: Any) -> None:
-    """Later calls on small tensors that need no gradient go a shorter way than the first one (see `dispatch`)."""
+    """Later calls on small tensors that need no gradient go a shorter way than the first one (see `_run.call`)."""
     torch.set_rng_state(their_random)
     with torch.no_grad():
         theirs, _ = _run(torch, case, _fresh(case.args, False), _fresh(case.kwargs, False))

@@ -1,1 +1,1 @@
-"""The way of a call: operations (`registry`), arguments (`bind`), a run (`dispatch`)."""
+"""The way of a call: operations (`registry`), arguments (`call`), plans (`plan`), a run (`run`)."""

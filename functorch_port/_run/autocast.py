@@ -1,6 +1,6 @@
 """Automatic mixed precision: which operations `amp.autocast` runs in a lower precision, and which in float32.
 
-`dispatch` asks for `cast_inputs` while autocast is on (see `_base.watch`). The lists follow PyTorch's, which differ
+`Op.run` asks for `cast_inputs` while autocast is on (see `_base.watch`). The lists follow PyTorch's, which differ
 between CPU and accelerators: on the CPU softmax and the norms keep the type they are given.
 """
 

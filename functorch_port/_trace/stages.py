@@ -189,8 +189,10 @@ def collect_backward(
     add: Callable[[Any], int],
     start: int,
 ) -> None:
-    """The walk from the outputs to the tensors outside, as programs of its own: what they take from the forward
-    pass become outputs of that: ``add`` has it return a value.
+    """The walk from the outputs to the tensors outside, as programs of its own.
+
+    JAX's derivative of the program would see through `no_grad`, hooks and custom functions. What the walk takes from
+    the forward pass becomes an output of that: ``add`` has it return a value.
     """
     boundary = _boundary(
         [root.place for root in (*roots, *taken_in)], start, overlay, given.own, program.made

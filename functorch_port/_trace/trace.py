@@ -61,7 +61,7 @@ def trace(
     makes (see `checking`).
     The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was. ``begun`` gets what
     can put it back later. Only one thread at a time traces: a trace takes in all state, and puts numbers of its own in
-    place of the optimizers'.
+    place of the optimizers'. So ``fn`` must not wait for a thread that needs `storage.turn`.
     """
     begun = [] if begun is None else begun
     before = modes.now()

@@ -2,7 +2,7 @@
 
 An operation is younger than those its inputs came from, so the nodes sorted by age are in a right order; no counting of
 dependencies is needed but for the leaves, which receive their gradient as soon as it is complete (as in PyTorch).
-A small graph that comes again and again runs as one program: see `replay`.
+A graph that comes again and again runs as one program: see `_cpu.replay`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Scaled dot product attention."""
+"""Scaled dot product attention: two products and a softmax.
+
+`jax.nn.dot_product_attention` is no faster on a CPU. Its form for half precision on NVIDIA GPUs was not measured.
+"""
 
 from __future__ import annotations
 

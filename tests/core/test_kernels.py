@@ -298,3 +298,20 @@ assert onednn.available()
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     for _ in range(3):
         subprocess.run([sys.executable, "-c", program], env=env, check=True, timeout=120)
+
+
+def test_every_formula_of_rows_has_a_loop_whichever_comes_first():
+    program = """
+import functorch_port as torch
+from functorch_port._cpu.native import ffi
+x = torch.randn(64, 1000)
+for fn in (lambda x: torch.nn.functional.layer_norm(x, (1000,)), lambda x: x.softmax(-1), lambda x: x.argmax(-1)):
+    torch.compile(fn)(x)
+print(*ffi._registered)
+"""
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, check=True, timeout=120, capture_output=True, text=True
+    )
+    for name in ("normalize", "softmax", "place_of_largest"):
+        assert f"functorch_port.{name}." in done.stdout

@@ -24,6 +24,7 @@ from jax.extend.core import Literal
 from ..._array import storage
 from ..._base import lowering
 from ..._base.tuning import tuning
+from ...ops import _extremes, _normalized, _softmax  # noqa: F401  (`install` is called once: all formulas must be there)
 from ...ops._rows import FORMULAS, Formula
 from .. import numpy_programs as host
 from . import ffi, kernels, llvm

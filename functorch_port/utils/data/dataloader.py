@@ -59,7 +59,9 @@ class DataLoader(Generic[T]):
     (``get_worker_info``, augmentation and datasets with a state give PyTorch's batches), and a warning says
     once that no processes are started. What belongs to modules, classes and closures has no copies, and who
     kills a worker kills the process. An exception in a worker comes in place of its batch: the same type,
-    with the worker's traceback as its text, and the next batches may be asked for. Batches of a
+    with the worker's traceback as its text, and the next batches may be asked for. A worker's random state is
+    that of the process while it works: with workers, other threads should not draw from the default generators
+    meanwhile. Batches of a
     ``TensorDataset`` (also through ``Subset``) with the default collate function are taken by a single indexing.
 
     Args:
