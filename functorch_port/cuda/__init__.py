@@ -1,4 +1,4 @@
-"""``torch.cuda`` on JAX's GPU backend. Without a GPU, queries return and commands raise.
+"""``torch.cuda`` on JAX's GPU backend. Without a GPU, functions that need one raise RuntimeError.
 
 JAX brings its own CUDA: it queues work in order on one stream per device, and XLA manages memory.
 
