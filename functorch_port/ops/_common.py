@@ -181,7 +181,7 @@ def by_double(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def times_infinite(slope: jax.Array, change: jax.Array) -> jax.Array:
-    """``slope * change``, and 0 where ``change`` is 0 and the slope infinite; differentiable in both modes."""
+    """``slope * change``, and 0 where ``change`` is 0 and the slope -inf; differentiable in both modes."""
     largest = jnp.finfo(slope.dtype).max
     infinite = slope == -jnp.inf  # which is the largest number twice
     return jnp.where(infinite, largest, 1) * (jnp.where(infinite, -largest, slope) * change)
