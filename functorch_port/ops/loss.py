@@ -172,7 +172,7 @@ def _narrow(target: Any, ignore_index: int) -> Any:
 
 
 def _one_target_each(input: Any, target: Any) -> Any:
-    """PyTorch takes a one-element target for a single unbatched example."""
+    """Make a one-element target of a single unbatched example 0-dim, as PyTorch accepts it."""
     return target.reshape(()) if input.ndim == 1 and target.ndim == 1 else target
 
 
@@ -662,7 +662,7 @@ def multi_margin_loss(
     weight: Array | None = None,
     reduction: str = "mean",
 ):
-    """The mean over the other classes of ``max(0, margin - input[target] + input[other]) ** p``."""
+    """The sum of ``max(0, margin - input[target] + input[other]) ** p`` over other classes / number of classes."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     _check_multi_margin_shapes(input, target, weight)
@@ -681,7 +681,7 @@ def multi_margin_loss(
 
 @op("_multilabel_margin_loss", where="", node="MultilabelMarginLossBackward0", edges=("input",))
 def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean"):
-    """``max(0, 1 - input[wanted] + input[other])`` over all pairs; a row of targets ends at its first -1."""
+    """The sum of ``max(0, 1 - input[wanted] + input[other])`` / number of classes; targets end at the first -1."""
     _check_classes(input)
     one_row = input.ndim < 2 and target.ndim < 2 and target.size == input.size
     if not one_row and (input.ndim < 2 or target.shape != input.shape):
