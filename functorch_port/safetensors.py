@@ -510,7 +510,9 @@ def files_of(path: Path) -> dict[str, list[str] | None]:
     shards: dict[str, list[str] | None] = {}
     for name, shard in items:
         if not isinstance(shard, str) or os.path.basename(shard) != shard or shard in ("", ".", ".."):
-            raise ValueError(f"{path} maps {name!r} to {shard!r}, which is not a file name in the same folder")
+            raise ValueError(
+                f"{path} maps {name!r} to {shard!r}, which is not a file name in the same folder"
+            )
         names = shards.setdefault(os.path.join(os.path.dirname(path), shard), [])
         assert names is not None
         names.append(name)

@@ -231,7 +231,10 @@ def claims(shape):
             lambda: claims("(1000000000000,)"),
             "entry 'w.npy' of .*x.npz has 16 bytes, but shape .* need 8000000000000",
         ),
-        (lambda: raw(w=np.array(["text"])), "entry 'w' of .*x.npz has dtype <U4, which tensors do not support"),
+        (
+            lambda: raw(w=np.array(["text"])),
+            "entry 'w' of .*x.npz has dtype <U4, which tensors do not support",
+        ),
         (lambda: raw(w=np.zeros(2, "V2")), r"entry 'w' of .* has dtype \|V2, which .*bfloat16"),
         (lambda: raw(w=np.ones(500))[:-300], "is not an .npz file, or it is cut off or damaged"),
         (lambda: b"", "is not an .npz file, or it is cut off or damaged"),

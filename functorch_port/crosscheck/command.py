@@ -121,7 +121,10 @@ def add_to(commands: Any) -> None:
         allow_abbrev=False,  # a script's options are no abbreviations of ours
     )
     top.add_argument(
-        "--optimizer", default="all", metavar="NAME", help="one, several separated by commas, or all (default)"
+        "--optimizer",
+        default="all",
+        metavar="NAME",
+        help="one, several separated by commas, or all (default)",
     )
     top.add_argument(
         "--set",
@@ -163,7 +166,10 @@ def add_to(commands: Any) -> None:
     )
     record.add_argument("--out", default="crosscheck.npz", help="file to write (default crosscheck.npz)")
     record.add_argument(
-        "--library", choices=("torch", "ours"), default="torch", help="the library that `import torch` imports"
+        "--library",
+        choices=("torch", "ours"),
+        default="torch",
+        help="the library that `import torch` imports",
     )
     record.add_argument(
         "--which",
@@ -202,8 +208,16 @@ def _add_output(parser: argparse.ArgumentParser, unset: Any) -> None:
         parser.add_argument(name, default=default if unset is None else unset, help=text, **kind)
 
     add("--optax", None, "a transformation of your own, or a function that makes it", metavar="MODULE:NAME")
-    add("--tolerance", None, "largest relative error that passes (default: by dtype)", type=float, metavar="X")
-    add("--ulps", 4.0, "largest difference in the first step that passes, in ulp (default 4)", type=float, metavar="X")
+    add(
+        "--tolerance", None, "largest relative error that passes (default: by dtype)", type=float, metavar="X"
+    )
+    add(
+        "--ulps",
+        4.0,
+        "largest difference in the first step that passes, in ulp (default 4)",
+        type=float,
+        metavar="X",
+    )
     add("--numbers", 0, "show K updates of each parameter", type=int, metavar="K")
     add("--json", None, "write all results as JSON, with those of every step", metavar="FILE")
     add("--plot", None, "plot the relative error over the steps (needs matplotlib)", metavar="FILE")

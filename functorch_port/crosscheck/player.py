@@ -54,7 +54,9 @@ class _Replay(TorchRun):
         try:
             self.optimizer = cls(groups, **first)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise WrongUse(f"{cls.__name__} cannot be made with the recorded options {first}: {error}") from error
+            raise WrongUse(
+                f"{cls.__name__} cannot be made with the recorded options {first}: {error}"
+            ) from error
 
     def play(self, i: int) -> None:
         """Take step ``i`` of the recording."""

@@ -83,7 +83,9 @@ def _transposed_back(kernel: Any) -> Any:
 class _ConvTranspose(_Layer):
     def export(self, layer: Module) -> tuple[Tree, Tree]:
         if layer.groups != 1:
-            raise NotImplementedError(f"{layer!r}: flax's ConvTranspose has no groups; only groups=1 can be converted")
+            raise NotImplementedError(
+                f"{layer!r}: flax's ConvTranspose has no groups; only groups=1 can be converted"
+            )
         return super().export(layer)
 
 
@@ -168,7 +170,9 @@ class _Attention(_Layer):
 
     def _check(self, layer: Module) -> None:
         if layer.bias_k is not None or layer.add_zero_attn:
-            raise NotImplementedError(f"{layer!r}: flax's attention has neither add_bias_kv nor add_zero_attn")
+            raise NotImplementedError(
+                f"{layer!r}: flax's attention has neither add_bias_kv nor add_zero_attn"
+            )
 
     def export(self, layer: Module) -> tuple[Tree, Tree]:
         self._check(layer)

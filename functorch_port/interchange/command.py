@@ -91,7 +91,9 @@ def add_to(commands: Any) -> None:
     convert.add_argument(
         "--dtype", help="cast all floating point tensors to it: float32, bfloat16, float8_e4m3fn, ..."
     )
-    convert.add_argument("--to", metavar="FORMAT", help="pt, safetensors, npz or orbax; overrides the extension of DST")
+    convert.add_argument(
+        "--to", metavar="FORMAT", help="pt, safetensors, npz or orbax; overrides the extension of DST"
+    )
     convert.add_argument("--force", action="store_true", help="replace DST if it exists")
 
     inspect = commands.add_parser(

@@ -140,7 +140,9 @@ def take_apart(tree: Any) -> tuple[dict[str, Tensor], str | None]:
             pairs = []
             for key, part in value.items():
                 if type(key) not in _PLAIN:
-                    raise TypeError(f"entry {path!r} has the key {key!r}: keys must be strings, numbers, bools or None")
+                    raise TypeError(
+                        f"entry {path!r} has the key {key!r}: keys must be strings, numbers, bools or None"
+                    )
                 pairs.append([key, rest(part, join(path, key))])
             return {"$dict": pairs}
         if isinstance(value, list):
@@ -206,9 +208,7 @@ def check_dense(name: str, tensor: Tensor) -> None:
     """Refuse a sparse or a meta tensor."""
     if tensor.is_sparse or tensor.is_meta:
         what = (
-            "sparse (save tensor.to_dense())"
-            if tensor.is_sparse
-            else "on the meta device, and has no values"
+            "sparse (save tensor.to_dense())" if tensor.is_sparse else "on the meta device, and has no values"
         )
         raise NotImplementedError(f"entry {name!r} is {what}")
 

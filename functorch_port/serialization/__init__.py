@@ -508,7 +508,9 @@ class _Counted:
     def reserve(self, count: int) -> None:
         self._reserved += count
         if self._reserved > self._source.size:
-            raise RuntimeError(f"{self._source.name} is cut off or damaged: its storages claim more bytes than it has")
+            raise RuntimeError(
+                f"{self._source.name} is cut off or damaged: its storages claim more bytes than it has"
+            )
 
 
 def _is_swapped(archive: Archive) -> bool:

@@ -203,7 +203,9 @@ class Archive:
             length, packed, header = _wide(extra, [length, packed, header])
             name = self._named(raw)
             if flags & 1 or method not in (0, 8) or (method == 0 and packed != length):
-                raise self.error(f"entry {name!r} is encrypted or compressed in a way that PyTorch does not use")
+                raise self.error(
+                    f"entry {name!r} is encrypted or compressed in a way that PyTorch does not use"
+                )
             found.append((name, _Entry(header, length, packed, flags, method, crc, header + 30 + n + packed)))
         order = sorted(range(count), key=lambda i: found[i][1].header)
         for i, after in zip(order, [*order[1:], None], strict=True):

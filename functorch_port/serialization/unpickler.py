@@ -193,9 +193,7 @@ class Safe:
         """Push a container, unless the file's size does not warrant so many: one byte suffices to make one."""
         self._room -= _WEIGHTS.get(type(value), 64) + (8 * len(value) if type(value) is tuple else 0)
         if self._room < 0:
-            raise UnpicklingError(
-                "its lists, dicts and tuples need far more memory than the file has bytes"
-            )
+            raise UnpicklingError("its lists, dicts and tuples need far more memory than the file has bytes")
         self._stack.append(value)
 
     def _tuple(self, count: int) -> None:

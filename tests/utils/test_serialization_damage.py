@@ -467,7 +467,8 @@ def test_a_full_disk_leaves_the_old_file(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
     try:
         with pytest.raises(
-            RuntimeError, match=r"failed writing file data/0 of .*x.pt: File too large. The previous file is unchanged"
+            RuntimeError,
+            match=r"failed writing file data/0 of .*x.pt: File too large. The previous file is unchanged",
         ):
             ft.save({"x": ft.ones(1_000_000)}, path)
     finally:
