@@ -1,4 +1,4 @@
-"""``torch._C``: the few names of PyTorch's C++ module that libraries look at, answered as eager mode would."""
+"""``torch._C``: the names of PyTorch's C++ module that libraries read, with the values of eager mode."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _TensorMeta = type
 
 
 class Value:
-    """The type of values in TorchScript's graphs; nothing is one here."""
+    """The type of values in TorchScript's graphs; it has no instances here."""
 
 
 class DispatchKey(enum.Enum):
-    """Names of PyTorch's dispatch keys; nothing is dispatched by them."""
+    """The names of PyTorch's dispatch keys, without effect."""
 
     CPU, CUDA, Meta, Autograd, AutogradCPU, AutogradCUDA, CompositeImplicitAutograd = range(7)
     AutocastCPU, AutocastCUDA, AutocastXPU, Python, FuncTorchBatched = range(7, 12)

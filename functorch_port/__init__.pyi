@@ -300,7 +300,7 @@ def addbmm(
     alpha: Tensor | _Number = 1,
     out: Tensor | None = None,
 ) -> Tensor:
-    """``beta * input + alpha * (the sum of the products of two batches)``."""
+    """``beta * input + alpha * bmm(batch1, batch2).sum(0)``."""
 
 def addbmm_(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number = 1, alpha: Tensor | _Number = 1
@@ -382,10 +382,10 @@ def adjoint(input: Tensor) -> Tensor:
 def affine_grid_generator(
     theta: Tensor, size: _Sizes, align_corners: _bool, *, out: Tensor | None = None
 ) -> Tensor:
-    """The places ``theta`` (N, n, n + 1) maps the elements of a tensor of size ``size`` (N, C, ...) to."""
+    """The grid to which ``theta`` (N, n, n + 1) maps the elements of a tensor of size ``size`` (N, C, ...)."""
 
 def alias(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A view of everything."""
+    """A view of the whole tensor."""
 
 def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy."""
@@ -545,14 +545,14 @@ def argsort(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The order that sorts along ``dim``. Always stable."""
+    """The indices that sort along ``dim``. Always stable."""
 
 @overload
 def argsort(
     input: Tensor, *, axis: _int, descending: _bool = False, stable: _bool = False, out: Tensor | None = None
 ) -> Tensor: ...
 def argwhere(input: Tensor) -> Tensor:
-    """The positions that are not 0, as rows."""
+    """The indices of nonzero elements, as rows."""
 
 def as_strided(
     input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None
@@ -562,7 +562,7 @@ def as_strided(
 def as_strided_copy(
     input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None
 ) -> Tensor:
-    """A copy of the elements that these strides reach in the tensor's Storage."""
+    """A copy of the `as_strided` view."""
 
 def as_strided_scatter(
     input: Tensor,
@@ -665,7 +665,7 @@ def bartlett_window(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """The triangular window of Bartlett."""
+    """The Bartlett (triangular) window."""
 
 def bernoulli(
     input: Tensor, p: _float | None = None, *, generator: Generator | None = None, out: Tensor | None = None
@@ -680,13 +680,13 @@ def bilinear(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """``input1 @ weight[k] @ input2`` for every output ``k``, plus the bias."""
+    """``input1 @ weight[k] @ input2 + bias[k]`` for every output ``k``."""
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
-    """How often each non-negative integer occurs, or the sum of the weights of its places."""
+    """The count of each non-negative integer, or the sum of its weights."""
 
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
-    """Numbers of successes in ``count`` trials of chance ``prob``."""
+    """Draw from binomial distributions: the number of successes in ``count`` trials."""
 
 def bitwise_and(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """Bits set in both."""
@@ -766,7 +766,7 @@ def bucketize(
     right: _bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The bucket of every value between sorted boundaries."""
+    """The index of every value's bucket between sorted boundaries."""
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All combinations of one element from each vector, as rows."""
@@ -780,7 +780,7 @@ def cat(tensors: Sequence[Tensor], *, axis: _int, out: Tensor | None = None) -> 
 def cdist(
     x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: _str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The p-norm distances between all rows of two (batches of) matrices; the gradient at distance 0 is 0."""
+    """The p-norm distances between all rows of two (batches of) matrices; the gradient is 0 at distance 0."""
 
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Rounded up."""
@@ -789,19 +789,19 @@ def ceil_(input: Tensor) -> Tensor:
     """In-place version of `ceil`."""
 
 def celu(input: Tensor, alpha: _float = 1.0, *, out: Tensor | None = None) -> Tensor:
-    """`elu` that is smooth for every ``alpha``: ``alpha * (exp(x / alpha) - 1)`` where negative."""
+    """``input`` where positive, else ``alpha * (exp(input / alpha) - 1)``: smooth for every ``alpha``."""
 
 def celu_(input: Tensor, alpha: _float = 1.0) -> Tensor:
     """In-place version of `celu`."""
 
 def chain_matmul(*matrices: Tensor) -> Tensor:
-    """The product of matrices, in the cheapest order."""
+    """The product of matrices in the cheapest order."""
 
 def channel_shuffle(input: Tensor, groups: _int, *, out: Tensor | None = None) -> Tensor:
-    """Channel ``g * n + i`` moves to ``i * groups + g``."""
+    """Move channel ``g * n + i`` to ``i * groups + g``, where n is the number of channels per group."""
 
 def cholesky(input: Tensor, upper: _bool = False) -> Tensor:
-    """The triangular factor of positive-definite matrices."""
+    """The Cholesky factor of positive definite matrices."""
 
 def cholesky_inverse(input: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of A, given its Cholesky factor."""
@@ -849,7 +849,7 @@ def clip_(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Num
     """In-place version of `clamp`."""
 
 def clone(input: Tensor, memory_format: Any = None, *, out: Tensor | None = None) -> Tensor:
-    """A copy with a Storage of its own (arrays are immutable, so nothing is moved until one of the two is written)."""
+    """A copy with its own Storage; the memory is copied only when one of the two is written."""
 
 def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors side by side, vectors as columns."""
@@ -884,7 +884,7 @@ def conj_physical_(input: Tensor) -> Tensor:
 def constant_pad_nd(
     input: Tensor, pad: _Sizes, value: Tensor | _Number = 0, *, out: Tensor | None = None
 ) -> Tensor:
-    """``input`` with ``value`` around it; negative numbers cut off."""
+    """``input`` padded with ``value``; negative padding crops."""
 
 def conv1d(
     input: Tensor,
@@ -974,7 +974,7 @@ def copysign_(input: Tensor, other: Tensor | _Number) -> Tensor:
     """In-place version of `copysign`."""
 
 def corrcoef(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The matrix of correlation coefficients of variables in rows."""
+    """The correlation coefficients of variables (rows) over observations (columns)."""
 
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Cosine."""
@@ -992,7 +992,7 @@ def cosh_(input: Tensor) -> Tensor:
 def cosine_similarity(
     x1: Tensor, x2: Tensor | _Number, dim: _int = 1, eps: _float = 1e-08, *, out: Tensor | None = None
 ) -> Tensor:
-    """The cosine of the angle between vectors along ``dim``; norms below ``eps`` count as ``eps``."""
+    """The cosine similarity of vectors along ``dim``; norms are at least ``eps``."""
 
 @overload
 def cosine_similarity(
@@ -1012,11 +1012,11 @@ def cov(
     aweights: Tensor | _Number | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The covariance matrix of variables in rows and observations in columns."""
+    """The covariance matrix of variables (rows) over observations (columns)."""
 
 @overload
 def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The cross product along a dimension of size 3 (the first such one by default)."""
+    """The cross product along a dimension of size 3 (default: the first one)."""
 
 @overload
 def cross(input: Tensor, other: Tensor, *, axis: _int | None, out: Tensor | None = None) -> Tensor: ...
@@ -1080,13 +1080,13 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The determinant."""
 
 def detach(input: Tensor) -> Tensor:
-    """A tensor that shares the Storage and is cut off from the history."""
+    """A tensor with the same Storage, detached from the graph."""
 
 def detach_(input: Tensor) -> Tensor:
-    """Cut a tensor off from its history, in place."""
+    """Detach a tensor from the graph, in place."""
 
 def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy without a history."""
+    """A detached copy."""
 
 def diag(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """A matrix with the vector on a diagonal, or a copy of a matrix's diagonal."""
@@ -1179,7 +1179,7 @@ def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors one behind the other: along dimension 2."""
 
 def einsum(equation: Any, *operands: Any) -> Tensor:
-    """Products summed by Einstein's convention: ``einsum("ij,jk->ik", a, b)``, or operands with lists of subscripts."""
+    """Einstein summation: ``einsum("ij,jk->ik", a, b)``, or operands with lists of subscripts."""
 
 @overload
 def empty(
@@ -1307,7 +1307,7 @@ def fill(input: Tensor | _Number, value: Tensor | _Number, *, out: Tensor | None
     """``value`` in the shape and dtype of ``input``."""
 
 def fill_(self: Tensor, /, value: Tensor | _Number) -> Tensor:
-    """Write one number everywhere."""
+    """Fill with a number, in place."""
 
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Rounded towards zero."""
@@ -1422,10 +1422,10 @@ def ge_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
     """In-place version of `ge`."""
 
 def geqrf(input: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.geqrf:
-    """The QR decomposition as LAPACK leaves it: R, and Householder vectors below it, with their factors."""
+    """The QR decomposition in LAPACK's form: R with the Householder vectors below it, and their factors tau."""
 
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """All products of an element of one vector with one of the other."""
+    """The outer product of two vectors."""
 
 def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: _int = 1) -> tuple[Tensor, ...]:
     """The numerical gradient by central differences, one tensor per dimension."""
@@ -1456,7 +1456,7 @@ def grid_sampler_2d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Images (N, C, H, W) at the places ``grid`` (N, H', W', 2); -1 and 1 are the image's ends."""
+    """Sample images (N, C, H, W) at ``grid`` (N, H', W', 2), in coordinates from -1 to 1."""
 
 def grid_sampler_3d(
     input: Tensor | _Number,
@@ -1467,7 +1467,7 @@ def grid_sampler_3d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Volumes (N, C, D, H, W) at the places ``grid`` (N, D', H', W', 3); -1 and 1 are the volume's ends."""
+    """Sample volumes (N, C, D, H, W) at ``grid`` (N, D', H', W', 3), in coordinates from -1 to 1."""
 
 def group_norm(
     input: Tensor | _Number,
@@ -1479,7 +1479,7 @@ def group_norm(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Mean 0 and variance 1 per example and group of channels, then scaled and shifted per channel."""
+    """Normalize to mean 0 and variance 1 per example and group of channels, then scale and shift per channel."""
 
 def gru(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
     """The layers of `nn.GRU` with weights given as a list."""
@@ -1529,7 +1529,7 @@ def hann_window(
     """The Hann window."""
 
 def hardshrink(input: Tensor, lambd: _float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    """``input``, with 0 where ``|input| <= lambd``."""
+    """``input`` where ``|input| > lambd``, else 0."""
 
 @overload
 def hash_tensor(
@@ -1540,7 +1540,7 @@ def hash_tensor(
     mode: _int = 0,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The exclusive or of the elements' bits, each taken as a 64-bit float or integer."""
+    """The exclusive or of the bits of the elements as 64-bit floats or integers."""
 
 @overload
 def hash_tensor(
@@ -1555,12 +1555,12 @@ def heaviside_(input: Tensor, values: Tensor) -> Tensor:
 def histc(
     input: Tensor, bins: _int = 100, min: _float = 0, max: _float = 0, *, out: Tensor | None = None
 ) -> Tensor:
-    """Counts of values in equal bins between ``min`` and ``max`` (the data's own, if both are 0)."""
+    """Count values in ``bins`` equal bins from ``min`` to ``max`` (those of the data if both are 0)."""
 
 def histogram(
     input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False
 ) -> Any:
-    """Counts (or sums of weights) in equal bins, or between the edges in a tensor ``bins``; and the edges."""
+    """Count values (or sum weights) in ``bins`` equal bins, or between the edges ``bins``; also returns the edges."""
 
 def histogramdd(
     input: Tensor,
@@ -1569,7 +1569,7 @@ def histogramdd(
     weight: Tensor | None = None,
     density: _bool = False,
 ) -> Any:
-    """Counts (or sums of weights) of points, in the last dimension, in cells; and the edges in every dimension."""
+    """Count points (the last dimension) or sum their weights in cells; also returns the edges per dimension."""
 
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along dimension 1."""
@@ -1613,7 +1613,7 @@ def index_add(
     alpha: Tensor | _Number = 1,
     out: Tensor | None = None,
 ) -> Tensor:
-    """A copy with ``alpha * source`` added to the slices at the positions in a vector."""
+    """A copy with ``alpha * source`` added to the slices at the positions ``index``."""
 
 def index_add_(
     input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: Tensor | _Number = 1
@@ -1623,7 +1623,7 @@ def index_add_(
 def index_copy(
     input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None
 ) -> Tensor:
-    """A copy with the slices of ``source`` at the positions in a vector."""
+    """A copy with the slices of ``source`` at the positions ``index``."""
 
 def index_copy_(input: Tensor, dim: _int, index: Tensor, source: Tensor) -> Tensor:
     """In-place version of `index_copy`."""
@@ -1631,7 +1631,7 @@ def index_copy_(input: Tensor, dim: _int, index: Tensor, source: Tensor) -> Tens
 def index_fill(
     input: Tensor, dim: _int, index: Tensor, value: Tensor | _Number, *, out: Tensor | None = None
 ) -> Tensor:
-    """A copy with ``value`` in the slices at the positions in a vector."""
+    """A copy with ``value`` in the slices at the positions ``index``."""
 
 def index_fill_(input: Tensor, dim: _int, index: Tensor, value: Tensor | _Number) -> Tensor:
     """In-place version of `index_fill`."""
@@ -1652,7 +1652,7 @@ def index_reduce(
     include_self: _bool = True,
     out: Tensor | None = None,
 ) -> Tensor:
-    """A copy in which slices of ``source`` that go to one position are reduced by prod, mean, amax or amin."""
+    """A copy with the slices of ``source`` reduced by index: prod, mean, amax or amin."""
 
 def index_reduce_(
     input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: _str, *, include_self: _bool = True
@@ -1660,7 +1660,7 @@ def index_reduce_(
     """In-place version of `index_reduce`."""
 
 def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The slices at the positions in a vector."""
+    """The slices along ``dim`` at the positions ``index``."""
 
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inner products over the last dimensions."""
@@ -1678,19 +1678,19 @@ def is_complex(input: Tensor) -> _bool:
     """Whether the dtype is a complex type."""
 
 def is_conj(input: Tensor) -> _bool:
-    """Whether the tensor is a view that shows the conjugate of what it looks at."""
+    """Whether the tensor is a conjugate view."""
 
 def is_floating_point(input: Tensor) -> _bool:
     """Whether the dtype is a floating point type."""
 
 def is_inference(input: Tensor) -> _bool:
-    """Whether the tensor's memory was made in `inference_mode`."""
+    """Whether the tensor's memory was allocated in `inference_mode`."""
 
 def is_neg(input: Tensor) -> _bool:
-    """Whether the tensor is a view that shows the negative of what it looks at."""
+    """Whether the tensor is a negated view."""
 
 def is_nonzero(input: Tensor) -> _bool:
-    """Whether a one-element tensor is not zero."""
+    """Whether a one-element tensor is nonzero."""
 
 def is_same_size(input: Tensor, other: Tensor) -> _bool:
     """Whether both have the same shape."""
@@ -1726,7 +1726,7 @@ def isin(
     invert: _bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Whether each element is among the test elements."""
+    """Whether each element is one of ``test_elements``."""
 
 def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether a value is infinite."""
@@ -1757,7 +1757,7 @@ def istft(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The signal whose `stft` is nearest to ``input``."""
+    """The signal whose `stft` is closest to ``input``."""
 
 def kaiser_window(
     window_length: _int,
@@ -1770,7 +1770,7 @@ def kaiser_window(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """The Kaiser window of shape ``beta``."""
+    """The Kaiser window with shape ``beta``."""
 
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Kronecker product."""
@@ -1779,7 +1779,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 def kthvalue(
     input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: Sequence[Tensor] | None = None
 ) -> return_types.kthvalue:
-    """The ``k``-th smallest value along ``dim`` and where it is."""
+    """The ``k``-th smallest value along ``dim`` and its index."""
 
 @overload
 def kthvalue(
@@ -1795,7 +1795,7 @@ def layer_norm(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Mean 0 and variance 1 over the last dimensions, then scaled and shifted elementwise."""
+    """Normalize to mean 0 and variance 1 over the last dimensions, then scale and shift elementwise."""
 
 def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The least common multiple."""
@@ -1918,7 +1918,7 @@ def logcumsumexp(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tens
 @overload
 def logcumsumexp(input: Tensor, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
 def logdet(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The logarithm of the determinant, nan if that is negative."""
+    """The logarithm of the determinant; nan if it is negative."""
 
 def logical_and(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether both are nonzero."""
@@ -1996,30 +1996,30 @@ def lt_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
     """In-place version of `lt`."""
 
 def lu(A: Tensor, pivot: _bool = True, get_infos: _bool = False) -> Any:
-    """`lu_factor`, with ``info`` instead of an error if that is asked for."""
+    """`lu_factor`; with ``get_infos`` also ``info`` instead of an error."""
 
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The solution X of ``A X = input``, given A's `lu_factor`."""
+    """The solution X of ``A X = input``, from the `lu_factor` of A."""
 
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unpack_pivots: _bool = True
 ) -> Any:
-    """P, L and U from the result of `linalg.lu_factor`; what is not unpacked is empty."""
+    """P, L and U from the result of `linalg.lu_factor`; parts that are not unpacked are empty."""
 
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """A copy with ``value`` where the mask holds."""
+    """A copy with ``value`` where the mask is True."""
 
 def masked_fill_(input: Tensor, mask: Tensor, value: Tensor | _Number) -> Tensor:
     """In-place version of `masked_fill`."""
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy with the elements of ``source``, in order, where the mask holds."""
+    """A copy with the elements of ``source``, in order, where the mask is True."""
 
 def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """In-place version of `masked_scatter`."""
 
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The elements where the mask holds, in one dimension."""
+    """A vector of the elements where the mask is True."""
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The matrix product, with PyTorch's rules for vectors and batches."""
@@ -2028,7 +2028,7 @@ def matrix_exp(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The matrix exponential."""
 
 def matrix_power(A: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor:
-    """A matrix multiplied by itself ``n`` times; the inverse for negative ``n``."""
+    """The ``n``-th power of square matrices; of the inverse for negative ``n``."""
 
 @overload
 def max(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -2155,7 +2155,7 @@ def movedim(
     """Dimensions moved to other places, the others kept in order."""
 
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Sorted values along the first dimension."""
+    """The sorted values along the first dimension."""
 
 def mul(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input * other``."""
@@ -2291,10 +2291,10 @@ def native_batch_norm(
     momentum: _float,
     eps: _float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Batch normalization, and the mean and the inverse deviation that it used (empty in evaluation)."""
+    """Batch normalization, with its mean and reciprocal standard deviation (empty in evaluation mode)."""
 
 def native_channel_shuffle(input: Tensor, groups: _int, *, out: Tensor | None = None) -> Tensor:
-    """Channel ``g * n + i`` moves to ``i * groups + g``."""
+    """Move channel ``g * n + i`` to ``i * groups + g``, where n is the number of channels per group."""
 
 def native_group_norm(
     input: Tensor,
@@ -2306,12 +2306,12 @@ def native_group_norm(
     group: _int,
     eps: _float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`group_norm`, and the mean and the inverse deviation that it used."""
+    """`group_norm`, with its mean and its reciprocal standard deviation."""
 
 def native_layer_norm(
     input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, bias: Tensor | None, eps: _float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`layer_norm`, and the mean and the inverse deviation that it used."""
+    """`layer_norm`, with its mean and its reciprocal standard deviation."""
 
 def ne(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input != other``."""
@@ -2339,12 +2339,12 @@ def nextafter_(input: Tensor, other: Tensor) -> Tensor:
 
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
-    """The positions that are not 0: as rows of a matrix, or as one index vector per dimension."""
+    """The indices of nonzero elements, as the rows of a matrix or as one index vector per dimension."""
 
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
 def nonzero_static(input: Tensor, *, size: _int, fill_value: _int = -1, out: Tensor | None = None) -> Tensor:
-    """The first ``size`` positions that are not 0, as rows; rows of ``fill_value`` follow if there are fewer."""
+    """The indices of the first ``size`` nonzero elements, as rows; missing ones are ``fill_value``."""
 
 @overload
 def norm(
@@ -2370,7 +2370,7 @@ def norm(
 ) -> Tensor: ...
 @overload
 def norm_except_dim(v: Tensor, pow: _int = 2, dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """The norms of the slices along ``dim``, shaped to broadcast with ``v``; of everything together for -1."""
+    """The norms of the slices along ``dim``, broadcastable to ``v``; the norm of all elements for -1."""
 
 @overload
 def norm_except_dim(v: Tensor, pow: _int = 2, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
@@ -2399,7 +2399,7 @@ def nuclear_norm(input: Tensor, dim: Any = None, keepdim: _bool = False) -> Tens
     """The sum of the singular values."""
 
 def numel(input: Tensor) -> _int:
-    """Number of elements."""
+    """The number of elements."""
 
 @overload
 def ones(
@@ -2437,7 +2437,7 @@ def ones_like(
     """Ones of the shape, dtype and device of ``input``."""
 
 def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The first columns of the product of Householder reflections, such as `geqrf` gives."""
+    """The first columns of the product of Householder reflections, as of `geqrf`."""
 
 def ormqr(
     input: Tensor,
@@ -2448,10 +2448,10 @@ def ormqr(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The product of the reflections that `geqrf` gives (or its adjoint) with a matrix, from the left or the right."""
+    """Multiply a matrix by the Q of `geqrf` (or its adjoint) from the left or the right."""
 
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """All products of an element of one vector with one of the other."""
+    """The outer product of two vectors."""
 
 def pairwise_distance(
     x1: Tensor,
@@ -2467,10 +2467,10 @@ def pairwise_distance(
 def pca_lowrank(
     A: Tensor, q: _int | None = None, center: _bool = True, niter: _int = 2
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Principal components of data with samples in rows: `svd_lowrank` of the centred matrix."""
+    """Principal component analysis of samples (rows): `svd_lowrank` of the centred matrix."""
 
 def pdist(input: Tensor, p: _float = 2, *, out: Tensor | None = None) -> Tensor:
-    """The p-norms of the differences of all pairs of rows: (0, 1), (0, 2), ..., (1, 2), ..."""
+    """The p-norm distances of all pairs of rows: (0, 1), (0, 2), ..., (1, 2), ..."""
 
 def permute(input: Tensor, dims: _Sizes, *, out: Tensor | None = None) -> Tensor:
     """The dimensions in another order."""
@@ -2479,13 +2479,13 @@ def permute_copy(input: Tensor, dims: _Sizes, *, out: Tensor | None = None) -> T
     """The dimensions in another order."""
 
 def pinverse(input: Tensor, rcond: _float = 1e-15, *, out: Tensor | None = None) -> Tensor:
-    """The pseudo-inverse; singular values up to ``rcond`` times the largest count as 0."""
+    """The pseudo-inverse; singular values up to ``rcond * largest`` count as 0."""
 
 def pixel_shuffle(input: Tensor, upscale_factor: _int, *, out: Tensor | None = None) -> Tensor:
-    """(..., C * r * r, H, W) as (..., C, H * r, W * r)."""
+    """Rearrange (..., C * r * r, H, W) to (..., C, H * r, W * r)."""
 
 def pixel_unshuffle(input: Tensor, downscale_factor: _int, *, out: Tensor | None = None) -> Tensor:
-    """(..., C, H * r, W * r) as (..., C * r * r, H, W)."""
+    """Rearrange (..., C, H * r, W * r) to (..., C * r * r, H, W)."""
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Poisson numbers with the rates in ``input``."""
@@ -2528,7 +2528,7 @@ def prod(
 def put(
     input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """A copy with ``source`` written (or added) at positions in the flattened input."""
+    """A copy with ``source`` written (or added) at positions of the flattened input."""
 
 def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
     """In-place version of `put`."""
@@ -2762,16 +2762,16 @@ def reshape(input: Tensor, shape: Sequence[_int]) -> Tensor:
 def resize_as_(
     self: Tensor, /, the_template: Tensor, *, memory_format: _memory_format | None = None
 ) -> Tensor:
-    """Change the size in place to that of another tensor."""
+    """Resize in place to the size of another tensor."""
 
 def resolve_conj(input: Tensor) -> Tensor:
-    """A copy of a view that shows a conjugate (see `is_conj`); any other tensor itself."""
+    """A copy of a conjugate view (see `is_conj`); any other tensor unchanged."""
 
 def resolve_neg(input: Tensor) -> Tensor:
-    """A copy of a view that shows a negative (see `is_neg`); any other tensor itself."""
+    """A copy of a negated view (see `is_neg`); any other tensor unchanged."""
 
 def result_type(tensor1: Any, tensor2: Any) -> _dtype:
-    """The dtype of an operation on two tensors or numbers."""
+    """The dtype of the result of an operation on two tensors or numbers."""
 
 def rms_norm(
     input: Tensor,
@@ -2781,7 +2781,7 @@ def rms_norm(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Divided by the root of the mean square over the last dimensions; ``eps`` defaults to that of the type."""
+    """``input`` over its root mean square in the last dimensions; the default ``eps`` is that of the dtype."""
 
 def rnn_relu(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
     """The layers of `nn.RNN` with weights given as a list."""
@@ -2796,7 +2796,7 @@ def rnn_relu_cell(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """One step of a layer of `relu` units."""
+    """One step of an RNN layer with `relu`."""
 
 def rnn_tanh(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
     """The layers of `nn.RNN` with weights given as a list."""
@@ -2811,7 +2811,7 @@ def rnn_tanh_cell(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """One step of a layer of `tanh` units."""
+    """One step of an RNN layer with `tanh`."""
 
 def roll(
     input: Tensor, shifts: _int | _Sizes, dims: _int | _Sizes | None = None, *, out: Tensor | None = None
@@ -2891,7 +2891,7 @@ def scatter_reduce(
     include_self: _bool = True,
     out: Tensor | None = None,
 ) -> Tensor:
-    """A copy in which elements of ``src`` that go to one place are reduced by sum, prod, mean, amax or amin."""
+    """A copy with the elements of ``src`` reduced by index: sum, prod, mean, amax or amin."""
 
 def scatter_reduce_(
     input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True
@@ -2908,7 +2908,7 @@ def searchsorted(
     sorter: Tensor | _Number | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Where values would have to be inserted to keep the innermost dimension of a sequence sorted."""
+    """The indices at which values must be inserted to keep the last dimension of a sequence sorted."""
 
 def segment_reduce(
     data: Tensor,
@@ -2922,7 +2922,7 @@ def segment_reduce(
     initial: Tensor | _Number | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Reduces consecutive parts of a dimension."""
+    """Reduce consecutive segments of a dimension."""
 
 def select(input: Tensor, dim: _int, index: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """One slice along ``dim``, without that dimension."""
@@ -2936,7 +2936,7 @@ def select_scatter(
     """A copy with ``src`` in the place of one slice."""
 
 def selu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """`elu` with the constants that keep mean 0 and variance 1."""
+    """`elu` with the constants that preserve mean 0 and variance 1."""
 
 def selu_(input: Tensor) -> Tensor:
     """In-place version of `selu`."""
@@ -3049,7 +3049,7 @@ def sort(
     *,
     out: Sequence[Tensor] | None = None,
 ) -> return_types.sort:
-    """Sorted values along ``dim`` and where they were. Always stable."""
+    """The sorted values along ``dim`` and their indices. Always stable."""
 
 @overload
 def sort(
@@ -3064,13 +3064,13 @@ def split(tensor: Tensor, split_size_or_sections: _Sizes, dim: _int = 0) -> tupl
     """Parts of ``split_size`` elements along ``dim`` (the last may be smaller), or of the sizes in a list."""
 
 def split_copy(input: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-    """Copies of parts of ``split_size`` elements along ``dim``; the last may be smaller."""
+    """Copies of the chunks of ``split_size`` along ``dim``; the last may be smaller."""
 
 def split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
     """Parts of the given sizes along ``dim``."""
 
 def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-    """Copies of parts of the given sizes along ``dim``."""
+    """Copies of the chunks of sizes ``split_sizes`` along ``dim``."""
 
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The square root."""
@@ -3161,7 +3161,7 @@ def stft(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The Fourier transforms of a signal's windowed frames, one frame per column."""
+    """The Fourier transforms of a signal's windowed frames, one per column."""
 
 def sub(
     input: Tensor | _Number,
@@ -3215,7 +3215,7 @@ def svd(
 def svd_lowrank(
     A: Tensor, q: _int | None = 6, niter: _int | None = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The ``q`` largest singular values of ``A - M`` and their vectors: ``U diag(S) V^H`` is nearly ``A - M``."""
+    """The ``q`` largest singular values and vectors of ``A - M``, approximately ``U diag(S) V^H``."""
 
 def swapaxes(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
     """Two dimensions exchanged."""
@@ -3230,13 +3230,13 @@ def t_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A matrix transposed; vectors and 0-dim tensors as they are."""
 
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The elements at positions in the flattened input."""
+    """The elements of the flattened input at the positions ``index``."""
 
 @overload
 def take_along_dim(
     input: Tensor, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """`gather` with input and indices broadcast together."""
+    """`gather` with broadcasting of the input and the indices."""
 
 @overload
 def take_along_dim(
@@ -3268,10 +3268,10 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: _int = 0) -> tupl
     """Parts along ``dim``: as many as given, differing by one element at most, or cut at the given positions."""
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
-    """Products summed over several dimensions of both."""
+    """The product summed over ``dims`` of both tensors."""
 
 def threshold(input: Tensor, threshold: _float, value: _float, *, out: Tensor | None = None) -> Tensor:
-    """``input`` where above the threshold, else ``value``."""
+    """``input`` where above ``threshold``, else ``value``."""
 
 def threshold_(input: Tensor, threshold: _float, value: _float) -> Tensor:
     """In-place version of `threshold`."""
@@ -3289,7 +3289,7 @@ def topk(
     *,
     out: Sequence[Tensor] | None = None,
 ) -> return_types.topk:
-    """The ``k`` largest (or smallest) values along ``dim`` and where they are."""
+    """The ``k`` largest (or smallest) values along ``dim`` and their indices."""
 
 @overload
 def topk(
@@ -3356,7 +3356,7 @@ def tril_indices(
     device: _Device = None,
     layout: _layout | None = None,
 ) -> Tensor:
-    """The positions of a matrix's lower triangle: a row of row numbers, a row of column numbers."""
+    """The indices of a matrix's lower triangle: one row of row indices, one of column indices."""
 
 def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """The upper triangle, zeros below."""
@@ -3373,7 +3373,7 @@ def triu_indices(
     device: _Device = None,
     layout: _layout | None = None,
 ) -> Tensor:
-    """The positions of a matrix's upper triangle: a row of row numbers, a row of column numbers."""
+    """The indices of a matrix's upper triangle: one row of row indices, one of column indices."""
 
 def true_divide(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input / other`` as a float."""
@@ -3408,12 +3408,12 @@ def unique(
     return_counts: _bool = False,
     dim: _int | None = None,
 ) -> Any:
-    """The distinct values in order; with ``dim``, the distinct slices."""
+    """The sorted distinct values, or the distinct slices along ``dim``."""
 
 def unique_consecutive(
     input: Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None
 ) -> Any:
-    """The values with runs of equal neighbours collapsed."""
+    """The values, with each run of equal neighbours collapsed to one."""
 
 def unravel_index(indices: Tensor, shape: _int | Sequence[_int]) -> tuple[Tensor, ...]:
     """The coordinates, one tensor per dimension, of positions in a flattened tensor of ``shape``."""
@@ -3502,7 +3502,7 @@ def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Complex numbers as pairs in a last dimension."""
 
 def view_copy(input: Tensor, size: Sequence[_int]) -> Tensor:
-    """A copy in another shape, or of the same bytes as another type."""
+    """A copy in another shape, or of the same bytes in another dtype."""
 
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along dimension 0."""
@@ -3512,7 +3512,7 @@ def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
 
 @overload
 def where(condition: Tensor) -> tuple[Tensor, ...]:
-    """``input`` where the condition holds, else ``other``; with the condition alone, its nonzero positions."""
+    """``input`` where the condition is True, else ``other``; with the condition alone, its nonzero indices."""
 
 @overload
 def where(
@@ -3525,7 +3525,7 @@ def xlogy_(input: Tensor, other: Tensor | _Number) -> Tensor:
     """In-place version of `xlogy`."""
 
 def zero_(self: Tensor, /) -> Tensor:
-    """Write zeros everywhere."""
+    """Fill with zeros, in place."""
 
 @overload
 def zeros(

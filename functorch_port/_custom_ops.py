@@ -1,4 +1,4 @@
-"""``torch._custom_ops``: the old home of `torch.library`."""
+"""``torch._custom_ops``: the former name of `torch.library`."""
 
 from .library import custom_op as custom_op
 from .library import impl as impl

@@ -20,7 +20,7 @@ __all__ = [
 
 
 def jax_devices(kind: str) -> list[jax.Device]:
-    """This process's JAX devices of a PyTorch device type; none if there is no such backend."""
+    """This process's JAX devices of a PyTorch device type; empty if JAX has no such backend."""
     try:
         return jax.local_devices(backend={"cuda": "gpu"}.get(kind, kind))
     except RuntimeError:
@@ -38,23 +38,23 @@ def is_available() -> bool:
 
 
 def current_accelerator(check_available: bool = False) -> device | None:
-    """The device (without index) that JAX runs on, or None on the CPU."""
+    """The device type that JAX runs on, as a device without an index; None on a CPU."""
     return device(device_type_of_platform(jax.default_backend())) if is_available() else None
 
 
 def device_count() -> int:
-    """Number of accelerators of this process."""
+    """The number of accelerators of this process."""
     return len(jax.local_devices()) if is_available() else 0
 
 
 def current_device_index() -> int:
-    """Index of the accelerator in use."""
+    """The index of the current accelerator: 0."""
     _require()
     return 0
 
 
 def set_device_index(device: Any, /) -> None:
-    """Choose the accelerator in use; see `select`."""
+    """Set the current accelerator; see `select`."""
     select(_require(), device)
 
 
@@ -63,22 +63,22 @@ set_device_idx = set_device_index
 
 
 def select(kind: str, index: Any) -> None:
-    """Accept device 0 as the current device; a bare ``"cuda"`` or ``"tpu"`` always means the first one here.
+    """Accept device 0 as the current device: ``"cuda"`` and ``"tpu"`` always mean the first device.
 
     Raises:
-        RuntimeError: if there is no such device.
-        NotImplementedError: for any other.
+        RuntimeError: the device does not exist.
+        NotImplementedError: the device is another one.
     """
     chosen = at(kind, index)
     if to_jax(chosen) != to_jax(device(kind)):
         raise NotImplementedError(
-            f"the current device is always {kind}:0; pass device='{chosen}' where it matters, call "
-            f"set_default_device('{chosen}'), or show the process one device only (CUDA_VISIBLE_DEVICES)"
+            f"the current device is always {kind}:0; pass device='{chosen}' to functions, call "
+            f"set_default_device('{chosen}'), or show the process only that device (CUDA_VISIBLE_DEVICES)"
         )
 
 
 def at(kind: str, where: Any = None) -> device:
-    """A device from what PyTorch's functions take: nothing, an index, a string or a device."""
+    """The device for an argument of PyTorch's functions: None, an index, a string or a device."""
     if where is None or isinstance(where, int):
         return device(kind, where or 0)
     where = device(where)
@@ -86,31 +86,31 @@ def at(kind: str, where: Any = None) -> device:
 
 
 def synchronize(device: Any = None, /) -> None:
-    """Wait until everything asked of the accelerator is done."""
+    """Wait until all work queued on the accelerator is done."""
     wait(at(_require(), device))
 
 
 def wait(where: device) -> None:
-    """Wait for the work of one device: its queue is in order, so for one more small array."""
+    """Wait for a device's work: its queue is in order, so waiting for one more small array suffices."""
     jax.block_until_ready(jax.device_put(0, to_jax(where)) + 0)
 
 
 def empty_cache() -> None:
-    """JAX gives memory back by itself; there is nothing to do."""
+    """Does nothing: JAX manages its memory itself."""
 
 
 def memory_stat(where: device, key: str) -> int:
-    """One of JAX's memory figures in bytes; 0 where the backend does not count."""
+    """One of JAX's memory statistics in bytes; 0 if the backend has none."""
     return int((to_jax(where).memory_stats() or {}).get(key, 0))
 
 
 def memory_allocated(device_index: Any = None, /) -> int:
-    """Bytes in use on the accelerator."""
+    """The bytes in use on the accelerator."""
     return memory_stat(at(_require(), device_index), "bytes_in_use")
 
 
 def max_memory_allocated(device_index: Any = None, /) -> int:
-    """The most bytes that were in use on the accelerator."""
+    """The peak of the bytes in use on the accelerator."""
     return memory_stat(at(_require(), device_index), "peak_bytes_in_use")
 
 

@@ -1,4 +1,4 @@
-"""Small functions and names of the top level: checks that raise, constants, symbolic sizes, buffers."""
+"""Small functions of the top-level namespace: checks that raise, constants, symbolic sizes, buffers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ UntypedStorage = Storage
 
 
 class AcceleratorError(RuntimeError):
-    """PyTorch's error for a failing device; only a name for ``except`` clauses."""
+    """PyTorch's error for a failing device, for ``except`` clauses; never raised here."""
 
 
 # ---------------------------------------------------------------- checks
@@ -48,7 +48,7 @@ _FALSE = (
 
 
 def _check_with(error_type: type[Exception], cond: bool, message: Callable[[], Any] | None = None) -> None:
-    """Raises ``error_type`` unless ``cond``; the text comes from calling ``message``."""
+    """Raise ``error_type`` unless ``cond``, with the text ``message()``."""
     if not isinstance(cond, bool):
         if isinstance(cond, Tensor):
             raise TypeError(
@@ -80,12 +80,12 @@ _check_not_implemented = _checker("_check_not_implemented", NotImplementedError)
 
 
 def _check_is_size(i: Any, message: Any = None, *, max: int | None = None) -> None:
-    """Raises RuntimeError for a negative size."""
+    """Raise RuntimeError for a negative size."""
     _check(i >= 0 and (max is None or i <= max), message)
 
 
 def _check_tensor_all(cond: Any, message: Any = None) -> None:
-    """Raises RuntimeError unless all elements are true."""
+    """Raise RuntimeError unless all elements are true."""
     if not isinstance(cond, Tensor):
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")
     if isinstance(cond._value, jax.core.Tracer):
@@ -96,7 +96,7 @@ def _check_tensor_all(cond: Any, message: Any = None) -> None:
 
 
 def _assert(condition: Any, message: Any) -> None:
-    """An ``assert`` that is a function."""
+    """``assert`` as a function."""
     if isinstance(condition, Tensor) and condition.numel() == 1:
         refuse(lambda x: x == 0, lambda x: AssertionError(message), condition._value)
     else:
@@ -104,7 +104,7 @@ def _assert(condition: Any, message: Any) -> None:
 
 
 def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:
-    """Raises RuntimeError for a tensor that is zero."""
+    """Raise RuntimeError if a tensor of one element is zero."""
     text = assert_msg or "Expected Tensor with single nonzero value, but got zero"
     if input.numel() == 1:
         refuse(lambda x: x == 0, lambda x: RuntimeError(text), input._value)
@@ -116,7 +116,7 @@ def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:
 
 
 class SymInt:
-    """The type of PyTorch's symbolic sizes; every size is known here, so nothing is one."""
+    """The type of PyTorch's symbolic sizes; it has no instances, as all sizes are known here."""
 
 
 class SymFloat:
@@ -143,12 +143,12 @@ def sym_not(a: Any) -> bool:
 
 
 def sym_max(a: Any, b: Any) -> Any:
-    """The larger number, a float if one of them is."""
+    """The larger number; a float if either is."""
     return float(max(a, b)) if isinstance(a, float) or isinstance(b, float) else max(a, b)
 
 
 def sym_min(a: Any, b: Any) -> Any:
-    """The smaller number, a float if one of them is."""
+    """The smaller number; a float if either is."""
     return float(min(a, b)) if isinstance(a, float) or isinstance(b, float) else min(a, b)
 
 
@@ -158,13 +158,13 @@ def sym_min(a: Any, b: Any) -> Any:
 def frombuffer(
     buffer: Any, *, dtype: dtypes.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
-    """A 1-dimensional tensor of the bytes of a buffer, which share their memory where `from_numpy` says so.
+    """Create a 1-dimensional tensor from the bytes of a buffer; it shares memory as with `from_numpy`.
 
     Args:
-        buffer: an object with Python's buffer interface.
-        dtype: of the tensor.
-        count: elements to take; all when negative.
-        offset: bytes to leave out at the start.
+        buffer: an object with Python's buffer protocol.
+        dtype: the tensor's dtype.
+        count: the number of elements; negative for all.
+        offset: the number of bytes to skip at the start.
         requires_grad: whether autograd should record operations on it.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.frombuffer.html
@@ -199,12 +199,12 @@ def frombuffer(
 
 
 def _wrapped(array: np.ndarray) -> Tensor:
-    """A tensor of a type that numpy itself does not have, such as bfloat16."""
+    """A tensor of a dtype that numpy itself lacks, such as bfloat16."""
     return wrap(jnp.asarray(array))
 
 
 def get_device(input: Tensor) -> int:
-    """Index of the tensor's device, -1 on the CPU."""
+    """The index of the tensor's device; -1 on the CPU."""
     return input.get_device()
 
 
@@ -212,7 +212,7 @@ def get_device_module(device: Any = None) -> ModuleType:
     """The module of a device type: ``torch.cpu``, ``torch.cuda``, ...
 
     Raises:
-        RuntimeError: if there is none.
+        RuntimeError: there is no such module.
     """
     kind = "cpu" if device is None else Device(device).type if isinstance(device, str) else device.type
     try:
@@ -224,17 +224,17 @@ def get_device_module(device: Any = None) -> ModuleType:
 
 
 def is_distributed(input: Tensor) -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def compiled_with_cxx11_abi() -> bool:
-    """True, as PyTorch's wheels answer."""
+    """Return True, as PyTorch's wheels do."""
     return True
 
 
 def typename(obj: Any, /) -> str:
-    """The name of an object's type, or of a type or function, with its module."""
+    """The qualified name of a type or function, or of an object's type."""
     from .nn._conversion import typename as of_value
 
     if isinstance(obj, Tensor):
@@ -246,7 +246,7 @@ def typename(obj: Any, /) -> str:
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
-    """Turns anomaly detection on or off, as `autograd.set_detect_anomaly` does."""
+    """Turn anomaly detection on or off; see `autograd.set_detect_anomaly`."""
     from .autograd import set_detect_anomaly
 
     set_detect_anomaly(mode, check_nan)
@@ -259,7 +259,7 @@ def _deprecated(name: str, instead: str) -> None:
 
 
 def is_autocast_cpu_enabled() -> bool:
-    """`is_autocast_enabled` of the CPU; deprecated."""
+    """`is_autocast_enabled` for the CPU; deprecated."""
     from .amp.autocast_mode import is_autocast_enabled
 
     _deprecated("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
@@ -267,7 +267,7 @@ def is_autocast_cpu_enabled() -> bool:
 
 
 def get_autocast_cpu_dtype() -> dtypes.dtype:
-    """`get_autocast_dtype` of the CPU; deprecated."""
+    """`get_autocast_dtype` for the CPU; deprecated."""
     from .amp.autocast_mode import get_autocast_dtype
 
     _deprecated("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
@@ -275,7 +275,7 @@ def get_autocast_cpu_dtype() -> dtypes.dtype:
 
 
 def get_autocast_gpu_dtype() -> dtypes.dtype:
-    """`get_autocast_dtype` of CUDA; deprecated."""
+    """`get_autocast_dtype` for CUDA; deprecated."""
     from .amp.autocast_mode import get_autocast_dtype
 
     _deprecated("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")

@@ -1,4 +1,4 @@
-"""The command ``functorch-port``: run PyTorch scripts on JAX, and tell what there is to run them on."""
+"""The command ``functorch-port``: run PyTorch scripts on JAX, convert checkpoints, compare optimizers."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ _DESCRIPTION = f"""\
 functorch_port {__version__}: PyTorch's training stack on JAX.
 
 Two ways to use it:
-  functorch-port run train.py          the script stays as it is; its `import torch` gets this package
+  functorch-port run train.py          runs an unchanged script, whose `import torch` imports this package
   import functorch_port as torch       in your own code
 
-For the same seed the numbers are PyTorch {torch_release}'s: initial weights, shuffles, dropout, steps."""
+A seed gives the numbers of PyTorch {torch_release}: initial weights, shuffles, dropout, steps."""
 
 _EPILOG = """\
 examples:
   functorch-port run train.py --epochs 3 --lr 0.1     everything after the script is the script's
   functorch-port run -m mypackage.train --epochs 3    as `python -m`
-  functorch-port crosscheck --optimizer AdamW         the update math beside PyTorch's and optax's
-  functorch-port inspect model.safetensors            what is in a checkpoint
-  functorch-port convert model.pt model.safetensors   a checkpoint from one format to another
-  functorch-port info                                 versions, devices, settings
-  JAX_PLATFORMS=cpu functorch-port run train.py       JAX's own switches work: here, stay on the CPU
+  functorch-port crosscheck --optimizer AdamW         compare the updates with PyTorch's and optax's
+  functorch-port inspect model.safetensors            show the content of a checkpoint
+  functorch-port convert model.pt model.safetensors   convert a checkpoint to another format
+  functorch-port info                                 show versions, devices, settings
+  JAX_PLATFORMS=cpu functorch-port run train.py       JAX's own settings apply, here: use the CPU
 """
 
 _RUN = """\
-Run a PyTorch script as it is: `import torch`, `import torch.nn.functional as F`,
-`from torch.utils.data import DataLoader` and the rest are answered by functorch_port.
+Run an unchanged PyTorch script: `import torch`, `import torch.nn.functional as F`,
+`from torch.utils.data import DataLoader` and the rest import functorch_port.
 PyTorch is never loaded; it need not be installed.
 
-A name that functorch_port does not have raises an error that gives its full name, such as
+A name that functorch_port lacks raises an error with its full name, such as
   torch.fft.hfftn: functorch_port does not have it. Close: torch.fft.hfft
-Exit status, sys.argv and sys.path are what `python SCRIPT` gives. Processes that the script starts by itself
-(multiprocessing, subprocess) run with the ordinary `torch`."""
+Exit status, sys.argv and sys.path are as with `python SCRIPT`. Processes that the script starts
+(multiprocessing, subprocess) import the real `torch`."""
 
 _RUN_EPILOG = """\
 examples
-  functorch-port run train.py --epochs 3 -- data      the script sees the same arguments as from `python`
+  functorch-port run train.py --epochs 3 -- data      the script gets the same arguments as from `python`
   functorch-port run train.py --help                  the script's own help
   functorch-port run -m mypackage.train --epochs 3    as `python -m`
   functorch-port run -c 'import torch; print(torch.ones(2))'
@@ -57,7 +57,7 @@ examples
 """
 
 _INFO = """\
-Print the versions, the devices that JAX sees, and the settings that change numbers or speed.
+Print the versions, the devices that JAX has, and the settings that change numbers or speed.
 
 environment variables, read when functorch_port is imported
 """
@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
 
     text = _INFO + "\n".join(f"  {name:<29}{settings.VARIABLES[key].meaning}" for name, key in _names())
     info = commands.add_parser(
-        "info", help="versions, devices, settings", description=text, formatter_class=raw
+        "info", help="show versions, devices and settings", description=text, formatter_class=raw
     )
     info.add_argument("--json", action="store_true", help="print as JSON")
     return parser
@@ -100,7 +100,7 @@ def _names() -> list[tuple[str, str]]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Entry point; returns the exit status."""
+    """Run the command; returns the exit status."""
     options = _parser().parse_args(argv)
     if options.command == "info":
         facts = info()

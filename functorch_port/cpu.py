@@ -11,26 +11,26 @@ __all__ = ["current_device", "device_count", "is_available", "set_device", "stre
 
 
 def is_available() -> bool:
-    """True."""
+    """Return True."""
     return True
 
 
 def device_count() -> int:
-    """1."""
+    """Return 1."""
     return 1
 
 
 def current_device() -> str:
-    """``"cpu"``."""
+    """Return ``"cpu"``."""
     return "cpu"
 
 
 def set_device(device: Any) -> None:
-    """Nothing to set."""
+    """Does nothing: there is one CPU device."""
 
 
 def synchronize(device: Any = None) -> None:
-    """Nothing to wait for: reading a value waits for it."""
+    """Does nothing: reading a value waits for it."""
 
 
 def stream(stream: Any = None) -> Any:

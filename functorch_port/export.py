@@ -1,4 +1,4 @@
-"""``torch.export``: refused by name; `jax.export` exports what `functionalize` gives."""
+"""``torch.export``: not supported; `jax.export` exports the result of `functionalize`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Dim", "ExportedProgram", "export", "load", "register_dataclass", "sa
 
 
 def export(*args: Any, **kwargs: Any) -> Any:
-    """Refused.
+    """Not supported: use `jax.export`.
 
     Raises:
         NotImplementedError: always.
@@ -22,15 +22,15 @@ load = save = export
 
 
 class ExportedProgram:
-    """The type of PyTorch's exported programs; nothing is one here."""
+    """The type of PyTorch's exported programs; it has no instances here."""
 
 
 class Dim:
-    """A name for a dimension of any size; only `export` would use it.
+    """A name for a dimension of variable size, for `export`; without effect.
 
     Args:
         name: the name.
-        min, max: bounds of the size.
+        min, max: the bounds of the size.
     """
 
     AUTO, STATIC, DYNAMIC = "AUTO", "STATIC", "DYNAMIC"

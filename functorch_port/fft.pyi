@@ -64,7 +64,7 @@ def fftfreq(
     device: _Device = None,
     requires_grad: _bool = False,
 ) -> Tensor:
-    """The frequencies that the elements of `fft` belong to, for samples at a distance of ``d``."""
+    """The frequencies of the elements of `fft`, for samples ``d`` apart."""
 
 @overload
 def fftn(
@@ -88,7 +88,7 @@ def fftn(
 ) -> Tensor: ...
 @overload
 def fftshift(input: Tensor, dim: _Sizes | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The frequencies of `fftfreq` in rising order: 0 in the middle."""
+    """Move the frequency 0 of an `fft` to the middle."""
 
 @overload
 def fftshift(input: Tensor, *, axis: _Sizes | None, out: Tensor | None = None) -> Tensor: ...
@@ -363,7 +363,7 @@ def rfftfreq(
     device: _Device = None,
     requires_grad: _bool = False,
 ) -> Tensor:
-    """The frequencies that the elements of `rfft` belong to, for samples at a distance of ``d``."""
+    """The frequencies of the elements of `rfft`, for samples ``d`` apart."""
 
 @overload
 def rfftn(

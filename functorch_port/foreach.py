@@ -1,7 +1,7 @@
 """``torch._foreach_*``: one operation on every tensor of a list.
 
-Third-party optimizers use them. Each is the ordinary operation, tensor by tensor, so gradients, dtypes and errors are
-those of the operation; inside `compile` all of them are in the one program.
+Third-party optimizers use them. Each applies the ordinary operation to one tensor after the other, so gradients, dtypes
+and errors are those of the operation; `compile` puts them all into one program.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _listed(tensors: Any, name: str) -> list[Tensor]:
 
 
 def _spread(other: Any, count: int, name: str) -> list[Any]:
-    """The second operand for every tensor: of a list its elements, of a number or a 0-dim tensor itself."""
+    """The second operand for every tensor: the elements of a list; a number or 0-dim tensor for all."""
     if isinstance(other, Tensor):
         if name not in _TAKES_ONE_TENSOR:
             raise TypeError(
@@ -109,7 +109,7 @@ def _named(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...,
 
 
 def _both(name: str, text: str, each: Callable[..., list[Any]]) -> None:
-    """Publishes the form that makes new tensors and the one in place; ``each`` gets the method's suffix first."""
+    """Publish the out-of-place and the in-place form; ``each`` takes the method's suffix (``""`` or ``"_"``) first."""
 
     @_named(name, text)
     def new(self: Any, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:

@@ -1,6 +1,6 @@
-"""``torch.fx``: the names that libraries look at. There are no FX graphs: `functorch_port.compile` has JAX's.
+"""``torch.fx``, for libraries that use its names. There are no FX graphs: `functorch_port.compile` uses jaxprs.
 
-`wrap` marks a function and gives it back; the classes are there so that ``isinstance`` can be asked and is False.
+`wrap` returns its argument; the classes exist for ``isinstance``, which is always False.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INSTEAD = (
 
 
 def wrap(fn_or_name: Any) -> Any:
-    """Gives back the function or name: it need not be kept out of any graph.
+    """Return the function or name unchanged; there is no graph to exclude it from.
 
     Reference: https://docs.pytorch.org/docs/stable/fx.html#torch.fx.wrap
     """
@@ -31,13 +31,13 @@ def wrap(fn_or_name: Any) -> Any:
 
 
 def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives back the function."""
+    """Return the function unchanged."""
     return fn
 
 
 def _refused(name: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
-        """Refused: there are no FX graphs.
+        """Not supported: there are no FX graphs.
 
         Raises:
             NotImplementedError: always.
@@ -54,38 +54,38 @@ symbolic_trace, replace_pattern, map_arg = (
 
 
 class _Absent:
-    """A class that nothing is an instance of; its subclasses can be defined and not made."""
+    """A class without instances; subclasses can be defined, but not instantiated."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(f"torch.fx.{type(self).__name__}: {_INSTEAD}")
 
 
 class Graph(_Absent):
-    """PyTorch's graph of operations; there is none here."""
+    """PyTorch's graph of operations; it has no instances here."""
 
 
 class Node(_Absent):
-    """A node of such a graph."""
+    """A node of a `Graph`."""
 
 
 class Proxy(_Absent):
-    """What flows through a function while FX traces it."""
+    """PyTorch's traced value."""
 
 
 class Tracer(_Absent):
-    """What traces."""
+    """PyTorch's tracer."""
 
 
 class Interpreter(_Absent):
-    """What runs a graph node by node."""
+    """PyTorch's interpreter of a graph."""
 
 
 class Transformer(Interpreter):
-    """An interpreter that makes a new graph."""
+    """PyTorch's interpreter that makes a new graph."""
 
 
 class GraphModule(Module):
-    """A module made of a graph; none can be made here."""
+    """A module made of a graph; it cannot be instantiated here."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(f"torch.fx.GraphModule: {_INSTEAD}")

@@ -1,4 +1,4 @@
-"""``torch.hub``: weights from URLs, kept in a directory, and models from local ``hubconf.py`` files."""
+"""``torch.hub``: weights from URLs, cached in a directory, and models from local ``hubconf.py`` files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ try:
 except ImportError:
 
     class tqdm:  # type: ignore[no-redef]
-        """Stands for tqdm's progress bar where that is not installed; shows nothing."""
+        """Replaces tqdm's progress bar if tqdm is not installed; shows nothing."""
 
         def __init__(self, iterable: Any = None, *args: Any, **kwargs: Any) -> None:
             self.iterable = iterable
@@ -34,10 +34,10 @@ except ImportError:
             return self
 
         def __exit__(self, *exc: object) -> None:
-            """Nothing to close."""
+            """Does nothing."""
 
         def update(self, n: Any = 1) -> None:
-            """Nothing to show."""
+            """Does nothing."""
 
 
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
@@ -45,7 +45,7 @@ _hub_dir: str | None = None
 
 
 def get_dir() -> str:
-    """Where downloads are kept: what `set_dir` said, or ``$TORCH_HOME/hub``, or ``~/.cache/torch/hub``.
+    """The directory of downloads: that of `set_dir`, else ``$TORCH_HOME/hub``, else ``~/.cache/torch/hub``.
 
     Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.get_dir
     """
@@ -55,29 +55,29 @@ def get_dir() -> str:
 
 
 def _get_torch_home() -> str:
-    """The directory of downloads of all kinds."""
+    """The cache directory of PyTorch: ``$TORCH_HOME``, ``$XDG_CACHE_HOME/torch`` or ``~/.cache/torch``."""
     cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
     return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Sets where downloads are kept."""
+    """Set the directory of downloads."""
     global _hub_dir
     _hub_dir = os.path.expanduser(d)
 
 
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
-    """Downloads a file; it appears only when it is complete.
+    """Download a file; ``dst`` appears only when it is complete.
 
     Args:
-        url: where from.
-        dst: path of the file.
-        hash_prefix: the first letters of its SHA-256 hash, which is checked.
-        progress: whether a bar is shown, where tqdm is installed.
+        url: the URL.
+        dst: the path of the file.
+        hash_prefix: the first digits of the file's SHA-256 hash, to check.
+        progress: whether to show a progress bar, if tqdm is installed.
 
     Raises:
-        RuntimeError: if the hash is another.
-        URLError: if there is no network, or nothing at that address.
+        RuntimeError: the hash does not match.
+        URLError: the URL cannot be reached.
 
     Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.download_url_to_file
     """
@@ -109,8 +109,8 @@ def _opened(url: str, dst: str) -> Any:
         raise
     except URLError as error:
         raise URLError(
-            f"{error.reason}: nothing came from {url}. Where there is no network, copy the file to {dst} by other "
-            "means: load_state_dict_from_url takes it from there. URLs of local files begin with file://"
+            f"{error.reason}: cannot download {url}. Without a network, copy the file to {dst} by other means, "
+            "where load_state_dict_from_url finds it. URLs of local files begin with file://"
         ) from error
 
 
@@ -123,20 +123,20 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = False,
 ) -> Any:
-    """What `functorch_port.load` reads from a URL; the file is downloaded once.
+    """Load a file from a URL with `functorch_port.load`; the file is downloaded once.
 
     Args:
-        url: where from.
-        model_dir: where the file is kept; ``checkpoints`` in `get_dir` when left out.
-        map_location: for `load`.
+        url: the URL.
+        model_dir: the directory of the file. Default: ``checkpoints`` in `get_dir`.
+        map_location: as in `load`.
         progress: as in `download_url_to_file`.
-        check_hash: take the first letters of the SHA-256 hash from a file name like ``name-<hash>.pth`` and check them.
-        file_name: name of the file; that in the URL when left out.
-        weights_only: for `load`.
+        check_hash: whether to check the first digits of the SHA-256 hash in a file name like ``name-<hash>.pth``.
+        file_name: the name of the file. Default: that in the URL.
+        weights_only: as in `load`.
 
     Raises:
-        RuntimeError: if the hash is another; then the file is not kept.
-        URLError: if there is no network, or nothing at that address.
+        RuntimeError: the hash does not match; the file is not kept.
+        URLError: the URL cannot be reached.
 
     Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.load_state_dict_from_url
     """
@@ -158,7 +158,7 @@ def _hubconf(repo_or_dir: Any, source: str) -> ModuleType:
         raise ValueError(f'Unknown source: "{source}". Allowed values: "github" | "local".')
     if source == "github":
         raise NotImplementedError(
-            "torch.hub: code is not fetched from GitHub; clone the repository and use source='local' "
+            "torch.hub does not download code from GitHub: clone the repository and use source='local' "
             "(its hubconf.py imports torch, so run the script through `functorch-port run`)"
         )
     path = os.path.join(os.fspath(repo_or_dir), "hubconf.py")
@@ -186,16 +186,16 @@ def _entry(module: ModuleType, name: str) -> Any:
 
 
 def load(repo_or_dir: Any, model: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
-    """Calls an entry point of a ``hubconf.py``.
+    """Call an entry point of a local ``hubconf.py``.
 
     Args:
-        repo_or_dir: the directory it is in.
-        model: name of the entry point.
-        args, kwargs: for the entry point.
+        repo_or_dir: the directory of ``hubconf.py``.
+        model: the name of the entry point.
+        args, kwargs: the arguments of the entry point.
         source: must be ``"local"``.
 
     Raises:
-        NotImplementedError: for ``source="github"``.
+        NotImplementedError: ``source`` is ``"github"``.
 
     Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.load
     """
@@ -205,7 +205,7 @@ def load(repo_or_dir: Any, model: str, *args: Any, source: str = "github", **kwa
 
 
 def list(github: Any, *args: Any, source: str = "local", **kwargs: Any) -> builtins.list[str]:
-    """The entry points of a local ``hubconf.py``.
+    """List the entry points of a local ``hubconf.py``.
 
     Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.list
     """
@@ -214,7 +214,7 @@ def list(github: Any, *args: Any, source: str = "local", **kwargs: Any) -> built
 
 
 def help(github: Any, model: str, *args: Any, source: str = "local", **kwargs: Any) -> str | None:
-    """The docstring of an entry point of a local ``hubconf.py``.
+    """Return the docstring of an entry point of a local ``hubconf.py``.
 
     Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.help
     """

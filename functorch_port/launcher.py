@@ -1,7 +1,7 @@
-"""Answering ``import torch`` with this package, and running scripts that way.
+"""Makes ``import torch`` import this package, and runs scripts that way.
 
-After `install()`, ``torch`` and every ``torch.*`` module are the modules of this package (no copies,
-nothing imported twice), and PyTorch, if it is there, is not loaded. A name that is missing says so in full.
+After `install()`, ``torch`` and every ``torch.*`` module are the modules of this package (without copies or second
+imports), and PyTorch is not loaded even if it is installed. An error for a missing name has the full name.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 
 
 def install() -> None:
-    """Make ``torch`` mean this package in this process, from now on.
+    """Make ``import torch`` import this package, for the rest of the process.
 
     Raises:
-        RuntimeError: PyTorch itself has been imported already.
+        RuntimeError: PyTorch itself is already imported.
 
     Example:
         >>> from functorch_port import launcher
@@ -43,7 +43,7 @@ def install() -> None:
     torch = importlib.import_module(_OURS)
     if sys.modules.get("torch", torch) is not torch:
         raise RuntimeError(
-            "PyTorch is already imported in this process, so `import torch` cannot mean functorch_port; call"
+            "PyTorch is already imported in this process, so `import torch` cannot import functorch_port; call"
             " functorch_port.launcher.install() before anything imports torch"
         )
     if not any(isinstance(finder, _TorchFinder) for finder in sys.meta_path):
@@ -56,13 +56,12 @@ def install() -> None:
 
 
 class _TorchFinder(MetaPathFinder):
-    """Finds ``torch.a.b`` as ``functorch_port.a.b``, and nothing else under that name.
+    """Finds ``torch.a.b`` as ``functorch_port.a.b``, and ``safetensors.torch`` as `functorch_port.safetensors`.
 
-    And what the library safetensors has for PyTorch as `functorch_port.safetensors`: its own reads and writes the
-    memory of tensors by their addresses.
+    The library's own ``safetensors.torch`` reads and writes tensors by their memory addresses.
 
     Attributes:
-        looking: how many names are being looked for at the moment.
+        looking: the number of lookups in progress.
     """
 
     looking = 0
@@ -83,7 +82,7 @@ class _TorchFinder(MetaPathFinder):
 
 
 class _Alias(Loader):
-    """Loads a module by handing out one that exists."""
+    """Loads a module by returning an existing one."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module = module
@@ -98,7 +97,7 @@ class _Alias(Loader):
 
 
 class _Opening(Loader):
-    """Loads the library safetensors, and puts our `safe_open` there."""
+    """Loads the library safetensors and replaces its `safe_open` by this package's."""
 
     def __init__(self, loader: Any) -> None:
         self.loader = loader
@@ -136,7 +135,7 @@ def _our_module(fullname: str) -> ModuleType:
 
 
 def _alias_loaded() -> None:
-    """Register every loaded module of this package under its ``torch`` name too."""
+    """Register every loaded module of this package also under its ``torch`` name."""
     if _TorchFinder.looking:  # not yet: a name that appears while it is being looked for is loaded twice
         return
     for name, module in list(sys.modules.items()):
@@ -148,7 +147,7 @@ def _alias_loaded() -> None:
 
 
 class _Explain:
-    """A module's ``__getattr__`` that names what is missing; for ``from m import x`` as ImportError."""
+    """A module's ``__getattr__`` that raises an error with the full name; ImportError for ``from m import x``."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module = module
@@ -191,7 +190,7 @@ def _missing_text(owner: str, name: str, names: Iterable[str], elsewhere: Iterab
 
 
 def explain(error: BaseException) -> None:
-    """Let an AttributeError of a Tensor, module, optimizer or another class of this package say what is missing."""
+    """Put the full name into an AttributeError of a Tensor, module, optimizer or other class of this package."""
     if not isinstance(error, AttributeError) or error.name is None:
         return
     owner = error.obj if isinstance(error.obj, type) else type(error.obj)
@@ -203,7 +202,7 @@ def explain(error: BaseException) -> None:
 
 
 def _class_name(cls: type) -> str:
-    """Where users find a class: "torch.Tensor", "torch.nn.Linear"."""
+    """The public name of a class: "torch.Tensor", "torch.nn.Linear"."""
     for home in ("", ".nn", ".optim", ".optim.lr_scheduler", ".utils.data"):
         if getattr(sys.modules.get(_OURS + home), cls.__name__, None) is cls:
             return f"torch{home}.{cls.__name__}"
@@ -211,7 +210,7 @@ def _class_name(cls: type) -> str:
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
-    """Add arguments that say what to run, as ``python`` takes them."""
+    """Add the arguments that select what to run, as those of ``python``."""
     ways = parser.add_mutually_exclusive_group()
     for letter, how, text in (("-m", "module", "the name of a module"), ("-c", "code", "the code itself")):
         ways.add_argument(
@@ -222,15 +221,15 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         "words",
         metavar="SCRIPT",
         nargs=argparse.PARSER,
-        help="path of the script, and the script's own arguments; - for the standard input",
+        help="the path of the script (- for standard input), and the script's own arguments",
     )
 
 
 def given(options: argparse.Namespace) -> tuple[str, list[str], str]:
-    """The arguments of `run`, as parsed.
+    """The arguments of `run` from the parsed options.
 
     Raises:
-        FileNotFoundError: if there is no such script.
+        FileNotFoundError: the script does not exist.
     """
     what, *arguments = options.words[1:] if options.words[:1] == ["--"] else options.words
     if options.how == "script" and what != "-" and not os.path.exists(what):
@@ -239,23 +238,23 @@ def given(options: argparse.Namespace) -> tuple[str, list[str], str]:
 
 
 def run(what: str, arguments: list[str], how: str = "script") -> int:
-    """Do what ``python`` does with a script, a module or code, with ``torch`` being this package.
+    """Run a script, a module or code as ``python`` does, where ``import torch`` imports this package.
 
     Args:
-        what: path of a script, or of a directory or zip file with a ``__main__.py``, or ``-`` for the standard input; a
-            module's name; or code.
-        arguments: what it finds in ``sys.argv[1:]``.
+        what: the path of a script, or of a directory or zip file with a ``__main__.py``, or ``-`` for standard input;
+            the name of a module; or code.
+        arguments: the script's ``sys.argv[1:]``.
         how: ``"script"``, ``"module"`` (as ``python -m``) or ``"code"`` (as ``python -c``).
 
     Returns:
-        The exit status: 0, or 1 after an uncaught exception, which has been printed. ``SystemExit`` passes.
+        The exit status: 0, or 1 after an uncaught exception, which is printed. ``SystemExit`` propagates.
     """
     install()
     return execute(what, arguments, how)
 
 
 def execute(what: str, arguments: list[str], how: str = "script") -> int:
-    """`run` with ``torch`` being what it is."""
+    """`run` without a change to ``import torch``."""
     try:
         if how == "module":
             _be_main(["-m", *arguments], os.getcwd())
@@ -289,7 +288,7 @@ def execute(what: str, arguments: list[str], how: str = "script") -> int:
 
 
 def _be_main(argv: list[str], folder: str, **attributes: Any) -> dict[str, Any]:
-    """What a script sees around it; returns the names of a fresh ``__main__``, which stays until the process ends."""
+    """Set up ``sys`` for a script; returns the namespace of a new ``__main__``, which lasts as long as the process."""
     sys.argv = argv
     if not sys.flags.safe_path:
         sys.path[0] = folder
@@ -299,7 +298,7 @@ def _be_main(argv: list[str], folder: str, **attributes: Any) -> dict[str, Any]:
 
 
 def _of_script(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback from the script on, without the launcher's own frames and those that called it."""
+    """The traceback from the script on, without the frames of the launcher and its callers."""
     hidden = {__file__, runpy.__file__, "<frozen runpy>"}
     inner = trace
     while inner is not None and inner.tb_frame.f_code.co_filename != __file__:

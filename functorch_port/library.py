@@ -1,7 +1,8 @@
-"""``torch.library``: custom operators as what they are in eager mode, Python functions.
+"""``torch.library``: custom operators as Python functions, as they are in eager mode.
 
-`custom_op` and `Library` give operators that can be called, also as ``torch.ops.<namespace>.<name>``, differentiated
-and compiled. PyTorch's own operators are not there, and what needs its dispatcher is refused.
+`custom_op` and `Library` make operators that can be called, also as ``torch.ops.<namespace>.<name>``, differentiated
+and compiled. PyTorch's own operators are not registered, and functions that need its dispatcher raise
+NotImplementedError.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ __all__ = [
 
 
 class CustomOpDef:
-    """A custom operator: call it.
+    """A custom operator, which can be called.
 
     Args:
-        name: its qualified name, ``"namespace::name"``.
-        fn: what it does.
+        name: the qualified name, ``"namespace::name"``.
+        fn: the implementation.
     """
 
     def __init__(self, name: str, fn: Callable[..., Any]) -> None:
@@ -45,11 +46,11 @@ class CustomOpDef:
     def register_autograd(
         self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
     ) -> None:
-        """Gives the operator a gradient.
+        """Set the operator's gradient.
 
         Args:
-            backward: ``backward(ctx, *grads)``, giving a gradient for every argument.
-            setup_context: ``setup_context(ctx, inputs, output)``, which keeps what it needs.
+            backward: ``backward(ctx, *grads)``, which returns a gradient for every argument.
+            setup_context: ``setup_context(ctx, inputs, output)``, which saves on ``ctx`` what ``backward`` needs.
         """
 
         def remember(ctx: Any, inputs: Any, output: Any) -> None:
@@ -64,21 +65,21 @@ class CustomOpDef:
         self._function = type(self._qualname.split("::")[-1], (Function,), members)
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """Gives back ``fn``: shapes come from the operator itself."""
+        """Return ``fn`` unchanged: shapes come from the operator itself."""
         return fn
 
     def register_kernel(self, device_types: Any, fn: Any = None, /) -> Any:
-        """Refused: the operator runs the same on every device.
+        """Not supported: the operator runs the same on every device.
 
         Raises:
             NotImplementedError: always.
         """
         raise NotImplementedError(
-            f"{self._qualname}: kernels for single devices; write the operator with operations that run on all of them"
+            f"{self._qualname}: one implementation runs on all devices: write it with operations of this package"
         )
 
     def register_vmap(self, func: Any = None, /) -> Any:
-        """Gives back ``func``: `vmap` sees through the operator."""
+        """Return ``func`` unchanged: `vmap` traces the operator itself."""
         return (lambda f: f) if func is None else func
 
     register_autocast = register_torch_dispatch = register_kernel
@@ -94,12 +95,12 @@ def custom_op(
     schema: str | None = None,
     tags: Any = None,
 ) -> Any:
-    """Makes a function a custom operator; as a decorator, or called with the function.
+    """Make a function a custom operator; also a decorator.
 
     Args:
-        name: qualified name, ``"namespace::name"``.
-        fn: the function; a decorator is returned when it is left out.
-        mutates_args, device_types, schema, tags: accepted; the function is run as it is.
+        name: the qualified name, ``"namespace::name"``.
+        fn: the function; without it, a decorator is returned.
+        mutates_args, device_types, schema, tags: accepted, without effect.
 
     Example:
         >>> import functorch_port as torch
@@ -121,7 +122,7 @@ def custom_op(
 
 
 def register_fake(op: Any, func: Any = None, /, *, lib: Any = None, **kwargs: Any) -> Any:
-    """Gives back ``func`` (or a decorator that does): shapes come from the operators themselves."""
+    """Return ``func`` unchanged, or a decorator that does: shapes come from the operators themselves."""
     return (lambda f: f) if func is None else func
 
 
@@ -131,7 +132,7 @@ impl_abstract = register_vmap = register_fake
 def register_autograd(
     op: Any, backward: Callable[..., Any], /, *, setup_context: Any = None, lib: Any = None
 ) -> None:
-    """`CustomOpDef.register_autograd` of an operator that `custom_op` made."""
+    """Set the gradient of an operator of `custom_op`; see `CustomOpDef.register_autograd`."""
     if isinstance(op, str):
         space, _, name = op.partition("::")
         op = getattr(OpNamespace(space), name)
@@ -140,15 +141,15 @@ def register_autograd(
 
 def _refuse(name: str) -> Any:
     raise NotImplementedError(
-        f"torch.library.{name}: PyTorch's operator registry and its dispatcher do not exist here. Make the "
+        f"torch.library.{name}: PyTorch's operator registry and dispatcher do not exist here. Make the "
         f"operator with "
-        "torch.library.custom_op and call what that returns"
+        "torch.library.custom_op and call its result"
     )
 
 
 def _refused(name: str) -> Callable[..., Any]:
     def refused(*args: Any, **kwargs: Any) -> Any:
-        """Refused: there is no operator registry.
+        """Not supported: there is no operator registry.
 
         Raises:
             NotImplementedError: always.
@@ -160,16 +161,16 @@ def _refused(name: str) -> Callable[..., Any]:
 
 
 class Library:
-    """A namespace of operators: those that get an implementation can be called as ``torch.ops.<ns>.<name>``.
+    """A namespace of operators; those with an implementation are ``torch.ops.<ns>.<name>``.
 
-    An implementation is a Python function that runs on every device; dispatch keys do not choose between several: the
-    first one stays, unless a later one is for "CompositeImplicitAutograd" or "CPU". Those for "Meta" and "Autograd"
-    are not needed.
+    An implementation is a Python function that runs on every device. Of several implementations the first is used,
+    unless a later one has the dispatch key "CompositeImplicitAutograd" or "CPU". Those for "Meta" and "Autograd" are
+    ignored.
 
     Args:
         ns: the namespace.
         kind: "DEF", "IMPL" or "FRAGMENT".
-        dispatch_key: for what the implementations are.
+        dispatch_key: the default dispatch key of the implementations.
     """
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
@@ -180,13 +181,13 @@ class Library:
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
 
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
-        """Declares an operator; only its name counts. Returns the name."""
+        """Return the name in ``schema``; operators need no declaration."""
         return schema.split("(")[0].split(".")[0]
 
     def impl(
         self, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False
     ) -> None:
-        """Gives an operator its implementation."""
+        """Set an operator's implementation."""
         key = dispatch_key or self.dispatch_key
         name = str(op_name).split("::")[-1].split(".")[0]
         if key in ("Meta", "Autograd", "AutogradCPU", "AutogradCUDA"):
@@ -196,7 +197,7 @@ class Library:
             table[name] = CustomOpDef(f"{self.ns}::{name}", fn)
 
     def _destroy(self) -> None:
-        """Nothing to free."""
+        """Does nothing."""
 
 
 #: namespace -> name -> operator
@@ -204,7 +205,7 @@ _namespaces: dict[str, dict[str, CustomOpDef]] = {}
 
 
 class OpNamespace:
-    """``torch.ops.<name>``: the operators that have been registered there.
+    """The operators registered as ``torch.ops.<name>``.
 
     Args:
         name: the namespace.
@@ -217,9 +218,9 @@ class OpNamespace:
         found = _namespaces.get(self._name, {}).get(name)
         if found is None:
             raise AttributeError(
-                f"torch.ops.{self._name}.{name}: no such operator. There is no registry of PyTorch's own "
-                f"operators here: call "
-                "the public function (torch.add for torch.ops.aten.add); compiled extensions cannot be loaded"
+                f"torch.ops.{self._name}.{name}: no such operator. PyTorch's own operators are not registered "
+                f"here: call "
+                "the public function (torch.add for torch.ops.aten.add). Compiled extensions cannot be loaded"
             )
         return found
 
@@ -230,11 +231,11 @@ fallthrough_kernel, get_ctx, get_kernel, infer_schema = (
 
 
 def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any = ()) -> None:
-    """Declares an operator; nothing needs to be declared."""
+    """Does nothing: operators need no declaration."""
 
 
 def impl(qualname: str, types: Any, func: Callable[..., Any] | None = None, *, lib: Any = None) -> Any:
-    """Gives an operator its implementation, a Python function that runs on every device; also a decorator."""
+    """Set an operator's implementation, a Python function that runs on every device; also a decorator."""
     if func is None:
         return lambda f: impl(qualname, types, f)
     ns, _, name = qualname.partition("::")

@@ -21,13 +21,13 @@ _Number: TypeAlias = _complex | np.number[Any] | np.bool
 _Sizes: TypeAlias = _int | Sequence[_int]
 
 def cholesky(A: Tensor, *, upper: _bool = False) -> Tensor:
-    """The triangular factor of positive-definite matrices."""
+    """The Cholesky factor of positive definite matrices."""
 
 def cholesky_ex(A: Tensor, *, upper: _bool = False, check_errors: _bool = False) -> Any:
-    """The Cholesky factor (nan if there is none), and whether there is one, without an error."""
+    """The Cholesky factor (nan if it fails) and LAPACK's ``info``, without an error."""
 
 def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
-    """The condition number: the norm of A times that of its inverse; the quotient of singular values by default."""
+    """The condition number: the norms of A and its inverse multiplied; by default the ratio of singular values."""
 
 @overload
 def cross(input: Tensor, other: Tensor, *, dim: _int = -1, out: Tensor | None = None) -> Tensor:
@@ -39,51 +39,51 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The determinant."""
 
 def diagonal(A: Tensor, *, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
-    """A diagonal of the matrices in two dimensions, as the last dimension."""
+    """A view of the diagonals of matrices, as the last dimension."""
 
 def eig(A: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.linalg_eig:
-    """Eigenvalues and eigenvectors of square matrices (on the CPU)."""
+    """The eigenvalues and eigenvectors of square matrices (on the CPU)."""
 
 def eigh(A: Tensor, UPLO: _str = "L", *, out: Sequence[Tensor] | None = None) -> return_types.linalg_eigh:
-    """Eigenvalues and eigenvectors of symmetric or Hermitian matrices, of which one triangle is read."""
+    """The eigenvalues and eigenvectors of Hermitian matrices, from one triangle."""
 
 def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Eigenvalues of square matrices (on the CPU)."""
+    """The eigenvalues of square matrices (on the CPU)."""
 
 def eigvalsh(A: Tensor, UPLO: _str = "L", *, out: Tensor | None = None) -> Tensor:
-    """Eigenvalues of symmetric or Hermitian matrices, of which one triangle is read."""
+    """The eigenvalues of Hermitian matrices, from one triangle."""
 
 def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The first columns of the product of Householder reflections, such as `geqrf` gives."""
+    """The first columns of the product of Householder reflections, as of `geqrf`."""
 
 def inv(A: Tensor) -> Tensor:
     """The inverse of (a batch of) square matrices."""
 
 def inv_ex(A: Tensor, *, check_errors: _bool = False) -> Any:
-    """The inverse, and whether there is one, without an error."""
+    """The inverse and LAPACK's ``info``, without an error."""
 
 def ldl_factor(A: Tensor, *, hermitian: _bool = False) -> Any:
-    """The decomposition ``A = L D L^T`` (or ``L D L^H``) in one matrix, and the row exchanges as LAPACK counts them."""
+    """The decomposition ``A = L D L^T`` (or ``L D L^H``) in one matrix, and the pivots in LAPACK's form."""
 
 def ldl_factor_ex(A: Tensor, *, hermitian: _bool = False, check_errors: _bool = False) -> Any:
-    """`ldl_factor`, and where it met a zero, without an error."""
+    """`ldl_factor` and LAPACK's ``info``, without an error."""
 
 def ldl_solve(
     LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: _bool = False, out: Tensor | None = None
 ) -> Tensor:
-    """The solution X of ``A X = B``, given A's `ldl_factor`."""
+    """The solution X of ``A X = B``, from the `ldl_factor` of A."""
 
 def lstsq(A: Tensor, B: Tensor, rcond: _float | None = None, *, driver: _str | None = None) -> Any:
-    """The least-squares solution of ``A X = B``; singular values only with the drivers "gelsd" and "gelss"."""
+    """The least-squares solution of ``A X = B``; only the drivers "gelsd" and "gelss" give singular values."""
 
 def lu(A: Tensor, *, pivot: _bool = True) -> Any:
-    """The LU decomposition with row exchanges: ``A = P L U``."""
+    """The LU decomposition with pivoting: ``A = P L U``."""
 
 def lu_factor(A: Tensor, *, pivot: _bool = True) -> Any:
-    """The LU decomposition in one matrix, and the row exchanges (counted from 1)."""
+    """The LU decomposition in one matrix, and the pivots (row swaps, counted from 1)."""
 
 def lu_factor_ex(A: Tensor, *, pivot: _bool = True, check_errors: _bool = False) -> Any:
-    """`lu_factor`, and where it met a zero, without an error."""
+    """`lu_factor` and LAPACK's ``info``, without an error."""
 
 def lu_solve(
     LU: Tensor,
@@ -94,7 +94,7 @@ def lu_solve(
     adjoint: _bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The solution X of ``A X = B`` (or ``X A = B``, or with A's adjoint), given A's `lu_factor`."""
+    """The solution X of ``A X = B`` (or ``X A = B``, or with A's adjoint), from the `lu_factor` of A."""
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The matrix product, with PyTorch's rules for vectors and batches."""
@@ -125,7 +125,7 @@ def matrix_norm(
     out: Tensor | None = None,
 ) -> Tensor: ...
 def matrix_power(A: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor:
-    """A matrix multiplied by itself ``n`` times; the inverse for negative ``n``."""
+    """The ``n``-th power of square matrices; of the inverse for negative ``n``."""
 
 def matrix_rank(
     A: Tensor,
@@ -136,10 +136,10 @@ def matrix_rank(
     rtol: Tensor | _Number | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """How many singular values are larger than ``max(atol, rtol * the largest)``."""
+    """The number of singular values above ``max(atol, rtol * largest)``."""
 
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """The product of two or more matrices, in the cheapest order."""
+    """The product of two or more matrices in the cheapest order."""
 
 @overload
 def norm(
@@ -151,7 +151,7 @@ def norm(
     dtype: _dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """A vector norm over one dimension, a matrix norm over two; without ``ord`` the 2-norm of all elements."""
+    """A vector norm over one dimension or a matrix norm over two; without ``ord`` the 2-norm of all elements."""
 
 @overload
 def norm(
@@ -172,7 +172,7 @@ def pinv(
     rtol: Tensor | _Number | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The pseudo-inverse; singular values up to ``max(atol, rtol * the largest)`` count as 0."""
+    """The pseudo-inverse; singular values up to ``max(atol, rtol * largest)`` count as 0."""
 
 def qr(A: Tensor, mode: _str = "reduced", *, out: Sequence[Tensor] | None = None) -> return_types.linalg_qr:
     """The QR decomposition."""
@@ -184,7 +184,7 @@ def solve(A: Tensor, B: Tensor, *, left: _bool = True) -> Tensor:
     """The solution X of ``A X = B`` (or ``X A = B``)."""
 
 def solve_ex(A: Tensor, B: Tensor, *, left: _bool = True, check_errors: _bool = False) -> Any:
-    """The solution of ``A X = B``, and whether A is regular, without an error."""
+    """The solution of ``A X = B`` and LAPACK's ``info``, without an error."""
 
 def solve_triangular(
     A: Tensor,
@@ -203,10 +203,10 @@ def svd(
     """The singular value decomposition ``U diag(S) Vh``."""
 
 def svdvals(A: Tensor, *, driver: _str | None = None, out: Tensor | None = None) -> Tensor:
-    """The singular values, in falling order."""
+    """The singular values, in descending order."""
 
 def tensorinv(A: Tensor, ind: _int = 2, *, out: Tensor | None = None) -> Tensor:
-    """The inverse of a tensor as a map from its last dimensions to its first ``ind``."""
+    """The inverse of a tensor as a linear map from its last dimensions to its first ``ind``."""
 
 def tensorsolve(A: Tensor, B: Tensor, dims: _Sizes | None = None, *, out: Tensor | None = None) -> Tensor:
     """The solution X of ``tensordot(A, X, X.ndim) = B``."""

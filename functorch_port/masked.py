@@ -1,8 +1,8 @@
-"""Reductions and normalizations that leave out the elements where a mask is False: PyTorch's `torch.masked`.
+"""Reductions and normalizations of the elements where a mask is True: PyTorch's `torch.masked`.
 
-All of them take ``mask=``, a bool tensor that can be broadcast to the input (None: nothing is left out), and
-``dtype=``, the type of the result. Reductions take one dimension or several (None: all of them) and ``keepdim``. What
-is left out gets no gradient.
+All of them take ``mask=``, a bool tensor that broadcasts to the input (None masks out nothing), and ``dtype=``, the
+dtype of the result. Reductions take one or several dimensions (None for all) and ``keepdim``. Elements where the mask
+is False are masked out: they are ignored and get no gradient.
 
 Reference: https://docs.pytorch.org/docs/stable/masked.html
 """
@@ -54,7 +54,7 @@ _torch, _F, _linalg = _namespaces["torch"], _namespaces["F"], _namespaces["linal
 
 
 def _dims(dim: Dims, ndim: int) -> tuple[int, ...]:
-    """Dimensions counted from 0 on, in rising order."""
+    """The dimensions as non-negative numbers, sorted."""
     if dim is None or dim == ():
         return tuple(range(ndim))
     size, found = max(ndim, 1), []
@@ -70,7 +70,7 @@ def _dims(dim: Dims, ndim: int) -> tuple[int, ...]:
 
 
 def _expanded(mask: Tensor, input: Tensor) -> Tensor:
-    """The mask in the shape of the input."""
+    """The mask, expanded to the shape of the input."""
     if mask.shape != input.shape:
         if mask.ndim > input.ndim:
             raise IndexError(
@@ -81,7 +81,7 @@ def _expanded(mask: Tensor, input: Tensor) -> Tensor:
 
 
 def _filled(input: Tensor, mask: Tensor | None, value: Any) -> Tensor:
-    """The input with a value that changes nothing in place of what is left out."""
+    """The input with ``value`` in place of the elements that are masked out."""
     if mask is None:
         return input
     mask = _expanded(mask, input)
@@ -89,7 +89,7 @@ def _filled(input: Tensor, mask: Tensor | None, value: Any) -> Tensor:
 
 
 def _extreme(name: str, input: Tensor, mask: Tensor | None, sign: int) -> Any:
-    """The lowest value of the type (``sign`` -1) or the highest."""
+    """The lowest value of the dtype (``sign`` -1) or the highest."""
     d = input.dtype
     if d.is_floating_point or mask is None:
         return sign * math.inf
@@ -102,7 +102,7 @@ def _extreme(name: str, input: Tensor, mask: Tensor | None, sign: int) -> Any:
 
 
 def _summed(input: Tensor) -> DType:
-    """The type of a sum or product."""
+    """The dtype of a sum or product."""
     whole = not (input.dtype.is_floating_point or input.dtype.is_complex)
     return dtypes.int64 if whole else input.dtype
 
@@ -118,7 +118,7 @@ def sum(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The sum; 0 where everything is left out.
+    """The sum; 0 if all elements are masked out.
 
     Example:
         >>> import functorch_port as torch
@@ -140,7 +140,7 @@ def prod(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The product; 1 where everything is left out.
+    """The product; 1 if all elements are masked out.
 
     Example:
         >>> import functorch_port as torch
@@ -163,7 +163,7 @@ def amax(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The largest value; the lowest of the type where everything is left out.
+    """The maximum; the lowest value of the dtype if all elements are masked out.
 
     Example:
         >>> import functorch_port as torch
@@ -184,7 +184,7 @@ def amin(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The smallest value; the highest of the type where everything is left out.
+    """The minimum; the highest value of the dtype if all elements are masked out.
 
     Example:
         >>> import functorch_port as torch
@@ -205,7 +205,7 @@ def argmax(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The position of the largest value. As in PyTorch, it has the type of the input unless ``dtype`` says otherwise.
+    """The index of the maximum. As in PyTorch, the default ``dtype`` is that of the input.
 
     Example:
         >>> import functorch_port as torch
@@ -226,7 +226,7 @@ def argmin(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The position of the smallest value. As in PyTorch, it has the type of the input unless ``dtype`` says otherwise.
+    """The index of the minimum. As in PyTorch, the default ``dtype`` is that of the input.
 
     Example:
         >>> import functorch_port as torch
@@ -240,7 +240,7 @@ def argmin(
 
 
 def _count(input: Tensor, dim: Dims, keepdim: bool, mask: Tensor | None) -> Tensor:
-    """How many elements there are."""
+    """The number of elements that are not masked out."""
     counted = ones_like(input, dtype=dtypes.int64) if mask is None else _expanded(mask, input)
     return _torch["sum"](counted, _dims(dim, input.ndim), keepdim, dtype=dtypes.int64)
 
@@ -253,10 +253,10 @@ def mean(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The mean; nan where everything is left out.
+    """The mean; nan if all elements are masked out.
 
     Raises:
-        ValueError: for integers, unless ``dtype`` is given.
+        ValueError: the input has integers and ``dtype`` is None.
 
     Example:
         >>> import functorch_port as torch
@@ -283,10 +283,10 @@ def median(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The median (the lower one of two) along ``dim``; nan where everything is left out.
+    """The median (the lower of two) along ``dim``; nan if all elements are masked out.
 
     Raises:
-        ValueError: if everything is left out in a row of integers (not noticed inside a compiled function).
+        ValueError: all elements of a row of integers are masked out (not checked in a compiled function).
 
     Example:
         >>> import functorch_port as torch
@@ -314,7 +314,7 @@ def logsumexp(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The logarithm of the sum of the exponentials; minus infinity where everything is left out.
+    """The logarithm of the sum of exponentials; -inf if all elements are masked out.
 
     Example:
         >>> import functorch_port as torch
@@ -335,7 +335,7 @@ def logaddexp(
     input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:
-    """The logarithm of the sum of the exponentials of two tensors, each with its own mask.
+    """The logarithm of the sum of exponentials of two tensors, each with a mask of its own.
 
     Example:
         >>> import functorch_port as torch
@@ -359,7 +359,7 @@ def norm(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The vector norm of order ``ord``; 0 where everything is left out (infinity for the order -inf).
+    """The vector norm of order ``ord``; 0 (inf for the order -inf) if all elements are masked out.
 
     Example:
         >>> import functorch_port as torch
@@ -414,10 +414,10 @@ def var(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The variance: squared distances from the mean, divided by their number less ``correction`` (default 1).
+    """The variance: the sum of squared deviations from the mean over their number minus ``correction`` (1).
 
     Raises:
-        AssertionError: if both ``unbiased`` and ``correction`` are given.
+        AssertionError: both ``unbiased`` and ``correction`` are passed.
 
     Example:
         >>> import functorch_port as torch
@@ -442,7 +442,7 @@ def std(
     """The standard deviation, the square root of `var`.
 
     Raises:
-        AssertionError: if both ``unbiased`` and ``correction`` are given.
+        AssertionError: both ``unbiased`` and ``correction`` are passed.
 
     Example:
         >>> import functorch_port as torch
@@ -458,7 +458,7 @@ def std(
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
-    """The running sum along ``dim``.
+    """The cumulative sum along ``dim``.
 
     Example:
         >>> import functorch_port as torch
@@ -472,7 +472,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor 
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
-    """The running product along ``dim``.
+    """The cumulative product along ``dim``.
 
     Example:
         >>> import functorch_port as torch
@@ -486,7 +486,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor
 
 
 def softmax(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
-    """The softmax along ``dim``; 0 for what is left out, nan where that is everything.
+    """The softmax along ``dim``; 0 for masked-out elements, nan if all are masked out.
 
     Example:
         >>> import functorch_port as torch
@@ -516,7 +516,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Te
 
 
 def softmin(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
-    """The softmax of the negative along ``dim``.
+    """The softmax of the negative input along ``dim``.
 
     Example:
         >>> import functorch_port as torch
@@ -539,7 +539,7 @@ def normalize(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The input divided by its norm along ``dim``, or by ``eps`` if that is larger.
+    """The input divided by the larger of ``eps`` and its norm along ``dim``.
 
     Example:
         >>> import functorch_port as torch
@@ -558,13 +558,13 @@ def normalize(
 
 def _refuse(name: str) -> NoReturn:
     raise NotImplementedError(
-        f"torch.masked.{name} is not supported: keep the tensor and its mask apart, and give the mask to the "
+        f"torch.masked.{name} is not supported: keep the tensor and its mask separate, and pass the mask to the "
         "functions of torch.masked as mask="
     )
 
 
 class MaskedTensor:
-    """Not supported: a tensor and a mask in one. The functions of this module take the mask as ``mask=``.
+    """Not supported: a tensor with a mask. The functions of this module take the mask as ``mask=``.
 
     Raises:
         NotImplementedError: always.
@@ -587,5 +587,5 @@ def as_masked_tensor(data: Any, mask: Any) -> MaskedTensor:
 
 
 def is_masked_tensor(obj: Any) -> bool:
-    """Whether something is a `MaskedTensor`; nothing is."""
+    """Return False: there is no `MaskedTensor`."""
     return isinstance(obj, MaskedTensor)

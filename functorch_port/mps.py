@@ -1,4 +1,4 @@
-"""``torch.mps``: there is no such backend; questions are answered, commands raise."""
+"""``torch.mps``: there is no such backend; `synchronize` raises RuntimeError."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ __all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "synchr
 
 
 def is_available() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def device_count() -> int:
-    """0."""
+    """Return 0."""
     return 0
 
 
 def manual_seed(seed: int) -> None:
-    """Accepted: there is no generator to seed."""
+    """Accepted, without effect."""
 
 
 def empty_cache() -> None:
-    """Nothing is cached."""
+    """Does nothing."""
 
 
 def synchronize(device: Any = None) -> None:
-    """Raises, for want of a device to wait for."""
-    raise RuntimeError("there is no mps device: JAX runs the work on cpu, cuda or tpu")
+    """Raise RuntimeError: there is no device."""
+    raise RuntimeError("there is no mps device: the devices are cpu, cuda and tpu")

@@ -1,4 +1,4 @@
-"""Names of ``torch`` that are layers and losses: `nn.functional`'s, with the arguments in the order of ``torch``'s own.
+"""The layers and losses of the namespace ``torch``: `nn.functional`'s, with ``torch``'s order of arguments.
 
 Reference:
     https://docs.pytorch.org/docs/stable/nn.functional.html
@@ -76,7 +76,7 @@ def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Drops whole channels of (N, C, ...), as `nn.functional.dropout2d` does."""
+    """Zero whole channels of (N, C, ...) at random, as `nn.functional.dropout2d` does."""
     _check_probability(p)
     return drop_channels(input, p, train, inplace=False)
 
@@ -100,7 +100,7 @@ def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
-    """`dropout`, and which elements were kept, as bools."""
+    """`dropout`, and a bool mask of the elements that were kept."""
     _check_probability(p)
     if train is False or not input.numel():
         return input.clone(), ones_like(input, dtype=dtypes.bool_)
@@ -118,7 +118,7 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """`nn.functional.embedding` with the table first; a ``padding_idx`` below 0 is none."""
+    """`nn.functional.embedding` with the weight first; a negative ``padding_idx`` means none."""
     padding = None if padding_idx < 0 else padding_idx
     return F.embedding(indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
 
@@ -139,14 +139,14 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`nn.functional.embedding_bag` of a vector of indices, with what its backward needs to know.
+    """`nn.functional.embedding_bag` of a vector of indices, with the tensors that its backward pass needs.
 
     Args:
-        mode: 0 for sums, 1 for means, 2 for maxima.
+        mode: 0 for sum, 1 for mean, 2 for max.
 
     Returns:
-        the bags' values (B, columns); the bag of every index (empty where PyTorch sums without it); how many indices
-        count in every bag (B,); the rows of the maxima (B, columns). Without means and maxima the latter are zeros.
+        The bags' values (B, D); the bag of every index (empty where PyTorch sums without it); the number of indices
+        in every bag (B,); the rows of the maxima (B, D). The last two are zeros unless the mode needs them.
     """
     require_tensor("embedding_bag", "weight", 1, weight)
     require_tensor("embedding_bag", "indices", 2, indices)
@@ -196,7 +196,7 @@ def embedding_bag(
 
 
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
-    """Scales those of the rows ``indices`` of a table, in place, whose norm is above ``max_norm``."""
+    """Scale the rows ``indices`` whose norm is above ``max_norm`` down to it, in place."""
     input._set_value(function("embedding_renorm")(input, indices, float(max_norm), float(norm_type))._value)
     return input
 
@@ -212,7 +212,7 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Tensor:
-    """`nn.functional.batch_norm`; a batch with one value per channel is taken too."""
+    """`nn.functional.batch_norm`, also for one value per channel."""
     return batch_norm_values(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
@@ -227,7 +227,7 @@ def instance_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Tensor:
-    """`nn.functional.instance_norm`; one spatial element is taken too."""
+    """`nn.functional.instance_norm`, also for one spatial element."""
     return instance_norm_values(
         input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
     )
@@ -236,7 +236,7 @@ def instance_norm(
 def rrelu(
     input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, generator: Any = None
 ) -> Tensor:
-    """`nn.functional.rrelu`, with numbers from ``generator``."""
+    """`nn.functional.rrelu`, with random numbers from ``generator``."""
     return rrelu_values(input, lower, upper, training, generator)
 
 
@@ -271,7 +271,7 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Tensor:
-    """`nn.functional`'s convolution of the weight's number of dimensions, or its transpose."""
+    """The convolution or transposed convolution of `nn.functional` for the weight's number of dimensions."""
     n = weight.ndim - 2
     stride, padding, dilation = (
         tuple(value) * n if len(value) == 1 else tuple(value) for value in (stride, padding, dilation)

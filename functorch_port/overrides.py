@@ -1,4 +1,4 @@
-"""``torch.overrides``: the tools for classes and modes with a ``__torch_function__`` (see `_tensor.overriding`).
+"""``torch.overrides``: tools for classes and modes with ``__torch_function__`` (see `_tensor.overriding`).
 
 Reference: https://docs.pytorch.org/docs/stable/torch.overrides.html
 """
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether a function of these arguments is for a mode, or for one of them, to decide.
+    """Whether a mode is active or one of the arguments overrides ``__torch_function__``.
 
     Example:
         >>> import functorch_port as torch
@@ -38,22 +38,22 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
 
 
 def has_torch_function_unary(a: Any) -> bool:
-    """`has_torch_function` of one argument."""
+    """`has_torch_function` for one argument."""
     return overriding.has_override((a,))
 
 
 def has_torch_function_variadic(*args: Any) -> bool:
-    """`has_torch_function` of the arguments."""
+    """`has_torch_function` for several arguments."""
     return overriding.has_override(args)
 
 
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """What the innermost mode, or one of ``relevant_args``, makes of ``public_api(*args, **kwargs)``.
+    """Call ``__torch_function__`` of the innermost mode or of ``relevant_args`` for ``public_api``.
 
     Raises:
-        TypeError: all of them return NotImplemented.
+        TypeError: every ``__torch_function__`` returns NotImplemented.
 
     Example:
         >>> import functorch_port as torch
@@ -71,10 +71,10 @@ def handle_torch_function(
 def wrap_torch_function(
     dispatcher: Callable[..., Iterable[Any]],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator for a function of one's own that modes and arguments may override.
+    """A decorator that lets modes and arguments override a function of your own.
 
     Args:
-        dispatcher: a function of the same arguments that returns those to ask.
+        dispatcher: a function of the same arguments that returns those whose ``__torch_function__`` counts.
 
     Example:
         >>> import functorch_port as torch
@@ -99,24 +99,24 @@ def wrap_torch_function(
 
 
 def redispatch_function(func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
-    """Refused: what a function calls inside does not ask anybody.
+    """Not supported: the calls inside of a function cannot be overridden.
 
     Raises:
         NotImplementedError: always.
     """
     raise NotImplementedError(
-        "torch.overrides.redispatch_function: what a function of the library calls inside is not seen here; call "
+        "torch.overrides.redispatch_function: the calls inside of a library function cannot be overridden; call "
         "super().__torch_function__(func, types, args, kwargs), or func under torch._C.DisableTorchFunctionSubclass()"
     )
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Whether it is a Tensor, or its type has ``__torch_function__``."""
+    """Whether an object is a Tensor or has ``__torch_function__``."""
     return type(inp) is Tensor or hasattr(inp, "__torch_function__")
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
-    """Whether what ``__torch_function__`` was given is a method of `Tensor`, or the getter of a property.
+    """Whether ``func`` is a method of `Tensor` or the getter of one of its properties.
 
     Example:
         >>> import functorch_port as torch
@@ -129,7 +129,7 @@ def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
 
 
 def resolve_name(f: Callable[..., Any]) -> str | None:
-    """The name by which a function of the library is found, or None for another one.
+    """The public name of a function of the library; None for other functions.
 
     Example:
         >>> import functorch_port as torch
@@ -144,7 +144,7 @@ def resolve_name(f: Callable[..., Any]) -> str | None:
 
 
 def _everything() -> None:
-    """Import the modules whose functions are published only then."""
+    """Import the modules that publish their functions on import."""
     from . import fft, linalg, native, special  # noqa: F401
     from ._run import sparse  # noqa: F401
     from .nn import functional, init  # noqa: F401
@@ -152,7 +152,7 @@ def _everything() -> None:
 
 @functools.cache
 def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """For every function that can be overridden by its arguments one of the same signature, which returns -1.
+    """A function of the same signature that returns -1, for every function that arguments can override.
 
     Example:
         >>> import functorch_port as torch
@@ -177,7 +177,7 @@ def _returning(given: Any) -> Callable[..., Any]:
 
 
 def get_ignored_functions() -> set[Callable[..., Any]]:
-    """The public functions that arguments cannot override; modes may see them."""
+    """The public functions that arguments cannot override; modes may."""
     import functorch_port as torch
 
     _everything()
@@ -195,7 +195,7 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
 
 
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
-    """The functions that can be overridden, by the namespace they are in.
+    """The functions that can be overridden, by namespace.
 
     Example:
         >>> import functorch_port as torch
@@ -221,14 +221,14 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
 
 @contextlib.contextmanager
 def enable_reentrant_dispatch() -> Any:
-    """Does nothing: there is no dispatch that would have to be let in again."""
+    """Does nothing: there is no dispatcher."""
     yield
 
 
 class TorchFunctionMode:
-    """While it is entered, every function of Tensors goes to its ``__torch_function__``, whatever its arguments are.
+    """A context manager that passes every call of a function of Tensors to its ``__torch_function__``.
 
-    Inside ``__torch_function__`` the mode is off, so that it may call functions.
+    Inside ``__torch_function__`` the mode is off, so that it can call functions.
 
     Example:
         >>> import functorch_port as torch
@@ -260,12 +260,12 @@ class TorchFunctionMode:
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Any:
-        """A mode made from the arguments, to be entered."""
+        """Make a mode from the arguments."""
         return cls(*args, **kwargs)
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A mode that calls the function."""
+    """A mode that calls the function unchanged."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))

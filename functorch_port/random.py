@@ -1,4 +1,4 @@
-"""torch.random: seeds and states of the default generator.
+"""``torch.random``: the seed and state of the default generator.
 
 Reference: https://docs.pytorch.org/docs/stable/random.html
 """
@@ -25,13 +25,13 @@ __all__ = [
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the random numbers of all devices.
+    """Seed the default generator, which serves all devices.
 
     Args:
         seed: an integer in [-2**63, 2**64).
 
     Raises:
-        ValueError: if the seed does not fit.
+        ValueError: the seed is out of range.
 
     Example:
         >>> import functorch_port as torch
@@ -44,12 +44,12 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Seed the random numbers of all devices with a number that the operating system draws; returns it."""
+    """Seed the default generator from the operating system; returns the seed."""
     return default_generator.seed()
 
 
 def initial_seed() -> int:
-    """The seed that the default generator started from."""
+    """The seed of the default generator."""
     return default_generator.initial_seed()
 
 
@@ -73,18 +73,18 @@ def set_rng_state(new_state: Tensor) -> None:
     """Set the default generator's state.
 
     Args:
-        new_state: what `get_rng_state` returned, here or in PyTorch.
+        new_state: the result of `get_rng_state`, here or in PyTorch.
     """
     default_generator.set_state(new_state)
 
 
 @contextmanager
 def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True, **kwargs: Any) -> Iterator[None]:
-    """Run a block and put the random state back as it was before.
+    """A context manager that restores the random state at its end.
 
     Args:
-        devices: accepted as in PyTorch; one generator serves all devices here.
-        enabled: False does nothing.
+        devices: accepted, without effect; one generator serves all devices.
+        enabled: False turns the context manager off.
 
     Example:
         >>> import functorch_port as torch

@@ -1,4 +1,4 @@
-"""The named tuples that operations with several results return: PyTorch's `torch.return_types`."""
+"""The named tuples of operations with several results: PyTorch's `torch.return_types`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""safetensors files, by the library ``safetensors``: what its ``safetensors.torch`` has, for tensors of this package.
+"""The API of ``safetensors.torch`` for tensors of this package, built on the library ``safetensors``.
 
-`save_file`, `load_file`, `save`, `load`, `save_model`, `load_model` and `safe_open` are called as the library's, and
-write and read the same files. Beyond it, tensors go straight to a device or a `jax.sharding.Sharding`, files are
-replaced atomically, `load_folder` and `load_checkpoint` read sharded checkpoints as Hugging Face's libraries write
-them, and a module that a file does not fit stays as it was. In a script that runs through ``functorch-port run``,
-``from safetensors.torch import ...`` and ``from safetensors import safe_open`` mean these.
+`save_file`, `load_file`, `save`, `load`, `save_model`, `load_model` and `safe_open` have the library's signatures and
+read and write the same files. Beyond the library, tensors load straight to a device or a `jax.sharding.Sharding`, files
+are replaced atomically, `load_folder` and `load_checkpoint` read the sharded checkpoints of Hugging Face's libraries,
+and a module that a file does not fit is left unchanged. In a script that runs through ``functorch-port run``,
+``from safetensors.torch import ...`` and ``from safetensors import safe_open`` resolve to these.
 
 The library is an optional dependency: ``pip install 'functorch-port[safetensors]'``.
 
@@ -71,36 +71,36 @@ Path = str | os.PathLike[str]
 def _numpy_dtype(name: str, of: str) -> np.dtype:
     if name not in _DTYPES:
         raise NotImplementedError(
-            f"{of} has dtype {name}, which JAX's arrays or this package do not have: read it with PyTorch and save it "
-            "in another dtype"
+            f"{of} has dtype {name}, which JAX or this package does not support: read it with PyTorch and save it in "
+            "another dtype"
         )
     return _DTYPES[name].np
 
 
 class _Slice:
-    """A tensor of a file, of which indexing reads what is asked for."""
+    """A tensor of a file; indexing reads only the selected part."""
 
     def __init__(self, dtype: str, shape: list[int], opened: _Opened, at: int, of: str, where: Any) -> None:
         self._dtype, self._shape, self._opened, self._at = dtype, shape, opened, at
         self._of, self._where = of, where
 
     def get_shape(self) -> list[int]:
-        """The sizes of the whole tensor."""
+        """The shape of the whole tensor."""
         return list(self._shape)
 
     def get_dtype(self) -> str:
-        """Its dtype, as the file calls it: "F32", "BF16"."""
+        """The dtype as the file names it: "F32", "BF16"."""
         return self._dtype
 
     def _array(self) -> np.ndarray:
-        """The tensor in the file, mapped for as long as somebody looks."""
+        """The tensor in the file, memory-mapped."""
         kind, file = _numpy_dtype(self._dtype, self._of), self._opened.file()
         if 0 in self._shape:
             return np.empty(self._shape, kind)
         return np.memmap(file, kind, "r", self._at, tuple(self._shape))
 
     def whole(self) -> Tensor:
-        """All of it."""
+        """The whole tensor."""
         return tensor_at(self._array(), self._where)
 
     def __getitem__(self, index: Any) -> Tensor:
@@ -114,7 +114,7 @@ class _Slice:
 
 
 class _Opened:
-    """A safetensors file that is open; see `safe_open`."""
+    """An open safetensors file; see `safe_open`."""
 
     _file: Any = None
 
@@ -140,10 +140,10 @@ class _Opened:
         return f"entry {name!r} of {self._name}"
 
     def file(self) -> Any:
-        """The file itself.
+        """The file object.
 
         Raises:
-            SafetensorError: it has been closed.
+            SafetensorError: the file is closed.
         """
         self._open()
         return self._file
@@ -169,16 +169,16 @@ class _Opened:
         return sorted(self._open())
 
     def offset_keys(self) -> list[str]:
-        """The names of the tensors in the order of their bytes."""
+        """The names of the tensors in the order of their offsets."""
         return list(self._open())
 
     def metadata(self) -> dict[str, str] | None:
-        """What was given as ``metadata`` when the file was written."""
+        """The ``metadata`` that the file was written with."""
         self._open()
         return self._metadata
 
     def get_slice(self, name: str) -> _Slice:
-        """A tensor that is read where it is indexed.
+        """A tensor that is read when it is indexed.
 
         Raises:
             SafetensorError: the file has no such tensor.
@@ -193,21 +193,21 @@ class _Opened:
         return _Slice(part.get_dtype(), part.get_shape(), self, at, self._said(name), where)
 
     def get_tensor(self, name: str) -> Tensor:
-        """A tensor.
+        """Read a tensor.
 
         Raises:
             SafetensorError: the file has no such tensor.
-            NotImplementedError: there is no such dtype here.
+            NotImplementedError: its dtype is not supported.
         """
         return self.get_slice(name).whole()
 
     def get_tensors(self) -> dict[str, Tensor]:
-        """All tensors."""
+        """Read all tensors."""
         return {name: self.get_tensor(name) for name in self.offset_keys()}
 
 
 def _size(dtype: str, shape: list[int], of: str) -> int:
-    """Bytes of a tensor; the name of its dtype has the bits of an element, as F8_E4M3 does."""
+    """The number of bytes of a tensor; the name of its dtype says the bits of an element, as in F8_E4M3."""
     bits = re.match(r"[A-Z]+(\d+)", dtype)
     width = 8 if dtype == "BOOL" else int(bits[1]) if bits else 0
     if not width:
@@ -222,7 +222,7 @@ def _close(name: str, names: Iterable[str]) -> str:
 
 @contextmanager
 def _named(filename: Any) -> Iterator[None]:
-    """Let the library's errors say which file it is."""
+    """Add the file's name to the library's errors."""
     try:
         yield
     except SafetensorError as error:
@@ -233,7 +233,7 @@ def _named(filename: Any) -> Iterator[None]:
 
 
 def _checked(where: Any) -> Any:
-    """Where tensors go; a name is one of a device."""
+    """Where tensors go; a str or int must be a device."""
     if not isinstance(where, str | int):
         return where
     try:
@@ -243,18 +243,18 @@ def _checked(where: Any) -> Any:
 
 
 class safe_open:
-    """Opens a safetensors file; tensors are read when they are asked for.
+    """Opens a safetensors file to read its tensors one by one.
 
     Args:
         filename: the file.
-        framework: ``"pt"`` for tensors of this package; others are left to the library.
-        device: where tensors go: a device, a `jax.sharding.Sharding` (each device reads its part only), or a function
-            that gives one of these for a tensor's name.
-        backend: for the library, which checks the file.
+        framework: ``"pt"`` for tensors of this package; the library handles the others.
+        device: where tensors go: a device, a `jax.sharding.Sharding` (each device reads only its shard), or a function
+            from a tensor's name to one of these.
+        backend: passed to the library, which checks the file.
 
     Raises:
         FileNotFoundError: there is no such file.
-        SafetensorError: it is cut off or damaged.
+        SafetensorError: the file is truncated or damaged.
 
     Example:
         >>> import os, tempfile
@@ -280,9 +280,9 @@ class safe_open:
 
 
 def _torch_module() -> ModuleType:
-    """The library's own module for PyTorch, in which ``import torch`` is this package.
+    """The library's own module for PyTorch, in which ``import torch`` imports this package.
 
-    So what is refused, in which words, and which of several tied weights is kept is as in the library.
+    So the checks, the error texts and the choice among tied weights are the library's.
     """
 
     def ours(name: str, *rest: Any) -> Any:
@@ -312,13 +312,13 @@ def _check_saved(tensors: Any) -> None:
 
 
 def _bytes_of(tensor: Tensor) -> tuple[np.ndarray, Any]:
-    """The bytes of a contiguous tensor, and what keeps them alive."""
+    """The bytes of a contiguous tensor, and the object that keeps them alive."""
     data = np.ascontiguousarray(np.asarray(tensor.detach().cpu()._value)).reshape(-1).view(np.uint8)
     return data, data
 
 
 def _write(tensors: Any, filename: Path, metadata: dict[str, str] | None = None) -> None:
-    """Write a file that takes the place of the old one when it is whole."""
+    """Write a file atomically."""
     path = os.fspath(filename)
     try:
         with atomic(os.path.realpath(path)) as file:
@@ -329,7 +329,7 @@ def _write(tensors: Any, filename: Path, metadata: dict[str, str] | None = None)
     except (OSError, RuntimeError, SafetensorError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise SafetensorError(
-            f"Error while serializing: {why} ({path}; what was there before is as it was)"
+            f"Error while serializing: {why} ({path}; the previous file is unchanged)"
         ) from error
 
 
@@ -357,17 +357,18 @@ def __getattr__(name: str) -> Any:
 
 
 def save_file(tensors: dict[str, Tensor], filename: Path, metadata: dict[str, str] | None = None) -> None:
-    """Save tensors to a file, which takes the place of the old one when it is whole.
+    """Save tensors to a file, atomically.
 
     Args:
-        tensors: name -> tensor; contiguous, dense, and no two may share memory (see `save_model`).
+        tensors: a dict from names to tensors, which must be dense and contiguous and not share memory (see
+            `save_model`).
         filename: the file.
-        metadata: text to keep beside them.
+        metadata: strings to store beside the tensors.
 
     Raises:
-        ValueError: one is sparse, not contiguous, or no tensor.
-        RuntimeError: two share memory.
-        KeyError: safetensors does not have one's dtype.
+        ValueError: a value is sparse, not contiguous, or not a tensor.
+        RuntimeError: two tensors share memory.
+        KeyError: safetensors does not support the dtype of a tensor.
         SafetensorError: the file cannot be written.
 
     Example:
@@ -385,7 +386,7 @@ def save_file(tensors: dict[str, Tensor], filename: Path, metadata: dict[str, st
 
 
 def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap") -> dict[str, Tensor]:
-    """The tensors of a file.
+    """Load all tensors of a file.
 
     Args:
         filename: the file.
@@ -394,8 +395,8 @@ def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap") -> 
 
     Raises:
         FileNotFoundError: there is no such file.
-        SafetensorError: it is cut off or damaged.
-        NotImplementedError: it has a dtype that there is not here.
+        SafetensorError: the file is truncated or damaged.
+        NotImplementedError: the file has a dtype that is not supported.
 
     Reference: https://huggingface.co/docs/safetensors/api/torch
     """
@@ -403,7 +404,7 @@ def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap") -> 
 
 
 def save(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
-    """What `save_file` would write.
+    """Return the bytes that `save_file` would write.
 
     Example:
         >>> import functorch_port as torch
@@ -417,10 +418,10 @@ def save(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> 
 
 
 def load(data: bytes) -> dict[str, Tensor]:
-    """The tensors of what `save` gave.
+    """Load the tensors from the bytes that `save` returned.
 
     Raises:
-        SafetensorError: the bytes are cut off or damaged.
+        SafetensorError: the bytes are truncated or damaged.
 
     Reference: https://huggingface.co/docs/safetensors/api/torch
     """
@@ -430,13 +431,13 @@ def load(data: bytes) -> dict[str, Tensor]:
 def save_model(
     model: Any, filename: Path, metadata: dict[str, str] | None = None, force_contiguous: bool = True
 ) -> None:
-    """Save a module's state. Of tied weights one is saved, and the metadata say which name stands for which.
+    """Save a module's state. Tied weights are saved once; the metadata map the other names to the saved one.
 
     Args:
         model: the module.
         filename: the file.
-        metadata: text to keep beside it.
-        force_contiguous: whether tensors in another order of memory are saved in order.
+        metadata: strings to store beside the tensors.
+        force_contiguous: whether to make non-contiguous tensors contiguous instead of refusing them.
 
     Reference: https://huggingface.co/docs/safetensors/api/torch
     """
@@ -446,20 +447,20 @@ def save_model(
 def load_model(
     model: Any, filename: Path, strict: bool = True, device: Any = "cpu", *, backend: str = "mmap"
 ) -> Any:
-    """Load what `save_model` wrote into a module.
+    """Load a file of `save_model` into a module.
 
     Args:
         model: the module.
         filename: the file.
         strict: whether missing and unexpected names are errors.
-        device: where tensors are read to; the module's stay where they are.
+        device: the device to read tensors to; the module's tensors stay on theirs.
         backend: as in `safe_open`.
 
     Returns:
-        The missing and the unexpected names.
+        The missing names and the unexpected names.
 
     Raises:
-        RuntimeError: the file does not fit; then the module is as it was.
+        RuntimeError: the file does not fit; the module is left unchanged.
 
     Reference: https://huggingface.co/docs/safetensors/api/torch
     """
@@ -469,7 +470,7 @@ def load_model(
 
 @contextmanager
 def _fitting(model: Any, source: Any, told: Callable[[str], str] = lambda text: "") -> Iterator[None]:
-    """Leave a module alone that does not fit, and say which file it was."""
+    """Leave the module unchanged if the state does not fit, and name the file in the error."""
     try:
         with all_or_nothing(model):
             yield
@@ -478,7 +479,7 @@ def _fitting(model: Any, source: Any, told: Callable[[str], str] = lambda text: 
         if not text.startswith("Error(s) in loading"):
             raise
         raise RuntimeError(
-            f"{text}\n(In {os.fspath(source)}; the module is as it was.{told(text)})"
+            f"{text}\n(In {os.fspath(source)}; the module is unchanged.{told(text)})"
         ) from None
 
 
@@ -486,14 +487,14 @@ def _fitting(model: Any, source: Any, told: Callable[[str], str] = lambda text: 
 
 
 def files_of(path: Path) -> dict[str, list[str] | None]:
-    """The files of a checkpoint in a folder, an index or a file, and the names to take from each (None: all)."""
+    """The files of a checkpoint (a folder, an index or a file), and the names to read from each (None: all)."""
     path = os.fspath(path)
     if os.path.isdir(path):
         found = sorted(glob.glob(os.path.join(glob.escape(path), _INDEX)))
         found = found or sorted(glob.glob(os.path.join(glob.escape(path), "*.safetensors")))
         if len(found) != 1:
             what = f"{len(found)} of them: name the file" if found else "none"
-            raise FileNotFoundError(f"{path} is to have one {_INDEX} or one *.safetensors, and has {what}")
+            raise FileNotFoundError(f"{path} must have one {_INDEX} or one *.safetensors, and has {what}")
         path = found[0]
     if not path.endswith(".json"):
         return {path: None}
@@ -503,33 +504,35 @@ def files_of(path: Path) -> dict[str, list[str] | None]:
         items = [(str(name), shard) for name, shard in table.items()]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"{path} is no index of a checkpoint: it must be JSON with a table 'weight_map' of names and files "
+            f"{path} is not the index of a checkpoint: it must be JSON with a dict 'weight_map' from names to files "
             f"({type(error).__name__}: {error})"
         ) from None
     shards: dict[str, list[str] | None] = {}
     for name, shard in items:
         if not isinstance(shard, str) or os.path.basename(shard) != shard or shard in ("", ".", ".."):
-            raise ValueError(f"{path} has {name!r} in {shard!r}, which is no file in the same folder")
+            raise ValueError(
+                f"{path} maps {name!r} to {shard!r}, which is not a file name in the same folder"
+            )
         names = shards.setdefault(os.path.join(os.path.dirname(path), shard), [])
         assert names is not None
         names.append(name)
     missing = [shard for shard in shards if not os.path.exists(shard)]
     if missing:
-        raise FileNotFoundError(f"{path} names files that are not there: {', '.join(sorted(missing))}")
+        raise FileNotFoundError(f"{path} names files that do not exist: {', '.join(sorted(missing))}")
     return shards
 
 
 def load_folder(path: Path, device: Any = "cpu") -> dict[str, Tensor]:
-    """The tensors of a checkpoint in one or several files, as Hugging Face's libraries write them.
+    """Load all tensors of a checkpoint, in one file or sharded as Hugging Face's libraries write them.
 
     Args:
-        path: a folder with one ``*.safetensors`` or a ``model.safetensors.index.json``, or such a file.
+        path: a folder with one ``*.safetensors`` or one ``*.safetensors.index.json``, or such a file.
         device: as in `safe_open`.
 
     Raises:
         FileNotFoundError: there is no checkpoint, or a file of it is missing.
         ValueError: the index is damaged.
-        SafetensorError: a file is damaged, or has not what the index says.
+        SafetensorError: a file is damaged, or lacks a tensor that the index names.
 
     Example:
         >>> import tempfile
@@ -544,7 +547,7 @@ def load_folder(path: Path, device: Any = "cpu") -> dict[str, Tensor]:
 
 
 def _read(path: Path, device: Any, rename: Callable[[str], str | None]) -> dict[str, tuple[Tensor, str]]:
-    """New name -> tensor and where it came from."""
+    """The tensors and their origins, by new name."""
     state: dict[str, tuple[Tensor, str]] = {}
     for file, names in files_of(path).items():
         with safe_open(file, "pt", device=device) as opened:
@@ -553,7 +556,7 @@ def _read(path: Path, device: Any, rename: Callable[[str], str | None]) -> dict[
                 if new is None:
                     continue
                 if new in state:
-                    raise ValueError(f"{origin} and {state[new][1]} are both to be {new!r}")
+                    raise ValueError(f"{origin} and {state[new][1]} both map to {new!r}")
                 state[new] = opened.get_tensor(name), origin
     return state
 
@@ -584,24 +587,24 @@ def load_checkpoint(
     strict: bool = True,
     device: Any = None,
 ) -> Any:
-    """Load a checkpoint, as Hugging Face's libraries write them, into a module.
+    """Load a checkpoint of Hugging Face's libraries into a module.
 
     Args:
         model: the module.
-        path: as for `load_folder`.
-        key_mapping: what the module calls the checkpoint's entries: a function of a name, which gives None to leave an
-            entry out, or a dict of regular expressions and what to put in their place, which are applied in order.
-        strict: whether missing and unexpected names are errors. Names of tied weights need be there but once.
-        device: as in `safe_open`: then the tensors that were read take the place of the module's, as with
-            ``load_state_dict(assign=True)``; this is for modules on the meta device, and for shardings. None: their
-            values are copied.
+        path: as in `load_folder`.
+        key_mapping: how to rename the checkpoint's entries: a function from a name to the module's name, or to None
+            to skip the entry; or a dict from regular expressions to replacements, applied in order.
+        strict: whether missing and unexpected names are errors. Of tied weights, one name suffices.
+        device: None (the default) copies the values into the module's tensors. Otherwise as in `safe_open`: the loaded
+            tensors replace the module's, as with ``load_state_dict(assign=True)``. Use this for modules on the meta
+            device and for shardings.
 
     Returns:
         The lists ``missing_keys`` and ``unexpected_keys``.
 
     Raises:
-        RuntimeError: the checkpoint does not fit; then the module is as it was.
-        ValueError: two entries are given one name.
+        RuntimeError: the checkpoint does not fit; the module is left unchanged.
+        ValueError: two entries map to the same name.
 
     Example:
         >>> import tempfile

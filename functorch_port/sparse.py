@@ -17,19 +17,19 @@ _addmm = function("addmm")
 
 
 def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
-    """The product of a sparse matrix and a dense one.
+    """The matrix product of a sparse and a dense matrix.
 
     Args:
         mat1: (n, m), sparse (or dense).
         mat2: (m, p), dense.
 
     Returns:
-        Dense, (n, p); differentiable with respect to the values of ``mat1`` and to ``mat2``.
+        A dense matrix (n, p); differentiable in the values of ``mat1`` and in ``mat2``.
 
     Raises:
-        RuntimeError: if the shapes do not fit.
-        IndexError: if ``mat2`` is no matrix.
-        NotImplementedError: if both are sparse.
+        RuntimeError: the shapes do not fit.
+        IndexError: ``mat2`` is not a matrix.
+        NotImplementedError: both are sparse.
 
     Example:
         >>> import functorch_port as torch
@@ -49,7 +49,7 @@ def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: An
     """``beta * mat + alpha * (mat1 @ mat2)`` with a sparse ``mat1``; differentiable as `mm`.
 
     Args:
-        mat: dense, (n, p) or what broadcasts to it.
+        mat: dense, (n, p) or broadcastable to it.
         mat1: sparse, (n, m).
         mat2: dense, (m, p).
         beta, alpha: numbers.
@@ -64,14 +64,14 @@ def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
 
     Args:
         input: sparse.
-        dim: an int or a tuple of them; None for all.
-        dtype: of the result.
+        dim: an int or a tuple of ints; None for all.
+        dtype: the dtype of the result.
 
     Returns:
-        Sparse and coalesced if sparse dimensions are left, else dense; differentiable with respect to the values.
+        Sparse and coalesced if sparse dimensions are left, else dense; differentiable in the values.
 
     Raises:
-        RuntimeError: for a dense ``input``, or a dimension given twice.
+        RuntimeError: ``input`` is dense, or a dimension occurs twice.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.sparse.sum.html
     """
@@ -84,12 +84,12 @@ def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
 
 
 class check_sparse_tensor_invariants:
-    """Whether `sparse_coo_tensor` checks ``is_coalesced`` by default; a context manager and a decorator.
+    """Sets whether `sparse_coo_tensor` checks ``is_coalesced`` by default; a context manager and a decorator.
 
-    The indices are checked in any case.
+    The indices are always checked.
 
     Args:
-        enable: True or False.
+        enable: whether to check.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.sparse.check_sparse_tensor_invariants.html
     """
@@ -99,17 +99,17 @@ class check_sparse_tensor_invariants:
 
     @staticmethod
     def is_enabled() -> bool:
-        """Whether they are checked by default."""
+        """Whether the default is to check."""
         return _sparse.check_invariants_by_default
 
     @staticmethod
     def enable() -> None:
-        """Check them by default."""
+        """Check by default."""
         _sparse.check_invariants_by_default = True
 
     @staticmethod
     def disable() -> None:
-        """Do not check them by default."""
+        """Do not check by default."""
         _sparse.check_invariants_by_default = False
 
     def __enter__(self) -> None:

@@ -52,7 +52,7 @@ def digamma_(input: Tensor) -> Tensor:
     """In-place version of `digamma`."""
 
 def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``-x log(x)``, 0 at 0 and minus infinity below."""
+    """``-x log(x)``; 0 at 0 and -inf below."""
 
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The error function."""
@@ -133,7 +133,7 @@ def log1p_(input: Tensor) -> Tensor:
     """In-place version of `log1p`."""
 
 def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The logarithm of the normal distribution function."""
+    """The logarithm of the normal CDF."""
 
 @overload
 def log_softmax(
@@ -177,10 +177,10 @@ def multigammaln(input: Tensor, p: _int, *, out: Tensor | None = None) -> Tensor
     """The logarithm of the multivariate gamma function of dimension ``p``."""
 
 def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The normal distribution function, as PyTorch has it from `erf`: for its lower tail there is `log_ndtr`."""
+    """The normal CDF, by `erf` as in PyTorch; use `log_ndtr` for the lower tail."""
 
 def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The inverse of the normal distribution function."""
+    """The inverse of the normal CDF."""
 
 def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The ``n``-th derivative of `digamma`."""
@@ -238,7 +238,7 @@ def spherical_bessel_j0(x: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The spherical Bessel function of order 0, sin(x) / x; without a derivative, as in PyTorch."""
 
 def xlog1py(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """``input * log1p(other)``, 0 where ``input`` is 0."""
+    """``input * log1p(other)``; 0 where ``input`` is 0."""
 
 def xlogy(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input * log(other)``, 0 where ``input`` is 0."""
@@ -247,4 +247,4 @@ def xlogy_(input: Tensor, other: Tensor | _Number) -> Tensor:
     """In-place version of `xlogy`."""
 
 def zeta(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """The Hurwitz zeta function; it has no derivative by ``input``."""
+    """The Hurwitz zeta function; not differentiable in ``input``."""

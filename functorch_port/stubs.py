@@ -1,5 +1,4 @@
-"""Process-wide switches that scripts set: threads, determinism, denormals. XLA has its own ways, so most only
-remember.
+"""Process-wide settings: threads, determinism, denormals. Most only store their value, as XLA has its own.
 
 Reference:
     https://docs.pytorch.org/docs/stable/torch.html#utilities
@@ -33,41 +32,39 @@ def _set_threads(kind: str, name: str, count: Any) -> None:
 
 
 def get_num_threads() -> int:
-    """The number of CPU threads asked for; the number of cores unless `set_num_threads` was called."""
+    """The number of `set_num_threads`; by default the number of CPU cores."""
     return _threads["intraop"]
 
 
 def set_num_threads(num: int, /) -> None:
-    """Remember a number of threads.
+    """Store a number of threads, without effect.
 
-    XLA sizes its thread pool when the process starts, so this does not change it. To limit it, start the
-    process with fewer cores (``taskset``), or with ``XLA_FLAGS=--xla_cpu_multi_thread_eigen=false`` for one
-    thread.
+    XLA creates its thread pool when the process starts. To limit it, start the process with fewer cores (``taskset``),
+    or with ``XLA_FLAGS=--xla_cpu_multi_thread_eigen=false`` for one thread.
 
     Raises:
-        RuntimeError: if it is not a positive integer.
+        RuntimeError: ``num`` is not a positive integer.
     """
     _set_threads("intraop", "set_num_threads", num)
 
 
 def get_num_interop_threads() -> int:
-    """What `set_num_interop_threads` was told; the number of cores before."""
+    """The number of `set_num_interop_threads`; by default the number of CPU cores."""
     return _threads["interop"]
 
 
 def set_num_interop_threads(num: int, /) -> None:
-    """Remember a number of threads; see `set_num_threads`."""
+    """Store a number of threads, without effect; see `set_num_threads`."""
     _set_threads("interop", "set_num_interop_threads", num)
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for results that do not change from run to run.
+    """Require results that are equal from run to run.
 
-    On CPU and TPU, XLA's programs are deterministic as they are; the operations for which PyTorch raises on a CPU
-    (`put_` without accumulation, `max_unpool`) raise here, too. On GPU some scatter operations are not;
-    there, start the process with ``XLA_FLAGS=--xla_gpu_deterministic_ops=true`` (a warning says so if that is
-    missing). Eager operations run one by one then: those that come again and again are not put together as one
-    program, which may round otherwise.
+    XLA's programs are deterministic on CPU and TPU; the operations for which PyTorch raises on a CPU (`put_` without
+    accumulation, `max_unpool`) raise here, too. On GPU some scatter operations are not deterministic: start the process
+    with ``XLA_FLAGS=--xla_gpu_deterministic_ops=true`` (a warning says so if it is missing). Eager operations then run
+    one by one: recurring ones are not combined into one program, which may round differently.
     """
     if not isinstance(mode, bool):
         raise TypeError(
@@ -87,17 +84,17 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """What `use_deterministic_algorithms` was told."""
+    """Whether `use_deterministic_algorithms` is on."""
     return determinism.state["on"]
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether `use_deterministic_algorithms` was told to warn only."""
+    """Whether `use_deterministic_algorithms` only warns."""
     return determinism.state["warn_only"]
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """`use_deterministic_algorithms` by number or name: 0 or "default", 1 or "warn", 2 or "error"."""
+    """Set `use_deterministic_algorithms`: 0 or "default" is off, 1 or "warn" warns, 2 or "error" raises."""
     if not isinstance(debug_mode, (int, str)):
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
     if isinstance(debug_mode, str):
@@ -114,27 +111,27 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """0, 1 or 2, as `set_deterministic_debug_mode`."""
+    """The mode of `set_deterministic_debug_mode`: 0, 1 or 2."""
     if not determinism.state["on"]:
         return 0
     return 1 if determinism.state["warn_only"] else 2
 
 
 def set_flush_denormal(mode: bool, /) -> bool:
-    """Not adjustable; returns False, for "not supported".
+    """Return False: not supported.
 
-    On a CPU, XLA sets the processor to take denormal numbers (of float32: below 1.2e-38) for 0 while one of its
-    programs runs, and has no option for that. Numpy, which computes small values here, keeps them, as PyTorch does.
+    On a CPU, XLA's programs flush denormal numbers (in float32 those below 1.2e-38) to zero, and XLA has no option for
+    that. Numpy, which computes small values here, keeps them, as PyTorch does.
     """
     return False
 
 
 def set_warn_always(b: bool, /) -> None:
-    """Remember whether warnings should be repeated; Python's `warnings` filters decide here."""
+    """Store whether to repeat warnings, without effect: Python's `warnings` filters decide."""
     global _warn_always
     _warn_always = b
 
 
 def is_warn_always_enabled() -> bool:
-    """What `set_warn_always` was told."""
+    """The value of `set_warn_always`."""
     return _warn_always

@@ -15,7 +15,7 @@ _STAGES = {"dev": -4, "a": -3, "alpha": -3, "b": -2, "beta": -2, "c": -1, "rc": 
 
 
 def _key(version: Any) -> tuple[Any, ...]:
-    """What orders versions: numbers without zeros at the end, then the stage. A local part ("+cpu") does not count."""
+    """The sort key of a version: numbers without trailing zeros, then the stage; ignores a local part ("+cpu")."""
     if isinstance(version, (tuple, list)):
         version = ".".join(map(str, version))
     if not isinstance(version, str):
@@ -30,7 +30,7 @@ def _key(version: Any) -> tuple[Any, ...]:
 
 
 class TorchVersion(str):
-    """A string; ``<`` and its kin compare it as a version with strings, tuples of numbers and other versions.
+    """A string that comparison operators treat as a version, against strings, tuples and other versions.
 
     Example:
         >>> from functorch_port.torch_version import TorchVersion

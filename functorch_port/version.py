@@ -1,4 +1,4 @@
-"""Versions: the package's own, and the PyTorch release whose behaviour it follows (``torch.version``)."""
+"""``torch.version``: the package's own version, and the PyTorch release whose behaviour it follows."""
 
 from __future__ import annotations
 

@@ -467,7 +467,7 @@ def test_errors():
     weight = linear.weight.clone()
     with pytest.raises(KeyError, match="there is no 'Dense_0' for the layer"):
         flax.load_variables(nn.Sequential(linear), {"params": {}}, {"0": "Dense_0"})
-    with pytest.raises(KeyError, match="which are no layers"):
+    with pytest.raises(KeyError, match="which are not layers"):
         flax.to_variables(linear, {"1": "Dense_0"})
     wrong = flax.to_variables(nn.Linear(2, 4))
     with pytest.raises(ValueError, match=r"'weight' of Linear.* has shape \(3, 2\), got \(4, 2\)"):

@@ -224,21 +224,24 @@ def claims(shape):
     [
         (
             lambda: raw(w=np.array([{}], object)),
-            "entry 'w.npy' of .*x.npz has Python objects, and making them would",
+            "entry 'w.npy' of .*x.npz has Python objects, and loading them would",
         ),
         (lambda: claims("(10**12, 10**6)"), "entry 'w.npy' of .*x.npz: "),
         (
             lambda: claims("(1000000000000,)"),
-            "entry 'w.npy' of .*x.npz has 16 bytes, and shape .* need 8000000000000",
+            "entry 'w.npy' of .*x.npz has 16 bytes, but shape .* need 8000000000000",
         ),
-        (lambda: raw(w=np.array(["text"])), "entry 'w' of .*x.npz has dtype <U4, which no tensor can have"),
+        (
+            lambda: raw(w=np.array(["text"])),
+            "entry 'w' of .*x.npz has dtype <U4, which tensors do not support",
+        ),
         (lambda: raw(w=np.zeros(2, "V2")), r"entry 'w' of .* has dtype \|V2, which .*bfloat16"),
-        (lambda: raw(w=np.ones(500))[:-300], "is no .npz file, or cut off or damaged"),
-        (lambda: b"", "is no .npz file, or cut off or damaged"),
+        (lambda: raw(w=np.ones(500))[:-300], "is not an .npz file, or it is cut off or damaged"),
+        (lambda: b"", "is not an .npz file, or it is cut off or damaged"),
         (lambda: raw(__functorch_port__=np.array("{")), "entry '__functorch_port__' of .*x.npz is damaged"),
         (
             lambda: raw(__functorch_port__=np.array(json.dumps({"tree": '{"a": {"$tensor": "b"}}'}))),
-            "x.npz: the text beside the arrays, which says how they belong together, does not fit them",
+            "x.npz: the JSON beside the arrays, which describes their tree, does not fit them",
         ),
     ],
 )
@@ -328,16 +331,16 @@ def test_checkpoints_of_orbax(tmp_path):
 def test_orbax_replaces_a_checkpoint_as_a_whole(tmp_path):
     path = tmp_path / "x"
     interchange.save_orbax(path, {"w": port.ones(2)})
-    with pytest.raises(ValueError, match="is there already; force=True replaces it"):
+    with pytest.raises(ValueError, match="already exists; force=True replaces it"):
         interchange.save_orbax(path, {"w": port.zeros(2)})
     interchange.save_orbax(path, {"v": port.zeros(2)}, force=True)
     assert list(interchange.load_orbax(path)) == ["v"] and list(tmp_path.iterdir()) == [path]
 
 
 def test_folders_that_are_no_checkpoints(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no checkpoint"):
+    with pytest.raises(FileNotFoundError, match="is not a folder with a checkpoint"):
         interchange.load_orbax(tmp_path / "nothing")
-    with pytest.raises(ValueError, match="is no checkpoint that orbax's StandardCheckpointer has written"):
+    with pytest.raises(ValueError, match="is not a checkpoint of orbax's StandardCheckpointer"):
         interchange.load_orbax(tmp_path)
 
 
@@ -401,17 +404,17 @@ def test_tied_weights_stay_tied(tmp_path):
 
 
 REFUSED = [
-    ({"keys": [("abc", "")]}, "'abc' finds nothing to replace; names are such as model.0.weight, "),
-    ({"only": "abc"}, "'abc' finds no tensor; names are such as model.0.weight, "),
-    ({"keys": [(".*weight", "w")]}, "entries 'model.0.weight' and 'model.1.weight' would both be 'w'"),
-    ({"keys": [("(", "")]}, r"'\(' is no regular expression: "),
-    ({"keys": [("model", r"\3")]}, "cannot take the place of 'model'"),
+    ({"keys": [("abc", "")]}, "'abc' matches no name; names are, for example, model.0.weight, "),
+    ({"only": "abc"}, "'abc' matches no tensor; names are, for example, model.0.weight, "),
+    ({"keys": [(".*weight", "w")]}, "entries 'model.0.weight' and 'model.1.weight' would both be named 'w'"),
+    ({"keys": [("(", "")]}, r"'\(' is not a regular expression: "),
+    ({"keys": [("model", r"\3")]}, "cannot replace 'model'"),
     (
         {"dtype": port.float8_e5m2},
-        "entry 'large' has numbers up to 1e\\+06, which are too large for torch.float8_e5m2",
+        "entry 'large' has values up to 1e\\+06, which are too large for torch.float8_e5m2",
     ),
-    ({"dtype": port.int8}, "dtype torch.int8 is none of floating point numbers"),
-    ({"format": "gguf"}, "format 'gguf' is not known; known are pt, safetensors, npz, orbax"),
+    ({"dtype": port.int8}, "dtype must be a floating point dtype, got torch.int8"),
+    ({"format": "gguf"}, "unknown format 'gguf': must be one of pt, safetensors, npz, orbax"),
 ]
 
 
@@ -427,7 +430,7 @@ def test_conversions_that_are_refused(tmp_path, options, text):
 def test_nothing_is_overwritten(files, tmp_path):
     target = tmp_path / "x.npz"
     target.write_text("mine")
-    with pytest.raises(FileExistsError, match="is there already"):
+    with pytest.raises(FileExistsError, match="already exists"):
         interchange.convert(files / "x.pt", target)
     assert target.read_text() == "mine"
     interchange.convert(files / "x.pt", target, force=True)
@@ -436,17 +439,17 @@ def test_nothing_is_overwritten(files, tmp_path):
 
 def test_files_that_are_none(tmp_path):
     for name, data, text in (
-        ("a.pt", b"hello", "is none of the formats that can be read: pt, safetensors, npz, orbax"),
+        ("a.pt", b"hello", "has none of the formats that can be read: pt, safetensors, npz, orbax"),
         ("b.pt", b"PK\3\4....", "is cut off or damaged"),
-        ("folder", None, "is a folder with neither a checkpoint of orbax nor safetensors files"),
+        ("folder", None, "is a folder with neither an orbax checkpoint nor safetensors files"),
     ):
         path = tmp_path / name
         path.mkdir() if data is None else path.write_bytes(data)
         with pytest.raises(formats.WrongUse, match=text):
             interchange.inspect(path)
-    with pytest.raises(FileNotFoundError, match="there is no file"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         interchange.read(tmp_path / "nothing")
-    with pytest.raises(formats.WrongUse, match=r"the format is not known from '.gguf'; known are .pt, "):
+    with pytest.raises(formats.WrongUse, match=r"'.gguf' is not the extension of a known format; use .pt, "):
         interchange.write(tmp_path / "x.gguf", {})
 
 
@@ -490,7 +493,7 @@ def test_convert_on_the_command_line(files, tmp_path, capsys):
     assert (status, out) == (0, f"{target} (npz): 7 tensors; 32 float16, 1 int64; 72 bytes\n")
     assert "fc.weight" in np.load(target)
     status, _, told = command(*words, capsys=capsys)
-    assert (status, told) == (2, f"functorch-port convert: {target} is there already; --force replaces it\n")
+    assert (status, told) == (2, f"functorch-port convert: {target} already exists; --force replaces it\n")
     assert command(*words, "--force", "--to", "pt", capsys=capsys)[0] == 0
     assert torch.load(target)["fc.weight"].dtype == torch.float16
 
@@ -502,19 +505,19 @@ def test_the_command_line_says_what_to_do(files, tmp_path, capsys):
     for words, text in (
         (
             ("inspect", tmp_path / "whole.pt"),
-            "has a torch.nn.modules.linear.Linear in it, which only code from the file",
+            "contains a torch.nn.modules.linear.Linear, and loading it would run code from the file",
         ),
-        (("inspect", tmp_path / "no.pt"), "there is no file"),
+        (("inspect", tmp_path / "no.pt"), "does not exist"),
         (("inspect", cut), f"({cut} is cut off or damaged)"),
         (
             ("convert", files / "x.pt", tmp_path / "y.npz", "--dtype", "int8"),
-            "--dtype int8: is to be one of float16, ",
+            "--dtype int8: must be one of float16, ",
         ),
         (
             ("convert", files / "x.pt", tmp_path / "y.npz", "--to", "onnx"),
-            "--to onnx: is to be one of pt, safetensors",
+            "--to onnx: must be one of pt, safetensors",
         ),
-        (("convert", files / "x.pt", tmp_path / "y.onnx"), "the format is not known from '.onnx'"),
+        (("convert", files / "x.pt", tmp_path / "y.onnx"), "'.onnx' is not the extension of a known format"),
     ):
         status, out, told = command(*words, capsys=capsys)
         assert (status, out) == (2, "") and text in told and told.startswith(f"functorch-port {words[0]}: ")

@@ -173,7 +173,7 @@ def test_weights_from_urls_are_those_of_torch(tmp_path, capsys):
         ft.hub.load_state_dict_from_url(url, str(folders[1]))
     text = str(error.value)
     assert (
-        f"nothing came from {url}" in text
+        f"cannot download {url}" in text
         and f"copy the file to {folders[1] / 'absent.pth'} by other means" in text
     )
     assert not [path for path in folders[1].iterdir() if "partial" in path.name]

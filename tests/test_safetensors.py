@@ -253,7 +253,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", full)
         with pytest.raises(
-            ours.SafetensorError, match="No space left on device .*what was there before is as it was"
+            ours.SafetensorError, match="No space left on device .*the previous file is unchanged"
         ):
             ours.save_file({"x": port.zeros(2)}, path)
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
@@ -387,7 +387,7 @@ def test_what_does_not_fit_leaves_the_module_alone(tmp_path):
     unchanged(
         model, lambda: ours.load_checkpoint(model, tmp_path), RuntimeError,
         "Error(s) in loading state_dict for Sequential:", 'Missing key(s) in state_dict: "0.weight"',
-        'Unexpected key(s) in state_dict: "model.0.weight"', f"(In {tmp_path}; the module is as it was.", "key_mapping",
+        'Unexpected key(s) in state_dict: "model.0.weight"', f"(In {tmp_path}; the module is unchanged.", "key_mapping",
     )  # fmt: skip
     other = port.nn.Sequential(port.nn.Linear(2, 3), port.nn.Linear(3, 5))
     unchanged(
@@ -397,7 +397,7 @@ def test_what_does_not_fit_leaves_the_module_alone(tmp_path):
         f"'1.weight' is 'model.1.weight' of {tmp_path / 'model-00001-of-00002'}",
     )  # fmt: skip
     unchanged(model, lambda: ours.load_checkpoint(model, tmp_path, key_mapping={"^.+$": "x"}), ValueError,
-              "'model.1.weight' of", "are both to be 'x'")  # fmt: skip
+              "'model.1.weight' of", "both map to 'x'")  # fmt: skip
     file = tmp_path / "model-00001-of-00002.safetensors"
     unchanged(
         model,
@@ -418,12 +418,12 @@ def test_what_does_not_fit_leaves_the_module_alone(tmp_path):
         (
             lambda f: f["model-00002-of-00002.safetensors"].unlink(),
             FileNotFoundError,
-            "names files that are not there: ",
+            "names files that do not exist: ",
         ),
         (
             lambda f: f["model.safetensors.index.json"].write_text("{"),
             ValueError,
-            "is no index of a checkpoint",
+            "is not the index of a checkpoint",
         ),
         (lambda f: f["model.safetensors.index.json"].write_text("{}"), ValueError, "'weight_map'"),
         (
@@ -431,7 +431,7 @@ def test_what_does_not_fit_leaves_the_module_alone(tmp_path):
                 '{"weight_map": {"a": "../a.safetensors"}}'
             ),
             ValueError,
-            "which is no file in the same folder",
+            "which is not a file name in the same folder",
         ),
         (
             lambda f: f["model.safetensors.index.json"].write_text(

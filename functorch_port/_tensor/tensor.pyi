@@ -51,7 +51,7 @@ class Tensor:
     def __contains__(self, element: Any) -> _bool: ...
     def __deepcopy__(self, memo: dict[_int, Any]) -> Tensor: ...
     def __delitem__(self, index: Any) -> None:
-        """Tensors do not shrink."""
+        """Not supported."""
 
     def __dlpack__(self, *, copy: _bool | None = None, **kwargs: Any) -> Any:
         """The value for another library, which may write to it: in shared memory where `numpy` gives that, or a copy."""
@@ -165,7 +165,7 @@ class Tensor:
     def addbmm(
         self, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number = 1, alpha: Tensor | _Number = 1
     ) -> Tensor:
-        """``beta * input + alpha * (the sum of the products of two batches)``."""
+        """``beta * input + alpha * bmm(batch1, batch2).sum(0)``."""
 
     def addbmm_(
         self, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number = 1, alpha: Tensor | _Number = 1
@@ -307,11 +307,11 @@ class Tensor:
     def argmin(self, *, axis: _int | None, keepdims: _bool = False) -> Tensor: ...
     @overload
     def argsort(self, dim: _int = -1, descending: _bool = False, stable: _bool = False) -> Tensor:
-        """The order that sorts along ``dim``. Always stable."""
+        """The indices that sort along ``dim``. Always stable."""
     @overload
     def argsort(self, *, axis: _int, descending: _bool = False, stable: _bool = False) -> Tensor: ...
     def argwhere(self) -> Tensor:
-        """The positions that are not 0, as rows."""
+        """The indices of nonzero elements, as rows."""
 
     def as_strided(
         self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None
@@ -327,7 +327,7 @@ class Tensor:
         """A copy with ``src`` at the elements that these strides reach."""
 
     def as_subclass(self, cls: _type[Any]) -> Any:
-        """This tensor as an instance of a subclass, sharing its Storage."""
+        """Return this tensor as an instance of a subclass, with the same Storage."""
 
     def asin(self) -> Tensor:
         """Arc sine."""
@@ -390,7 +390,7 @@ class Tensor:
         """This tensor as ``torch.bfloat16``."""
 
     def bincount(self, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
-        """How often each non-negative integer occurs, or the sum of the weights of its places."""
+        """The count of each non-negative integer, or the sum of its weights."""
 
     def bitwise_and(self, other: Tensor | _Number) -> Tensor:
         """Bits set in both."""
@@ -440,7 +440,7 @@ class Tensor:
     @overload
     def broadcast_to(self, *size: _int) -> Tensor: ...
     def bucketize(self, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False) -> Tensor:
-        """The bucket of every value between sorted boundaries."""
+        """The index of every value's bucket between sorted boundaries."""
 
     def byte(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor as ``torch.uint8``."""
@@ -464,13 +464,13 @@ class Tensor:
         """This tensor as ``torch.complex64``."""
 
     def chalf(self, memory_format: _memory_format | None = None) -> Tensor:
-        """PyTorch's complex numbers of half precision, which JAX does not have: refused."""
+        """Not supported: JAX has no complex numbers of half precision."""
 
     def char(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor as ``torch.int8``."""
 
     def cholesky(self, upper: _bool = False) -> Tensor:
-        """The triangular factor of positive-definite matrices."""
+        """The Cholesky factor of positive definite matrices."""
 
     def cholesky_inverse(self, upper: _bool = False) -> Tensor:
         """The inverse of A, given its Cholesky factor."""
@@ -506,7 +506,7 @@ class Tensor:
         """In-place version of `clamp`."""
 
     def clone(self, memory_format: Any = None) -> Tensor:
-        """A copy with a Storage of its own (arrays are immutable, so nothing is moved until one of the two is written)."""
+        """A copy with its own Storage; the memory is copied only when one of the two is written."""
 
     def coalesce(self) -> Any: ...
     def conj(self) -> Tensor:
@@ -519,10 +519,10 @@ class Tensor:
         """In-place version of `conj_physical`."""
 
     def contiguous(self, memory_format: _memory_format | None = None) -> Tensor:
-        """This tensor if it is contiguous, else a copy that is."""
+        """Return this tensor if it is contiguous, else a contiguous copy."""
 
     def copy_(self, src: Any, non_blocking: _bool = False) -> Self:
-        """Write ``src`` into this tensor, broadcast and cast to fit."""
+        """Copy ``src`` into this tensor, broadcast and cast to its shape and dtype."""
 
     def copysign(self, other: Tensor | _Number) -> Tensor:
         """The size of ``input`` with the sign of ``other``."""
@@ -531,7 +531,7 @@ class Tensor:
         """In-place version of `copysign`."""
 
     def corrcoef(self) -> Tensor:
-        """The matrix of correlation coefficients of variables in rows."""
+        """The correlation coefficients of variables (rows) over observations (columns)."""
 
     def cos(self) -> Tensor:
         """Cosine."""
@@ -557,20 +557,20 @@ class Tensor:
         fweights: Tensor | _Number | None = None,
         aweights: Tensor | _Number | None = None,
     ) -> Tensor:
-        """The covariance matrix of variables in rows and observations in columns."""
+        """The covariance matrix of variables (rows) over observations (columns)."""
 
     def cpu(self, memory_format: _memory_format | None = None) -> Tensor:
-        """This tensor on the CPU."""
+        """Move to the CPU."""
 
     @overload
     def cross(self, other: Tensor, dim: _int | None = None) -> Tensor:
-        """The cross product along a dimension of size 3 (the first such one by default)."""
+        """The cross product along a dimension of size 3 (default: the first one)."""
     @overload
     def cross(self, other: Tensor, *, axis: _int | None) -> Tensor: ...
     def cuda(
         self, device: _Device = None, non_blocking: _bool = False, memory_format: _memory_format | None = None
     ) -> Tensor:
-        """This tensor on a GPU."""
+        """Move to a GPU."""
 
     @overload
     def cummax(self, dim: _int) -> return_types.cummax:
@@ -670,7 +670,7 @@ class Tensor:
         """Number of dimensions."""
 
     def dim_order(self, *, ambiguity_check: Any = False) -> _Sizes:
-        """The dimensions from the outermost in memory to the innermost."""
+        """The dimensions in the order of memory, from the outermost to the innermost."""
 
     def dist(self, other: Tensor, p: _float = 2) -> Tensor:
         """The p-norm of ``input - other``."""
@@ -761,10 +761,10 @@ class Tensor:
         """Fill with exponentially distributed numbers of rate ``lambd``."""
 
     def fill_(self, value: Tensor | _Number) -> Self:
-        """Write one number everywhere."""
+        """Fill with a number, in place."""
 
     def fill_diagonal_(self, fill_value: _float, wrap: _bool = False) -> Self:
-        """Write a number into the main diagonal."""
+        """Fill the main diagonal with a number, in place."""
 
     def fix(self) -> Tensor:
         """Rounded towards zero."""
@@ -847,10 +847,10 @@ class Tensor:
         """Fill with the numbers of trials up to the first success of probability ``p``."""
 
     def geqrf(self) -> return_types.geqrf:
-        """The QR decomposition as LAPACK leaves it: R, and Householder vectors below it, with their factors."""
+        """The QR decomposition in LAPACK's form: R with the Householder vectors below it, and their factors tau."""
 
     def ger(self, vec2: Tensor) -> Tensor:
-        """All products of an element of one vector with one of the other."""
+        """The outer product of two vectors."""
 
     def get_device(self) -> _int:
         """Index of the device, -1 on the CPU."""
@@ -883,7 +883,7 @@ class Tensor:
         """This tensor as ``torch.float16``."""
 
     def hardshrink(self, lambd: _float = 0.5) -> Tensor:
-        """``input``, with 0 where ``|input| <= lambd``."""
+        """``input`` where ``|input| > lambd``, else 0."""
 
     def hardsigmoid_(self) -> Self:
         """In-place version of `hardsigmoid`."""
@@ -896,7 +896,7 @@ class Tensor:
 
     @overload
     def hash_tensor(self, dim: _Sizes | None = (), *, keepdim: _bool = False, mode: _int = 0) -> Tensor:
-        """The exclusive or of the elements' bits, each taken as a 64-bit float or integer."""
+        """The exclusive or of the bits of the elements as 64-bit floats or integers."""
     @overload
     def hash_tensor(self, *, axis: _Sizes | None, keepdims: _bool = False, mode: _int = 0) -> Tensor: ...
     def heaviside(self, values: Tensor) -> Tensor:
@@ -906,12 +906,12 @@ class Tensor:
         """In-place version of `heaviside`."""
 
     def histc(self, bins: _int = 100, min: _float = 0, max: _float = 0) -> Tensor:
-        """Counts of values in equal bins between ``min`` and ``max`` (the data's own, if both are 0)."""
+        """Count values in ``bins`` equal bins from ``min`` to ``max`` (those of the data if both are 0)."""
 
     def histogram(
         self, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False
     ) -> Any:
-        """Counts (or sums of weights) in equal bins, or between the edges in a tensor ``bins``; and the edges."""
+        """Count values (or sum weights) in ``bins`` equal bins, or between the edges ``bins``; also returns the edges."""
 
     def hsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
         """`tensor_split` along dimension 1."""
@@ -945,19 +945,19 @@ class Tensor:
     @imag.setter
     def imag(self, value: Any) -> None: ...
     def index_add(self, dim: _int, index: Tensor, source: Tensor, *, alpha: Tensor | _Number = 1) -> Tensor:
-        """A copy with ``alpha * source`` added to the slices at the positions in a vector."""
+        """A copy with ``alpha * source`` added to the slices at the positions ``index``."""
 
     def index_add_(self, dim: _int, index: Tensor, source: Tensor, *, alpha: Tensor | _Number = 1) -> Self:
         """In-place version of `index_add`."""
 
     def index_copy(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
-        """A copy with the slices of ``source`` at the positions in a vector."""
+        """A copy with the slices of ``source`` at the positions ``index``."""
 
     def index_copy_(self, dim: _int, index: Tensor, source: Tensor) -> Self:
         """In-place version of `index_copy`."""
 
     def index_fill(self, dim: _int, index: Tensor, value: Tensor | _Number) -> Tensor:
-        """A copy with ``value`` in the slices at the positions in a vector."""
+        """A copy with ``value`` in the slices at the positions ``index``."""
 
     def index_fill_(self, dim: _int, index: Tensor, value: Tensor | _Number) -> Self:
         """In-place version of `index_fill`."""
@@ -971,7 +971,7 @@ class Tensor:
     def index_reduce(
         self, dim: _int, index: Tensor, source: Tensor, reduce: _str, *, include_self: _bool = True
     ) -> Tensor:
-        """A copy in which slices of ``source`` that go to one position are reduced by prod, mean, amax or amin."""
+        """A copy with the slices of ``source`` reduced by index: prod, mean, amax or amin."""
 
     def index_reduce_(
         self, dim: _int, index: Tensor, source: Tensor, reduce: _str, *, include_self: _bool = True
@@ -979,7 +979,7 @@ class Tensor:
         """In-place version of `index_reduce`."""
 
     def index_select(self, dim: _int, index: Tensor) -> Tensor:
-        """The slices at the positions in a vector."""
+        """The slices along ``dim`` at the positions ``index``."""
 
     def indices(self) -> Any: ...
     def inner(self, other: Tensor) -> Tensor:
@@ -994,7 +994,7 @@ class Tensor:
     def is_coalesced(self) -> Any: ...
     def is_complex(self) -> _bool: ...
     def is_conj(self) -> _bool:
-        """Whether the tensor is a view that shows the conjugate of what it looks at."""
+        """Whether the tensor is a conjugate view."""
 
     def is_contiguous(self, memory_format: _memory_format | None = None) -> _bool:
         """Whether the elements lie in order, that of ``memory_format``, as PyTorch's layout of the same views would."""
@@ -1017,12 +1017,12 @@ class Tensor:
     is_mps: _bool
 
     def is_neg(self) -> _bool:
-        """Whether the tensor is a view that shows the negative of what it looks at."""
+        """Whether the tensor is a negated view."""
 
     is_nested: _bool
 
     def is_nonzero(self) -> _bool:
-        """Whether a one-element tensor is not zero."""
+        """Whether a one-element tensor is nonzero."""
 
     def is_pinned(self) -> Any: ...
 
@@ -1082,7 +1082,7 @@ class Tensor:
         length: _int | None = None,
         return_complex: _bool = False,
     ) -> Tensor:
-        """The signal whose `stft` is nearest to ``input``."""
+        """The signal whose `stft` is closest to ``input``."""
 
     def item(self) -> Any:
         """The value of a one-element tensor as a Python number."""
@@ -1097,7 +1097,7 @@ class Tensor:
 
     @overload
     def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False) -> return_types.kthvalue:
-        """The ``k``-th smallest value along ``dim`` and where it is."""
+        """The ``k``-th smallest value along ``dim`` and its index."""
     @overload
     def kthvalue(self, k: _int, *, axis: _int, keepdims: _bool = False) -> return_types.kthvalue: ...
     @property
@@ -1191,7 +1191,7 @@ class Tensor:
     @overload
     def logcumsumexp(self, *, axis: _int) -> Tensor: ...
     def logdet(self) -> Tensor:
-        """The logarithm of the determinant, nan if that is negative."""
+        """The logarithm of the determinant; nan if it is negative."""
 
     def logical_and(self, other: Tensor) -> Tensor:
         """Whether both are nonzero."""
@@ -1238,35 +1238,35 @@ class Tensor:
         """In-place version of `lt`."""
 
     def lu(self, pivot: _bool = True, get_infos: _bool = False) -> Any:
-        """`lu_factor`, with ``info`` instead of an error if that is asked for."""
+        """`lu_factor`; with ``get_infos`` also ``info`` instead of an error."""
 
     def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-        """The solution X of ``A X = input``, given A's `lu_factor`."""
+        """The solution X of ``A X = input``, from the `lu_factor` of A."""
 
     @property
     def mH(self) -> Tensor: ...
     @property
     def mT(self) -> Tensor: ...
     def map2_(self, x: Tensor, y: Tensor, callable: Any) -> Self:
-        """Replace every element by ``callable(own, of x, of y)``; slow, for small CPU tensors."""
+        """Replace every element by ``callable(own, x, y)``; slow, for small CPU tensors."""
 
     def map_(self, tensor: Tensor, callable: Any) -> Self:
         """Replace every element by ``callable(own, other)``; slow, for small CPU tensors."""
 
     def masked_fill(self, mask: Tensor, value: Tensor | _Number) -> Tensor:
-        """A copy with ``value`` where the mask holds."""
+        """A copy with ``value`` where the mask is True."""
 
     def masked_fill_(self, mask: Tensor, value: Tensor | _Number) -> Self:
         """In-place version of `masked_fill`."""
 
     def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
-        """A copy with the elements of ``source``, in order, where the mask holds."""
+        """A copy with the elements of ``source``, in order, where the mask is True."""
 
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Self:
         """In-place version of `masked_scatter`."""
 
     def masked_select(self, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """The elements where the mask holds, in one dimension."""
+        """A vector of the elements where the mask is True."""
 
     def matmul(self, other: Tensor) -> Tensor:
         """The matrix product, with PyTorch's rules for vectors and batches."""
@@ -1275,7 +1275,7 @@ class Tensor:
         """The matrix exponential."""
 
     def matrix_power(self, n: _int) -> Tensor:
-        """A matrix multiplied by itself ``n`` times; the inverse for negative ``n``."""
+        """The ``n``-th power of square matrices; of the inverse for negative ``n``."""
 
     @overload
     def max(self) -> Tensor:
@@ -1333,7 +1333,7 @@ class Tensor:
         """Dimensions moved to other places, the others kept in order."""
 
     def msort(self) -> Tensor:
-        """Sorted values along the first dimension."""
+        """The sorted values along the first dimension."""
 
     def mul(self, other: Tensor | _Number) -> Tensor:
         """``input * other``."""
@@ -1567,11 +1567,11 @@ class Tensor:
 
     @overload
     def nonzero(self, *, as_tuple: Literal[False] = False) -> Tensor:
-        """The positions that are not 0: as rows of a matrix, or as one index vector per dimension."""
+        """The indices of nonzero elements, as the rows of a matrix or as one index vector per dimension."""
     @overload
     def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
     def nonzero_static(self, *, size: _int, fill_value: _int = -1) -> Tensor:
-        """The first ``size`` positions that are not 0, as rows; rows of ``fill_value`` follow if there are fewer."""
+        """The indices of the first ``size`` nonzero elements, as rows; missing ones are ``fill_value``."""
 
     @overload
     def norm(
@@ -1598,13 +1598,13 @@ class Tensor:
         """The value as a numpy array."""
 
     def orgqr(self, input2: Tensor) -> Tensor:
-        """The first columns of the product of Householder reflections, such as `geqrf` gives."""
+        """The first columns of the product of Householder reflections, as of `geqrf`."""
 
     def ormqr(self, input2: Tensor, input3: Tensor, left: _bool = True, transpose: _bool = False) -> Tensor:
-        """The product of the reflections that `geqrf` gives (or its adjoint) with a matrix, from the left or the right."""
+        """Multiply a matrix by the Q of `geqrf` (or its adjoint) from the left or the right."""
 
     def outer(self, vec2: Tensor) -> Tensor:
-        """All products of an element of one vector with one of the other."""
+        """The outer product of two vectors."""
 
     @property
     def output_nr(self) -> _int: ...
@@ -1615,7 +1615,7 @@ class Tensor:
     def permute(self, *dims: _int) -> Tensor: ...
     def pin_memory(self, device: _Device = None) -> Tensor: ...
     def pinverse(self, rcond: _float = 1e-15) -> Tensor:
-        """The pseudo-inverse; singular values up to ``rcond`` times the largest count as 0."""
+        """The pseudo-inverse; singular values up to ``rcond * largest`` count as 0."""
 
     def polygamma(self, n: _int) -> Tensor:
         """The ``n``-th derivative of `digamma`."""
@@ -1641,7 +1641,7 @@ class Tensor:
     @overload
     def prod(self, *, axis: _int | None, keepdims: _bool = False, dtype: _dtype | None = None) -> Tensor: ...
     def put(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
-        """A copy with ``source`` written (or added) at positions in the flattened input."""
+        """A copy with ``source`` written (or added) at positions of the flattened input."""
 
     def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Self:
         """In-place version of `put`."""
@@ -1748,17 +1748,17 @@ class Tensor:
 
     @overload
     def resize_(self, size: Sequence[_int], *, memory_format: _memory_format | None = None) -> Self:
-        """Change the size in place; elements are kept in order, new ones are zero."""
+        """Resize in place; elements keep their order, new ones are zero."""
     @overload
     def resize_(self, *size: _int, memory_format: _memory_format | None = None) -> Self: ...
     def resize_as_(self, the_template: Tensor, *, memory_format: _memory_format | None = None) -> Self:
-        """Change the size in place to that of another tensor."""
+        """Resize in place to the size of another tensor."""
 
     def resolve_conj(self) -> Tensor:
-        """A copy of a view that shows a conjugate (see `is_conj`); any other tensor itself."""
+        """A copy of a conjugate view (see `is_conj`); any other tensor unchanged."""
 
     def resolve_neg(self) -> Tensor:
-        """A copy of a view that shows a negative (see `is_neg`); any other tensor itself."""
+        """A copy of a negated view (see `is_neg`); any other tensor unchanged."""
 
     def retain_grad(self) -> None:
         """Have ``.grad`` filled by backward although this tensor is not a leaf."""
@@ -1814,7 +1814,7 @@ class Tensor:
     def scatter_reduce(
         self, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True
     ) -> Tensor:
-        """A copy in which elements of ``src`` that go to one place are reduced by sum, prod, mean, amax or amin."""
+        """A copy with the elements of ``src`` reduced by index: sum, prod, mean, amax or amin."""
 
     def scatter_reduce_(
         self, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True
@@ -1830,7 +1830,7 @@ class Tensor:
         side: _str | None = None,
         sorter: Tensor | _Number | None = None,
     ) -> Tensor:
-        """Where values would have to be inserted to keep the innermost dimension of a sequence sorted."""
+        """The indices at which values must be inserted to keep the last dimension of a sequence sorted."""
 
     def select(self, dim: _int, index: Tensor | _Number) -> Tensor:
         """One slice along ``dim``, without that dimension."""
@@ -1848,7 +1848,7 @@ class Tensor:
         size: Sequence[_int] | None = None,
         stride: Sequence[_int] | None = None,
     ) -> Self:
-        """Look at the Storage of a tensor, or at a Storage: at all of it, or at the elements that the other arguments say."""
+        """Make this tensor a view of another tensor's Storage or of a Storage, in place."""
 
     def sgn(self) -> Tensor:
         """`sign`; for complex numbers the number divided by its absolute value, 0 at 0."""
@@ -1922,7 +1922,7 @@ class Tensor:
     def softmax(self, *, axis: _int, dtype: _dtype | None = None) -> Tensor: ...
     @overload
     def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool = False) -> return_types.sort:
-        """Sorted values along ``dim`` and where they were. Always stable."""
+        """The sorted values along ``dim`` and their indices. Always stable."""
     @overload
     def sort(self, *, axis: _int, descending: _bool = False, stable: _bool = False) -> return_types.sort: ...
     def sparse_dim(self) -> Any: ...
@@ -1990,7 +1990,7 @@ class Tensor:
         return_complex: _bool | None = None,
         align_to_window: _bool | None = None,
     ) -> Tensor:
-        """The Fourier transforms of a signal's windowed frames, one frame per column."""
+        """The Fourier transforms of a signal's windowed frames, one per column."""
 
     def storage(self) -> Any:
         """The `Storage` as a `TypedStorage`, which counts elements of the tensor's dtype."""
@@ -2049,11 +2049,11 @@ class Tensor:
         """In-place version of `t`."""
 
     def take(self, index: Tensor) -> Tensor:
-        """The elements at positions in the flattened input."""
+        """The elements of the flattened input at the positions ``index``."""
 
     @overload
     def take_along_dim(self, indices: Tensor, dim: _int | None = None) -> Tensor:
-        """`gather` with input and indices broadcast together."""
+        """`gather` with broadcasting of the input and the indices."""
     @overload
     def take_along_dim(self, indices: Tensor, *, axis: _int | None) -> Tensor: ...
     def tan(self) -> Tensor:
@@ -2088,7 +2088,7 @@ class Tensor:
         *,
         memory_format: _memory_format | None = None,
     ) -> Tensor:
-        """This tensor in another dtype or on another device; itself if nothing changes."""
+        """Convert to another dtype or device; returns this tensor itself if nothing changes."""
     @overload
     def to(
         self,
@@ -2129,7 +2129,7 @@ class Tensor:
 
     @overload
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> return_types.topk:
-        """The ``k`` largest (or smallest) values along ``dim`` and where they are."""
+        """The ``k`` largest (or smallest) values along ``dim`` and their indices."""
     @overload
     def topk(
         self, k: _int, *, axis: _int, largest: _bool = True, sorted: _bool = True
@@ -2174,11 +2174,11 @@ class Tensor:
 
     @overload
     def type(self, dtype: None = None, non_blocking: _bool = False) -> _str:
-        """The legacy type name, or this tensor in another dtype."""
+        """Return the legacy type name, or convert to another dtype."""
     @overload
     def type(self, dtype: _dtype | _str | _type[Any], non_blocking: _bool = False) -> Tensor: ...
     def type_as(self, other: Tensor) -> Tensor:
-        """This tensor in the dtype and on the device of ``other``."""
+        """Convert to the dtype and device of ``other``."""
 
     def unbind(self, dim: _int = 0) -> tuple[Tensor, ...]:
         """All slices along ``dim``."""
@@ -2199,12 +2199,12 @@ class Tensor:
         return_counts: _bool = False,
         dim: _int | None = None,
     ) -> Any:
-        """The distinct values in order; with ``dim``, the distinct slices."""
+        """The sorted distinct values, or the distinct slices along ``dim``."""
 
     def unique_consecutive(
         self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None
     ) -> Any:
-        """The values with runs of equal neighbours collapsed."""
+        """The values, with each run of equal neighbours collapsed to one."""
 
     def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """`chunk`, whose parts may be written to in place."""
@@ -2265,7 +2265,7 @@ class Tensor:
         """`tensor_split` along dimension 0."""
 
     def where(self, condition: Tensor, other: Tensor | _Number) -> Tensor:
-        """This tensor where the condition holds, else ``other``."""
+        """This tensor where the condition is True, else ``other``."""
 
     def xlogy(self, other: Tensor | _Number) -> Tensor:
         """``input * log(other)``, 0 where ``input`` is 0."""
@@ -2274,7 +2274,7 @@ class Tensor:
         """In-place version of `xlogy`."""
 
     def zero_(self) -> Self:
-        """Write zeros everywhere."""
+        """Fill with zeros, in place."""
 
 def bare(cls: _type[Any]) -> Any: ...
 def wrap(value: Any) -> Tensor: ...

@@ -1,4 +1,4 @@
-"""`autocast`: run matrix products and convolutions in a lower precision, and what needs it in float32."""
+"""`autocast`: run matrix products and convolutions in lower precision, and sensitive operations in float32."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _SUPPORTED = (dtypes.bfloat16, dtypes.float16)
 
 
 class autocast:
-    """Context manager and decorator under which operations choose their own precision.
+    """Context manager and decorator for automatic mixed precision.
 
-    Matrix products, convolutions and attention run in ``dtype``; losses and what else is delicate run in
-    float32; the rest runs in the type of its inputs. float64 tensors are left alone. As in PyTorch, the CPU
-    and the accelerators have different lists, and the backward pass should run outside of the block (its
-    operations use the types of the forward).
+    Matrix products, convolutions and attention run in ``dtype``; losses and other sensitive operations run in
+    float32; the rest runs in the dtype of its inputs. float64 tensors are not cast. As in PyTorch, the CPU
+    and the accelerators have different lists of operations, and the backward pass should run outside of the block
+    (its operations use the dtypes of the forward pass).
 
     Args:
-        device_type: ``"cpu"``, ``"cuda"`` or ``"tpu"``: tensors on such devices are affected.
+        device_type: ``"cpu"``, ``"cuda"`` or ``"tpu"``: the devices whose tensors are cast.
         dtype: bfloat16 or float16; the default is bfloat16 for CPU and TPU, float16 for CUDA.
-        enabled: False makes the block run in full precision, also inside another one.
-        cache_enabled: accepted; casts inside a compiled program are merged by XLA.
+        enabled: False turns autocast off within the block, also inside another one.
+        cache_enabled: accepted, without effect; XLA merges the casts of a compiled program.
 
     Raises:
         ValueError: if ``device_type`` is not a string.
@@ -106,7 +106,7 @@ class autocast:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether `autocast` knows the device type (not whether there is such a device)."""
+    """Whether `autocast` supports the device type, whether or not such a device exists."""
     return Device(device_type).type in lists.state.settings
 
 
@@ -116,36 +116,36 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
 
 
 def get_autocast_dtype(device_type: str) -> dtypes.dtype:
-    """The lower precision type of a device type."""
+    """The autocast dtype of a device type."""
     return lists.setting(device_type)[1]
 
 
 def set_autocast_enabled(device_type: str, enabled: bool) -> None:
-    """Turn autocast on or off for good; use the `autocast` context manager instead."""
+    """Turn autocast on or off until the next call; prefer the context manager `autocast`."""
     lists.switch(device_type, enabled)
 
 
 def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
-    """Set the lower precision type of a device type."""
+    """Set the autocast dtype of a device type."""
     lists.switch(device_type, lists.setting(device_type)[0], dtype)
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Whether PyTorch would cache the casts of weights; it makes no difference here."""
+    """Whether PyTorch would cache the casts of weights; without effect here."""
     return lists.state.caches
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Set what `is_autocast_cache_enabled` says."""
+    """Set the result of `is_autocast_cache_enabled`."""
     lists.state.caches = enabled
 
 
 def clear_autocast_cache() -> None:
-    """There is no cache of casts to clear."""
+    """Does nothing: there is no cache of casts."""
 
 
 def _cast(value: Any, device_type: str, dtype: Any) -> Any:
-    """Eligible tensors in nested containers, cast."""
+    """Casts the eligible tensors in nested containers."""
     if isinstance(value, Tensor):
         eligible = (
             value.is_floating_point()
@@ -167,8 +167,8 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) ->
 
     Args:
         fwd: the method.
-        device_type: as for `autocast`.
-        cast_inputs: cast floating point inputs to this type and run with autocast off; None: run as called.
+        device_type: as in `autocast`.
+        cast_inputs: the dtype to cast floating point inputs to, with autocast off; None leaves both as they are.
 
     Reference:
         https://docs.pytorch.org/docs/stable/amp.html#torch.amp.custom_fwd
@@ -192,8 +192,7 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) ->
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
-    """Decorator for ``backward`` of an `autograd.Function`: runs it under the autocast state of its
-    ``forward``.
+    """Decorator for ``backward`` of an `autograd.Function`; it runs under the autocast state of ``forward``.
 
     Reference:
         https://docs.pytorch.org/docs/stable/amp.html#torch.amp.custom_bwd

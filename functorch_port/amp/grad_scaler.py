@@ -1,4 +1,4 @@
-"""`GradScaler`: scales the loss up and the gradients down, so that small float16 gradients do not vanish."""
+"""`GradScaler`: scales the loss up and the gradients down, so that float16 gradients do not underflow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["GradScaler", "OptState"]
 
 
 class OptState(Enum):
-    """How far an optimizer is in the current iteration."""
+    """An optimizer's stage in the current iteration."""
 
     READY = 0
     UNSCALED = 1
@@ -35,15 +35,15 @@ def _fresh_state() -> dict[str, Any]:
 
 
 class GradScaler:
-    """Scales the loss, unscales the gradients, skips steps with infinities, and adapts the scale.
+    """Scales the loss, unscales the gradients, skips steps with inf or NaN gradients, and adapts the scale.
 
     Args:
-        device: device type; on ``"cuda"`` without a GPU the scaler disables itself, with a warning.
-        init_scale: first scale.
-        growth_factor: factor on the scale after ``growth_interval`` good steps in a row.
+        device: the device type; with ``"cuda"`` and no GPU the scaler warns and disables itself.
+        init_scale: the initial scale.
+        growth_factor: factor on the scale after ``growth_interval`` steps in a row without inf or NaN.
         backoff_factor: factor on the scale after a skipped step.
-        growth_interval: see above.
-        enabled: False makes `scale` and `step` pass through, and the rest do nothing.
+        growth_interval: the number of steps after which the scale grows.
+        enabled: False makes `scale` return its input, `step` call ``optimizer.step()``, and the rest do nothing.
 
     Example:
         >>> import functorch_port as torch
@@ -95,7 +95,7 @@ class GradScaler:
     # ------------------------------------------------------------------ one iteration
 
     def scale(self, outputs: Any) -> Any:
-        """The loss (or a nested list of losses) times the scale."""
+        """Multiply the loss (or a nested list of losses) by the scale."""
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
@@ -133,8 +133,8 @@ class GradScaler:
         """Divide the optimizer's gradients by the scale, for instance to clip them before `step`.
 
         Raises:
-            RuntimeError: if they were unscaled, or stepped with, since the last `update`.
-            ValueError: for float16 gradients.
+            RuntimeError: `unscale_` or `step` was called since the last `update`.
+            ValueError: a gradient is float16.
         """
         if not self._enabled:
             return
@@ -150,21 +150,20 @@ class GradScaler:
         state["stage"] = OptState.UNSCALED
 
     def _check_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
-        """Look for infinities in the gradients as they are, for an optimizer that scales by itself."""
+        """Check the scaled gradients for inf and NaN, for an optimizer that unscales them itself."""
         self._started("_check_inf_per_device")
         found = _unscale_grads(optimizer, None)
         self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = found
         return found
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Unscale the gradients if that was not done, then ``optimizer.step(...)`` unless one is infinite or
-        NaN.
+        """Unscale the gradients if needed; call ``optimizer.step(...)`` unless one is inf or NaN.
 
-        An optimizer with a true attribute ``_step_supports_amp_scaling`` is left to do both by itself: it
-        finds the tensors ``grad_scale`` and ``found_inf`` as its attributes during the step.
+        An optimizer with a true attribute ``_step_supports_amp_scaling`` does both itself: during the step it has the
+        tensors ``grad_scale`` and ``found_inf`` as attributes.
 
         Raises:
-            RuntimeError: with a closure, or when called twice before `update`.
+            RuntimeError: a closure is passed, or `step` was called since the last `update`.
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -216,10 +215,10 @@ class GradScaler:
         return out
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Adapt the scale; call it at the end of every iteration.
+        """Adapt the scale; call this at the end of every iteration.
 
         Args:
-            new_scale: set the scale to this instead.
+            new_scale: the scale to set instead.
         """
         if not self._enabled:
             return
@@ -256,7 +255,7 @@ class GradScaler:
     # ------------------------------------------------------------------ settings and state
 
     def get_scale(self) -> float:
-        """The scale; 1.0 if disabled."""
+        """The scale; 1.0 if the scaler is disabled."""
         if not self._enabled:
             return 1.0
         return self._init_scale if self._scale is None else self._scale.item()
@@ -291,11 +290,11 @@ class GradScaler:
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
-        """Whether the scaler does anything."""
+        """Whether the scaler is enabled."""
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """Scale, factors, interval and the count of good steps; empty if disabled."""
+        """The scale, factors, interval and count of steps without inf or NaN; empty if disabled."""
         if not self._enabled:
             return {}
         return {
@@ -307,10 +306,10 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave.
+        """Restore a `state_dict`.
 
         Raises:
-            RuntimeError: if it is empty, because it came from a disabled scaler.
+            RuntimeError: ``state_dict`` is empty, as that of a disabled scaler is.
         """
         if not self._enabled:
             return
@@ -342,7 +341,7 @@ class GradScaler:
 
 
 def _unscale_grads(optimizer: Any, scale: Tensor | None) -> dict[Any, Tensor]:
-    """Divide the gradients by ``scale``, or only look at them if it is None; by device, whether one is not finite."""
+    """Divide the gradients by ``scale``, if not None; returns by device whether one is not finite."""
     by_device: dict[Any, list[Tensor]] = {}
     for group in optimizer.param_groups:
         for p in group["params"]:
@@ -366,7 +365,7 @@ def _unscale_grads(optimizer: Any, scale: Tensor | None) -> dict[Any, Tensor]:
 
 
 def _step_unless(flags: Iterable[Tensor], optimizer: Any, args: Any, kwargs: Any) -> Any:
-    """In a trace: take the step, then put back what was there wherever a flag is set."""
+    """In a trace: take the step, then restore the old values where a flag is set."""
     found_inf = jnp.stack([flag._value for flag in flags]).sum() > 0
     for p in list(optimizer._premade):
         take_premade(optimizer, p)
@@ -376,8 +375,8 @@ def _step_unless(flags: Iterable[Tensor], optimizer: Any, args: Any, kwargs: Any
     out = optimizer.step(*args, **kwargs)
     if any(value is not numbers.get(place) for place, value in _numbers(optimizer).items()):
         raise NotImplementedError(
-            f"GradScaler.step inside a compiled function: {type(optimizer).__name__} counts with Python numbers in "
-            "its state, which a skipped step could not take back. Keep them as tensors, or call scaler.step() outside"
+            f"GradScaler.step in a compiled function: {type(optimizer).__name__} changes Python numbers in its state, "
+            "which a skipped step cannot restore. Keep them as tensors, or call scaler.step() outside"
         )
     chosen: dict[tuple[int, int], tuple[Any, ...]] = {}  # Storages with one value still have one then
     for cell in {t._storage: None for t in _tensors(optimizer)}:
@@ -390,7 +389,7 @@ def _step_unless(flags: Iterable[Tensor], optimizer: Any, args: Any, kwargs: Any
 
 
 def _check_first_state(optimizer: Any) -> None:
-    """Refuse a first step whose state depends on whether it is taken."""
+    """Refuse a first step whose new state depends on whether it is skipped."""
     first = getattr(optimizer, "_init_state", None)
     for group in optimizer.param_groups if first is not None else ():
         for p in group["params"]:
@@ -402,7 +401,7 @@ def _check_first_state(optimizer: Any) -> None:
 
 
 def _numbers(optimizer: Any) -> dict[Any, Any]:
-    """The Python numbers in the state, by their place."""
+    """The Python numbers in the optimizer's state, by their place."""
     return {
         (id(p), key): value
         for p, state in optimizer.state.items()
@@ -420,7 +419,7 @@ def _tensors(optimizer: Any) -> list[Tensor]:
 
 
 def _unscale(grads: Sequence[Any], scale: Any) -> tuple[list[Any], Any]:
-    """Gradients divided by the scale (None: by nothing), and 1.0 if one of them was not finite."""
+    """The gradients divided by the scale, if not None, and 1.0 if one of them was not finite, else 0.0."""
     found = jnp.any(jnp.stack([~jnp.isfinite(g).all() for g in grads]))
     if scale is None:
         return [], found.astype(jnp.float32)
@@ -431,7 +430,7 @@ def _unscale(grads: Sequence[Any], scale: Any) -> tuple[list[Any], Any]:
 def _adapt(
     scale: Any, tracker: Any, flags: Sequence[Any], growth: Any, backoff: Any, interval: Any
 ) -> tuple[Any, Any]:
-    """The next scale and count of good steps. A growth that would overflow is not made."""
+    """The next scale and count of finite steps; the scale does not grow past the largest finite number."""
     bad = sum(flags) > 0
     good_steps = tracker + 1
     grown = (scale * jnp.asarray(growth, jnp.float64)).astype(jnp.float32)

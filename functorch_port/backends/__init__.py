@@ -1,7 +1,6 @@
 """Switches of PyTorch's backends (``torch.backends``).
 
-XLA does the work here. Switches that have a counterpart act on it; the others keep what is assigned to them,
-so that scripts run, and change nothing.
+Switches with a counterpart in JAX set it; the others store their value, so that scripts run, and have no effect.
 """
 
 from . import cpu as cpu

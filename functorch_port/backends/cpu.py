@@ -4,5 +4,5 @@ __all__ = ["get_cpu_capability"]
 
 
 def get_cpu_capability() -> str:
-    """XLA picks the instruction set itself."""
+    """Return "DEFAULT": XLA chooses the instruction set."""
     return "DEFAULT"

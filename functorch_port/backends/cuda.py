@@ -1,4 +1,4 @@
-"""``torch.backends.cuda``. ``matmul.allow_tf32`` sets how precisely float32 matrix products are computed."""
+"""``torch.backends.cuda``. ``matmul.allow_tf32`` sets the precision of float32 matrix products."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = [
 
 
 def is_built() -> bool:
-    """Whether JAX has its CUDA backend."""
+    """Whether JAX has a GPU."""
     return bool(jax_devices("cuda"))
 
 
 class _Matmul:
-    """Switches for matrix products."""
+    """The switches of matrix products."""
 
     allow_fp16_reduced_precision_reduction = True
     allow_bf16_reduced_precision_reduction = True
 
     @property
     def allow_tf32(self) -> bool:
-        """Whether float32 products may use TF32; the same switch as ``set_float32_matmul_precision``."""
+        """Whether float32 matrix products may use TF32; the same switch as ``set_float32_matmul_precision``."""
         return config.get_float32_matmul_precision() != "highest"
 
     @allow_tf32.setter
@@ -43,42 +43,42 @@ _sdp = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
 
 
 def flash_sdp_enabled() -> bool:
-    """What `enable_flash_sdp` was told."""
+    """The value that `enable_flash_sdp` set, without effect."""
     return _sdp["flash"]
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Accepted and kept; XLA chooses how attention is computed."""
+    """Store the switch, without effect: XLA chooses the attention kernel."""
     _sdp["flash"] = enabled
 
 
 def mem_efficient_sdp_enabled() -> bool:
-    """What `enable_mem_efficient_sdp` was told."""
+    """The value that `enable_mem_efficient_sdp` set, without effect."""
     return _sdp["mem_efficient"]
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Accepted and kept; XLA chooses how attention is computed."""
+    """Store the switch, without effect: XLA chooses the attention kernel."""
     _sdp["mem_efficient"] = enabled
 
 
 def math_sdp_enabled() -> bool:
-    """What `enable_math_sdp` was told."""
+    """The value that `enable_math_sdp` set, without effect."""
     return _sdp["math"]
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """Accepted and kept; XLA chooses how attention is computed."""
+    """Store the switch, without effect: XLA chooses the attention kernel."""
     _sdp["math"] = enabled
 
 
 def cudnn_sdp_enabled() -> bool:
-    """What `enable_cudnn_sdp` was told."""
+    """The value that `enable_cudnn_sdp` set, without effect."""
     return _sdp["cudnn"]
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """Accepted and kept; XLA chooses how attention is computed."""
+    """Store the switch, without effect: XLA chooses the attention kernel."""
     _sdp["cudnn"] = enabled
 
 
@@ -89,7 +89,7 @@ def sdp_kernel(
     enable_mem_efficient: bool = True,
     enable_cudnn: bool = True,
 ) -> Iterator[None]:
-    """Set the attention switches inside a block."""
+    """Set the attention switches within a ``with`` block; without effect."""
     before = dict(_sdp)
     _sdp.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
     try:

@@ -1,4 +1,4 @@
-"""``torch.backends.cudnn``: accepted and kept. XLA chooses, tunes and calls cuDNN by itself."""
+"""``torch.backends.cudnn``: switches without effect. XLA decides when to call cuDNN, and tunes it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ allow_tf32 = True
 
 
 def is_available() -> bool:
-    """Whether there is a GPU, on which XLA may call cuDNN."""
+    """Whether JAX has a GPU, on which XLA may call cuDNN."""
     return bool(jax_devices("cuda"))
 
 
 def version() -> int | None:
-    """The version of cuDNN is XLA's affair: None."""
+    """Return None: the version of cuDNN is not known."""
     return None
 
 
@@ -38,7 +38,7 @@ def flags(
     allow_tf32: bool = True,
     fp32_precision: str = "none",
 ) -> Iterator[None]:
-    """Set the switches inside a block."""
+    """Set the switches within a ``with`` block."""
     names = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")
     before = {name: globals()[name] for name in names}
     globals().update(

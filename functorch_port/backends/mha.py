@@ -1,4 +1,4 @@
-"""``torch.backends.mha``: the switch of the inference path of the Transformer layers."""
+"""``torch.backends.mha``: the switch of the Transformer layers' inference path."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ def get_fastpath_enabled() -> bool:
 
 
 def set_fastpath_enabled(value: bool) -> None:
-    """Switch it; nothing else depends on it, as there is one way of computing."""
+    """Set the result of `get_fastpath_enabled`; it has no other effect."""
     global _enabled
     _enabled = value

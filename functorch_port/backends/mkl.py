@@ -1,8 +1,8 @@
-"""``torch.backends.mkl``: XLA has its own kernels and threads."""
+"""``torch.backends.mkl``: MKL is not used."""
 
 __all__ = ["is_available"]
 
 
 def is_available() -> bool:
-    """False: it is not used here."""
+    """Return False: MKL is not used."""
     return False

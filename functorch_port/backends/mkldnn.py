@@ -1,4 +1,4 @@
-"""``torch.backends.mkldnn``: accepted and kept; XLA decides whether oneDNN is used."""
+"""``torch.backends.mkldnn``: switches without effect; on a CPU oneDNN is used wherever it is installed and pays."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ allow_tf32 = True
 
 
 def is_available() -> bool:
-    """False: whether oneDNN is used is XLA's affair."""
+    """Return False: there are no tensors in oneDNN's layout."""
     return False
 
 
 @contextmanager
 def flags(enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True) -> Iterator[None]:
-    """Set the switches inside a block."""
+    """Set the switches within a ``with`` block."""
     names = ("enabled", "deterministic", "allow_tf32")
     before = {name: globals()[name] for name in names}
     globals().update(zip(names, (enabled, deterministic, allow_tf32), strict=True))

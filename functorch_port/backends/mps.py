@@ -1,13 +1,13 @@
-"""``torch.backends.mps``: Apple's GPUs; there is no such backend here."""
+"""``torch.backends.mps``: there is no backend for Apple's GPUs under this name."""
 
 __all__ = ["is_available", "is_built"]
 
 
 def is_available() -> bool:
-    """False: use JAX's own backend for Apple GPUs as the default device instead."""
+    """Return False: use JAX's backend for Apple GPUs as the default device instead."""
     return False
 
 
 def is_built() -> bool:
-    """False."""
+    """Return False."""
     return False

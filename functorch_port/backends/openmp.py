@@ -1,8 +1,8 @@
-"""``torch.backends.openmp``: XLA has its own kernels and threads."""
+"""``torch.backends.openmp``: OpenMP is not used; XLA has its own threads."""
 
 __all__ = ["is_available"]
 
 
 def is_available() -> bool:
-    """False: it is not used here."""
+    """Return False: OpenMP is not used."""
     return False

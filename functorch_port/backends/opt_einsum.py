@@ -9,5 +9,5 @@ strategy: str | None = "auto"
 
 
 def is_available() -> bool:
-    """True."""
+    """Return True."""
     return True

@@ -1,7 +1,7 @@
-"""Cross-checking update math: this package's optimizers beside those of PyTorch and optax, number by number.
+"""Compares the updates of this package's optimizers with PyTorch's and optax's, number by number.
 
-Also as a command: ``functorch-port crosscheck --help``. PyTorch is imported here, when it is installed and asked
-for, and nowhere else in the package.
+Also a command: ``functorch-port crosscheck --help``. This is the only part of the package that imports PyTorch, and
+only if it is installed and requested.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``functorch-port crosscheck``: its options, and what it prints."""
+"""The command ``functorch-port crosscheck``."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ __all__ = ["add_to", "main"]
 HELP = "compare the optimizers with PyTorch's and optax's, number by number"
 
 _DESCRIPTION = """\
-Run this package's optimizers beside PyTorch's and optax's, and measure how far apart they get.
+Run this package's optimizers beside PyTorch's and optax's, and measure the differences of their parameters.
 
-What is done: this package's optimizer minimizes a problem with exact gradients (numpy, float64). The others start
-from the same parameters and are fed the same gradients, rounded to the same dtype. So whatever differs comes from
-the update, and the first step shows it bare. With --own-gradients each gets the gradients at its own parameters, as
-in training: then the problem magnifies rounding, and `rosenbrock` does so most.
+Method: this package's optimizer minimizes a problem with exact gradients (numpy, float64). The others start from the
+same parameters and get the same gradients, rounded to the same dtype. So all differences come from the update, and
+the first step shows them without any amplification. With --own-gradients each library gets the gradients at its own
+parameters, as in training; then the problem amplifies rounding errors, `rosenbrock` most.
 
-What is shown, per optimizer and options:
-  step 1, ulp    largest difference after one step, in units in the last place: of the largest of the value before,
-                 the value after and the step, since where a step ends near zero the digits are lost to its start
-  step 1, rel.   the same relative to the largest value of the tensor
-  run, ...       the largest over all steps
-  first off      the first step beyond the tolerance, and which entry of the state (or parameter) is furthest off,
-                 at which index, with both values: where to look for the cause
-  verdict        equal; DIFFERS (exit status 1); known difference (optax, explained below the table, with the flags
-                 that remove it where there are some; such a call is then compared as well)
+Output, per optimizer and options:
+  step 1, ulp    largest difference after one step, in units in the last place of the largest of the value before,
+                 the value after and the step, since a step that ends near zero loses the digits of its start
+  step 1, rel.   the same, relative to the largest value of the tensor
+  run, ...       the largest difference over all steps
+  first off      the first step beyond the tolerance, and the entry of the state (or parameter) with the largest
+                 difference, its index and both values: where to look for the cause
+  verdict        equal; DIFFERS (exit status 1); known difference (optax; explained below the table, with the flags
+                 that remove it where there are some: that call is then compared as well)
 
 The problems: `convex` is a quadratic form in a matrix, a vector and a scalar; `rosenbrock` a curved valley in
 twelve dimensions; `digits` a small network on handwritten digits; or your own, see below.
 
-PyTorch and optax are used if they are installed; what is missing is named and left out."""
+PyTorch and optax are used if they are installed; the report names what is missing."""
 
 _EPILOG = """\
 examples
@@ -57,14 +57,14 @@ something of your own
                                                                 (loss, {name: gradient})
   functorch-port crosscheck --optimizer SGD --set lr=.1 momentum=.9 --optax mine:sgd
                                                                 mine.py: def sgd(lr, momentum): return optax.chain(...)
-                                                                it gets those of the options that it has arguments for;
+                                                                it gets the options that are among its parameters;
                                                                 or sgd = optax.chain(...)
 
 a training script of your own
   functorch-port crosscheck record train.py --epochs 1          runs it with PyTorch, writes crosscheck.npz
   functorch-port crosscheck replay crosscheck.npz               the recorded gradients through this package, PyTorch
                                                                 and optax
-exit status: 0 if all that must agree agrees, 1 if not, 2 for wrong usage or if nothing could be compared
+exit status: 0 if no verdict is DIFFERS, 1 if one is, 2 for wrong usage or if there was nothing to compare
 
 in Python
   from functorch_port import crosscheck
@@ -72,13 +72,13 @@ in Python
 """
 
 _RECORD = """\
-Run a training script and write down what one of its optimizers does: the first parameters, and for every step
-gradients, hyperparameters, and the parameters and the state after it. `crosscheck replay` runs that through other
-libraries. Closures (L-BFGS), schedules, several groups and optimizers of your own are recorded, too.
+Run a training script and record one of its optimizers: the initial parameters, and for every step the gradients, the
+hyperparameters, and the parameters and the state after it. `crosscheck replay` runs the recording through other
+libraries. Closures (L-BFGS), schedules, several parameter groups and optimizers of your own are recorded, too.
 
-Compiled functions run as plain Python meanwhile, where each step can be seen. Recordings grow with the model and the
-steps: --first N stops after N. If the script fails, its traceback is shown and nothing is written, unless the first N
-steps were there."""
+Meanwhile compiled functions run eagerly, so that each step can be observed. Recordings grow with the model and the
+number of steps: --first N stops after N. If the script fails, its traceback is shown and no file is written, unless
+--first N is set and N steps were recorded."""
 
 _RECORD_EPILOG = """\
 examples
@@ -91,8 +91,8 @@ exit status: the script's
 
 _REPLAY = """\
 Feed the recorded gradients to this package's optimizer, PyTorch's and optax's, with the recorded hyperparameters,
-and compare with the recorded parameters. Through optax goes what its table of counterparts has (`crosscheck --list`
-and docs/crosscheck.md show it), with the hyperparameters of every group and step, or a transformation of your own."""
+and compare with the recorded parameters. For optax this uses the counterpart in its table (docs/crosscheck.md shows
+it) with the hyperparameters of every group and step, or a transformation of your own."""
 
 _REPLAY_EPILOG = """\
 examples
@@ -101,11 +101,11 @@ examples
   functorch-port crosscheck replay crosscheck.npz --through optax --optax mine:adam
                                               mine.py: def adam(lr, betas): return optax.chain(...), or a transformation
   functorch-port crosscheck replay crosscheck.npz --optimizer mine:Lion
-                                              the recorded optimizer was a class of your own; mine.py has it, and
-                                              trains nothing when it is imported
+                                              for an optimizer class of your own: mine.py defines it, and does not
+                                              train when it is imported
   functorch-port crosscheck replay crosscheck.npz --optimizer RAdam
                                               what another optimizer would have done with these gradients
-exit status: 0 if all are within the tolerance, 1 if one is not, 2 if nothing could be compared
+exit status: 0 if all are within the tolerance, 1 if one is not, 2 if there was nothing to compare
 """
 
 
@@ -121,7 +121,10 @@ def add_to(commands: Any) -> None:
         allow_abbrev=False,  # a script's options are no abbreviations of ours
     )
     top.add_argument(
-        "--optimizer", default="all", metavar="NAME", help="one, several with commas, or all (default)"
+        "--optimizer",
+        default="all",
+        metavar="NAME",
+        help="one, several separated by commas, or all (default)",
     )
     top.add_argument(
         "--set",
@@ -129,13 +132,13 @@ def add_to(commands: Any) -> None:
         dest="options",
         metavar="NAME=VALUE",
         type=_option,
-        help="options of the optimizer, in place of the built-in ones",
+        help="options of the optimizer, instead of the built-in configurations",
     )
     top.add_argument("--steps", type=int, default=100, metavar="N", help="default 100; LBFGS stops at 100")
     top.add_argument(
         "--dtype",
         default="float64",
-        help="float64 (default), float32, bfloat16, float16; several with commas",
+        help="float64 (default), float32, bfloat16, float16; several separated by commas",
     )
     top.add_argument(
         "--against", default="torch,optax", metavar="LIBRARIES", help="torch, optax, or both (default)"
@@ -143,19 +146,19 @@ def add_to(commands: Any) -> None:
     top.add_argument(
         "--problem", default="convex", help="convex (default), rosenbrock, digits, or module:function"
     )
-    top.add_argument("--seed", type=int, default=0, help="of the problem (default 0)")
+    top.add_argument("--seed", type=int, default=0, help="seed of the problem (default 0)")
     top.add_argument(
-        "--own-gradients", action="store_true", help="each library gets the gradients at its own parameters"
+        "--own-gradients", action="store_true", help="give each library the gradients at its own parameters"
     )
     top.add_argument(
-        "--list", action="store_true", help="show the optimizers and the options tried, and stop"
+        "--list", action="store_true", help="list the optimizers and their configurations, and exit"
     )
     _add_output(top, None)
     actions = top.add_subparsers(dest="action", metavar="record | replay")
 
     record = actions.add_parser(
         "record",
-        help="write down a training script's optimizer",
+        help="record an optimizer of a training script",
         description=_RECORD,
         epilog=_RECORD_EPILOG,
         formatter_class=raw,
@@ -163,12 +166,19 @@ def add_to(commands: Any) -> None:
     )
     record.add_argument("--out", default="crosscheck.npz", help="file to write (default crosscheck.npz)")
     record.add_argument(
-        "--library", choices=("torch", "ours"), default="torch", help="what `import torch` is"
+        "--library",
+        choices=("torch", "ours"),
+        default="torch",
+        help="the library that `import torch` imports",
     )
     record.add_argument(
-        "--which", type=int, default=0, metavar="N", help="number of the optimizer (default 0)"
+        "--which",
+        type=int,
+        default=0,
+        metavar="N",
+        help="index of the optimizer, in the order of first steps (default 0)",
     )
-    record.add_argument("--first", type=int, metavar="N", help="record the first N steps only")
+    record.add_argument("--first", type=int, metavar="N", help="record only the first N steps")
     launcher.add_to(record)
 
     again = actions.add_parser(
@@ -178,7 +188,7 @@ def add_to(commands: Any) -> None:
         epilog=_REPLAY_EPILOG,
         formatter_class=raw,
     )
-    again.add_argument("file", metavar="FILE", help="what record wrote")
+    again.add_argument("file", metavar="FILE", help="a recording")
     again.add_argument(
         "--through", default="ours,torch,optax", metavar="LIBRARIES", help="default ours,torch,optax"
     )
@@ -186,28 +196,36 @@ def add_to(commands: Any) -> None:
         "--optimizer",
         default=None,
         metavar="NAME",
-        help="of torch.optim, or module:Class (default: what was recorded)",
+        help="a name of torch.optim, or module:Class (default: the recorded one)",
     )
     _add_output(again, argparse.SUPPRESS)
 
 
 def _add_output(parser: argparse.ArgumentParser, unset: Any) -> None:
-    """Options of both commands; ``unset`` is the default where that of the outer parser is to stay."""
+    """Add the options that both commands have; ``unset`` is the default that keeps the outer parser's."""
 
     def add(name: str, default: Any, text: str, **kind: Any) -> None:
         parser.add_argument(name, default=default if unset is None else unset, help=text, **kind)
 
     add("--optax", None, "a transformation of your own, or a function that makes it", metavar="MODULE:NAME")
-    add("--tolerance", None, "relative error that passes (default: by dtype)", type=float, metavar="X")
-    add("--ulps", 4.0, "of the first step that pass (default 4)", type=float, metavar="X")
+    add(
+        "--tolerance", None, "largest relative error that passes (default: by dtype)", type=float, metavar="X"
+    )
+    add(
+        "--ulps",
+        4.0,
+        "largest difference in the first step that passes, in ulp (default 4)",
+        type=float,
+        metavar="X",
+    )
     add("--numbers", 0, "show K updates of each parameter", type=int, metavar="K")
-    add("--json", None, "write all figures, those of every step included", metavar="FILE")
-    add("--plot", None, "draw the relative error over the steps (needs matplotlib)", metavar="FILE")
-    add("--markdown", None, "write the tables as a page of documentation", metavar="FILE")
+    add("--json", None, "write all results as JSON, with those of every step", metavar="FILE")
+    add("--plot", None, "plot the relative error over the steps (needs matplotlib)", metavar="FILE")
+    add("--markdown", None, "write the tables as a page of Markdown", metavar="FILE")
 
 
 def _option(text: str) -> tuple[str, Any]:
-    """``lr=.02``, ``betas=.9,.95``, ``amsgrad=true``, ``adjust_lr_fn=original``."""
+    """Parse an option: ``lr=.02``, ``betas=.9,.95``, ``amsgrad=true``, ``adjust_lr_fn=original``."""
     name, equals, value = text.partition("=")
     if not name.isidentifier() or not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, such as lr=.02 or betas=.9,.95")
@@ -247,7 +265,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _check_files(options: argparse.Namespace) -> None:
-    """What cannot be written is found out before the work is done."""
+    """Check that the output files can be written, before the work begins."""
     from .problems import Missing, WrongUse
 
     for name in ("out", "json", "plot", "markdown"):
@@ -305,7 +323,7 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def _own(options: argparse.Namespace) -> Any:
-    """The user's transformation."""
+    """The user's optax transformation, or None."""
     from .problems import found
 
     return None if options.optax is None else found(options.optax, "optax")
@@ -384,7 +402,7 @@ def _show(reports: list[tuple[str, Any]], options: argparse.Namespace, command: 
 
 
 class _progress:
-    """A line on the terminal that says what runs now."""
+    """A status line on the terminal."""
 
     def __enter__(self) -> Any:
         self.shown = sys.stderr.isatty()

@@ -30,25 +30,25 @@ CLOSURES = {"LBFGS"}
 
 @dataclass
 class Result:
-    """What came of one configuration against one other library.
+    """The result for one configuration and one other library.
 
     Attributes:
-        optimizer, options, dtype, problem, steps: what was run.
-        against: ``torch``, ``optax``; of a replay, the library that a recording went through.
-        recorded: whether this is a replay: then the other side is what was recorded.
+        optimizer, options, dtype, problem, steps: the configuration.
+        against: ``torch`` or ``optax``; for a replay, the library that the recording was run through.
+        recorded: whether this is a replay, whose other side is the recording.
         call: for optax, the expression.
-        note: why the numbers must differ, if that is known.
-        flags: for optax, the arguments that made the numbers agree.
-        first_ulps, first_relative: differences after the first step.
-        run_ulps, run_relative: the largest over all steps.
-        first_beyond: the first step that is off by more than the tolerance; None if there is none.
-        first_where: what is furthest off in that step: an entry of the state or a parameter, the index in it, and the
-            two values.
-        verdict: ``equal``, ``differs`` (which fails), ``known`` (a known difference), ``skipped``, or ``empty``: there
-            was nothing to compare, which fails, too.
-        why: of ``empty``, or what was left out.
+        note: the reason for a known difference, or None.
+        flags: for optax, the arguments that make the numbers agree.
+        first_ulps, first_relative: the differences after the first step.
+        run_ulps, run_relative: the largest differences over all steps.
+        first_beyond: the first step with a difference above the tolerance, or None.
+        first_where: the largest difference of that step: the entry of the state or the parameter, the index in it, and
+            the two values.
+        verdict: ``equal``, ``differs`` (a failure), ``known`` (a known difference), ``skipped``, or ``empty`` (there
+            was nothing to compare, a failure, too).
+        why: the reason for ``empty`` or ``skipped``, or the part that was left out.
         ulps_by_step, relative_by_step: the differences after every step, as long as the numbers are finite.
-        numbers: of some elements, the updates of the first step side by side.
+        numbers: the updates of the first step side by side, for some elements.
     """
 
     optimizer: str
@@ -75,7 +75,7 @@ class Result:
 
     @property
     def labels(self) -> tuple[str, str]:
-        """What the two sides are called, which `numbers` has as ``ours`` and ``theirs``."""
+        """The names of the two sides, which are ``ours`` and ``theirs`` in `numbers`."""
         return (self.against, "recorded") if self.recorded else ("ours", self.against)
 
     def as_dict(self) -> dict[str, Any]:
@@ -92,9 +92,9 @@ class Report:
     """All results of a comparison.
 
     Attributes:
-        results: one per configuration and other library.
+        results: one for each configuration and other library.
         skipped: what could not be compared, and why.
-        seconds: how long it took.
+        seconds: the duration.
     """
 
     results: list[Result]
@@ -103,7 +103,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether everything that must agree agrees, and there is something that was compared."""
+        """Whether something was compared, and nothing differs unless it is a known difference."""
         verdicts = {r.verdict for r in self.results}
         return bool(verdicts & {"equal", "known"}) and not verdicts & {"differs", "empty"}
 
@@ -115,7 +115,7 @@ class Report:
 
 @dataclass
 class Track:
-    """A run written down: parameters and state before the first step and after every one, and the gradients."""
+    """The record of a run: parameters and state before the first step and after every step, and the gradients."""
 
     params: list[Arrays]
     states: list[dict[str, np.ndarray]]
@@ -123,7 +123,7 @@ class Track:
 
 
 def follow(run: Run, steps: int, advance: Callable[[Run, int], Arrays | None]) -> Track:
-    """Take the steps; ``advance(run, i)`` takes one and returns the gradients that it used."""
+    """Record ``steps`` steps; ``advance(run, i)`` takes one and returns the gradients that it used."""
     track = Track([run.params()], [run.state()])
     for i in range(steps):
         track.grads.append(advance(run, i) or {})
@@ -140,7 +140,7 @@ def judge(
     first_ulps: float,
     show: int,
 ) -> Result:
-    """Fill in the differences of two tracks, and the verdict."""
+    """Fill in the differences of two tracks and the verdict."""
     moved = False
     for i in range(1, len(ours.params)):
         before = ours.params[i - 1]
@@ -179,7 +179,7 @@ def _finite(params: Arrays) -> bool:
 
 
 def _worst_entry(theirs: dict[str, np.ndarray], ours: dict[str, np.ndarray]) -> tuple[float, Place | None]:
-    """The state tensor that is furthest off; one that only one side has is off without end."""
+    """The largest relative difference of a state tensor, and its place; infinite if one side lacks the tensor."""
     if not theirs or not ours:
         return 0.0, None
     names = dict.fromkeys([*theirs, *ours])
@@ -220,36 +220,35 @@ def compare(
     optax: Any = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Report:
-    """Run optimizers of this package beside those of PyTorch and optax, and measure how far apart they get.
+    """Run this package's optimizers beside PyTorch's and optax's, and measure the differences of their parameters.
 
-    Every library starts from the same numbers and is given the gradients along this package's path, so that only
-    the updates can differ (L-BFGS, which asks for gradients as it goes, gets them at its own parameters). PyTorch and
-    optax are imported if they are installed; what is missing is left out and named in
-    the report.
+    Every library starts from the same parameters and gets the gradients along this package's path, so that only the
+    updates can differ (L-BFGS, which evaluates gradients itself, gets them at its own parameters). PyTorch and optax
+    are imported if they are installed; the report names what is missing.
 
     Args:
         optimizer: names as in `functorch_port.optim`, or ``"all"``.
-        steps: how many steps to take.
+        steps: the number of steps.
         dtype: ``float64``, ``float32``, ``bfloat16`` or ``float16``.
         against: ``torch``, ``optax`` or both.
-        problem: ``convex``, ``rosenbrock``, ``digits``, ``module:function``, or a function of the seed that
-            returns first parameters by name and a function that gives loss and gradients for such parameters.
-        seed: of the problem.
+        problem: ``convex``, ``rosenbrock``, ``digits``, ``module:function``, or a function of the seed that returns
+            the initial parameters by name and a function from parameters to loss and gradients.
+        seed: the problem's seed.
         own_gradients: give every library the gradients at its own parameters, as in training. Then the problem
-            magnifies rounding, without bound where an optimizer hops around a minimum.
-        tolerance: largest relative error over the run that passes; default by dtype.
-        first_ulps: largest difference in the first step that passes, in units in the last place.
-        numbers: of how many elements of each parameter the first updates are kept.
-        options: compare this configuration in place of the built-in ones.
-        optax: a transformation of your own, to compare one optimizer with, or a function that makes it from
-            those of the optimizer's options that it has arguments for.
-        progress: is told what is being run.
+            amplifies rounding errors, without bound where an optimizer oscillates around a minimum.
+        tolerance: the largest relative error over the run that passes; the default depends on ``dtype``.
+        first_ulps: the largest difference in the first step that passes, in units in the last place.
+        numbers: the number of elements of each parameter whose first updates are kept.
+        options: the configuration to compare instead of the built-in ones.
+        optax: a transformation of your own to compare one optimizer with, or a function that makes it from the
+            optimizer's options that are among its parameters.
+        progress: a function that is called with the name of each configuration.
 
     Returns:
-        The results; ``report.ok`` says whether all that must agree does.
+        The results; see `Report.ok`.
 
     Raises:
-        ValueError: for an unknown optimizer, option, dtype, library or problem, and for numbers that make no sense.
+        ValueError: an optimizer, option, dtype, library or problem is unknown, or a number is out of range.
 
     Example:
         >>> from functorch_port import crosscheck
@@ -260,16 +259,16 @@ def compare(
     started = time.perf_counter()
     wanted = optimizers(optimizer)
     if dtype not in DTYPES:
-        raise WrongUse(f"no dtype {dtype!r}: there are {', '.join(DTYPES)}")
+        raise WrongUse(f"unknown dtype {dtype!r}: must be one of {', '.join(DTYPES)}")
     check_numbers(steps=steps, tolerance=tolerance, first_ulps=first_ulps, numbers=numbers)
     for key, value in (options or {}).items():
         parts = value if isinstance(value, (tuple, list)) else [value]
         if any(isinstance(part, float) and not np.isfinite(part) for part in parts):
-            raise WrongUse(f"option {key}={value!r}: with that there is nothing to compare")
+            raise WrongUse(f"option {key}={value!r}: must be finite, or there is nothing to compare")
     if optax is not None:
         if len(wanted) > 1:
             raise WrongUse(
-                f"your optax transformation is compared with one optimizer: name it, not {len(wanted)}"
+                f"an optax transformation of your own needs one optimizer to compare with, got {len(wanted)}"
             )
         options = options or {}
     sides, skipped = _sides(against)
@@ -307,7 +306,7 @@ def optimizers(wanted: str | Iterable[str]) -> list[str]:
     by_lower = {n.lower(): n for n in every}
     unknown = [n for n in chosen if n.lower() not in by_lower]
     if unknown:
-        raise WrongUse(f"no optimizer {unknown[0]!r}: there are {', '.join(every)}")
+        raise WrongUse(f"unknown optimizer {unknown[0]!r}: must be one of {', '.join(every)}")
     return [by_lower[n.lower()] for n in chosen]
 
 
@@ -323,31 +322,31 @@ def _sides(against: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def libraries(chosen: str | Iterable[str], known: tuple[str, ...]) -> list[str]:
-    """Names of libraries, each once.
+    """The distinct names of libraries.
 
     Raises:
-        WrongUse: for an unknown one, or none at all.
+        WrongUse: a name is unknown, or there is none.
     """
     names = list(dict.fromkeys([chosen] if isinstance(chosen, str) else chosen))
     for name in names or [""]:
         if name not in known:
-            raise WrongUse(f"cannot compare with {name!r}: there are {', '.join(known)}")
+            raise WrongUse(f"cannot compare with {name!r}: must be one of {', '.join(known)}")
     return names
 
 
 def check_numbers(steps: int, tolerance: float | None, first_ulps: float, numbers: int) -> None:
-    """Raise WrongUse for numbers with which a comparison would say nothing."""
+    """Raise WrongUse for numbers that would make a comparison meaningless."""
     if not isinstance(steps, int) or steps < 1:
-        raise WrongUse(f"steps must be a whole number of at least 1, got {steps!r}")
+        raise WrongUse(f"steps must be an integer of at least 1, got {steps!r}")
     if not isinstance(numbers, int) or numbers < 0:
-        raise WrongUse(f"numbers must be a whole number that is not negative, got {numbers!r}")
+        raise WrongUse(f"numbers must be a non-negative integer, got {numbers!r}")
     for name, value in (("tolerance", tolerance), ("ulps", first_ulps)):
         if value is not None and not 0 <= value < float("inf"):
-            raise WrongUse(f"{name} must be a finite number that is not negative, got {value!r}")
+            raise WrongUse(f"{name} must be a finite, non-negative number, got {value!r}")
 
 
 def rounding(name: str, dtype: str) -> tuple[float, str | None]:
-    """What passes in an optimizer's first step at least, and why a run as a whole may be off by more."""
+    """The least limit of an optimizer's first step, and why its whole run may exceed the tolerance (or None)."""
     known = ROUNDING.get(name)
     if known is None:
         return 0.0, None
@@ -355,7 +354,7 @@ def rounding(name: str, dtype: str) -> tuple[float, str | None]:
 
 
 def _for(name: str, problem: Problem) -> Problem:
-    """The problem, with those parameters left out that the optimizer does not take."""
+    """The problem without the parameters that the optimizer does not take."""
     if name not in DIMENSIONS:
         return problem
     start = {k: v for k, v in problem.start.items() if v.ndim in DIMENSIONS[name]}
@@ -393,7 +392,7 @@ def _as(track: Track) -> Callable[[Run, int], None]:
 def _others(
     side: str, template: Sequence[Any], task: Problem, dtype: str, optax: Any, every: dict[str, Any]
 ) -> list[tuple[Result, Any]]:
-    """The runs of another library for one configuration: a result to fill in, and what makes the run."""
+    """The runs of another library for one configuration: a result to fill in, and a function that makes the run."""
     name, choice = template[0], template[1]
     if side == "torch":
         result = Result(*template, against="torch", note=rounding(name, dtype)[1])
@@ -414,5 +413,5 @@ def _others(
 
 
 def show_options(options: dict[str, Any]) -> str:
-    """Options as one would write them in a call."""
+    """Options as in a call: ``lr=0.1, betas=(0.9, 0.95)``."""
     return ", ".join(f"{k}={v!r}" for k, v in options.items())

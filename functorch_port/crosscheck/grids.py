@@ -1,4 +1,4 @@
-"""The options that are tried: for every optimizer a list of configurations, by PyTorch's argument names."""
+"""The built-in configurations of every optimizer, under PyTorch's argument names."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
 
 
 class Rounding(NamedTuple):
-    """Why an optimizer's numbers are further apart than others', though the formulas agree.
+    """A larger limit for an optimizer that amplifies rounding errors although its formulas agree.
 
     Attributes:
-        first_ulps: what passes in the first step.
-        dtypes: in these the run as a whole may be off by more than the tolerance.
-        reason: for the report.
+        first_ulps: the limit in the first step.
+        dtypes: the dtypes in which the whole run may exceed the tolerance.
+        reason: the reason, for the report.
     """
 
     first_ulps: float
@@ -140,12 +140,12 @@ DIMENSIONS: dict[str, tuple[int, ...]] = {"Muon": (2,), "SparseAdam": (1, 2)}
 
 
 def names() -> list[str]:
-    """The optimizers that this version has, those with a grid first."""
+    """The names of all optimizers, those with configurations first."""
     public = [n for n, v in vars(optim).items() if isinstance(v, type) and issubclass(v, optim.Optimizer)]
     known = [n for n in GRIDS if n in public]
     return known + sorted(set(public) - {*known, "Optimizer"})
 
 
 def configurations(name: str) -> list[dict[str, Any]]:
-    """The options to try for an optimizer."""
+    """The configurations of an optimizer."""
     return GRIDS.get(name, [{}])

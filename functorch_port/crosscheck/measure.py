@@ -1,4 +1,4 @@
-"""How far apart two runs are: in units in the last place, and relative to the largest value."""
+"""The difference of two runs: in units in the last place, and relative to the largest value."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["Gap", "Place", "element", "gap", "relative", "spacing", "ulps", "wor
 
 
 class Place(NamedTuple):
-    """Where two sets of tensors are furthest apart.
+    """The place of the largest difference of two sets of tensors.
 
     Attributes:
-        name: of the tensor.
-        spot: index of the element; None where the shapes differ, or one side has no such tensor.
-        ours, theirs: the two values; else what there is in their place.
+        name: the tensor's name.
+        spot: the element's index; None if the shapes differ or one side lacks the tensor.
+        ours, theirs: the two values; without an index, descriptions of the two sides.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Place(NamedTuple):
     theirs: Any
 
     def text(self, labels: tuple[str, str], dtype: str) -> str:
-        """One line, such as ``weight[2, 0]: 0.25 ours, 0.5 torch``."""
+        """The place as one line, such as ``weight[2, 0]: 0.25 ours, 0.5 torch``."""
         name = element(self.name, self.spot or ())
         form = ".17g" if dtype == "float64" else ".9g"
         ours, theirs = (v if isinstance(v, str) else format(v, form) for v in (self.ours, self.theirs))
@@ -49,12 +49,12 @@ class Gap(NamedTuple):
 
 
 def element(name: str, index: tuple[int, ...]) -> str:
-    """An element as one would write it."""
+    """An element as in Python: ``weight[2, 0]``."""
     return f"{name}[{', '.join(map(str, index))}]" if index else name
 
 
 def spacing(size: np.ndarray, dtype: str) -> np.ndarray:
-    """The distance of neighbouring numbers of a dtype at a size (at least that at the smallest normal number)."""
+    """The spacing of a dtype's numbers at ``size``, and at least that at its smallest normal number."""
     kind = DTYPES[dtype]
     if dtype == "bfloat16":
         exponent = np.floor(np.log2(np.maximum(size, 2.0**-126)))
@@ -64,10 +64,10 @@ def spacing(size: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def ulps(a: np.ndarray, b: np.ndarray, before: np.ndarray, dtype: str) -> np.ndarray:
-    """Element by element, how many units in the last place ``a`` and ``b`` are apart.
+    """The elementwise difference of ``a`` and ``b`` in units in the last place.
 
-    The unit is that of the largest of the value before the step, the values after it and the step itself: where
-    a step ends near zero, the digits are lost to its start, whoever computed it.
+    The unit is that of the largest of the value before the step, the values after it and the step itself, since any
+    step that ends near zero loses the digits of its start.
     """
     size = np.maximum.reduce([np.abs(a), np.abs(b), np.abs(before), np.abs(a - before)])
     with np.errstate(invalid="ignore"):
@@ -77,12 +77,12 @@ def ulps(a: np.ndarray, b: np.ndarray, before: np.ndarray, dtype: str) -> np.nda
 
 
 def relative(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference over the largest value of ``a`` (0 if they are equal, nan and infinity included)."""
+    """The largest difference, relative to the largest value of ``a``; 0 if both are equal, also at nan and inf."""
     return worst("", a, b)[0]
 
 
 def worst(name: str, a: np.ndarray | None, b: np.ndarray | None) -> tuple[float, Place | None]:
-    """The relative difference of ``a`` (theirs) and ``b`` (ours), and where; infinite if they cannot be compared."""
+    """The relative difference of ``a`` (theirs) and ``b`` (ours) and its place; inf if they are not comparable."""
     if a is None or b is None or a.shape != b.shape:
         kinds = ["none" if v is None else f"shape {v.shape}" for v in (b, a)]
         return float("inf"), Place(name, None, *kinds)

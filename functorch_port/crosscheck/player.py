@@ -1,4 +1,4 @@
-"""Recordings run again through other libraries: the same gradients, so that the differences are those of the update."""
+"""Runs recordings through other libraries, with the same gradients, so that only the updates can differ."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ __all__ = ["replay"]
 
 
 class _OtherWay(Exception):
-    """A step asked for more evaluations than were recorded."""
+    """A step needs more evaluations of its closure than were recorded."""
 
 
 class _Replay(TorchRun):
-    """An optimizer with the groups of a recording.
+    """An optimizer with the parameter groups of a recording.
 
     Args:
         lib: PyTorch or this package.
@@ -54,7 +54,9 @@ class _Replay(TorchRun):
         try:
             self.optimizer = cls(groups, **first)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise WrongUse(f"{cls.__name__} cannot be made from the recorded {first}: {error}") from error
+            raise WrongUse(
+                f"{cls.__name__} cannot be made with the recorded options {first}: {error}"
+            ) from error
 
     def play(self, i: int) -> None:
         """Take step ``i`` of the recording."""
@@ -69,7 +71,7 @@ class _Replay(TorchRun):
         def closure() -> Any:
             evaluation = next(rest, None)
             if evaluation is None:
-                raise _OtherWay(f"asks for more evaluations than the {len(evaluations)} recorded")
+                raise _OtherWay(f"needs more evaluations than the {len(evaluations)} recorded")
             self.set_grads(evaluation.grads)
             return self.lib.tensor(evaluation.loss, dtype=self.dtype)
 
@@ -77,13 +79,13 @@ class _Replay(TorchRun):
 
 
 class _OptaxReplay:
-    """The optax call of the table, made anew for every step from the recorded hyperparameters.
+    """The optax call of the table, rebuilt for every step with the recorded hyperparameters.
 
-    Each parameter is a run of its own, as optimizers treat them; so groups and missing gradients are nothing special.
+    Each parameter has a transformation of its own, so groups and missing gradients need no special treatment.
 
     Args:
-        name: the optimizer's.
-        which: which of the calls that stand for it.
+        name: the optimizer's name.
+        which: the index of the call in the table.
         tape: the recording.
     """
 
@@ -134,7 +136,7 @@ class _OptaxReplay:
 
 
 class _OwnOptaxReplay(OptaxRun):
-    """A user's transformation, which gets all parameters in one dict by their names."""
+    """A user's transformation, on a dict of all parameters by name."""
 
     def __init__(self, transformation: Any, called: str, tape: Recording) -> None:
         options = _tuples(tape.groups[0][0])
@@ -151,7 +153,7 @@ def _tuples(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def known_options(cls: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Those of the options that an optimizer's class has arguments for."""
+    """The options that are among the parameters of an optimizer's class."""
     known = inspect.signature(cls).parameters
     return {k: v for k, v in _tuples(options).items() if k in known}
 
@@ -166,22 +168,22 @@ def replay(
     first_ulps: float = FIRST_ULPS,
     numbers: int = 2,
 ) -> Report:
-    """Feed recorded gradients to other libraries, and compare with the recorded parameters.
+    """Run recorded gradients through other libraries, and compare with the recorded parameters.
 
     Args:
-        path: from `recording` or ``functorch-port crosscheck record``.
-        through: ``ours``, ``torch``, ``optax``: what is missing, or cannot do it, is left out and named.
-        optimizer: another optimizer of `optim` than the recorded one, or a class of your own as ``module:Class``. This
-            package runs such a class in a process of its own, where its ``import torch`` means this package.
-        optax: a transformation of your own, or a function that makes it from those of the hyperparameters (of the
-            first group and step) that it has arguments for. It gets a dict of all parameters.
-        tolerance, first_ulps, numbers: as for `compare`.
+        path: the file of `recording` or ``functorch-port crosscheck record``.
+        through: ``ours``, ``torch``, ``optax``; the report names those that are missing or cannot run the recording.
+        optimizer: another optimizer of `optim` than the recorded one, or a class of your own as ``module:Class``. For
+            this package such a class runs in a process of its own, where ``import torch`` imports this package.
+        optax: a transformation of your own on a dict of all parameters, or a function that makes it from the
+            hyperparameters (of the first group and step) that are among its parameters.
+        tolerance, first_ulps, numbers: as in `compare`.
 
     Returns:
-        One result per library; its ``against`` says which.
+        One result for each library, which is its ``against``.
 
     Raises:
-        ValueError: for a file that is no recording, an unknown optimizer or library, and numbers that make no sense.
+        ValueError: the file is not a recording, an optimizer or library is unknown, or a number is out of range.
     """
     tape = Recording.load(path)
     check_numbers(len(tape.params), tolerance, first_ulps, numbers)
@@ -216,7 +218,7 @@ def _played(
     first_ulps: float,
     numbers: int,
 ) -> Result:
-    """A result, filled in."""
+    """Play the recording and fill in the result."""
     if begin is None:
         return result
     other: str | None = None
@@ -243,14 +245,14 @@ def _played(
 def _runs(
     side: str, tape: Recording, optimizer: str | None, transformation: Any
 ) -> Iterator[tuple[Result, Callable[[], Any] | None]]:
-    """The runs of a library, each as a result to fill in and what begins it."""
+    """The runs of a library: a result to fill in, and a function that makes the run."""
     meta = tape.meta
     if side == "optax" and transformation is not None:
         if any(len(evaluations) > 1 for evaluations in tape.evaluations):
             raise NotImplementedError("the recorded steps evaluate their closure several times")
         if any(g is None for grads in tape.grads for g in grads.values()):
             raise NotImplementedError(
-                "some gradients are missing, which your transformation would take for zeros"
+                "some gradients are missing (None), which your transformation would take for zeros"
             )
         called = getattr(transformation, "__name__", "yours")
         result = _result(
@@ -276,7 +278,7 @@ def _runs(
     cls = found(name, "optimizer") if ":" in name else getattr(lib.optim, name, None)
     if not (isinstance(cls, type) and issubclass(cls, lib.optim.Optimizer)):
         raise WrongUse(
-            f"{name!r} is no optimizer of {lib.__name__}: write a name of torch.optim, or module:Class"
+            f"{name!r} is not an optimizer of {lib.__name__}: pass a name of torch.optim, or module:Class"
         )
     result = _result(tape, cls.__name__, known_options(cls, tape.groups[0][0]), against=side)
     if meta["home"] is None:
@@ -285,10 +287,10 @@ def _runs(
 
 
 def _by_table(name: str, tape: Recording) -> Iterator[tuple[Result, Callable[[], Any] | None]]:
-    """What the table has for an optimizer."""
+    """The optax calls that the table has for an optimizer."""
     if any(len(evaluations) > 1 for evaluations in tape.evaluations):
         raise NotImplementedError(
-            f"{name}'s steps evaluate their closure several times, which no counterpart does"
+            f"{name}'s steps evaluate their closure several times, which its counterparts cannot"
         )
     options = known_options(getattr(library("ours").optim, name, object), tape.groups[0][0])
     calls: list[Twin] = twins(name, options)
@@ -313,10 +315,10 @@ def _result(tape: Recording, name: str, options: dict[str, Any], **rest: Any) ->
 def _elsewhere(
     path: str | Path, optimizer: str, tolerance: float | None, first_ulps: float, numbers: int
 ) -> list[Result]:
-    """Replay through this package in a process where ``torch`` means it, for a class that imports torch.
+    """Replay through this package in a process where ``import torch`` imports it, for a user's class.
 
     Raises:
-        WrongUse: with what the process said, if it failed.
+        WrongUse: the process failed; the message is its output.
     """
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "report.json")

@@ -1,7 +1,7 @@
-"""What the optimizers are set to: problems with exact gradients, computed by numpy in float64.
+"""Problems for the optimizers, with exact gradients by numpy in float64.
 
-Every library gets its gradients from the same function, rounds them to its dtype and takes its step; so whatever
-differs comes from the update.
+Every library gets the gradients of the same function, rounds them to its dtype and takes its step, so all differences
+come from the update.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ Arrays = dict[str, np.ndarray]
 
 
 class WrongUse(ValueError):
-    """What was asked for cannot be done: the command prints the message alone, without a traceback."""
+    """A request that cannot be carried out; the command prints its message without a traceback."""
 
 
 class Missing(WrongUse, ImportError):
-    """A library that was asked for is not installed."""
+    """A requested library is not installed."""
 
 
 def found(name: str, kind: str) -> Any:
-    """What ``module:name`` refers to; the modules of the current folder count.
+    """Import the object ``module:name``, also from a module in the current folder.
 
     Args:
         name: the module and the name in it.
-        kind: what it is for, for the error.
+        kind: what the object is, for the error.
 
     Raises:
-        WrongUse: if there is no such thing.
+        WrongUse: the module or the object does not exist.
 
     Example:
         >>> from functorch_port.crosscheck import problems
@@ -44,7 +44,7 @@ def found(name: str, kind: str) -> Any:
     """
     module, _, attribute = name.partition(":")
     if not module or not attribute:
-        raise WrongUse(f"{kind} {name!r}: write it as module:name")
+        raise WrongUse(f"{kind} {name!r}: must be of the form module:name")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -52,18 +52,18 @@ def found(name: str, kind: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise  # something that the module needs
-        raise WrongUse(f"{kind} {name!r}: no module {error.name!r} in {os.getcwd()}, nor installed") from None
+        raise WrongUse(f"{kind} {name!r}: no module {error.name!r} in {os.getcwd()} or installed") from None
     if not hasattr(home, attribute):
         raise WrongUse(f"{kind} {name!r}: module {module!r} ({home.__file__}) has no {attribute!r}")
     return getattr(home, attribute)
 
 
 class Problem(NamedTuple):
-    """Something to minimize.
+    """A function to minimize.
 
     Attributes:
-        start: the first values of the parameters, by name, in float64.
-        evaluate: function of such parameters that gives the loss and the gradient by the same names.
+        start: the initial parameters, by name, in float64.
+        evaluate: a function from parameters to the loss and the gradients by name.
     """
 
     start: Arrays
@@ -88,7 +88,7 @@ def convex(seed: int) -> Problem:
 
 
 def rosenbrock(seed: int) -> Problem:
-    """A hundredth of Rosenbrock's curved valley in twelve dimensions; there differences grow along the way."""
+    """Rosenbrock's function in twelve dimensions, divided by 100; it amplifies differences."""
     rng = np.random.default_rng(seed)
     start = {"x": -1.0 + 0.1 * rng.standard_normal((3, 4))}
 
@@ -105,7 +105,7 @@ def rosenbrock(seed: int) -> Problem:
 
 
 def digits(seed: int) -> Problem:
-    """A small network (64-16-10, tanh, cross-entropy) on 256 of the handwritten digits of scikit-learn."""
+    """A small network (64-16-10, tanh, cross-entropy) on 256 of scikit-learn's handwritten digits."""
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
@@ -140,31 +140,31 @@ PROBLEMS: dict[str, Callable[[int], Problem]] = {"convex": convex, "rosenbrock":
 
 
 def load(name: str | Callable[[int], Any], seed: int = 0) -> Problem:
-    """A problem by its name, or the user's own.
+    """Make a built-in problem or the user's own.
 
     Args:
-        name: one of `PROBLEMS`, or ``module:function``, or a function. The function gets the seed and returns
-            ``(start, evaluate)`` as `Problem` has them.
-        seed: seed of the data and of the first parameters.
+        name: one of `PROBLEMS`, or ``module:function``, or a function from the seed to ``(start, evaluate)`` as in
+            `Problem`.
+        seed: the seed of the data and of the initial parameters.
 
     Raises:
-        ValueError: if there is no such problem, or it does not give what it should.
+        ValueError: the problem is unknown, or its function returns something else.
     """
     if not isinstance(seed, int) or seed < 0:
-        raise WrongUse(f"seed must be a whole number that is not negative, got {seed!r}")
+        raise WrongUse(f"seed must be a non-negative integer, got {seed!r}")
     if callable(name):
         return _checked(name(seed), getattr(name, "__name__", "yours"))
     if name in PROBLEMS:
         return PROBLEMS[name](seed)
     if ":" not in name:
         raise WrongUse(
-            f"no problem {name!r}: there are {', '.join(PROBLEMS)}, or your own as module:function"
+            f"unknown problem {name!r}: must be one of {', '.join(PROBLEMS)}, or your own as module:function"
         )
     return _checked(found(name, "problem")(seed), name)
 
 
 def _checked(given: Any, name: str) -> Problem:
-    """A user's problem, tried once."""
+    """A user's problem, checked by one evaluation."""
 
     def wrong(what: str) -> WrongUse:
         return WrongUse(f"problem {name}: {what}")
@@ -173,16 +173,16 @@ def _checked(given: Any, name: str) -> Problem:
         raise wrong("it must return (start, evaluate), a dict of arrays and a function")
     start = {k: np.asarray(v, np.float64) for k, v in dict(given[0]).items()}
     if not any(v.size for v in start.values()):
-        raise wrong("start has no numbers")
+        raise wrong("start has no elements")
     tried = given[1](dict(start))
     if not isinstance(tried, tuple) or len(tried) != 2:
         raise wrong("evaluate(params) must return (loss, gradients)")
     grads = {k: np.asarray(v) for k, v in dict(tried[1]).items()}
     for k, v in start.items():
         if k not in grads:
-            raise wrong(f"evaluate gave no gradient for {k!r}")
+            raise wrong(f"evaluate returned no gradient for {k!r}")
         if grads[k].shape != v.shape:
-            raise wrong(f"the gradient of {k!r} has shape {grads[k].shape}, the parameter {v.shape}")
+            raise wrong(f"the gradient of {k!r} has shape {grads[k].shape}, but the parameter has {v.shape}")
         if not np.isfinite(v).all() or not np.isfinite(grads[k]).all():
             raise wrong(f"{k!r} or its gradient is not finite at the start")
     return Problem(start, given[1])

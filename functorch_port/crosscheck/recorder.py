@@ -1,7 +1,7 @@
-"""Trajectories of real training scripts, written to a file.
+"""Records an optimizer of a training script to a file.
 
-A recording has, for one optimizer of the script, the first parameters, and for every step the gradients, the
-hyperparameters, and the parameters and the state after it. `player` runs it through other libraries.
+A recording has the initial parameters and, for every step, the gradients, the hyperparameters, and the parameters and
+the state after it. `player` runs it through other libraries.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Gradients = dict[str, np.ndarray | None]
 
 
 class NothingRecorded(WrongUse, RuntimeError):
-    """The optimizer that was asked for took no step."""
+    """The requested optimizer took no step."""
 
 
 class Evaluation(NamedTuple):
-    """Gradients that an optimizer was given; the loss, where it asked a closure for them."""
+    """The gradients of an evaluation, and the loss if a closure computed them."""
 
     loss: float | None
     grads: Gradients
@@ -45,11 +45,11 @@ class Recording:
     """One optimizer's trajectory.
 
     Attributes:
-        meta: names, shapes, dtypes, the optimizer's class and where it came from.
+        meta: the parameters' names and dtype, and the optimizer's class and library.
         groups: for every step, the hyperparameters of every group.
         start: the parameters before the first step.
-        evaluations: for every step, the gradients by name, None where there was none: one entry, or as many as the
-            step called its closure.
+        evaluations: for every step, the gradients by name (None for a missing one): one entry, or one for each call of
+            the closure.
         params: the parameters after every step.
         states: the optimizer's state after every step, as ``entry of parameter``.
     """
@@ -64,11 +64,11 @@ class Recording:
 
     @property
     def grads(self) -> list[Gradients]:
-        """For every step, the first gradients."""
+        """The gradients of the first evaluation of every step."""
         return [evaluations[0].grads for evaluations in self.evaluations]
 
     def save(self, path: str | Path) -> None:
-        """Write a file that `load` reads: numpy's ``.npz`` with nothing pickled. It is there whole or not at all."""
+        """Write a file that `load` reads, atomically: numpy's ``.npz`` without pickled objects."""
         arrays = {f"start/{k}": v for k, v in self.start.items()}
         for i, evaluations in enumerate(self.evaluations):
             for j, evaluation in enumerate(evaluations):
@@ -82,10 +82,10 @@ class Recording:
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:
-        """Read what `save` wrote.
+        """Read a file of `save`.
 
         Raises:
-            ValueError: if there is no such file, it is not a recording, or one of another version.
+            ValueError: the file does not exist, is not a recording, or is of another version.
         """
         try:
             with np.load(path, allow_pickle=False) as file:
@@ -98,7 +98,7 @@ class Recording:
         except WrongUse:
             raise
         except (zipfile.BadZipFile, KeyError, TypeError, ValueError, EOFError, OSError) as error:
-            raise WrongUse(f"{path} is not a recording of crosscheck, or damaged: {error}") from error
+            raise WrongUse(f"{path} is not a recording of crosscheck, or it is damaged: {error}") from error
 
     @classmethod
     def _of(cls, meta: dict[str, Any], file: Any) -> Recording:
@@ -116,11 +116,11 @@ class Recording:
 
 
 class _Recorder:
-    """Hooks on every optimizer's step; the one numbered ``which`` (in the order of first steps) is written down."""
+    """Hooks on every optimizer's step that record number ``which``, in the order of first steps."""
 
     def __init__(self, lib: Any, which: int, limit: int | None) -> None:
         if which < 0:
-            raise WrongUse(f"which must be the number of an optimizer, from 0, got {which}")
+            raise WrongUse(f"which must be the index of an optimizer, at least 0, got {which}")
         if limit is not None and limit < 1:
             raise WrongUse(f"the number of steps to record must be at least 1, got {limit}")
         self.lib, self.which, self.limit = lib, which, limit
@@ -141,7 +141,7 @@ class _Recorder:
             return None
         if self.lib.compiler.is_compiling():
             raise NotImplementedError(
-                "crosscheck record: this step is part of a traced function (functionalize), whose numbers cannot be "
+                "crosscheck record: this step is part of a traced function (functionalize), whose values cannot be "
                 "recorded. Call optimizer.step() outside of it"
             )
         if self.recording is None:
@@ -161,7 +161,7 @@ class _Recorder:
         return any(o is optimizer for o in self.seen[self.which : self.which + 1])
 
     def watched(self, closure: Callable[[], Any]) -> Callable[[], Any]:
-        """A closure whose evaluations are noted."""
+        """The closure, with its evaluations recorded."""
 
         def noted() -> Any:
             loss = closure()
@@ -189,7 +189,7 @@ class _Recorder:
         return self.limit is not None and self.steps() >= self.limit
 
     def steps(self) -> int:
-        """How many are recorded."""
+        """The number of recorded steps."""
         return len(self.recording.params) if self.recording is not None else 0
 
     def begin(self, optimizer: Any) -> None:
@@ -199,13 +199,13 @@ class _Recorder:
         kinds = {str(p.dtype).removeprefix("torch.") for p in self.params.values()}
         if len(kinds) > 1 or not kinds <= set(DTYPES):
             raise NotImplementedError(
-                f"crosscheck record: parameters of dtype {' and '.join(sorted(kinds))}; they must all have one, of "
-                f"{', '.join(DTYPES)}"
+                f"crosscheck record: parameters of dtype {' and '.join(sorted(kinds))}; all must have one "
+                f"dtype of {', '.join(DTYPES)}"
             )
         cls = type(optimizer)
         if cls.__name__ == "SparseAdam":
             raise NotImplementedError(
-                "crosscheck record: a recording does not tell the rows that a sparse gradient has from zeros, as "
+                "crosscheck record: a recording cannot distinguish missing rows of a sparse gradient from zeros, as "
                 "SparseAdam does; `crosscheck --optimizer SparseAdam` compares it on a problem"
             )
         standard = getattr(self.lib.optim, cls.__name__, None) is cls
@@ -220,7 +220,7 @@ class _Recorder:
 
     @contextlib.contextmanager
     def at_work(self) -> Iterator[None]:
-        """Where steps are noted. Compiled functions run as plain Python meanwhile, where the hooks see each step."""
+        """Record steps within the block, where compiled functions run eagerly, so that the hooks see each step."""
         pre, post = _hooks(self.lib)
         handles = [pre(self.before), post(self.after)]
         try:
@@ -231,22 +231,22 @@ class _Recorder:
                 handle.remove()
 
     def finish(self, path: str | Path, whole: bool) -> bool:
-        """Write the file, unless what was to be recorded broke off; returns whether it is written."""
+        """Write the file unless the recording is incomplete; returns whether it is written."""
         if self.recording is None or not self.steps() or not (whole or self.full()):
             return False
         self.recording.save(path)
         return True
 
     def nothing(self) -> NothingRecorded:
-        """The error."""
+        """The error for an optimizer that took no step."""
         return NothingRecorded(
-            f"nothing was recorded: {len(self.seen)} optimizers of {self.lib.__name__} took a step, and number "
-            f"{self.which} was asked for"
+            f"nothing was recorded: {len(self.seen)} optimizers of {self.lib.__name__} took a step, and the "
+            f"requested index is {self.which}"
         )
 
 
 def _names(optimizer: Any, lib: Any) -> list[list[str]]:
-    """The parameters of each group by the names that they have in the modules there are, else by group and number."""
+    """The names of each group's parameters: those in a live module, else the group and index."""
     wanted = {id(p) for group in optimizer.param_groups for p in group["params"]}
     tables: list[tuple[int, int, int, str, dict[int, str]]] = []
     for thing in gc.get_objects():
@@ -273,7 +273,7 @@ def _names(optimizer: Any, lib: Any) -> list[list[str]]:
 
 
 def _array(tensor: Any) -> np.ndarray:
-    """Values as numpy can store them: half types in float32, which holds them exactly."""
+    """The values as an array that numpy can store; half types as float32, which is exact."""
     tensor = tensor.detach()
     if getattr(tensor, "is_sparse", False):
         tensor = tensor.to_dense()
@@ -283,7 +283,7 @@ def _array(tensor: Any) -> np.ndarray:
 
 
 def _options(group: dict[str, Any]) -> dict[str, Any]:
-    """The hyperparameters of a group that a file can hold."""
+    """The hyperparameters of a group that the file can hold."""
     plain = {k: _plain(v) for k, v in group.items() if k not in _NOT_MATH}
     return {k: v for k, v in plain.items() if v is not _NOT_PLAIN}
 
@@ -304,20 +304,20 @@ def _plain(value: Any) -> Any:
 def recording(
     path: str | Path, lib: Any = None, *, which: int = 0, steps: int | None = None
 ) -> Iterator[_Recorder]:
-    """Write down what an optimizer does inside the ``with`` block, where compiled functions run as plain Python.
+    """Record an optimizer inside the ``with`` block, where compiled functions run eagerly.
 
-    After an exception nothing is written, unless all the steps asked for are recorded.
+    After an exception no file is written, unless all ``steps`` are recorded.
 
     Args:
-        path: the file to write, ending in ``.npz`` by custom.
+        path: the file to write, usually ``*.npz``.
         lib: the library that trains: the module ``torch`` or ``functorch_port`` (the default).
-        which: number of the optimizer, in the order of first steps.
-        steps: stop recording after so many.
+        which: the index of the optimizer, in the order of first steps.
+        steps: the number of steps to record; None records all.
 
     Raises:
         RuntimeError: at the end, if that optimizer never took a step.
-        ValueError: if ``which`` or ``steps`` makes no sense.
-        NotImplementedError: for parameters of several dtypes, and for a step inside of `functionalize`.
+        ValueError: ``which`` or ``steps`` is out of range.
+        NotImplementedError: the parameters have several dtypes, or a step is inside of `functionalize`.
 
     Example:
         >>> import functorch_port as torch
@@ -362,13 +362,12 @@ def record_script(
     """Run a training script and record one of its optimizers.
 
     Args:
-        script, arguments, how: as for `launcher.run`; ``import torch`` gets PyTorch, or this package for
-            ``side="ours"``.
-        path, which, steps: as for `recording`.
-        side: ``torch`` or ``ours``.
+        script, arguments, how: as in `launcher.run`.
+        path, which, steps: as in `recording`.
+        side: the library that ``import torch`` imports: ``torch`` or ``ours``.
 
     Returns:
-        The exit status of the script, whether the recording is written, and what to tell about it.
+        The exit status of the script, whether the recording is written, and a message about it.
     """
     from functorch_port import launcher
 

@@ -1,4 +1,4 @@
-"""Results as a table for the terminal, a plot, JSON, and Markdown for the documentation."""
+"""Reports as a table on the terminal, a plot, JSON, and Markdown."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STYLE = {
 
 
 def versions() -> dict[str, str]:
-    """The releases of all libraries involved."""
+    """The versions of all libraries involved."""
     found = {}
     for name in ("jax", "optax", "torch", "numpy", "llvmlite"):
         try:
@@ -80,7 +80,7 @@ def _cells(result: Result) -> list[str]:
 
 
 def notes(results: Sequence[Result]) -> list[str]:
-    """The known differences that were met, each once for an optimizer."""
+    """The distinct notes on known differences in the results."""
     met = [r for r in results if r.note and r.verdict in ("known", "skipped")]
     texts = [
         f"{r.optimizer} in optax: {r.note}" if r.call or r.against == "optax" else f"{r.optimizer}: {r.note}"
@@ -90,7 +90,7 @@ def notes(results: Sequence[Result]) -> list[str]:
 
 
 def summary(report: Report) -> str:
-    """One line."""
+    """A one-line summary."""
     counts = {v: sum(r.verdict == v for r in report.results) for v in _STYLE}
     worst = max((r.run_relative for r in report.results if r.verdict == "equal"), default=None)
     words = {
@@ -108,7 +108,7 @@ def summary(report: Report) -> str:
 
 
 def print_report(title: str, report: Report) -> None:
-    """A table in colours if rich is installed, else a plain one; the notes below it."""
+    """Print a table, in colour if rich is installed, and the notes below it."""
     try:
         from rich.console import Console
         from rich.table import Table
@@ -153,7 +153,7 @@ def _print_plain(title: str, report: Report) -> None:
 
 
 def print_numbers(report: Report) -> None:
-    """The updates of the first step, element by element."""
+    """Print the updates of the first step, element by element."""
     for r in report.results:
         if not r.numbers:
             continue
@@ -168,22 +168,22 @@ def print_numbers(report: Report) -> None:
 
 
 def save_json(path: str | Path, reports: Sequence[Report], settings: dict[str, Any]) -> None:
-    """Everything, the differences after every step included."""
+    """Write the reports as JSON, with the differences after every step."""
     data = {"versions": versions(), "settings": settings, "reports": [r.as_dict() for r in reports]}
     write(path, json.dumps(data, indent=1) + "\n")
 
 
 def write(path: str | Path, text: str) -> None:
-    """Write a file, whole or not at all."""
+    """Write a file atomically."""
     with atomic(str(Path(path).resolve())) as file:
         file.write(text.encode())
 
 
 def plot(path: str | Path, reports: Sequence[Report], title: str) -> None:
-    """The relative error after every step: one panel per optimizer and dtype, a line per configuration.
+    """Plot the relative error after every step: one panel per optimizer and dtype, a line per configuration.
 
     Raises:
-        ImportError: without matplotlib.
+        ImportError: matplotlib is not installed.
     """
     import matplotlib
 
@@ -218,7 +218,7 @@ def plot(path: str | Path, reports: Sequence[Report], title: str) -> None:
 
 
 def as_markdown(reports: Sequence[tuple[str, Report]], command: str, picture: str | None = None) -> str:
-    """The page of the documentation."""
+    """The reports as a page of Markdown."""
     lines = [
         "# Cross-check of the update math",
         "",
@@ -250,7 +250,7 @@ def as_markdown(reports: Sequence[tuple[str, Report]], command: str, picture: st
 
 
 def _rounding(optimizers: set[str]) -> list[str]:
-    """Where more than the usual few roundings pass, and why."""
+    """The optimizers with a larger limit for rounding errors, and why."""
     lines = ["", "## Where rounding goes further", ""]
     lines += [
         f"- {name}: up to {known.first_ulps:g} ulp pass in the first step, since {known.reason}."

@@ -1,4 +1,4 @@
-"""The libraries behind one interface: make a run, feed it gradients, look at its parameters and state."""
+"""The libraries behind one interface: make a run, feed it gradients, read its parameters and state."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Evaluate = Callable[[Arrays], tuple[float, Arrays]]
 
 
 class Run(Protocol):
-    """One optimizer of one library at work."""
+    """A run of one optimizer of one library."""
 
     def step(self, evaluate: Evaluate) -> None:
-        """Take a step, with the gradients that ``evaluate`` gives for the parameters as they are."""
+        """Take a step with the gradients of ``evaluate`` at the current parameters."""
 
     def feed(self, grads: Mapping[str, Any]) -> None:
         """Take a step with these gradients."""
@@ -47,10 +47,10 @@ class Run(Protocol):
 
 
 def library(name: str) -> Any:
-    """``functorch_port``, or PyTorch itself if it is installed.
+    """Import ``functorch_port`` or PyTorch.
 
     Raises:
-        ImportError: if PyTorch is not there, or ``torch`` means this package in this process.
+        ImportError: PyTorch is not installed, or ``torch`` is this package in this process.
     """
     if name == "ours":
         return functorch_port
@@ -61,7 +61,7 @@ def library(name: str) -> Any:
 
 
 def missing(name: str) -> str | None:
-    """Why a library cannot be compared with; None if it can."""
+    """Why a library is not available; None if it is."""
     try:
         importlib.import_module("optax") if name == "optax" else library(name)
     except ImportError as error:
@@ -115,7 +115,7 @@ class TorchRun:
         self.optimizer.step()
 
     def set_grads(self, grads: Mapping[str, np.ndarray | None]) -> None:
-        """Set the gradients; None where there is none."""
+        """Set the gradients; None for a missing one."""
         for name, p in self.values.items():
             grad = grads[name]
             p.grad = None if grad is None else self._gradient(grad)
@@ -151,14 +151,14 @@ def _double(tensor: Any) -> Any:
 
 @contextlib.contextmanager
 def optax_settings() -> Iterator[None]:
-    """How optax's code is run."""
+    """The settings of JAX under which optax runs."""
     with storage.x64(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # optax's deprecations are not what is looked at
         yield
 
 
 class OptaxRun:
-    """An optax transformation, which ``make`` gives, on a plain dict of arrays, jitted."""
+    """An optax transformation, which ``make`` returns, jitted, on a dict of arrays."""
 
     def __init__(self, make: Callable[[], Any], start: Arrays, dtype: str) -> None:
         import optax

@@ -1,7 +1,6 @@
-"""What a user of optax would write for each of PyTorch's optimizers, and where the numbers then differ.
+"""The optax counterparts of PyTorch's optimizers, and their known differences (optax 0.2.8).
 
-A `Twin` holds the call as text; the text is what is run, so the report never shows anything else. This is the
-table of the known differences between optax (0.2.8) and torch.optim.
+A `Twin` holds the call as a string, which is both run and shown in the report.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ __all__ = ["Twin", "make", "own", "twins"]
 
 
 class Twin(NamedTuple):
-    """An optax call that stands for a configuration of an optimizer of PyTorch.
+    """An optax call for a configuration of one of PyTorch's optimizers.
 
     Attributes:
-        call: the expression, or None if there is nothing like it.
+        call: the expression, or None if optax has no counterpart.
         note: why its numbers differ; None if they must agree.
-        flags: what of the call was needed to make them agree, beyond the arguments of the same meaning.
+        flags: the arguments that make the numbers agree, beyond those that translate PyTorch's.
     """
 
     call: str | None
@@ -30,7 +29,7 @@ class Twin(NamedTuple):
 
 
 def make(twin: Twin) -> Any:
-    """The transformation."""
+    """Make the transformation of a call."""
     import jax.numpy as jnp
     import optax
 
@@ -38,16 +37,15 @@ def make(twin: Twin) -> Any:
 
 
 def own(given: Any, name: str, options: dict[str, Any]) -> Any:
-    """A user's transformation.
+    """Make a user's transformation.
 
     Args:
-        given: the transformation, or a function that makes it. The function gets those of the options that it has
-            arguments for.
-        name: what it is called, for errors.
-        options: the optimizer's, all of them.
+        given: the transformation, or a function that makes it from the options that are among its parameters.
+        name: its name in errors.
+        options: all options of the optimizer.
 
     Raises:
-        WrongUse: if it is neither, or the function wants something else.
+        WrongUse: ``given`` is neither, or the function has a required parameter that is not an option.
 
     Example:
         >>> import optax
@@ -67,12 +65,12 @@ def own(given: Any, name: str, options: dict[str, Any]) -> Any:
         lacking = [n for n in asked if n not in arguments]
         if lacking:
             raise WrongUse(
-                f"{name} has an argument {lacking[0]!r} without a default, which is none of the options: "
+                f"{name} has a required parameter {lacking[0]!r}, which is not among the options: "
                 f"{', '.join(options)}"
             )
         made = given(**arguments)
     if not _is_transformation(made):
-        raise WrongUse(f"{name} gave {type(made).__name__}, which is no optax transformation")
+        raise WrongUse(f"{name} returned {type(made).__name__}, which is not an optax transformation")
     return made
 
 
@@ -81,7 +79,7 @@ def _is_transformation(given: Any) -> bool:
 
 
 def twins(name: str, options: dict[str, Any]) -> list[Twin]:
-    """The optax calls for a configuration: as one would write it, and, where that differs, one that agrees."""
+    """The optax calls for a configuration: the usual one and, if its numbers differ, one whose numbers agree."""
     found = _TABLE.get(name)
     if found is None:
         return [Twin(None, "optax has no counterpart of it")]
@@ -112,7 +110,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 def _chain(o: dict[str, Any], core: str, decay: bool = True) -> str:
-    """The core with PyTorch's ``maximize`` and L2 ``weight_decay`` before it."""
+    """``core`` after PyTorch's ``maximize`` and L2 ``weight_decay``."""
     parts = ["optax.scale(-1.0)"] if o.get("maximize") else []
     if decay and o.get("weight_decay"):
         parts.append(f"optax.add_decayed_weights({o['weight_decay']})")
@@ -159,7 +157,7 @@ def _adamax(o: dict[str, Any], given: dict[str, Any]) -> list[Twin]:
 
 
 def _decoupled(o: dict[str, Any], core: str) -> str:
-    """``core`` (a ``scale_by``) with decoupled weight decay and the learning rate after it."""
+    """``core`` (a ``scale_by``), then decoupled weight decay and the learning rate."""
     parts = f"{core}, optax.add_decayed_weights({o['weight_decay']}), optax.scale_by_learning_rate({o['lr']})"
     return _chain(o, f"optax.chain({parts})", decay=False)
 

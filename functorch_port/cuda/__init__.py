@@ -1,6 +1,6 @@
-"""``torch.cuda`` on JAX's GPU backend. Where there is no GPU, questions are answered and commands raise.
+"""``torch.cuda`` on JAX's GPU backend. Without a GPU, functions that need one raise RuntimeError.
 
-JAX brings its own CUDA: work is queued in order on one stream per device, and memory is managed by XLA.
+JAX brings its own CUDA: it queues work in order on one stream per device, and XLA manages memory.
 
 Reference:
     https://docs.pytorch.org/docs/stable/cuda.html
@@ -42,22 +42,22 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """Number of GPUs that JAX has in this process."""
+    """The number of GPUs that JAX has in this process."""
     return len(_accelerator.jax_devices("cuda"))
 
 
 def is_initialized() -> bool:
-    """Whether the GPU backend is up; it is from the start."""
+    """Whether the GPU backend is initialised: always, if there is a GPU."""
     return is_available()
 
 
 def init() -> None:
-    """Check that there is a GPU."""
+    """Raise RuntimeError if there is no GPU."""
     _to_jax(_device("cuda", 0))
 
 
 def current_device() -> int:
-    """Index of the GPU that a bare ``"cuda"`` means: 0."""
+    """The index of the GPU that ``"cuda"`` means: 0."""
     init()
     return 0
 
@@ -66,17 +66,17 @@ def set_device(device: Any) -> None:
     """Accept GPU 0 as the current one.
 
     Raises:
-        RuntimeError: if there is no such GPU.
-        NotImplementedError: for another one; the message says what to do instead.
+        RuntimeError: the GPU does not exist.
+        NotImplementedError: the GPU is another one; the message says what to do instead.
     """
     _accelerator.select("cuda", device)
 
 
 class device:
-    """Context manager that makes a GPU the one on which new tensors are put.
+    """Context manager that creates new tensors on a GPU.
 
     Args:
-        device: an index or a device; None or a negative index do nothing.
+        device: an index or a device; None and negative indices have no effect.
     """
 
     def __init__(self, device: Any) -> None:
@@ -102,18 +102,18 @@ def synchronize(device: Any = None) -> None:
 
 
 def empty_cache() -> None:
-    """JAX gives memory back by itself; there is nothing to do."""
+    """Does nothing: JAX manages its memory itself."""
 
 
 def ipc_collect() -> None:
-    """There is no shared CUDA memory to collect."""
+    """Does nothing: there is no shared CUDA memory."""
 
 
 # ---------------------------------------------------------------------- random numbers
 
 
 def manual_seed(seed: int) -> None:
-    """Accepted. The default generator serves all devices: see ``torch.manual_seed``."""
+    """Accepted, without effect: the default generator serves all devices; see ``torch.manual_seed``."""
     int(seed)
 
 
@@ -121,7 +121,7 @@ manual_seed_all = manual_seed
 
 
 def seed() -> None:
-    """Accepted; see `manual_seed`."""
+    """Accepted, without effect; see `manual_seed`."""
 
 
 seed_all = seed
@@ -138,7 +138,7 @@ def get_rng_state(device: Any = "cuda") -> Any:
 
 
 def get_rng_state_all() -> list[Any]:
-    """`get_rng_state`, once per GPU."""
+    """The states of `get_rng_state`, one per GPU."""
     return [_random.get_rng_state() for _ in range(device_count())]
 
 
@@ -148,7 +148,7 @@ def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
 
 
 def set_rng_state_all(new_states: Any) -> None:
-    """Set the state of the default generator from a list made by `get_rng_state_all`."""
+    """Set the state of the default generator from a list of `get_rng_state_all`."""
     for state in new_states[:1]:
         _random.set_rng_state(state)
 
@@ -171,7 +171,7 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class _Properties:
-    """What JAX knows about a GPU, under PyTorch's names."""
+    """A GPU's properties, under PyTorch's names."""
 
     name: str
     major: int
@@ -181,7 +181,7 @@ class _Properties:
 
 
 def get_device_properties(device: Any = None) -> _Properties:
-    """Name, compute capability, memory in bytes and number of multiprocessors."""
+    """The GPU's name, compute capability, memory in bytes and number of multiprocessors."""
     where = _accelerator.at("cuda", device)
     cores = getattr(_to_jax(where), "core_count", 0)
     major, minor = get_device_capability(device)
@@ -191,7 +191,7 @@ def get_device_properties(device: Any = None) -> _Properties:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether the GPU computes in bfloat16 (or XLA emulates it)."""
+    """Whether the GPU supports bfloat16, natively or emulated by XLA."""
     return is_available() and (including_emulation or get_device_capability() >= (8, 0))
 
 
@@ -199,12 +199,12 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Bytes in use on a GPU; 0 without one."""
+    """The bytes in use on a GPU; 0 without a GPU."""
     return _accelerator.memory_stat(_accelerator.at("cuda", device), "bytes_in_use") if is_available() else 0
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """The most bytes that were in use on a GPU; 0 without one."""
+    """The peak of the bytes in use on a GPU; 0 without a GPU."""
     return (
         _accelerator.memory_stat(_accelerator.at("cuda", device), "peak_bytes_in_use")
         if is_available()
@@ -213,40 +213,44 @@ def max_memory_allocated(device: Any = None) -> int:
 
 
 def memory_reserved(device: Any = None) -> int:
-    """Bytes that XLA has taken from a GPU; 0 without one."""
+    """The bytes that XLA has reserved on a GPU; 0 without a GPU."""
     return _accelerator.memory_stat(_accelerator.at("cuda", device), "pool_bytes") if is_available() else 0
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    """The most bytes that XLA had taken from a GPU; 0 without one."""
+    """The peak of the bytes that XLA has reserved on a GPU; 0 without a GPU."""
     return (
         _accelerator.memory_stat(_accelerator.at("cuda", device), "peak_pool_bytes") if is_available() else 0
     )
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Free and total bytes of what XLA may use on a GPU."""
+    """The free and the total bytes that XLA may use on a GPU."""
     where = _accelerator.at("cuda", device)
     total = _accelerator.memory_stat(where, "bytes_limit")
     return total - _accelerator.memory_stat(where, "bytes_in_use"), total
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """JAX's memory figures of a GPU, one per line."""
+    """JAX's memory statistics of a GPU, one per line."""
     stats = _to_jax(_accelerator.at("cuda", device)).memory_stats() or {}
     return "\n".join(f"{key}: {value}" for key, value in sorted(stats.items()))
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Not possible: JAX does not reset its peak figure."""
-    raise NotImplementedError("JAX cannot reset the peak of memory use; measure in a fresh process")
+    """Not supported: JAX cannot reset its peak statistics.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError("JAX cannot reset its peak memory statistics: measure in a new process")
 
 
 # ---------------------------------------------------------------------- streams and events
 
 
 class Stream:
-    """The one queue that JAX has per GPU: work "on" any stream runs in the order it was asked for."""
+    """JAX's only queue of a GPU: work on all streams runs in the order of the calls."""
 
     def __init__(self, device: Any = None, priority: int = 0) -> None:
         self.device = _accelerator.at("cuda", device)
@@ -254,19 +258,19 @@ class Stream:
         self.priority = priority
 
     def synchronize(self) -> None:
-        """Wait for all work of the GPU."""
+        """Wait for all work on the GPU."""
         _accelerator.wait(self.device)
 
     def query(self) -> bool:
-        """Whether all work is done; waits for it."""
+        """Wait for all work and return True."""
         self.synchronize()
         return True
 
     def wait_stream(self, stream: Any) -> None:
-        """Nothing to do: the work of one GPU is in order."""
+        """Does nothing: the work of a GPU runs in order."""
 
     def wait_event(self, event: Any) -> None:
-        """Nothing to do: the work of one GPU is in order."""
+        """Does nothing: the work of a GPU runs in order."""
 
     def record_event(self, event: Event | None = None) -> Event:
         """Record an event on this stream."""
@@ -276,10 +280,10 @@ class Stream:
 
 
 class Event:
-    """A point in the GPU's work, for timing. Recording waits for the GPU, so that times are true.
+    """A point in the GPU's work, for timing. `record` waits for the GPU, so that the time is exact.
 
     Args:
-        enable_timing: accepted; events always carry a time.
+        enable_timing: accepted; events always have a time.
     """
 
     def __init__(
@@ -289,22 +293,22 @@ class Event:
         self._time: float | None = None
 
     def record(self, stream: Stream | None = None) -> None:
-        """Wait for all work asked for so far, and note the time."""
+        """Wait for all work queued so far, and record the time."""
         synchronize()
         self._time = time.perf_counter()
 
     def synchronize(self) -> None:
-        """Nothing to wait for: `record` did."""
+        """Does nothing: `record` has waited."""
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Nothing to wait for: `record` did."""
+        """Does nothing: `record` has waited."""
 
     def query(self) -> bool:
-        """Whether the work before the event is done: it is."""
+        """Return True: the work before the event is done."""
         return True
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this event to ``end_event``."""
+        """The milliseconds from this event to ``end_event``."""
         if self._time is None or end_event._time is None:
             raise RuntimeError("Both events must be recorded before calculating elapsed time.")
         return (end_event._time - self._time) * 1e3
@@ -320,17 +324,17 @@ default_stream = current_stream
 
 @contextmanager
 def stream(stream: Stream | None) -> Iterator[None]:
-    """Accepted; there is one queue per GPU."""
+    """Accepted, without effect: there is one queue per GPU."""
     yield
 
 
 def is_current_stream_capturing() -> bool:
-    """False: there are no CUDA graphs; a compiled function is one program."""
+    """Return False: there are no CUDA graphs; a compiled function is one program."""
     return False
 
 
 class CUDAGraph:
-    """Refused when it is made: a compiled function is one program, which XLA launches as a whole.
+    """Not supported: a compiled function is one program, which XLA launches as a whole.
 
     Raises:
         NotImplementedError: always.

@@ -1,4 +1,4 @@
-"""``torch.cuda.amp``: the old spelling of `functorch_port.amp` for CUDA."""
+"""``torch.cuda.amp``: the deprecated form of `functorch_port.amp` for CUDA."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""``torch.distributed``, as it answers in a program of one process: not available, not initialised.
+"""``torch.distributed`` of a single process: not available, not initialised.
 
-One process drives all its devices here. Functions that need a process group raise what PyTorch raises without one,
-and starting one is refused by name.
+Here one process drives all its devices. Functions that need a process group raise what PyTorch raises without one, and
+functions that start one raise NotImplementedError.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ _NO_GROUP = "Default process group has not been initialized, please make sure to
 
 
 def is_available() -> bool:
-    """False: there are no process groups, so that libraries keep to their single-process paths."""
+    """Return False: there are no process groups. So libraries take their single-process paths."""
     return False
 
 
 def is_initialized() -> bool:
-    """False: there is no process group."""
+    """Return False: there is no process group."""
     return False
 
 
 def is_backend_available(backend: str) -> bool:
-    """False for every backend."""
+    """Return False for every backend."""
     return False
 
 
 def is_torchelastic_launched() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def is_gloo_available() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
@@ -55,10 +55,10 @@ is_mpi_available = is_nccl_available = is_ucc_available = is_xccl_available = is
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """The environment's LOCAL_RANK, or ``fallback_rank``.
+    """The environment variable LOCAL_RANK, or ``fallback_rank``.
 
     Raises:
-        RuntimeError: if there is neither.
+        RuntimeError: there is neither.
     """
     import os
 
@@ -75,12 +75,12 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 def _refuse(name: str) -> NoReturn:
     raise NotImplementedError(
         f"torch.distributed.{name}: there are no process groups. One process drives all its devices: shard arrays over "
-        "them with jax.sharding, or start jax.distributed for several hosts"
+        "them with jax.sharding, or use jax.distributed for several hosts"
     )
 
 
 def init_process_group(*args: Any, **kwargs: Any) -> None:
-    """Refused: there are no process groups.
+    """Not supported: there are no process groups.
 
     Raises:
         NotImplementedError: always.
@@ -89,7 +89,7 @@ def init_process_group(*args: Any, **kwargs: Any) -> None:
 
 
 def init_device_mesh(*args: Any, **kwargs: Any) -> Any:
-    """Refused: there are no process groups.
+    """Not supported: there are no process groups.
 
     Raises:
         NotImplementedError: always.
@@ -176,26 +176,26 @@ class Backend(str):
 
 
 class _Absent:
-    """A type that annotations and ``isinstance`` may name; there are no objects of it."""
+    """A type for annotations and ``isinstance``; it has no instances."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _refuse(type(self).__name__)
 
 
 class ProcessGroup(_Absent):
-    """A group of processes; there is none."""
+    """A group of processes; there are none."""
 
 
 class Work(_Absent):
-    """What an asynchronous operation of a group returns."""
+    """The result of an asynchronous operation of a group."""
 
 
 class P2POp(_Absent):
-    """One of the operations of `batch_isend_irecv`."""
+    """An operation for `batch_isend_irecv`."""
 
 
 class GroupMember:
-    """The groups that PyTorch names: none."""
+    """PyTorch's predefined groups: None."""
 
     WORLD: ProcessGroup | None = None
     NON_GROUP_MEMBER = -100

@@ -1,7 +1,7 @@
-"""``torch.distributions``: random variables with densities and with gradients through their samples.
+"""``torch.distributions``: probability distributions with densities and reparameterized samples.
 
-A seed gives PyTorch's samples on the CPU, gamma and binomial numbers among them; a compiled function draws from a
-JAX key.
+On the CPU a seed gives PyTorch's samples, those of the gamma and binomial distributions included. A compiled function
+draws from a JAX key instead.
 """
 
 from . import constraints as constraints

@@ -1,4 +1,4 @@
-"""Distributions of simple functions of other random variables: LogNormal, HalfNormal, Gumbel, Weibull and the like."""
+"""Distributions of transformed random variables: LogNormal, HalfNormal, Gumbel, Weibull and others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EULER = 0.57721566490153286060
 
 
 class LogNormal(TransformedDistribution):
-    """The distribution whose logarithm is normal.
+    """The log-normal distribution: the logarithm of the variable is normal.
 
     Args:
         loc: mean of the logarithm.
@@ -74,11 +74,11 @@ class LogNormal(TransformedDistribution):
 
 
 class LogisticNormal(TransformedDistribution):
-    """Points of the simplex that are normal before stick breaking.
+    """The logistic-normal distribution: a normal vector, mapped to the simplex by `StickBreakingTransform`.
 
     Args:
-        loc: means.
-        scale: standard deviations.
+        loc: means of the normal vector.
+        scale: its standard deviations.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#logisticnormal
@@ -102,7 +102,7 @@ class LogisticNormal(TransformedDistribution):
 
 
 class _Half(TransformedDistribution):
-    """The absolute value of a variable that is symmetric about zero."""
+    """The absolute value of a variable with a distribution symmetric about zero."""
 
     arg_constraints: Any = {"scale": constraints.positive}
     support: Any = constraints.nonnegative
@@ -132,10 +132,10 @@ class _Half(TransformedDistribution):
 
 
 class HalfNormal(_Half):
-    """The absolute value of a normal variable with mean zero.
+    """The half-normal distribution: the absolute value of a normal variable with mean 0.
 
     Args:
-        scale: the normal variable's standard deviation.
+        scale: normal variable's standard deviation.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#halfnormal
@@ -154,10 +154,10 @@ class HalfNormal(_Half):
 
 
 class HalfCauchy(_Half):
-    """The absolute value of a Cauchy variable with median zero.
+    """The half-Cauchy distribution: the absolute value of a Cauchy variable with median 0.
 
     Args:
-        scale: the Cauchy variable's scale.
+        scale: Cauchy variable's scale.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#halfcauchy
@@ -180,10 +180,10 @@ class HalfCauchy(_Half):
 
 
 class InverseGamma(TransformedDistribution):
-    """The reciprocal of a gamma variable.
+    """The inverse gamma distribution: the reciprocal of a gamma variable.
 
     Args:
-        concentration: shape parameter of the gamma variable.
+        concentration: shape of the gamma variable.
         rate: its rate.
         validate_args: see `Distribution`.
 
@@ -224,7 +224,7 @@ class InverseGamma(TransformedDistribution):
 
 
 class Gumbel(TransformedByParameters):
-    """The Gumbel distribution, of the largest of many values.
+    """The Gumbel distribution, of the maximum of many values.
 
     Args:
         loc: location.
@@ -327,7 +327,7 @@ class Pareto(TransformedByParameters):
     """The Pareto distribution of type 1.
 
     Args:
-        scale: the smallest value.
+        scale: smallest value.
         alpha: shape.
         validate_args: see `Distribution`.
 

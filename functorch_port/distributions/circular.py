@@ -1,4 +1,4 @@
-"""VonMises: angles."""
+"""VonMises: a distribution over angles."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def _log_bessel(x: Tensor, order: int) -> Tensor:
 
 
 class VonMises(Distribution):
-    """The von Mises distribution of angles in [-pi, pi).
+    """The von Mises distribution over angles in [-pi, pi).
 
     Args:
-        loc: mean angle.
-        concentration: 0 is uniform.
+        loc: mean angle, in radians.
+        concentration: how narrow the distribution is; 0 is uniform.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#vonmises
@@ -73,14 +73,14 @@ class VonMises(Distribution):
     def sample(self, sample_shape: Any = Size()) -> Tensor:
         if is_compiling():
             raise NotImplementedError(
-                "VonMises.sample() draws until every number fits, which a compiled function cannot do: "
-                "draw outside of it"
+                "VonMises.sample() redraws until every sample is accepted, which a compiled function cannot do: "
+                "call it outside of the compiled function"
             )
         with no_grad():
             return self._drawn(self._extended_shape(sample_shape)).to(self.loc.dtype)
 
     def _drawn(self, shape: Any) -> Tensor:
-        """Best and Fisher's rejection from a wrapped Cauchy distribution (1979)."""
+        """Best and Fisher's rejection sampling (1979), with a wrapped Cauchy distribution as the envelope."""
         kappa = self.concentration.to(dtypes.float64)
         tau = 1 + (1 + 4 * kappa**2).sqrt()
         rho = (tau - (2 * tau).sqrt()) / (2 * kappa)

@@ -1,4 +1,4 @@
-"""``torch.distributions.constraint_registry``: transforms of all real numbers to a constraint's values."""
+"""``torch.distributions.constraint_registry``: transforms from the real numbers onto a constraint's region."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
 class ConstraintRegistry:
-    """Which transform leads to a constraint. Call it with the constraint.
+    """A registry of transforms by constraint. Call it with a constraint to get the transform onto its region.
 
     Example:
         >>> import functorch_port as torch
@@ -26,7 +26,7 @@ class ConstraintRegistry:
         self._registry: dict[type, Callable[[Any], transforms.Transform]] = {}
 
     def register(self, constraint: Any, factory: Any = None) -> Any:
-        """Registers a function from a constraint to a transform, for the constraint's class; also a decorator."""
+        """Registers ``factory``, which makes a transform of a constraint, for a constraint class; also a decorator."""
         if factory is None:
             return lambda factory: self.register(constraint, factory)
         kind = type(constraint) if isinstance(constraint, constraints.Constraint) else constraint
@@ -87,7 +87,7 @@ _register(
 
 
 def _of_parts(registry: ConstraintRegistry) -> None:
-    """Constraints that are made of constraints."""
+    """Registers the constraints that are made of other constraints."""
     registry.register(
         _C.independent,
         lambda c: transforms.IndependentTransform(registry(c.base_constraint), c.reinterpreted_batch_ndims),

@@ -1,4 +1,4 @@
-"""``torch.distributions.constraints``: what values parameters and samples may have."""
+"""``torch.distributions.constraints``: the values that parameters and samples may take."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ __all__ = [
 
 
 class Constraint:
-    """A region of values.
+    """A region of valid values.
 
     Attributes:
-        is_discrete: whether it consists of separate values.
-        event_dim: how many dimensions at the right make one value.
+        is_discrete: whether the region is discrete.
+        event_dim: the number of last dimensions that make one event.
     """
 
     is_discrete = False
     event_dim = 0
 
     def check(self, value: Tensor) -> Any:
-        """Whether each value is inside: bools of the batch's shape."""
+        """Whether each event is valid: a bool tensor of the batch shape."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -42,7 +42,7 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """Depends on other variables, so nothing can be checked by itself."""
+    """A constraint that depends on other variables, so it cannot be checked alone."""
 
     def __init__(self, *, is_discrete: bool = False, event_dim: int = 0) -> None:
         self.is_discrete, self.event_dim = is_discrete, event_dim
@@ -60,7 +60,7 @@ def is_dependent(constraint: Constraint) -> bool:
 
 
 class _DependentProperty(property, _Dependent):
-    """A property of a distribution that is a constraint; on the class it is one that depends."""
+    """A distribution's property that is a constraint; read from the class, it is a dependent one."""
 
     def __init__(
         self, fn: Callable[..., Any] | None = None, *, is_discrete: bool = False, event_dim: int = 0
@@ -73,7 +73,7 @@ class _DependentProperty(property, _Dependent):
 
 
 class _Independent(Constraint):
-    """A constraint of all elements along some dimensions at the right."""
+    """A constraint that holds if all elements along the last few dimensions satisfy the base constraint."""
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint = base_constraint
@@ -108,7 +108,7 @@ class _OneHot(Constraint):
 
 
 class _Bounded(Constraint):
-    """Between two bounds, either of which may be missing."""
+    """An interval; either bound may be missing."""
 
     _bounds: tuple[tuple[str, str], ...] = ()
 
@@ -209,7 +209,7 @@ class _Symmetric(_Square):
 
 
 def _and(symmetric: Tensor, value: Tensor, more: Callable[[], Tensor]) -> Tensor:
-    """What holds of matrices, if all are symmetric; which are symmetric, if not."""
+    """``more()`` if all matrices are symmetric, else ``symmetric``."""
     if not isinstance(symmetric._value, jax.core.Tracer):
         return more() if bool(symmetric.all()) else symmetric
     return symmetric & more() if value.shape[-2] == value.shape[-1] else symmetric
@@ -251,7 +251,7 @@ class _PositiveSemidefinite(_Symmetric):
 
 
 class _Parts(Constraint):
-    """Constraints of parts along a dimension."""
+    """Constraints of the parts of a tensor along a dimension."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int) -> None:
         assert all(isinstance(c, Constraint) for c in cseq)
@@ -263,7 +263,7 @@ class _Parts(Constraint):
 
 
 class _Cat(_Parts):
-    """Constraints of consecutive slices."""
+    """One constraint for each of several consecutive slices."""
 
     def __init__(
         self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None
@@ -283,7 +283,7 @@ class _Cat(_Parts):
 
 
 class _Stack(_Parts):
-    """A constraint for each index."""
+    """One constraint for each index."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         super().__init__(cseq, dim)
@@ -300,7 +300,7 @@ class _Stack(_Parts):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """The support of a mixture: that of its components, which have one batch dimension more."""
+    """The support of a mixture: its components' support, without their last batch dimension."""
 
     def __init__(self, base_constraint: Constraint) -> None:
         assert isinstance(base_constraint, Constraint)

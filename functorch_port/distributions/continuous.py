@@ -88,8 +88,8 @@ class Uniform(Distribution):
     """The uniform distribution on [low, high).
 
     Args:
-        low: lower bound.
-        high: upper bound.
+        low: lower bound, included.
+        high: upper bound, excluded.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#uniform
@@ -150,7 +150,7 @@ class Exponential(ExponentialFamily):
     """The exponential distribution.
 
     Args:
-        rate: 1 / mean.
+        rate: inverse of the mean.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#exponential
@@ -201,7 +201,7 @@ class Laplace(Distribution):
 
     Args:
         loc: mean.
-        scale: mean distance from it.
+        scale: mean absolute deviation from ``loc``.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#laplace
@@ -302,10 +302,10 @@ class Cauchy(Distribution):
 
 
 class GeneralizedPareto(Distribution):
-    """The generalized Pareto distribution, of what exceeds a threshold.
+    """The generalized Pareto distribution, of values above a threshold.
 
     Args:
-        loc: the threshold.
+        loc: threshold.
         scale: scale.
         concentration: shape; 0 gives the exponential distribution.
         validate_args: see `Distribution`.
@@ -330,7 +330,7 @@ class GeneralizedPareto(Distribution):
         return constraints.interval(self.loc, function("where")(self.concentration < 0, end, math.inf))
 
     def _by_shape(self, at_zero: Any, elsewhere: Any) -> Tensor:
-        """The limit where the concentration is 0; ``elsewhere`` gets a concentration that can be divided by."""
+        """``at_zero`` where the concentration is 0, else ``elsewhere`` of a concentration that is not 0."""
         zero = function("isclose")(self.concentration, zeros_like(self.concentration))
         return function("where")(zero, at_zero, elsewhere(self.concentration.masked_fill(zero, 1.0)))
 
@@ -353,7 +353,7 @@ class GeneralizedPareto(Distribution):
         return -self.scale.log() - self._by_shape(z, density)
 
     def log_survival_function(self, value: Tensor) -> Tensor:
-        """The logarithm of the probability of larger values."""
+        """The logarithm of the survival function: of the probability of values above ``value``."""
         self._validate_sample(value)
         return self._log_survival(value)
 

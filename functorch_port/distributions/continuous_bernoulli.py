@@ -1,4 +1,4 @@
-"""ContinuousBernoulli: numbers in [0, 1] with a density proportional to Bernoulli's likelihood."""
+"""ContinuousBernoulli: values in [0, 1] with a density proportional to the Bernoulli likelihood."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class ContinuousBernoulli(ByProbability, ExponentialFamily):
     """The continuous Bernoulli distribution on [0, 1].
 
     Args:
-        probs: its parameter, in (0, 1); or
-        logits: the logarithm of the parameter's odds.
-        lims: between these, Taylor series stand for formulas that are 0 / 0 at one half.
+        probs: the parameter, in (0, 1); or
+        logits: its log-odds.
+        lims: ``probs`` between these two use Taylor series, because the formulas are 0 / 0 at one half.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#continuousbernoulli
@@ -56,12 +56,12 @@ class ContinuousBernoulli(ByProbability, ExponentialFamily):
         return inside(logits.sigmoid())
 
     def _away(self, formula: Tensor, series: Any) -> Tensor:
-        """The formula away from one half, the series near it."""
+        """``formula`` outside of ``lims``, ``series`` between them."""
         far = (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
         return function("where")(far, formula, series)
 
     def _cut(self) -> Tensor:
-        """The parameter, moved away from one half."""
+        """The parameter, with the lower of ``lims`` for values between them."""
         return self._away(self.probs, self._lims[0])
 
     def _log_norm(self) -> Tensor:

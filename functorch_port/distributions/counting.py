@@ -21,11 +21,11 @@ __all__ = ["Binomial", "Geometric", "Multinomial", "NegativeBinomial"]
 
 
 class Geometric(ByProbability):
-    """The number of failures before the first success.
+    """The geometric distribution: the number of failures before the first success.
 
     Args:
         probs: the probability of success; or
-        logits: the logarithm of its odds.
+        logits: its log-odds.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#geometric
@@ -75,7 +75,7 @@ class Geometric(ByProbability):
 
 
 class _Trials(ByProbability):
-    """Distributions with a number of trials besides a probability."""
+    """The base of distributions with a number of trials and a probability."""
 
     def __init__(
         self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
@@ -88,12 +88,12 @@ class _Trials(ByProbability):
 
 
 class NegativeBinomial(_Trials):
-    """The number of successes before ``total_count`` failures.
+    """The negative binomial distribution: the number of successes before ``total_count`` failures.
 
     Args:
-        total_count: number of failures, need not be whole.
+        total_count: number of failures; need not be an integer.
         probs: the probability of success, below 1; or
-        logits: the logarithm of its odds.
+        logits: its log-odds.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#negativebinomial
@@ -132,12 +132,12 @@ class NegativeBinomial(_Trials):
 
 
 class Binomial(_Trials):
-    """The number of successes in ``total_count`` trials.
+    """The binomial distribution: the number of successes in ``total_count`` trials.
 
     Args:
         total_count: number of trials.
         probs: the probability of success; or
-        logits: the logarithm of its odds.
+        logits: its log-odds.
         validate_args: see `Distribution`.
 
     Example:
@@ -208,12 +208,12 @@ class Binomial(_Trials):
 
 
 class Multinomial(OverCategorical):
-    """How often each of several classes comes in ``total_count`` draws.
+    """The multinomial distribution: how often each class occurs in ``total_count`` draws.
 
     Args:
         total_count: number of draws, an int.
         probs: the classes' probabilities along the last dimension; or
-        logits: their logarithms.
+        logits: the unnormalized log-probabilities.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#multinomial

@@ -18,13 +18,13 @@ __all__ = ["Bernoulli", "Categorical", "OneHotCategorical", "Poisson"]
 
 
 def inside(probs: Tensor) -> Tensor:
-    """Probabilities apart from 0 and 1."""
+    """Clamps probabilities away from 0 and 1 by the dtype's eps."""
     eps = dtypes.finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
 
 class ByProbability(Distribution):
-    """What distributions with ``probs`` or ``logits`` share; the one that was not given is computed when asked for."""
+    """The base of distributions with ``probs`` or ``logits``; the one not given is computed on first access."""
 
     _is_given: str
 
@@ -63,11 +63,11 @@ class ByProbability(Distribution):
 
 
 class Bernoulli(ByProbability, ExponentialFamily):
-    """1 with a probability, else 0.
+    """The Bernoulli distribution: 1 with probability ``probs``, else 0.
 
     Args:
-        probs: the probability; or
-        logits: the logarithm of its odds.
+        probs: the probability of 1; or
+        logits: its log-odds.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#bernoulli
@@ -109,11 +109,11 @@ class Bernoulli(ByProbability, ExponentialFamily):
 
 
 class Categorical(ByProbability):
-    """One of several classes.
+    """The categorical distribution over the class indices 0 to K - 1.
 
     Args:
-        probs: the classes' probabilities along the last dimension, which need not sum to 1; or
-        logits: their logarithms.
+        probs: the classes' probabilities along the last dimension, of size K; need not sum to 1; or
+        logits: the unnormalized log-probabilities.
         validate_args: see `Distribution`.
 
     Example:
@@ -182,11 +182,11 @@ class Categorical(ByProbability):
 
 
 class OneHotCategorical(Categorical):
-    """`Categorical` whose values are vectors with a one at the class.
+    """A `Categorical` distribution whose values are one-hot vectors.
 
     Args:
         probs: the classes' probabilities; or
-        logits: their logarithms.
+        logits: the unnormalized log-probabilities.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#onehotcategorical
@@ -231,7 +231,7 @@ class OneHotCategorical(Categorical):
 
 
 class OverCategorical(Distribution):
-    """What distributions over the classes of a `Categorical` share that have a vector of one number per class."""
+    """The base of distributions over a `Categorical`'s classes whose values are vectors, one entry per class."""
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         self._categorical = Categorical(probs, logits)

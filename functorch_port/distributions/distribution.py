@@ -24,7 +24,7 @@ __all__ = ["Distribution", "ExponentialFamily"]
 
 
 class kept_property(cached_property):
-    """A property that is computed once, but anew in each transform of JAX that runs, whose tracers it may not keep."""
+    """A cached property that is recomputed inside a JAX transform, so that it never keeps a tracer."""
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is not None and storage.in_jax():
@@ -33,7 +33,7 @@ class kept_property(cached_property):
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
-    """Numbers and tensors as tensors of one shape; numbers take the tensors' dtype."""
+    """Broadcasts numbers and tensors to tensors of one shape; numbers take the dtype of the first tensor."""
     if not all(isinstance(v, (Tensor, int, float, SymNumber)) for v in values):
         raise ValueError(
             "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."
@@ -47,12 +47,12 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
 
 def batch_of(shaped: Tensor, *given: Any) -> Any:
-    """The batch's shape: none if only numbers were given."""
+    """The batch shape: that of ``shaped``, or () if all parameters were numbers."""
     return Size() if all(isinstance(v, (int, float)) for v in given) else shaped.size()
 
 
 def sum_rightmost(value: Any, dims: int) -> Any:
-    """Summed over ``dims`` dimensions at the right."""
+    """Sums over the last ``dims`` dimensions."""
     return value if dims == 0 else value.reshape((*value.shape[: value.dim() - dims], -1)).sum(-1)
 
 
@@ -61,9 +61,9 @@ class Distribution:
 
     Args:
         batch_shape: the shape of the batch.
-        event_shape: the shape of one value.
-        validate_args: whether to check parameters and values; as `set_default_validate_args` says when left out.
-            In a compiled function they are checked at every call, if it makes checks (see `compile`).
+        event_shape: the shape of one event.
+        validate_args: whether to check parameters and values. Default: what `set_default_validate_args` set.
+            A compiled function checks them at every call if its checks are on (see `compile`).
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html
     """
@@ -111,7 +111,7 @@ class Distribution:
     def _refuse_unless(
         self, ok: Tensor, before: str, after: str, value: Tensor, shown: Callable[[Tensor], str] | None = None
     ) -> None:
-        """Raise ValueError with both texts, this distribution between them, and the value as ``shown``."""
+        """Raises ValueError unless ``ok``: ``before``, this distribution, ``after``, ``shown(value)``."""
         shown = shown or _shown
         if not isinstance(ok._value, jax.core.Tracer):
             if not bool(ok.all()):
@@ -129,7 +129,7 @@ class Distribution:
         refuse(lambda ok, *_: ~ok, error, ok._value, value._value, *(t._value for t in given.values()))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        """The same distributions in a batch of another shape, to which this one's broadcasts."""
+        """Expands the distribution to another batch shape, to which its own must broadcast."""
         batch_shape = Size(batch_shape)
         new = self._twin(batch_shape)
         event = {"probs", "logits"} if len(self._event_shape) or hasattr(self, "_num_events") else set()
@@ -141,7 +141,7 @@ class Distribution:
         return new
 
     def _twin(self, batch_shape: Any) -> Any:
-        """A copy that is to be given parameters of another batch's shape."""
+        """A copy with another batch shape, whose parameters the caller replaces."""
         new = self.__class__.__new__(self.__class__)
         kept = {k: v for k, v in self.__dict__.items() if not self._is_derived(k)}
         new.__dict__.update(kept)
@@ -149,7 +149,7 @@ class Distribution:
         return new
 
     def _is_derived(self, name: str) -> bool:
-        """Whether an attribute was computed from others when it was asked for."""
+        """Whether an attribute is a cached property, computed from others."""
         return isinstance(getattr(type(self), name, None), cached_property)
 
     @property
@@ -162,12 +162,12 @@ class Distribution:
 
     @property
     def arg_constraints(self) -> dict[str, constraints.Constraint]:
-        """Parameter name -> what it must satisfy."""
+        """The constraint of each parameter, by name."""
         raise NotImplementedError
 
     @property
     def support(self) -> constraints.Constraint | None:
-        """What values must satisfy."""
+        """The constraint that values must satisfy."""
         raise NotImplementedError
 
     @property
@@ -187,24 +187,24 @@ class Distribution:
         return self.variance.sqrt()
 
     def sample(self, sample_shape: Any = Size()) -> Tensor:
-        """Draws samples, of shape ``sample_shape + batch_shape + event_shape``, outside of autograd."""
+        """Draws samples of shape ``sample_shape + batch_shape + event_shape``, without gradients."""
         with no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = Size()) -> Tensor:
-        """Draws samples as differentiable functions of the parameters."""
+        """Draws reparameterized samples, which are differentiable in the parameters."""
         raise NotImplementedError
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the density or probability at ``value``."""
+        """The logarithm of the probability density or mass at ``value``."""
         raise NotImplementedError
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The probability of values up to ``value``."""
+        """The cumulative distribution function at ``value``."""
         raise NotImplementedError
 
     def icdf(self, value: Tensor) -> Tensor:
-        """The inverse of `cdf`."""
+        """The inverse of the cumulative distribution function `cdf`."""
         raise NotImplementedError
 
     def entropy(self) -> Tensor:
@@ -212,7 +212,7 @@ class Distribution:
         raise NotImplementedError
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """All values of a discrete distribution, along the first dimension."""
+        """All values of a discrete distribution, along a new first dimension."""
         raise NotImplementedError
 
     def perplexity(self) -> Tensor:
@@ -255,7 +255,7 @@ class Distribution:
 class ExponentialFamily(Distribution):
     """A distribution with a density ``exp(<t(x), theta> - F(theta) + k(x))``.
 
-    Its entropy and divergences follow from F.
+    Its entropy and its KL divergences follow from F.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#exponentialfamily
     """
@@ -285,7 +285,7 @@ class ExponentialFamily(Distribution):
 
 
 def _described(name: str, parameters: dict[str, Any]) -> str:
-    """A distribution's name and parameters; of those that are not one number, or not known, the size."""
+    """A distribution's name and parameters; a parameter that is not one known number is shown by its size."""
     args = [
         f"{k}: {v if v.numel() == 1 and not isinstance(v._look(), jax.core.Tracer) else v.size()}"
         for k, v in parameters.items()

@@ -1,4 +1,4 @@
-"""Gamma, Chi2, Beta, Dirichlet, FisherSnedecor, StudentT: what is made of gamma numbers."""
+"""Gamma, Chi2, Beta, Dirichlet, FisherSnedecor, StudentT: distributions that sample from gamma variables."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Gamma(ExponentialFamily):
     """The gamma distribution.
 
     Args:
-        concentration: shape parameter.
-        rate: 1 / scale.
+        concentration: shape.
+        rate: inverse of the scale.
         validate_args: see `Distribution`.
 
     Example:
@@ -92,7 +92,7 @@ class Gamma(ExponentialFamily):
 
 
 def _above_tiny(x: Tensor) -> Tensor:
-    """Not smaller than the smallest normal number; gradients pass."""
+    """Clamps to the smallest normal number, with the gradient of the identity."""
     return x + (dtypes.finfo(x.dtype).tiny - x.detach()).clamp(min=0)
 
 
@@ -120,7 +120,7 @@ class Dirichlet(ExponentialFamily):
     """The Dirichlet distribution over the simplex.
 
     Args:
-        concentration: parameters along the last dimension.
+        concentration: parameters, along the last dimension.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#dirichlet
@@ -250,11 +250,11 @@ class Beta(ExponentialFamily):
 
 
 class FisherSnedecor(Distribution):
-    """The F distribution, of the ratio of two chi-squared variables.
+    """The F distribution: the ratio of two chi-squared variables, each divided by its degrees of freedom.
 
     Args:
         df1: degrees of freedom of the numerator.
-        df2: of the denominator.
+        df2: degrees of freedom of the denominator.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#fishersnedecor

@@ -29,7 +29,7 @@ _FORMULAS: dict[tuple[type, type], Formula] = {}
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
-    """A decorator: the function is `kl_divergence` of distributions of these types.
+    """Registers the decorated function as `kl_divergence` of distributions of these two types.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#torch.distributions.kl.register_kl
     """
@@ -45,7 +45,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """The divergence of ``q`` from ``p``.
+    """The Kullback-Leibler divergence KL(p || q).
 
     Raises:
         NotImplementedError: for types without a registered formula.
@@ -222,7 +222,7 @@ def _square_sum(matrix: Tensor) -> Tensor:
 
 
 def _factors(p: Any) -> list[Tensor]:
-    """Matrices whose products with their transposes add up to the covariance."""
+    """Matrices ``A`` whose ``A @ A.T`` add up to the covariance."""
     if isinstance(p, MultivariateNormal):
         return [p._unbroadcasted_scale_tril]
     return [p._unbroadcasted_cov_factor, p._unbroadcasted_cov_diag.sqrt().diag_embed()]
@@ -265,7 +265,7 @@ for _p in (MultivariateNormal, LowRankMultivariateNormal):
 
 
 def _mean(p: Any) -> Tensor:
-    """The mean; Pareto's by its formula, also where it is infinite and the divergence is."""
+    """The mean; for Pareto its formula even where the mean is infinite, as the divergence is infinite there too."""
     return p.alpha * p.scale / (p.alpha - 1) if isinstance(p, Pareto) else p.mean
 
 
@@ -276,7 +276,7 @@ def _variance(p: Any) -> Tensor:
 
 
 def _mean_log(p: Any) -> Tensor:
-    """Of ``log x``."""
+    """The mean of ``log x``."""
     if isinstance(p, Beta):
         return p.concentration1.digamma() - (p.concentration1 + p.concentration0).digamma()
     if isinstance(p, Gamma):
@@ -293,7 +293,7 @@ def _mean_log_between(low: Tensor, high: Tensor) -> Tensor:
 
 
 def _mean_decay(p: Any, rate: Tensor) -> Tensor:
-    """Of ``exp(-rate * x)``."""
+    """The mean of ``exp(-rate * x)``."""
     if isinstance(p, Exponential):
         return p.rate / (p.rate + rate)
     if isinstance(p, Gamma):
@@ -339,7 +339,7 @@ _MEAN_LOG_DENSITY: dict[type, Callable[[Any, Any], Tensor]] = {
 
 
 def _cross(p_type: type, *q_types: type, where: Callable[[Any, Any], Tensor] | None = None) -> None:
-    """Registers divergences; they are infinite where ``where`` says so."""
+    """Registers the divergences of ``p_type`` from each of ``q_types``; infinite where ``where`` is true."""
 
     def make(density: Callable[[Any, Any], Tensor]) -> Formula:
         def divergence(p: Any, q: Any) -> Tensor:
@@ -353,7 +353,7 @@ def _cross(p_type: type, *q_types: type, where: Callable[[Any, Any], Tensor] | N
 
 
 def _infinite(p_types: Iterable[type], q_types: Iterable[type], like: str) -> None:
-    """Registers pairs where p has values that q cannot have."""
+    """Registers infinite divergences for pairs where p takes values outside of q's support."""
     for p_type in p_types:
         for q_type in q_types:
             register_kl(p_type, q_type)(lambda p, q: full_like(getattr(p, like), inf))

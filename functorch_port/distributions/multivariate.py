@@ -45,7 +45,7 @@ def half_log_det(lower: Tensor) -> Tensor:
 
 
 def _lower_of(**matrices: Any) -> Tensor:
-    """The Cholesky factor of the covariance, from the one matrix that is given."""
+    """The Cholesky factor of the covariance, from whichever matrix was passed."""
     from ..linalg import cholesky
 
     if matrices["scale_tril"] is not None:
@@ -58,7 +58,7 @@ def _lower_of(**matrices: Any) -> Tensor:
 
 
 class _ByMatrix(Distribution):
-    """Distributions with one of three matrices; the others are computed when asked for."""
+    """The base of distributions with one of three matrices; the other two are computed on first access."""
 
     _unbroadcasted_scale_tril: Tensor
 
@@ -88,7 +88,7 @@ class _ByMatrix(Distribution):
 
 
 class MultivariateNormal(_ByMatrix):
-    """The normal distribution of vectors.
+    """The multivariate normal distribution.
 
     Args:
         loc: mean, vectors along the last dimension.
@@ -179,12 +179,12 @@ def _standard_normal(shape: Any, like: Tensor) -> Tensor:
 
 
 class LowRankMultivariateNormal(Distribution):
-    """The normal distribution with covariance ``cov_factor @ cov_factor.T + diag(cov_diag)``.
+    """The multivariate normal distribution with covariance ``cov_factor @ cov_factor.T + diag(cov_diag)``.
 
     Args:
-        loc: mean.
-        cov_factor: (..., event, rank).
-        cov_diag: (..., event), positive.
+        loc: mean (..., event).
+        cov_factor: the factor of the low-rank part (..., event, rank).
+        cov_diag: the diagonal part (..., event), positive.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#lowrankmultivariatenormal
@@ -301,13 +301,13 @@ class LowRankMultivariateNormal(Distribution):
 
 
 class Wishart(_ByMatrix, ExponentialFamily):
-    """The Wishart distribution of positive definite matrices, by Bartlett's decomposition.
+    """The Wishart distribution over positive definite matrices, sampled by Bartlett's decomposition.
 
-    PyTorch 2.13 draws once more the matrices that are not singular, and warns. That makes no difference to the
-    distribution, so it is done here too, and a seed gives PyTorch's samples.
+    PyTorch 2.13 takes regular matrices for singular, warns, and draws them again. That leaves the distribution as
+    it is, so this class does the same, and a seed gives PyTorch's samples.
 
     Args:
-        df: degrees of freedom, more than the matrices' size less 1.
+        df: degrees of freedom, above the size of the matrices minus 1.
         covariance_matrix: positive definite; or
         precision_matrix: its inverse; or
         scale_tril: its Cholesky factor.
@@ -417,11 +417,11 @@ class Wishart(_ByMatrix, ExponentialFamily):
         return root @ root.mT
 
     def _any(self, marks: Tensor) -> Tensor:
-        """Whether there is a mark in the batch of a sample."""
+        """Whether any entry of a sample's batch is marked."""
         return marks.reshape((len(marks), -1)).any(-1)
 
     def rsample(self, sample_shape: Any = Size(), max_try_correction: int | None = None) -> Tensor:
-        """Draws samples, and draws again up to ``max_try_correction`` times (10) what PyTorch takes for singular."""
+        """Draws samples; redraws those that PyTorch takes for singular, at most ``max_try_correction`` (10) times."""
         shape, tries = Size(sample_shape), 10 if max_try_correction is None else max_try_correction
         sample = self._bartlett(shape)
         if is_compiling():
@@ -464,11 +464,11 @@ class Wishart(_ByMatrix, ExponentialFamily):
 
 
 class LKJCholesky(Distribution):
-    """Cholesky factors of correlation matrices, with a density proportional to ``det ** (concentration - 1)``.
+    """Cholesky factors of LKJ-distributed correlation matrices, of density ~ ``det ** (concentration - 1)``.
 
     Args:
         dim: size of the matrices, at least 2.
-        concentration: 1 is uniform; more makes the correlations small.
+        concentration: 1 is uniform over correlation matrices; larger values make correlations smaller.
         validate_args: see `Distribution`.
 
     Reference: https://docs.pytorch.org/docs/stable/distributions.html#lkjcholesky

@@ -21,7 +21,7 @@ __all__ = [
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """`OneHotCategorical` whose samples pass gradients on to the probabilities, as if they were these.
+    """A `OneHotCategorical` whose samples have the gradient of ``probs`` (the straight-through estimator).
 
     Args:
         probs: the classes' probabilities; or
@@ -41,7 +41,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 
 class LogitRelaxedBernoulli(ByProbability):
-    """The logarithm of the odds of `RelaxedBernoulli`.
+    """The log-odds of a `RelaxedBernoulli` variable.
 
     Args:
         temperature: a Tensor.
@@ -90,7 +90,7 @@ class _Relaxed(TransformedDistribution):
 
 
 class RelaxedBernoulli(_Relaxed):
-    """A number in (0, 1) that nears `Bernoulli`'s as the temperature falls.
+    """A relaxation of `Bernoulli` to (0, 1), which it approaches as the temperature falls.
 
     Args:
         temperature: a Tensor.
@@ -112,7 +112,7 @@ class RelaxedBernoulli(_Relaxed):
 
 
 class ExpRelaxedCategorical(OverCategorical):
-    """The logarithm of `RelaxedOneHotCategorical`'s points.
+    """The logarithm of a `RelaxedOneHotCategorical` variable.
 
     Args:
         temperature: a Tensor.
@@ -149,7 +149,7 @@ class ExpRelaxedCategorical(OverCategorical):
 
 
 class RelaxedOneHotCategorical(_Relaxed):
-    """A point of the simplex that nears a corner, as `OneHotCategorical`'s, as the temperature falls.
+    """A relaxation of `OneHotCategorical` to the simplex, which it approaches as the temperature falls.
 
     Args:
         temperature: a Tensor.

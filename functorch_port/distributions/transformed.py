@@ -1,4 +1,4 @@
-"""Distributions made of distributions: TransformedDistribution, Independent, MixtureSameFamily."""
+"""Distributions built from others: TransformedDistribution, Independent, MixtureSameFamily."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Independent", "MixtureSameFamily", "TransformedDistribution"]
 
 
 class Independent(Distribution):
-    """A distribution whose last batch dimensions count as one event: log-probabilities are summed over them.
+    """Reinterprets the last batch dimensions as event dimensions; `log_prob` sums over them.
 
     Args:
         base_distribution: the distribution.
-        reinterpreted_batch_ndims: how many dimensions.
+        reinterpreted_batch_ndims: number of batch dimensions to reinterpret.
         validate_args: see `Distribution`.
 
     Example:
@@ -109,8 +109,8 @@ class TransformedDistribution(Distribution):
     """The distribution of a transformed random variable.
 
     Args:
-        base_distribution: the variable's distribution.
-        transforms: a `Transform` or a list of them, the first one first.
+        base_distribution: the distribution of the variable before the transforms.
+        transforms: a `Transform` or a list of them, in the order in which they apply.
         validate_args: see `Distribution`.
 
     Example:
@@ -196,7 +196,7 @@ class TransformedDistribution(Distribution):
         return total + sum_rightmost(self.base_dist.log_prob(y), dims - len(self.base_dist.event_shape))
 
     def _in_order(self, value: Tensor) -> Tensor:
-        """Probabilities counted from the other end if the transforms turn the order round."""
+        """``1 - value`` where the transforms are decreasing."""
         sign: Any = 1
         for t in self.transforms:
             sign = sign * t.sign
@@ -214,10 +214,10 @@ class TransformedDistribution(Distribution):
 
 
 class TransformedByParameters(TransformedDistribution):
-    """A transformed distribution that is made of its own parameters, which a subclass keeps as attributes."""
+    """The base of transformed distributions with parameters, which the subclass keeps as attributes."""
 
     def _make(self, validate_args: bool | None) -> tuple[Distribution, list[Transform]]:
-        """The base distribution and the transforms."""
+        """Makes the base distribution and the transforms."""
         raise NotImplementedError
 
     def _build(self, validate_args: bool | None) -> None:
@@ -233,7 +233,7 @@ class TransformedByParameters(TransformedDistribution):
 
 
 class MixtureSameFamily(Distribution):
-    """A mixture of distributions of one family.
+    """A mixture of distributions of the same family.
 
     Args:
         mixture_distribution: a `Categorical` that chooses the component.
@@ -300,7 +300,7 @@ class MixtureSameFamily(Distribution):
         return self._component_distribution
 
     def _mixed(self, values: Tensor) -> Tensor:
-        """The mean of the components' ``values``."""
+        """The mean of the components' ``values``, weighted by the mixture's probabilities."""
         probs = self._mixture_distribution.probs
         own, chosen = len(self._batch_shape), len(self._mixture_distribution.batch_shape)
         more = 0 if chosen == 1 else own - chosen

@@ -1,8 +1,9 @@
-"""flax both ways: its modules as ours, ours as its, and the weights of common layers between them.
+"""Conversion of modules and weights from and to flax.
 
-`from_nnx` and `from_linen` make an `nn.Module` of a flax module: its variables are parameters and buffers, and its
-random numbers come from our generator. `as_nnx` and `as_linen` do the reverse. `to_variables` and `load_variables`
-carry the weights of layers that both sides have. flax is an optional dependency, loaded when one of these is used.
+`from_nnx` and `from_linen` wrap a flax module as an `nn.Module`: its variables become parameters and buffers, and its
+random numbers come from this package's generator. `as_nnx` and `as_linen` wrap an `nn.Module` as a flax module.
+`to_variables` and `load_variables` convert the weights of layers that both sides have. flax is an optional dependency,
+imported on first use.
 
 Reference: https://flax.readthedocs.io
 """

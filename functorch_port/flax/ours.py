@@ -1,4 +1,4 @@
-"""`as_nnx`, `as_linen`: a module of ours as a flax module, by way of `func.pure`."""
+"""`as_nnx`, `as_linen`: an `nn.Module` as a flax module, through `func.pure`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["as_linen", "as_nnx"]
 
 @contextmanager
 def _mode(module: Module, training: bool) -> Iterator[None]:
-    """The module in a mode. One that it is in already keeps its parts in theirs (a frozen layer, for example)."""
+    """Sets the module's mode; if it is set already, submodules keep theirs (a frozen layer, for example)."""
     before = [(m, m.training) for m in module.modules()]
     try:
         if module.training != training:
@@ -41,12 +41,12 @@ def _nnx_class() -> Any:
     nnx_ = nnx()
 
     class NnxModule(nnx_.Module):  # type: ignore[name-defined]
-        """A module of ours as an `nnx.Module`; made by `as_nnx`.
+        """An `nn.Module` as an `nnx.Module`; made by `as_nnx`.
 
         Attributes:
-            params: name -> `nnx.Param`.
-            buffers: name -> `nnx.BatchStat`.
-            rngs: streams of random keys, or None.
+            params: the parameters by name, as `nnx.Param`.
+            buffers: the buffers by name, as `nnx.BatchStat`.
+            rngs: the streams of random keys, or None.
             deterministic: whether it is in evaluation mode; set by ``train()`` and ``eval()``.
         """
 
@@ -70,7 +70,7 @@ def _nnx_class() -> Any:
             return out
 
         def unwrap(self) -> Module:
-            """The module that was wrapped, with the current values written into it."""
+            """The wrapped module, with the current values written into it."""
             params = {name: p.get_value() for name, p in self.params.items()}
             load_pytree(self.module, params, {name: b.get_value() for name, b in self.buffers.items()})
             return self.module
@@ -79,22 +79,22 @@ def _nnx_class() -> Any:
 
 
 def as_nnx(module: Module, rngs: Any = None) -> Any:
-    """A module of ours as a flax `nnx.Module`, for `nnx.Optimizer`, `nnx.jit`, `nnx.grad` and other NNX code.
+    """Wrap an `nn.Module` as a flax `nnx.Module`, for `nnx.Optimizer`, `nnx.jit`, `nnx.grad` and other NNX code.
 
-    Values are copied; ``unwrap()`` writes the current ones back. Frozen parameters are not known to flax: leave
-    them out by a filter.
+    Values are copied; ``unwrap()`` writes the current ones back. flax ignores ``requires_grad``: exclude frozen
+    parameters by a filter.
 
     Args:
-        module: an `nn.Module`.
-        rngs: an `nnx.Rngs`, if the module draws random numbers; its stream ``dropout`` is used (or the default one).
+        module: the module.
+        rngs: an `nnx.Rngs`, if the module draws random numbers; it uses the stream ``dropout`` (or the default one).
 
     Returns:
-        The NNX module, called with arrays. ``params`` and ``buffers`` have the names of the state dict; buffers
-        are `nnx.BatchStat`s.
+        The NNX module, which is called with arrays. Its ``params`` and ``buffers`` have the names of the state dict;
+        buffers are `nnx.BatchStat`s.
 
     Raises:
-        TypeError: if it is no `nn.Module`.
-        ModuleNotFoundError: if flax is not installed.
+        TypeError: ``module`` is not an `nn.Module`.
+        ModuleNotFoundError: flax is not installed.
 
     Example:
         >>> import jax.numpy as jnp
@@ -122,10 +122,10 @@ def _linen_class() -> Any:
     linen_ = linen()
 
     class LinenModule(linen_.Module):  # type: ignore[name-defined]
-        """A module of ours as a Linen module; made by `as_linen`.
+        """An `nn.Module` as a Linen module; made by `as_linen`.
 
         Attributes:
-            module: the module that was wrapped.
+            module: the wrapped module.
         """
 
         module: Any
@@ -150,7 +150,7 @@ def _linen_class() -> Any:
             return out
 
         def unwrap(self, variables: Any) -> Module:
-            """The module that was wrapped, with these variables written into it."""
+            """The wrapped module, with ``variables`` written into it."""
             load_pytree(self.module, variables.get("params", {}), variables.get("batch_stats", {}))
             return self.module
 
@@ -158,20 +158,19 @@ def _linen_class() -> Any:
 
 
 def as_linen(module: Module) -> Any:
-    """A module of ours as a flax `linen.Module`, for ``init`` and ``apply``, `TrainState` and other Linen code.
+    """Wrap an `nn.Module` as a flax `linen.Module`, for ``init`` and ``apply``, `TrainState` and other Linen code.
 
-    ``init`` gives the values that the module has, under ``"params"`` and ``"batch_stats"`` (the buffers), with the
-    names of the
-    state dict. ``apply(..., train=True)`` sets the mode, which is the module's own if left out;
-    ``mutable=["batch_stats"]`` gives the
-    buffers after the call; the random stream is ``"dropout"``. ``unwrap(variables)`` writes variables into the module.
+    ``init`` returns the module's current values under ``"params"`` and ``"batch_stats"`` (the buffers), with the names
+    of the state dict. ``apply(..., train=True)`` sets the mode (default: the module's own);
+    ``mutable=["batch_stats"]`` also returns the buffers after the call; the random stream is ``"dropout"``.
+    ``unwrap(variables)`` writes variables into the module.
 
     Args:
-        module: an `nn.Module`.
+        module: the module.
 
     Raises:
-        TypeError: if it is no `nn.Module`.
-        ModuleNotFoundError: if flax is not installed.
+        TypeError: ``module`` is not an `nn.Module`.
+        ModuleNotFoundError: flax is not installed.
 
     Example:
         >>> import jax

@@ -1,8 +1,8 @@
-"""`from_nnx`, `from_linen`: a flax module as one of ours.
+"""`from_nnx`, `from_linen`: a flax module as an `nn.Module`.
 
-The flax module is split into its structure, which stays here as it is, and its arrays, which become parameters and
-buffers in a tree of containers that has the names of the flax module. A call is one operation on the tape: the arrays
-go back into the structure, inside a function of arrays that JAX traces and differentiates.
+The flax module is split into its structure, which is kept, and its arrays, which become parameters and buffers in a
+tree of submodules with flax's names. A call is one operation on the tape: a function of arrays, which JAX traces and
+differentiates, merges the arrays and the structure again.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ Arrays = Sequence[Any]
 
 
 class _Variables(Module):
-    """A level of the tree of names."""
+    """One level of the tree of names."""
 
     def forward(self, *args: Any) -> Any:
-        raise TypeError("this holds variables of a flax module; call the module that it is part of")
+        raise TypeError("this part of a wrapped flax module only holds its variables; call the whole module")
 
 
 class FlaxModule(Module):
     """A flax module as an `nn.Module`; made by `from_nnx` and `from_linen`.
 
-    ``train()`` and ``eval()`` decide what the flax module does. Variables that it changes in a call, such as running
-    statistics, are buffers that are written. It draws a key from the generator in every call that uses random numbers.
+    ``train()`` and ``eval()`` set the flax module's mode. A call updates the buffers of the variables that it changes,
+    such as running statistics. It draws a key from the generator if it uses random numbers.
 
     Attributes:
-        generator: the `Generator` of its random numbers; None for the default one.
+        generator: the `Generator` of its random numbers; None means the default one.
     """
 
     def __init__(self, parts: tuple[Any, Any], generator: Any = None) -> None:
@@ -84,14 +84,14 @@ class FlaxModule(Module):
         return [table[name] for table, name in self._places]
 
     def _parts(self, arrays: Arrays) -> list[Any]:
-        """The parameters and the other variables, as flax has them."""
+        """The parameters and the other variables, as flax's trees."""
         first = self._counts[0]
         return [t.unflatten(a) for t, a in zip(self._trees, (arrays[:first], arrays[first:]), strict=True)]
 
     def _apply_flax(
         self, parts: list[Any], key: Any, training: bool, args: Any, kwargs: Any
     ) -> tuple[Any, Any]:
-        """Output, and the other variables after the call, as a tree like that before."""
+        """Returns the output, and the tree of the other variables after the call."""
         raise NotImplementedError
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -105,7 +105,7 @@ class FlaxModule(Module):
             call = self._calls.get(key)
         except TypeError:
             raise TypeError(
-                f"{type(self).__name__}: an argument that is no tensor must be hashable, but got {static}"
+                f"{type(self).__name__}: arguments that are not tensors must be hashable, but got {static}"
             ) from None
         if call is None:
             where = [t is not None for t in given]
@@ -122,14 +122,14 @@ class FlaxModule(Module):
 
 
 class _Call:
-    """One signature of calls.
+    """The operation for one signature of calls.
 
     Attributes:
-        plan: the operation. Takes the words of a key if ``draws``, the variables, and the tensors among the arguments;
-            gives the output's leaves and the variables that the call changes.
-        tree: structure of the output.
-        draws: whether random numbers are used.
-        changed: which variables the call changes.
+        plan: the operation. It takes the words of a key if ``draws``, the variables, and the tensors among the
+            arguments; it returns the output's leaves and the variables that the call changes.
+        tree: the structure of the output.
+        draws: whether the call uses random numbers.
+        changed: the indices of the variables that the call changes.
     """
 
     def __init__(
@@ -179,13 +179,13 @@ class _Call:
 
 
 def _names(path: Any) -> list[str]:
-    """Names of a variable from its path in the tree; what leads into a variable's box is left out."""
+    """A variable's names from its path in the tree, without the steps into the variable's box."""
     keys = [getattr(entry, "key", getattr(entry, "idx", None)) for entry in path]
     return [str(key).replace(".", "_") for key in keys if key is not None] or ["value"]
 
 
 def _words(source: Any) -> Any:
-    """Two random 32-bit numbers, of which a key is made."""
+    """Two random 32-bit numbers, from which `_key` makes a key."""
     return generators.draw(source, "integers", (2,), dtypes.int64, low=0, high=1 << 32)
 
 
@@ -206,7 +206,7 @@ def _tensor(leaf: Any) -> Tensor:
 
 
 def _narrow(arrays: Arrays, x64: bool) -> list[Any]:
-    """Arrays in the types that they would have for `jax.jit` under this setting."""
+    """The arrays in the dtypes that `jax.jit` gives them under this setting of ``jax_enable_x64``."""
     with jax.enable_x64(x64):
         return [a.astype(jax.dtypes.canonicalize_dtype(a.dtype)) for a in arrays]
 
@@ -231,13 +231,13 @@ class FromNnx(FlaxModule):
         return out, nnx().from_flat_state(others)
 
     def unwrap(self) -> Any:
-        """A flax NNX module with the current values; it shares none of them."""
+        """A flax NNX module with copies of the current values."""
         parts = self._parts([jnp.array(t._value) for t in self._tensors()])
         return nnx().merge(self._structure, parts[0], self._rngs, parts[1])
 
 
 def _reseeded(rngs: Any, key: Any) -> Any:
-    """The state of random streams with keys that are made of ``key``."""
+    """The state of the random streams, with keys derived from ``key``."""
     leaves, structure = jax.tree.flatten(rngs)
     keys = []
     for i, leaf in enumerate(leaves):
@@ -250,25 +250,23 @@ def _reseeded(rngs: Any, key: Any) -> Any:
 
 
 def from_nnx(module: Any, generator: Any = None) -> FlaxModule:
-    """A flax NNX module as an `nn.Module`, for loops like PyTorch's, eager and compiled.
+    """Wrap a flax NNX module as an `nn.Module`, for training loops as in PyTorch, eager and compiled.
 
-    Its `nnx.Param`s are parameters, its other variables buffers (running statistics, caches), named by their path, such
-    as ``layers.0.kernel``. Values are copied: the flax module itself is not changed, and ``unwrap()`` gives one
-    with the current values. Its random streams are replaced by the generator, so `manual_seed` governs them. The
-    mode of the whole is set by ``train()`` and ``eval()``, which are passed on with each call; it starts in training.
+    Its `nnx.Param`s become parameters, its other variables (running statistics, caches) buffers, named by their path,
+    such as ``layers.0.kernel``. Values are copied: the flax module itself does not change, and ``unwrap()`` returns one
+    with the current values. The generator replaces its random streams, so `manual_seed` governs them. ``train()`` and
+    ``eval()`` set the mode of the whole module, which starts in training mode.
 
     Args:
-        module: an `flax.nnx.Module`.
-        generator: the `Generator` of its random numbers; the default one if None.
+        module: a `flax.nnx.Module`.
+        generator: the `Generator` of its random numbers; None means the default one.
 
     Returns:
-        The module. Tensors among the arguments of a call are given to the flax module as arrays; other arguments
-        must be
-        hashable.
+        The module. A call passes tensors to the flax module as arrays; other arguments must be hashable.
 
     Raises:
-        TypeError: if it is no NNX module.
-        ModuleNotFoundError: if flax is not installed.
+        TypeError: ``module`` is not an NNX module.
+        ModuleNotFoundError: flax is not installed.
 
     Example:
         >>> import functorch_port as torch
@@ -319,13 +317,13 @@ class FromLinen(FlaxModule):
         return out, {**parts[1], **others}
 
     def unwrap(self) -> tuple[Any, dict[str, Any]]:
-        """The Linen module and its variables with the current values, which share none of them."""
+        """The Linen module, and its variables with copies of the current values."""
         params, others = self._parts([jnp.array(t._value) for t in self._tensors()])
         return self._module, {"params": params, **others}
 
 
 def _with_mode(signature: inspect.Signature, training: bool, args: Any, kwargs: Any) -> Any:
-    """Keyword arguments that also tell the mode, where the module takes such and the caller gave none."""
+    """The keyword arguments, with the mode added if the module takes it and the caller did not pass it."""
     given = {*signature.bind_partial(None, *args, **kwargs).arguments, *kwargs}
     mode = {name: training == on for name, on in _MODE_ARGUMENTS.items()}
     names = [name for name in mode if name in signature.parameters and name not in given]
@@ -335,24 +333,23 @@ def _with_mode(signature: inspect.Signature, training: bool, args: Any, kwargs: 
 def from_linen(
     module: Any, *args: Any, variables: Any = None, generator: Any = None, **kwargs: Any
 ) -> FlaxModule:
-    """A flax Linen module as an `nn.Module`, for loops like PyTorch's, eager and compiled.
+    """Wrap a flax Linen module as an `nn.Module`, for training loops as in PyTorch, eager and compiled.
 
-    The collection ``"params"`` gives the parameters, named by their path, such as ``Dense_0.kernel``; the others give
-    buffers (``batch_stats.BatchNorm_0.mean``), which are mutable in every call. The generator gives the keys of all
-    random streams. In a call, ``train``, ``training``, ``deterministic`` or ``use_running_average`` is set after
-    the mode of the module, if the Linen module takes it and the caller does not give it. ``unwrap()`` gives the Linen
-    module and its variables as they are now.
+    The collection ``"params"`` becomes the parameters, named by their path, such as ``Dense_0.kernel``; the others
+    become buffers (``batch_stats.BatchNorm_0.mean``), which are mutable in every call. The generator provides the keys
+    of all random streams. A call sets ``train``, ``training``, ``deterministic`` or ``use_running_average`` from the
+    module's mode, if the Linen module takes it and the caller does not pass it. ``unwrap()`` returns the Linen module
+    and its current variables.
 
     Args:
         module: a `flax.linen.Module`.
-        *args, **kwargs: an example of the arguments of a call; the variables are initialised with it, from the
-        generator.
-        variables: the variables, as ``module.init`` gives them; then no example is needed.
-        generator: the `Generator` of its random numbers; the default one if None.
+        *args, **kwargs: example arguments of a call, to initialise the variables with, from the generator.
+        variables: the variables, as ``module.init`` returns them; then no example is needed.
+        generator: the `Generator` of its random numbers; None means the default one.
 
     Raises:
-        TypeError: if it is no Linen module, or neither an example nor variables are given.
-        ModuleNotFoundError: if flax is not installed.
+        TypeError: ``module`` is not a Linen module, or neither an example nor variables are passed.
+        ModuleNotFoundError: flax is not installed.
 
     Example:
         >>> import functorch_port as torch
@@ -369,7 +366,7 @@ def from_linen(
     if variables is None:
         if not args and not kwargs:
             raise TypeError(
-                "from_linen needs an example of the module's arguments to initialise it, or its variables"
+                "from_linen needs an example of the module's arguments to initialise it, or its variables: pass either"
             )
         words = _words(generator)
         args, kwargs = tree_map(lambda x: x._value if isinstance(x, Tensor) else x, (args, kwargs))

@@ -1,4 +1,4 @@
-"""`to_variables`, `load_variables`: the weights of layers that flax and we both have, in each other's layouts."""
+"""`to_variables`, `load_variables`: convert the weights of layers that flax has, too."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Tree = dict[str, Any]
 
 
 class _Layer:
-    """How one kind of layer is converted; this one has its weights one for one.
+    """The conversion of one kind of layer; this one maps weights one to one.
 
     Args:
-        names: our name -> flax's name.
-        to, back: what is done to ``weight`` on the way there and back.
-        stats: our buffers -> flax's running statistics.
+        names: a dict from this package's names to flax's.
+        to, back: the conversions of ``weight`` to flax's layout and back.
+        stats: a dict from this package's buffers to flax's running statistics.
     """
 
     def __init__(self, names: Mapping[str, str], to: Any = None, back: Any = None, stats: Any = None) -> None:
         self.names, self.to, self.back, self.stats = names, to, back or to, stats or {}
 
     def export(self, layer: Module) -> tuple[Tree, Tree]:
-        """Flax's parameters and running statistics."""
+        """The layer's parameters and running statistics in flax's layout."""
         params = {theirs: _array(layer, ours) for ours, theirs in self.names.items() if _has(layer, ours)}
         kernel = self.names["weight"]
         if self.to is not None and kernel in params:
@@ -42,7 +42,7 @@ class _Layer:
         }
 
     def restore(self, layer: Module, params: Tree, stats: Tree) -> tuple[Tree, Tree]:
-        """Our parameters and buffers."""
+        """flax's parameters and running statistics in this package's layout."""
         ours = {ours: params[theirs] for ours, theirs in self.names.items() if _has(layer, ours)}
         if self.back is not None and "weight" in ours:
             ours["weight"] = self.back(ours["weight"])
@@ -72,7 +72,7 @@ def _flipped(x: Any, axes: range) -> Any:
 
 
 def _transposed_there(weight: Any) -> Any:
-    """(in, out, spatial...) -> (spatial..., in, out); flax's kernel is not flipped before it slides."""
+    """(in, out, spatial...) -> (spatial..., in, out); flax does not flip the kernel."""
     return np.moveaxis(_flipped(weight, range(2, weight.ndim)), (0, 1), (-2, -1))
 
 
@@ -83,16 +83,18 @@ def _transposed_back(kernel: Any) -> Any:
 class _ConvTranspose(_Layer):
     def export(self, layer: Module) -> tuple[Tree, Tree]:
         if layer.groups != 1:
-            raise NotImplementedError(f"{layer!r}: flax's ConvTranspose has no groups")
+            raise NotImplementedError(
+                f"{layer!r}: flax's ConvTranspose has no groups; only groups=1 can be converted"
+            )
         return super().export(layer)
 
 
 class _Cell(_Layer):
-    """A recurrent cell: the gates lie in one matrix here, and in a layer each there.
+    """A recurrent cell, whose gates are one matrix here and a layer each in flax.
 
     Args:
-        gates: names of the gates, in our order.
-        biases: in which of the two halves ("i": of the input, "h": of the state) flax has a bias, by gate.
+        gates: the names of the gates, in this package's order.
+        biases: by gate, the halves ("i": input, "h": state) in which flax has a bias.
     """
 
     def __init__(self, gates: str, biases: Mapping[str, str]) -> None:
@@ -130,11 +132,11 @@ class _Cell(_Layer):
             if layer.bias:
                 ours[f"bias_{end}"] = np.concatenate(biases)
             elif any(np.any(b) for b in biases):
-                raise ValueError(f"{layer!r} has no bias, but flax's cell has one that is not zero")
+                raise ValueError(f"{layer!r} has no bias, but flax's cell has a nonzero one")
         return ours, {}
 
     def _unpacked(self, params: Tree) -> Tree:
-        """NNX's layouts as Linen's: all gates in one layer, and a name that Python would not allow."""
+        """NNX's layout as Linen's: splits a layer of all gates, and strips the underscore of a reserved name."""
         out = {name.rstrip("_"): tree for name, tree in params.items()}
         for half in "ih":
             whole = out.pop(f"dense_{half}", None)
@@ -145,7 +147,7 @@ class _Cell(_Layer):
         return out
 
     def packed(self, params: Tree, like: Tree) -> Tree:
-        """Linen's layout as that of ``like``, the parameters of an NNX cell."""
+        """Linen's layout as that of the NNX cell with the parameters ``like``."""
         if "dense_i" not in like:
             return {(name if name in like else f"{name}_"): tree for name, tree in params.items()}
         out: Tree = {}
@@ -157,7 +159,7 @@ class _Cell(_Layer):
                 out[f"dense_{half}"]["bias"] = np.concatenate(biases)
             elif any(np.any(b) for b in biases):
                 raise ValueError(
-                    f"flax's NNX cell has no bias for '{half}' parts, but the bias to be carried is not zero"
+                    f"flax's NNX cell has no bias for '{half}' parts, but the source has a nonzero one"
                 )
         return out
 
@@ -168,7 +170,9 @@ class _Attention(_Layer):
 
     def _check(self, layer: Module) -> None:
         if layer.bias_k is not None or layer.add_zero_attn:
-            raise NotImplementedError(f"{layer!r}: flax's attention has no add_bias_kv and no add_zero_attn")
+            raise NotImplementedError(
+                f"{layer!r}: flax's attention has neither add_bias_kv nor add_zero_attn"
+            )
 
     def export(self, layer: Module) -> tuple[Tree, Tree]:
         self._check(layer)
@@ -226,7 +230,7 @@ for _n in "123":
 
 
 def _layers(module: Module, names: Mapping[str, str] | None) -> list[tuple[list[str], Module, _Layer]]:
-    """Path in flax's tree, layer, and how it is converted, for all layers with parameters."""
+    """The path in flax's tree, the layer and its conversion, for all layers with parameters."""
     found: list[tuple[list[str], Module, _Layer]] = []
     inside: list[str] = []
     names = dict(names or {})
@@ -242,11 +246,11 @@ def _layers(module: Module, names: Mapping[str, str] | None) -> list[tuple[list[
             known = ", ".join(sorted(t.__name__ for t in _LAYERS))
             raise NotImplementedError(
                 f"'{name}' is a {type(layer).__name__}, whose weights have no known counterpart in flax; "
-                f"there is one for {known}"
+                f"supported layers: {known}"
             )
     if names:
         raise KeyError(
-            f"names has {sorted(names)}, which are no layers with parameters of {type(module).__name__}"
+            f"names has {sorted(names)}, which are not layers with parameters of {type(module).__name__}"
         )
     return found
 
@@ -255,37 +259,35 @@ def _at(tree: Any, path: list[str], name: str) -> Any:
     for key in path:
         if key not in tree:
             raise KeyError(
-                f"there is no '{'.'.join(path)}' for the layer '{name}'; at '{key}' there are {list(tree)}"
+                f"there is no '{'.'.join(path)}' for the layer '{name}': '{key}' is not among {list(tree)}"
             )
         tree = tree[key]
     return tree
 
 
 def to_variables(module: Module, names: Mapping[str, str] | None = None) -> dict[str, Tree]:
-    """The weights of a module as the variables of a flax Linen module with the same layers.
+    """Convert a module's weights to the variables of a flax Linen module with the same layers.
 
-    Layouts are changed: transposed kernels of `Linear`, channels last for convolutions, a layer for each gate of
-    `LSTMCell` and
-    `GRUCell` (whose two biases are added where flax has one), heads as a dimension of `MultiheadAttention`.
+    Layouts change: `Linear` has a transposed kernel, convolutions are channels-last, `LSTMCell` and `GRUCell` have a
+    layer for each gate (their two biases are added where flax has one), and `MultiheadAttention` has a dimension for
+    heads.
 
-    Not part of the weights, and to be given to flax's layer as well: ``epsilon`` (flax's is 1e-6), ``momentum`` of
-    `BatchNorm`
-    (flax's is one minus ours), the padding of convolutions, the approximation of GELU. flax's `BatchNorm` tracks
-    the biased variance, ours (as PyTorch's) the unbiased one.
+    Set these in flax's layers, too, as they are not weights: ``epsilon`` (flax's default is 1e-6), ``momentum`` of
+    `BatchNorm` (1 minus this package's), the padding of convolutions, the approximation of GELU. flax's `BatchNorm`
+    tracks the biased variance, this package's (as PyTorch's) the unbiased one.
 
     Args:
-        module: one of the layers Linear, Conv1d to 3d, ConvTranspose1d to 3d, Embedding, LayerNorm, GroupNorm,
-            RMSNorm, BatchNorm1d
-            to 3d, LSTMCell, GRUCell, MultiheadAttention, or a module made of them.
-        names: our name of a layer -> its path in flax's tree, such as ``{"0": "Dense_0"}``; where nothing is
-            given, they are equal.
+        module: a Linear, Conv1d to 3d, ConvTranspose1d to 3d, Embedding, LayerNorm, GroupNorm, RMSNorm, BatchNorm1d
+            to 3d, LSTMCell, GRUCell or MultiheadAttention, or a module made of them.
+        names: a dict from names of layers to paths in flax's tree, such as ``{"0": "Dense_0"}``. Default: the path is
+            the name.
 
     Returns:
         ``{"params": ..., "batch_stats": ...}`` of numpy arrays.
 
     Raises:
-        NotImplementedError: for a layer with parameters that is none of these.
-        KeyError: for a name in ``names`` that is no layer.
+        NotImplementedError: another kind of layer has parameters.
+        KeyError: a name in ``names`` is not a layer.
 
     Example:
         >>> import jax.numpy as jnp
@@ -307,17 +309,17 @@ def to_variables(module: Module, names: Mapping[str, str] | None = None) -> dict
 
 
 def load_variables(target: Any, source: Any, names: Mapping[str, str] | None = None) -> None:
-    """Carries weights between a module of ours and a flax module with the same layers; see `to_variables`.
+    """Load weights from a flax module into an `nn.Module` with the same layers, or back; see `to_variables`.
 
     Args:
-        target: an `nn.Module`, which gets the weights of ``source``; or an `nnx.Module`.
+        target: the `nn.Module` or `nnx.Module` to load into.
         source: Linen variables or an `nnx.Module`; an `nn.Module` if the target is an `nnx.Module`.
-        names: our name of a layer -> its path in flax's tree.
+        names: a dict from names of layers to paths in flax's tree.
 
     Raises:
-        KeyError: if a layer is missing in flax's tree.
-        ValueError: if shapes differ, or a bias has no place in the target.
-        TypeError: for another kind of target.
+        KeyError: a layer is missing in flax's tree.
+        ValueError: shapes differ, or the target has no place for a bias.
+        TypeError: the target or the source is of another type.
 
     Example:
         >>> from flax import nnx

@@ -1,10 +1,10 @@
-"""Files of others: numpy's ``.npz`` and orbax's checkpoints, and `convert` between these, PyTorch's and safetensors.
+"""Files of numpy (``.npz``) and orbax, and `convert` between these, PyTorch's and safetensors.
 
-A module's or optimizer's state is a *tree*: dicts, lists and tuples of tensors, numbers and text. `to_pytree` gives it
-to JAX as it is, with arrays in place of tensors. Files of arrays have one for each tensor, whose name is the path to
-it with dots between (``optimizer.state.0.exp_avg``; a state dict's are its keys). What a file of arrays cannot hold
-(numbers, text, tuples, keys that are numbers) is kept beside them as JSON, so that everything comes back as it was.
-Files from elsewhere have no such text, and are dicts of tensors.
+A module's or optimizer's state is a *tree*: dicts, lists and tuples of tensors, numbers and strings. `to_pytree`
+returns it with JAX's arrays in place of tensors. A file of arrays has one array for each tensor, named by its dotted
+path in the tree (``optimizer.state.0.exp_avg``; a state dict's are its keys). What such a file cannot hold (numbers,
+strings, tuples, keys that are not strings) is stored beside the arrays as JSON, so that the tree is restored exactly.
+Files of other programs have no such JSON and load as dicts of tensors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``functorch-port convert`` and ``functorch-port inspect``: their options, and what they print."""
+"""The commands ``functorch-port convert`` and ``functorch-port inspect``."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from typing import Any
 __all__ = ["add_to", "main"]
 
 _FORMATS = """\
-formats, read by what is in the file and written by the end of its name
-  .pt .pth .bin .ckpt .tar     PyTorch's (torch.save); read as with weights_only=True, so no code runs
+formats: a source's is found from its content, a target's from the extension of its name
+  .pt .pth .bin .ckpt .tar     PyTorch's (torch.save); read with weights_only=True, so no code runs
   .safetensors                 safetensors; a folder with an index of several files is read, too
-  .npz                         numpy; bfloat16 and float8 are bytes there, and come back as they were
-  .orbax, or no ending         a checkpoint of orbax (a folder)
+  .npz                         numpy; bfloat16 and float8 are stored as bytes and restored exactly
+  .orbax, or no extension      an orbax checkpoint (a folder)
 safetensors and orbax need their libraries: pip install 'functorch-port[safetensors,orbax]'"""
 
 _CONVERT = f"""\
-Convert a checkpoint between the formats of PyTorch, safetensors, numpy and orbax. Without --keys and --only all that is
-in it comes along: nested dicts and lists, numbers and text, optimizer states; what a format cannot hold itself is kept
-as text beside the tensors. Of tied weights a safetensors file has one, and the other names as metadata; .npz files
-and orbax have each.
+Convert a checkpoint between the formats of PyTorch, safetensors, numpy and orbax. Without --keys and --only the whole
+content is converted: nested dicts and lists, numbers and strings, optimizer states. What a format cannot hold is stored
+as JSON beside the tensors. A safetensors file stores tied weights once, with the other names as metadata; .npz files
+and orbax store each.
 
 {_FORMATS}
 
 names
-  An entry has the path to it as its name, with dots between: the weight in {{"model": {{"fc.weight": ...}}}} is
-  model.fc.weight (`functorch-port inspect` shows the names). With --keys or --only the result is a plain state dict of
-  the tensors that are left, under their new names; numbers and text are left out."""
+  The name of an entry is its dotted path: the weight in {{"model": {{"fc.weight": ...}}}} is model.fc.weight
+  (`functorch-port inspect` shows the names). With --keys or --only the result is a plain state dict of the selected
+  tensors under their new names, without numbers and strings."""
 
 _CONVERT_EPILOG = r"""examples
   functorch-port convert model.pt model.safetensors
   functorch-port convert model.safetensors half.safetensors --dtype bfloat16
   functorch-port convert llama/ llama.pt                          a folder with model.safetensors.index.json
   functorch-port convert train.pt model.safetensors --only '^model\.' --keys '^model\.='
-                                                                  the model of a checkpoint that has more
+                                                                  only the model of a larger checkpoint
   functorch-port convert ddp.pt model.npz --keys '^module\.=' '\.gamma$=.weight' '\.beta$=.bias'
   functorch-port convert a.pt b.orbax --keys 'layers\.(\d+)=blocks.\1'
-exit status: 0, or 2 if nothing was written
+exit status: 0, or 2 if the conversion failed
 """
 
 _INSPECT = f"""\
-Show what is in a checkpoint: names, shapes, dtypes and sizes, what is no tensor, and which names are one tensor. The
-numbers of tensors are not read.
+Show the content of a checkpoint: the names, shapes, dtypes and sizes of its tensors, which names share a tensor, and
+all other values. The values of tensors are not read.
 
 {_FORMATS}"""
 
@@ -59,22 +59,22 @@ examples
   functorch-port inspect model.pt
   functorch-port inspect llama/                       a folder with model.safetensors.index.json
   functorch-port inspect model.pt --json | jq '.entries[] | select(.dtype == "float32") | .name'
-exit status: 0, or 2 if it cannot be read
+exit status: 0, or 2 if the checkpoint cannot be read
 """
 
 
 def add_to(commands: Any) -> None:
-    """Add the commands to a parser's subcommands."""
+    """Add both commands to a parser's subcommands."""
     raw = argparse.RawDescriptionHelpFormatter
     convert = commands.add_parser(
         "convert",
-        help="a checkpoint from one format to another",
+        help="convert a checkpoint to another format",
         description=_CONVERT,
         epilog=_CONVERT_EPILOG,
         formatter_class=raw,
     )
     convert.add_argument("source", metavar="SRC", help="the checkpoint: a file or a folder")
-    convert.add_argument("target", metavar="DST", help="what to write")
+    convert.add_argument("target", metavar="DST", help="the file or folder to write")
     convert.add_argument(
         "--keys",
         nargs="+",
@@ -82,21 +82,23 @@ def add_to(commands: Any) -> None:
         default=[],
         type=_rule,
         metavar="PATTERN=NEW",
-        help="rename: what the regular expression finds in a name becomes NEW (\\1 is its first group), or nothing; "
-        "several are applied in order. The last = divides",
+        help="rename entries: replace matches of the regular expression PATTERN by NEW, which may be empty (\\1 is the "
+        "first group); several are applied in order. The last = separates the two",
     )
     convert.add_argument(
-        "--only", metavar="PATTERN", help="leave out tensors in whose names this finds nothing"
+        "--only", metavar="PATTERN", help="keep only tensors whose names this regular expression matches"
     )
     convert.add_argument(
-        "--dtype", help="of all floating point tensors: float32, bfloat16, float8_e4m3fn, ..."
+        "--dtype", help="cast all floating point tensors to it: float32, bfloat16, float8_e4m3fn, ..."
     )
-    convert.add_argument("--to", metavar="FORMAT", help="pt, safetensors, npz or orbax, whatever DST ends in")
-    convert.add_argument("--force", action="store_true", help="replace DST if it is there")
+    convert.add_argument(
+        "--to", metavar="FORMAT", help="pt, safetensors, npz or orbax; overrides the extension of DST"
+    )
+    convert.add_argument("--force", action="store_true", help="replace DST if it exists")
 
     inspect = commands.add_parser(
         "inspect",
-        help="what is in a checkpoint",
+        help="show the content of a checkpoint",
         description=_INSPECT,
         epilog=_INSPECT_EPILOG,
         formatter_class=raw,
@@ -126,8 +128,8 @@ def main(options: argparse.Namespace) -> int:
     except pickle.UnpicklingError as error:
         found = re.search(r"GLOBAL (\S+) was not an allowed global", str(error))
         what = (
-            f"{options.source} has a {found[1]} in it, which only code from the file could make. Load it in Python, "
-            "with weights_only=False if you trust it, and save its tensors alone: a state_dict()"
+            f"{options.source} contains a {found[1]}, and loading it would run code from the file. Load it in Python, "
+            "with weights_only=False if you trust it, and save only its tensors, such as a state_dict()"
         )
         print(f"{told}: {what if found else error}", file=sys.stderr)
     except (ImportError, NotImplementedError, OSError, RuntimeError, TypeError, ValueError) as error:
@@ -147,9 +149,9 @@ def _convert(options: argparse.Namespace) -> None:
     dtype = None if options.dtype is None else dtypes.NAMES.get(options.dtype.removeprefix("torch."))
     if options.dtype is not None and (dtype is None or not dtype.is_floating_point):
         known = ", ".join(d.name for d in dtypes.ALL if d.is_floating_point)
-        raise WrongUse(f"--dtype {options.dtype}: is to be one of {known}")
+        raise WrongUse(f"--dtype {options.dtype}: must be one of {known}")
     if options.to is not None and options.to not in FORMATS:
-        raise WrongUse(f"--to {options.to}: is to be one of {', '.join(FORMATS)}")
+        raise WrongUse(f"--to {options.to}: must be one of {', '.join(FORMATS)}")
     with _progress(lambda: inspect(options.source).rows) as tick:
         convert(
             options.source,
@@ -167,7 +169,7 @@ def _convert(options: argparse.Namespace) -> None:
 
 @contextlib.contextmanager
 def _progress(rows: Callable[[], list[Any]]) -> Iterator[Callable[[str], None]]:
-    """A bar on the terminal, where there is one and rich is installed."""
+    """A progress bar, if rich is installed and stderr is a terminal."""
     try:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

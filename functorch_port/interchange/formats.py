@@ -29,25 +29,25 @@ _ABOUT = "functorch_port"
 
 
 class WrongUse(ValueError):
-    """What was asked for cannot be done."""
+    """A request that cannot be carried out."""
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
-    """The format of a checkpoint that is there, by what is in it.
+    """The format of an existing checkpoint, found from its content.
 
     Raises:
-        FileNotFoundError: there is none.
-        WrongUse: it is none of `FORMATS`.
+        FileNotFoundError: the path does not exist.
+        WrongUse: the format is not one of `FORMATS`.
     """
     path = os.fspath(path)
     if not os.path.exists(path):
-        raise FileNotFoundError(f"there is no file {path}")
+        raise FileNotFoundError(f"{path} does not exist")
     if os.path.isdir(path):
         if os.path.exists(os.path.join(path, "_METADATA")):
             return "orbax"
         if any(name.endswith((".safetensors", ".safetensors.index.json")) for name in os.listdir(path)):
             return "safetensors"
-        raise WrongUse(f"{path} is a folder with neither a checkpoint of orbax nor safetensors files")
+        raise WrongUse(f"{path} is a folder with neither an orbax checkpoint nor safetensors files")
     if path.endswith(".safetensors.index.json"):
         return "safetensors"
     with open(path, "rb") as file:
@@ -63,7 +63,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
         return "safetensors"
     if start[:1] == b"\x80":  # a pickle: PyTorch's format before 1.6
         return "pt"
-    raise WrongUse(f"{path} is none of the formats that can be read: {', '.join(FORMATS)}")
+    raise WrongUse(f"{path} has none of the formats that can be read: {', '.join(FORMATS)}")
 
 
 def _format_to(path: str) -> str:
@@ -71,7 +71,7 @@ def _format_to(path: str) -> str:
     if end not in _ENDS:
         known = ", ".join(e for e in _ENDS if e)
         raise WrongUse(
-            f"{path}: the format is not known from {end!r}; known are {known}, and no ending for orbax"
+            f"{path}: {end!r} is not the extension of a known format; use {known}, or none for orbax"
         )
     return _ENDS[end]
 
@@ -80,19 +80,19 @@ Tick = Callable[[str], None]
 
 
 def _silent(stage: str) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 def read(path: str | os.PathLike[str], device: Any = "cpu") -> Any:
-    """The tree of tensors in a checkpoint of any format; PyTorch's files are read with ``weights_only=True``.
+    """Read the tree of tensors in a checkpoint of any format; PyTorch's files with ``weights_only=True``.
 
     Args:
-        path: a file of PyTorch, safetensors or numpy (``.npz``), or a folder of safetensors files or orbax.
-        device: where tensors go; ``"meta"`` reads none of their numbers.
+        path: a file of PyTorch, safetensors or numpy (``.npz``), or a folder of safetensors files or of orbax.
+        device: where tensors go; ``"meta"`` does not read their values.
 
     Raises:
-        FileNotFoundError: there is none.
-        ValueError: it is of another format, or damaged.
+        FileNotFoundError: the path does not exist.
+        ValueError: the checkpoint is of another format, or damaged.
     """
     return _read(path, device, _silent)
 
@@ -116,23 +116,23 @@ def _read(path: Any, device: Any, tick: Tick) -> Any:
 
 
 def write(path: str | os.PathLike[str], tree: Any, format: str | None = None) -> None:
-    """Write a tree of tensors in any format. What is there is replaced.
+    """Write a tree of tensors in any format. An existing target is replaced.
 
     Args:
         path: the file, or the folder for orbax.
-        tree: dicts, lists and tuples of tensors, numbers and text.
-        format: one of ``"pt"``, ``"safetensors"``, ``"npz"`` and ``"orbax"``; by the end of the path when left out.
+        tree: dicts, lists and tuples of tensors, numbers and strings.
+        format: ``"pt"``, ``"safetensors"``, ``"npz"`` or ``"orbax"``. Default: by the extension of the path.
 
     Raises:
         ValueError: the format is not known.
-        TypeError: there is something in the tree that the format cannot hold.
+        TypeError: the tree has a value that the format cannot hold.
     """
     _write(path, tree, format or _format_to(os.fspath(path)), _silent)
 
 
 def _write(path: Any, tree: Any, kind: str, tick: Tick) -> None:
     if kind not in FORMATS:
-        raise WrongUse(f"format {kind!r} is not known; known are {', '.join(FORMATS)}")
+        raise WrongUse(f"unknown format {kind!r}: must be one of {', '.join(FORMATS)}")
     if kind == "pt":
         save(tree, path)
     elif kind == "safetensors":
@@ -176,14 +176,14 @@ def _write_safetensors(path: Any, tree: Any, tick: Tick) -> None:
         if first == name or not tensor.numel():
             single[name] = wrap(array_of(name, tensor))
         elif name in about:
-            raise WrongUse(f"no entry may have the name {name!r}: rename it")
+            raise WrongUse(f"the entry name {name!r} is reserved: rename the entry")
         else:
             about[name] = first
     safetensors.save_file(single, path, about)
 
 
 def _look(tensor: Tensor) -> Any:
-    """What is equal for tensors that look at the same elements in the same way."""
+    """A key that is equal for tensors that are the same view of the same storage."""
     if tensor.is_sparse:
         return id(tensor)
     return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride()
@@ -203,27 +203,27 @@ def convert(
     force: bool = False,
     tick: Tick = _silent,
 ) -> Any:
-    """Convert a checkpoint; the formats are those of `read` and `write`.
+    """Convert a checkpoint to another of the formats of `read` and `write`.
 
-    With ``keys`` or ``only`` the result is a plain state dict: a dict of the tensors under their (new) names, which are
-    the paths to them with dots between. Numbers and text are left out then.
+    With ``keys`` or ``only`` the result is a plain state dict: the tensors under their (new) dotted paths, without
+    numbers and strings.
 
     Args:
         source: the checkpoint.
-        target: what to write.
-        keys: pairs of a regular expression and what takes the place of what it finds in a name, applied in order.
-        only: a regular expression; tensors in whose name it finds nothing are left out.
-        dtype: what tensors of floating point dtype become.
-        format: of the target; by the end of its name when left out.
-        force: whether a target that is there is replaced.
+        target: the file or folder to write.
+        keys: pairs ``(regular expression, replacement)``, applied to the names in order.
+        only: a regular expression; only tensors whose names it matches are kept.
+        dtype: the dtype to cast floating point tensors to; None keeps theirs.
+        format: the target's format. Default: by the extension of its name.
+        force: whether to replace an existing target.
         tick: called with the name of a stage ("reading", "writing") for each tensor.
 
     Returns:
         The tree that was written.
 
     Raises:
-        ValueError: a pattern finds nothing, two tensors get one name, or numbers are too large for ``dtype``.
-        FileExistsError: there is a target.
+        ValueError: a pattern matches nothing, two tensors get the same name, or values overflow in ``dtype``.
+        FileExistsError: the target exists, and ``force`` is False.
 
     Example:
         >>> import os, tempfile
@@ -236,11 +236,11 @@ def convert(
     """
     kind = format or _format_to(os.fspath(target))
     if os.path.lexists(target) and not force:
-        raise FileExistsError(f"{os.fspath(target)} is there already")
+        raise FileExistsError(f"{os.fspath(target)} already exists")
     rules = [(_compiled(pattern), new) for pattern, new in keys]
     chosen = None if only is None else _compiled(only)
     if dtype is not None and not dtype.is_floating_point:
-        raise WrongUse(f"dtype {dtype} is none of floating point numbers")
+        raise WrongUse(f"dtype must be a floating point dtype, got {dtype}")
     tree = _read(source, "cpu", tick)
     if rules or chosen is not None:
         tree = _renamed(tree, rules, chosen)
@@ -254,7 +254,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise WrongUse(f"{pattern!r} is no regular expression: {error}") from None
+        raise WrongUse(f"{pattern!r} is not a regular expression: {error}") from None
 
 
 def _renamed(
@@ -263,28 +263,28 @@ def _renamed(
     tensors = {name: leaf for name, leaf in named(tree) if isinstance(leaf, Tensor)}
     names = {name: name for name in tensors if only is None or only.search(name)}
     if not names:
-        raise WrongUse(f"{only.pattern if only else ''!r} finds no tensor; {_such_as(tensors)}")
+        raise WrongUse(f"{only.pattern if only else ''!r} matches no tensor; {_such_as(tensors)}")
     for pattern, new in rules:
         if not any(pattern.search(name) for name in names.values()):
-            raise WrongUse(f"{pattern.pattern!r} finds nothing to replace; {_such_as(names.values())}")
+            raise WrongUse(f"{pattern.pattern!r} matches no name; {_such_as(names.values())}")
         try:
             names = {old: pattern.sub(new, name) for old, name in names.items()}
         except (re.error, IndexError) as error:
-            raise WrongUse(f"{new!r} cannot take the place of {pattern.pattern!r}: {error}") from None
+            raise WrongUse(f"{new!r} cannot replace {pattern.pattern!r}: {error}") from None
     found: dict[str, str] = {}
     for old, new in names.items():
         if found.setdefault(new, old) != old:
-            raise WrongUse(f"entries {found[new]!r} and {old!r} would both be {new!r}")
+            raise WrongUse(f"entries {found[new]!r} and {old!r} would both be named {new!r}")
     return {new: tensors[old] for old, new in names.items()}
 
 
 def _such_as(names: Iterable[str]) -> str:
     some = list(names)[:5]
-    return f"names are such as {', '.join(some)}" if some else "there are no tensors"
+    return f"names are, for example, {', '.join(some)}" if some else "there are no tensors"
 
 
 def _cast(tree: Any, dtype: Any) -> Any:
-    """Have all floating point numbers in a dtype; tensors that were one stay one."""
+    """Cast all floating point tensors; tied tensors stay tied."""
     made: dict[Any, Tensor] = {}
     names = {id(leaf): name for name, leaf in named(tree)}
 
@@ -299,7 +299,7 @@ def _cast(tree: Any, dtype: Any) -> Any:
                 if (tensor.isfinite() & ~new.to(dtypes.float32).isfinite()).any():
                     most = tensor[tensor.isfinite()].abs().max().item()
                     raise WrongUse(
-                        f"entry {names[id(tensor)]!r} has numbers up to {most:g}, which are too large for {dtype}"
+                        f"entry {names[id(tensor)]!r} has values up to {most:g}, which are too large for {dtype}"
                     )
         return made[look]
 
@@ -313,10 +313,10 @@ class Row(NamedTuple):
     """One entry of a checkpoint.
 
     Attributes:
-        name: the path to it, with dots between.
-        shape, dtype, nbytes: of a tensor; None of anything else.
-        value: of what is no tensor.
-        same_as: the name of an earlier entry that is the same tensor.
+        name: its dotted path.
+        shape, dtype, nbytes: those of a tensor, else None.
+        value: the value if it is not a tensor.
+        same_as: the name of an earlier entry with the same tensor.
     """
 
     name: str
@@ -328,7 +328,7 @@ class Row(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What `inspect` found: the format, the size on the disk, the entries, and the metadata of safetensors files."""
+    """The result of `inspect`: the format, the size on disk, the entries, and the metadata of safetensors files."""
 
     format: str
     size: int
@@ -337,11 +337,11 @@ class Contents(NamedTuple):
 
 
 def inspect(path: str | os.PathLike[str]) -> Contents:
-    """What is in a checkpoint of any format; no numbers of tensors are read.
+    """List the entries of a checkpoint of any format, without reading the values of tensors.
 
     Raises:
-        FileNotFoundError: there is none.
-        ValueError: it is of another format, or damaged.
+        FileNotFoundError: the path does not exist.
+        ValueError: the checkpoint is of another format, or damaged.
 
     Example:
         >>> import tempfile

@@ -21,18 +21,18 @@ _ABOUT = "__functorch_port__"
 
 
 def save_npz(path: str | os.PathLike[str], obj: Any) -> None:
-    """Save the state of a module or optimizer, or a tree of tensors, as a ``.npz`` file, in place of an old one.
+    """Save the state of a module or optimizer, or a tree of tensors, as a ``.npz`` file, atomically.
 
-    numpy has no bfloat16 and no float8. Such tensors are bytes in the file (dtype ``V2`` or ``V1``, with which numpy
-    calculates nothing by mistake), and its entry ``__functorch_port__`` says what they are, so `load_npz` gives them
-    back. In numpy: ``array.view(ml_dtypes.bfloat16)``.
+    numpy has no bfloat16 and no float8. The file stores such tensors as bytes (dtype ``V2`` or ``V1``, which numpy
+    refuses to compute with) and their dtypes in its entry ``__functorch_port__``, from which `load_npz` restores them.
+    In numpy, use ``array.view(ml_dtypes.bfloat16)``.
 
     Args:
         path: the file.
-        obj: something with a ``state_dict()``, or a tree: dicts, lists and tuples of tensors, arrays, numbers and text.
+        obj: an object with a ``state_dict()``, or a tree: dicts, lists and tuples of tensors, arrays, numbers, strings.
 
     Raises:
-        TypeError: there is something else in it.
+        TypeError: ``obj`` has a value of another type.
         RuntimeError: the file cannot be written.
 
     Example:
@@ -48,14 +48,14 @@ def save_npz(path: str | os.PathLike[str], obj: Any) -> None:
 
 
 def write(path: Any, tree: Any, tick: Any = None) -> None:
-    """`save_npz` of a tree; ``tick`` is called for every tensor that was written."""
+    """`save_npz` of a tree; calls ``tick`` after each tensor."""
     tensors, left = take_apart(tree)
     about: dict[str, Any] = {} if left is None else {"tree": left}
     own = {name: t.dtype.name for name, t in tensors.items() if t.dtype.np.isbuiltin != 1}  # none of numpy's
     if own:
         about["dtypes"] = own
     if _ABOUT in tensors:
-        raise ValueError(f"no entry may have the name {_ABOUT}: rename it")
+        raise ValueError(f"the entry name {_ABOUT} is reserved: rename the entry")
     path = os.fspath(path)
     try:
         with atomic(os.path.realpath(path)) as file, zipfile.ZipFile(file, "w") as archive:
@@ -70,7 +70,7 @@ def write(path: Any, tree: Any, tick: Any = None) -> None:
                 _add(archive, _ABOUT, np.array(json.dumps(about)))
     except OSError as error:
         why = error.strerror or str(error)
-        raise RuntimeError(f"{path} cannot be written: {why}. What was there before is as it was.") from error
+        raise RuntimeError(f"{path} cannot be written: {why}. The previous file is unchanged.") from error
 
 
 def _add(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
@@ -79,15 +79,15 @@ def _add(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
 
 
 def load_npz(path: str | os.PathLike[str], device: Any = "cpu") -> Any:
-    """What `save_npz` saved, or the tensors of another ``.npz`` file.
+    """Load a file of `save_npz`, or the tensors of another ``.npz`` file.
 
     Args:
         path: the file.
-        device: where tensors go: a device, a `jax.sharding.Sharding`, or a function that gives one of these for a
-            tensor's name; ``"meta"`` reads none of their numbers.
+        device: where tensors go: a device, a `jax.sharding.Sharding`, or a function from a tensor's name to one of
+            these; ``"meta"`` does not read their values.
 
     Raises:
-        ValueError: it is damaged, or has arrays that are no numbers.
+        ValueError: the file is damaged, or has arrays of a dtype that tensors do not have.
     """
     path = os.fspath(path)
     try:
@@ -102,7 +102,7 @@ def load_npz(path: str | os.PathLike[str], device: Any = "cpu") -> Any:
                     array = _array(archive, entry, str(where) == "meta")
                     found[name] = _tensor(array, kinds.get(name), where, f"entry {name!r} of {path}")
     except (zipfile.BadZipFile, EOFError) as error:
-        raise ValueError(f"{path} is no .npz file, or cut off or damaged ({error})") from None
+        raise ValueError(f"{path} is not an .npz file, or it is cut off or damaged ({error})") from None
     return put_together(found, about.get("tree"), path)
 
 
@@ -119,7 +119,7 @@ def _about(archive: zipfile.ZipFile, path: str) -> dict[str, Any]:
 
 
 def _array(archive: zipfile.ZipFile, entry: str, only_kind: bool) -> np.ndarray:
-    """An array of the file, or one of its shape and dtype. Nothing is allocated for a size that it only claims."""
+    """An array of the file; with ``only_kind``, one of its shape and dtype that takes no memory."""
     of = f"entry {entry!r} of {archive.filename}"
     with archive.open(entry) as file:
         try:
@@ -130,13 +130,13 @@ def _array(archive: zipfile.ZipFile, entry: str, only_kind: bool) -> np.ndarray:
         except ValueError as error:
             raise ValueError(f"{of}: {error}") from None
         if dtype.hasobject:
-            raise ValueError(f"{of} has Python objects, and making them would run code from the file")
+            raise ValueError(f"{of} has Python objects, and loading them would run code from the file")
         if only_kind:
             return kind
         data = file.read()
     if len(data) != kind.nbytes:
         raise ValueError(
-            f"{of} has {len(data)} bytes, and shape {shape} and dtype {dtype} need {kind.nbytes}"
+            f"{of} has {len(data)} bytes, but shape {shape} and dtype {dtype} need {kind.nbytes}"
         )
     return np.frombuffer(data, dtype).reshape(shape, order="F" if is_fortran else "C")
 
@@ -148,6 +148,6 @@ def _tensor(array: np.ndarray, kind: Any, where: Any, of: str) -> Tensor:
     try:
         dtypes.from_np(array.dtype.newbyteorder("="))
     except TypeError:
-        hint = "; array.view(ml_dtypes.bfloat16) may be what it was" if array.dtype == "V2" else ""
-        raise ValueError(f"{of} has dtype {array.dtype}, which no tensor can have{hint}") from None
+        hint = "; it may be bfloat16: array.view(ml_dtypes.bfloat16)" if array.dtype == "V2" else ""
+        raise ValueError(f"{of} has dtype {array.dtype}, which tensors do not support{hint}") from None
     return tensor_at(array.astype(array.dtype.newbyteorder("="), copy=False), where)

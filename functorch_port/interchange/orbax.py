@@ -1,4 +1,4 @@
-"""Checkpoints of orbax."""
+"""orbax's checkpoints."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def _orbax() -> Any:
 
 
 def save_orbax(path: str | os.PathLike[str], obj: Any, force: bool = False) -> None:
-    """Save the state of a module or optimizer, or a tree of tensors, as a checkpoint of orbax (a folder).
+    """Save the state of a module or optimizer, or a tree of tensors, as an orbax checkpoint (a folder).
 
-    It is written by `orbax.checkpoint.StandardCheckpointer`, which reads it, too: as the tree of its arrays. Numbers,
-    text and tensors without elements are in the custom metadata. A checkpoint that is replaced is so as a whole.
+    `orbax.checkpoint.StandardCheckpointer` writes it and can read it as a tree of arrays. Numbers, strings and empty
+    tensors are in the custom metadata. An existing checkpoint is replaced only when the new one is complete.
 
     Args:
         path: the folder.
-        obj: something with a ``state_dict()``, or a tree: dicts, lists and tuples of tensors, arrays, numbers and text.
-        force: whether a checkpoint that is there is replaced.
+        obj: an object with a ``state_dict()``, or a tree: dicts, lists and tuples of tensors, arrays, numbers, strings.
+        force: whether to replace an existing checkpoint.
 
     Raises:
-        TypeError: there is something else in it.
-        ValueError: there is a checkpoint.
+        TypeError: ``obj`` has a value of another type.
+        ValueError: the path exists, and ``force`` is False.
         ModuleNotFoundError: orbax is not installed.
 
     Example:
@@ -67,7 +67,7 @@ def save_orbax(path: str | os.PathLike[str], obj: Any, force: bool = False) -> N
         arrays = None if without else {"": arrays}
     path = os.path.abspath(path)
     if os.path.lexists(path) and not force:
-        raise ValueError(f"{path} is there already; force=True replaces it")
+        raise ValueError(f"{path} already exists; force=True replaces it")
     aside = f"{path}.{uuid.uuid4().hex}"
     with _orbax().StandardCheckpointer() as checkpointer:
         checkpointer.save(aside, arrays or _NOTHING, custom_metadata={_KEY: about} if about else None)
@@ -81,7 +81,7 @@ def save_orbax(path: str | os.PathLike[str], obj: Any, force: bool = False) -> N
 
 
 def _arrays(tree: Any, tensors: dict[str, Tensor], path: str) -> Any:
-    """A tree of its arrays alone; a list that loses a part is a dict."""
+    """The tree without anything but arrays; a list that loses an element becomes a dict."""
     if path in tensors:
         value = tensors[path].detach()._value
         spread = isinstance(value, jax.Array) and len(value.devices()) > 1
@@ -97,30 +97,30 @@ def _arrays(tree: Any, tensors: dict[str, Tensor], path: str) -> Any:
 
 
 def load_orbax(path: str | os.PathLike[str], device: Any = "cpu") -> Any:
-    """What `save_orbax` saved, or the tree of another checkpoint of orbax, with tensors in place of arrays.
+    """Load a checkpoint of `save_orbax`, or the tree of another orbax checkpoint, with tensors for arrays.
 
     Args:
         path: the folder.
-        device: where tensors go: a device, a `jax.sharding.Sharding`, or a function that gives one of these for a
-            tensor's name; ``"meta"`` reads none of their numbers.
+        device: where tensors go: a device, a `jax.sharding.Sharding`, or a function from a tensor's name to one of
+            these; ``"meta"`` does not read their values.
 
     Raises:
-        FileNotFoundError: there is no such checkpoint.
+        FileNotFoundError: the folder does not exist.
         ModuleNotFoundError: orbax is not installed.
     """
     path = os.path.abspath(path)
     if not os.path.isdir(path):
-        raise FileNotFoundError(f"there is no checkpoint (a folder) {path}")
+        raise FileNotFoundError(f"{path} is not a folder with a checkpoint")
     orbax = _orbax()
     with orbax.StandardCheckpointer() as checkpointer:
         step = checkpointer.metadata(path)
         kinds = getattr(step.item_metadata, "tree", None)
         if kinds is None:
-            raise ValueError(f"{path} is no checkpoint that orbax's StandardCheckpointer has written")
+            raise ValueError(f"{path} is not a checkpoint of orbax's StandardCheckpointer")
         places: dict[str, Any] = {}
 
         def wanted(tree: Any, name: str) -> Any:
-            """What orbax is to give for a part: numpy's arrays, which have 64 bits whatever JAX's setting is."""
+            """orbax's target for a part of the tree: numpy's arrays, which keep 64 bits whatever JAX's setting."""
             if isinstance(tree, Mapping):
                 return {key: wanted(value, join(name, key)) for key, value in tree.items()}
             if isinstance(tree, list | tuple):

@@ -1,4 +1,4 @@
-"""Trees of tensors, and what is left of one when its tensors are taken out."""
+"""Trees of tensors, and their split into tensors and JSON."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _PLAIN = (type(None), bool, int, float, str)
 
 
 def state_of(obj: Any) -> Any:
-    """The state dict of what has one, and anything else as it is."""
+    """``obj.state_dict()`` if ``obj`` has one, else ``obj``."""
     return obj.state_dict() if hasattr(obj, "state_dict") else obj
 
 
 def to_pytree(obj: Any) -> Any:
-    """The state of a module or optimizer, or any tree of tensors, with `jax.Array`s in place of the tensors.
+    """Convert the state of a module or optimizer, or a tree of tensors, to a tree of `jax.Array`s.
 
     Args:
-        obj: something with a ``state_dict()``, or a tree: dicts, lists and tuples.
+        obj: an object with a ``state_dict()``, or a tree: dicts, lists and tuples.
 
     Raises:
         NotImplementedError: a tensor is sparse or on the meta device.
@@ -57,11 +57,11 @@ def to_pytree(obj: Any) -> Any:
 
 
 def from_pytree(tree: Any, device: Any = "cpu") -> Any:
-    """A tree with tensors in place of arrays, numpy's or JAX's: what ``load_state_dict`` takes.
+    """Convert a tree of arrays, numpy's or JAX's, to one of tensors, as ``load_state_dict`` takes it.
 
     Args:
-        tree: dicts, lists and tuples of arrays, numbers and text.
-        device: where numpy's arrays go. JAX's stay where they are.
+        tree: dicts, lists and tuples of arrays, numbers and strings.
+        device: where numpy's arrays go. JAX's arrays stay on their devices.
 
     Example:
         >>> import functorch_port as torch, jax.numpy as jnp
@@ -86,7 +86,7 @@ def _is_array(x: Any) -> bool:
 
 
 def changed(tree: Any, change: Callable[[Any], Any]) -> Any:
-    """A tree with something else in place of each tensor and array."""
+    """The tree with ``change`` applied to each tensor and array."""
     if _is_array(tree):
         return change(tree)
     if isinstance(tree, Mapping):
@@ -98,12 +98,12 @@ def changed(tree: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def join(path: str, key: Any) -> str:
-    """The name of a part."""
+    """The dotted path of a part."""
     return f"{path}.{key}" if path else str(key)
 
 
 def named(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every leaf with its name: the path to it, with dots between."""
+    """All leaves with their dotted paths."""
     if isinstance(tree, Mapping):
         parts: Any = tree.items()
     elif isinstance(tree, list | tuple):
@@ -116,11 +116,11 @@ def named(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def take_apart(tree: Any) -> tuple[dict[str, Tensor], str | None]:
-    """The tensors by their names, and what is left of the tree as JSON: None if it is a plain dict of tensors.
+    """Split a tree into its tensors by name and the rest as JSON, which is None for a plain dict of tensors.
 
     Raises:
-        TypeError: something is neither a tensor, nor what JSON can hold.
-        ValueError: two tensors have one name.
+        TypeError: a value is neither a tensor nor representable in JSON.
+        ValueError: two tensors have the same name.
     """
     tensors: dict[str, Tensor] = {}
 
@@ -140,7 +140,9 @@ def take_apart(tree: Any) -> tuple[dict[str, Tensor], str | None]:
             pairs = []
             for key, part in value.items():
                 if type(key) not in _PLAIN:
-                    raise TypeError(f"entry {path!r} has the key {key!r}; only text and numbers can be kept")
+                    raise TypeError(
+                        f"entry {path!r} has the key {key!r}: keys must be strings, numbers, bools or None"
+                    )
                 pairs.append([key, rest(part, join(path, key))])
             return {"$dict": pairs}
         if isinstance(value, list):
@@ -150,8 +152,8 @@ def take_apart(tree: Any) -> tuple[dict[str, Tensor], str | None]:
                 parts = write(value)
                 return {mark: rest(parts, path) if isinstance(parts, list) else parts}
         raise TypeError(
-            f"entry {path or '(all)'!r} is of {type(value)}; only tensors, numbers, text, dicts, lists and tuples "
-            "can be kept, but in PyTorch's format"
+            f"entry {path or '(all)'!r} is of {type(value)}: this format holds only tensors, numbers, strings, "
+            "dicts, lists and tuples; PyTorch's holds more"
         )
 
     left = rest(tree, "")
@@ -160,10 +162,10 @@ def take_apart(tree: Any) -> tuple[dict[str, Tensor], str | None]:
 
 
 def put_together(tensors: Mapping[str, Any], left: str | None, of: Any) -> Any:
-    """The reverse of `take_apart`.
+    """The inverse of `take_apart`; ``of`` is the file's name.
 
     Raises:
-        ValueError: the text is damaged, or names tensors that are not there; ``of`` is the file.
+        ValueError: the JSON is damaged, or names tensors that do not exist.
     """
     if left is None:
         return dict(tensors)
@@ -187,37 +189,35 @@ def put_together(tensors: Mapping[str, Any], left: str | None, of: Any) -> Any:
         return made(json.loads(left))
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError, RuntimeError) as error:
         raise ValueError(
-            f"{of}: the text beside the arrays, which says how they belong together, does not fit them "
+            f"{of}: the JSON beside the arrays, which describes their tree, does not fit them "
             f"({type(error).__name__}: {str(error)[:200]})"
         ) from None
 
 
 def array_of(name: str, tensor: Tensor) -> np.ndarray:
-    """The numbers of a tensor, on the host.
+    """The values of a tensor, on the host.
 
     Raises:
-        NotImplementedError: it is sparse, or on the meta device.
+        NotImplementedError: the tensor is sparse or on the meta device.
     """
     check_dense(name, tensor)
     return np.asarray(tensor.detach().cpu()._value)
 
 
 def check_dense(name: str, tensor: Tensor) -> None:
-    """Refuse a tensor that has no array of numbers."""
+    """Refuse a sparse or a meta tensor."""
     if tensor.is_sparse or tensor.is_meta:
         what = (
-            "sparse (save tensor.to_dense())"
-            if tensor.is_sparse
-            else "on the meta device, and has no numbers"
+            "sparse (save tensor.to_dense())" if tensor.is_sparse else "on the meta device, and has no values"
         )
         raise NotImplementedError(f"entry {name!r} is {what}")
 
 
 def virtual(shape: Any, dtype: Any) -> np.ndarray:
-    """An array of this shape that takes no memory."""
+    """An array of this shape that takes almost no memory."""
     return np.broadcast_to(np.empty((), dtype), tuple(shape))
 
 
 def nbytes(tensor: Tensor) -> int:
-    """Bytes of a tensor's numbers."""
+    """The number of bytes of a tensor's values."""
     return math.prod(tensor.shape) * tensor.dtype.itemsize

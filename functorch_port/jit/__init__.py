@@ -1,7 +1,7 @@
-"""``torch.jit``: the names that libraries use. There is no TorchScript: scripting and tracing give back what they got.
+"""``torch.jit``, for libraries that use it. There is no TorchScript: `script` and `trace` return their argument.
 
-`functorch_port.compile` is what makes a function fast. A scripted function here is the Python function, so it can do
-more than TorchScript could, and it runs inside `compile` like any other code.
+Use `functorch_port.compile` to compile a function. A scripted function here is the Python function itself, so it is not
+limited to TorchScript, and it runs inside `compile` like any other code.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _NO_FILES = (
 
 
 class Error(RuntimeError):
-    """What PyTorch raises from scripted code; nothing raises it here."""
+    """PyTorch's exception for scripted code; never raised here."""
 
 
 class ScriptModule(Module):
-    """A base class for modules; an ordinary `Module`. `script` does not return one."""
+    """A `Module` under another name; `script` does not return one."""
 
 
 class ScriptFunction:
-    """The type of PyTorch's scripted functions; nothing is one here."""
+    """The type of PyTorch's scripted functions; it has no instances here."""
 
 
 class CompilationUnit:
-    """Refused: there is no TorchScript.
+    """Not supported: there is no TorchScript.
 
     Raises:
         NotImplementedError: always.
@@ -62,11 +62,11 @@ def script(
     _rcb: Any = None,
     example_inputs: Any = None,
 ) -> F:
-    """The function, module or class itself.
+    """Return the function, module or class unchanged.
 
     Args:
-        obj: what to script.
-        optimize, example_inputs: accepted.
+        obj: the function, module or class.
+        optimize, example_inputs: accepted, without effect.
 
     Example:
         >>> import functorch_port as torch
@@ -82,11 +82,11 @@ def script(
 
 
 def trace(func: F, example_inputs: Any = None, *args: Any, **kwargs: Any) -> F:
-    """The function or module itself: it keeps its Python control flow. To compile it, use `functorch_port.compile`.
+    """Return the function or module unchanged, with its Python control flow; see `functorch_port.compile`.
 
     Args:
-        func: what to trace.
-        example_inputs, args, kwargs: accepted.
+        func: the function or module.
+        example_inputs, args, kwargs: accepted, without effect.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.jit.trace.html
     """
@@ -94,12 +94,12 @@ def trace(func: F, example_inputs: Any = None, *args: Any, **kwargs: Any) -> F:
 
 
 def trace_module(mod: F, inputs: Any, *args: Any, **kwargs: Any) -> F:
-    """The module itself, as `trace`."""
+    """Return the module unchanged, as `trace` does."""
     return mod
 
 
 def script_if_tracing(fn: F) -> F:
-    """The function itself."""
+    """Return the function unchanged."""
     return fn
 
 
@@ -107,27 +107,27 @@ _script_if_tracing = script_if_tracing
 
 
 def script_method(fn: F, _rcb: Any = None) -> F:
-    """The method itself."""
+    """Return the method unchanged."""
     return fn
 
 
 def export(fn: F) -> F:
-    """The function itself; the mark says that PyTorch should script it."""
+    """Return the function unchanged; in PyTorch, a mark to script it."""
     return fn
 
 
 def unused(fn: F) -> F:
-    """The function itself; the mark says that PyTorch should not script it."""
+    """Return the function unchanged; in PyTorch, a mark not to script it."""
     return fn
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """The function itself, or as ``@ignore(drop=True)`` a decorator that gives it back."""
+    """Return the function unchanged; ``@ignore(drop=True)`` is a decorator that does."""
     return drop if callable(drop) else (lambda fn: fn)
 
 
 def interface(obj: F) -> F:
-    """The class itself."""
+    """Return the class unchanged."""
     return obj
 
 
@@ -139,27 +139,27 @@ _overload_method = _overload
 
 
 def is_scripting() -> bool:
-    """False: nothing is ever scripted."""
+    """Return False: there is no scripting."""
     return False
 
 
 def is_tracing() -> bool:
-    """False: nothing is ever traced by PyTorch's tracer (see `functorch_port.compiler.is_compiling`)."""
+    """Return False: there is no tracer of TorchScript (see `functorch_port.compiler.is_compiling`)."""
     return False
 
 
 def annotate(the_type: Any, the_value: F) -> F:
-    """The value itself."""
+    """Return the value unchanged."""
     return the_value
 
 
 def Attribute(value: F, type: Any) -> F:
-    """The value itself."""
+    """Return the value unchanged."""
     return value
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Whether an object is of a type, which may be a container type such as ``List[int]``: elements are looked at too.
+    """Whether an object is of a type; for container types such as ``List[int]`` elements are checked, too.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.jit.isinstance.html
     """
@@ -181,29 +181,29 @@ def isinstance(obj: Any, target_type: Any) -> bool:
 
 
 class Future:
-    """The result of `fork`, which is there already."""
+    """The result of `fork`, which is available at once."""
 
     def __init__(self, value: Any = None) -> None:
         self._value = value
 
     def wait(self) -> Any:
-        """The result."""
+        """Return the result."""
         return self._value
 
     value = wait
 
     def done(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
-    """Calls the function at once; `wait` gives the result. (XLA runs independent operations side by side anyway.)"""
+    """Call the function at once; `wait` returns the result. XLA runs independent operations in parallel anyway."""
     return Future(func(*args, **kwargs))
 
 
 def wait(future: Future) -> Any:
-    """The result of a `fork`."""
+    """Return the result of a `fork`."""
     return future.wait()
 
 
@@ -211,17 +211,17 @@ _fork, _wait = fork, wait
 
 
 def freeze(mod: F, preserved_attrs: Any = None, optimize_numerics: bool = True) -> F:
-    """The module itself."""
+    """Return the module unchanged."""
     return mod
 
 
 def optimize_for_inference(mod: F, other_methods: Any = None) -> F:
-    """The module itself."""
+    """Return the module unchanged."""
     return mod
 
 
 def save(m: Any, f: Any, _extra_files: Any = None) -> None:
-    """Refused: there are no TorchScript files.
+    """Not supported: there are no TorchScript files.
 
     Raises:
         NotImplementedError: always; use `functorch_port.save`.
@@ -230,7 +230,7 @@ def save(m: Any, f: Any, _extra_files: Any = None) -> None:
 
 
 def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> Any:
-    """Refused: there are no TorchScript files.
+    """Not supported: there are no TorchScript files.
 
     Raises:
         NotImplementedError: always; use `functorch_port.load`.
@@ -239,7 +239,7 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
 
 
 def export_opnames(m: Any) -> list[str]:
-    """Refused: there is no TorchScript.
+    """Not supported: there is no TorchScript.
 
     Raises:
         NotImplementedError: always.
@@ -249,25 +249,25 @@ def export_opnames(m: Any) -> list[str]:
 
 @contextlib.contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
-    """Accepted and without effect."""
+    """Accepted, without effect."""
     yield
 
 
 @contextlib.contextmanager
 def strict_fusion() -> Iterator[None]:
-    """Accepted and without effect."""
+    """Accepted, without effect."""
     yield
 
 
 def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Accepted and without effect: XLA fuses as it sees fit."""
+    """Accepted, without effect: XLA decides on fusion."""
     return strategy
 
 
 def enable_onednn_fusion(enabled: bool) -> None:
-    """Accepted and without effect."""
+    """Accepted, without effect."""
 
 
 def onednn_fusion_enabled() -> bool:
-    """False."""
+    """Return False."""
     return False

@@ -1,4 +1,4 @@
-"""``torch.jit.annotations``: types of numbers that may stand for lists of them."""
+"""``torch.jit.annotations``: types of lists that may also be one number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["BroadcastingList1", "BroadcastingList2", "BroadcastingList3"]
 
 
 class BroadcastingList:
-    """As an annotation, ``BroadcastingList2[int]`` is a list of two ints, or one int for both."""
+    """An annotation: ``BroadcastingList2[int]`` is a list of two ints, or one int for both."""
 
     def __getitem__(self, types: object) -> None:
         return None

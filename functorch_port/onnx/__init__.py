@@ -1,4 +1,4 @@
-"""``torch.onnx``: nothing is exported to ONNX, and code that asks whether it is being exported hears no."""
+"""``torch.onnx``: there is no exporter to ONNX, and `is_in_onnx_export` returns False."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = [
 
 
 def is_in_onnx_export() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def is_onnxrt_backend_supported() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def export(*args: Any, **kwargs: Any) -> Any:
-    """Refused.
+    """Not supported: there is no exporter to ONNX.
 
     Raises:
         NotImplementedError: always.
@@ -36,7 +36,7 @@ def export(*args: Any, **kwargs: Any) -> Any:
 
 
 def register_custom_op_symbolic(*args: Any, **kwargs: Any) -> None:
-    """Does nothing: there is no exporter that would use it."""
+    """Does nothing: there is no exporter."""
 
 
 unregister_custom_op_symbolic = register_custom_op_symbolic

@@ -1,4 +1,4 @@
-"""``torch.onnx.symbolic_helper``: decorators of functions that only an ONNX exporter would call."""
+"""``torch.onnx.symbolic_helper``: decorators for functions that an ONNX exporter would call."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["parse_args", "quantized_args"]
 
 
 def parse_args(*arg_descriptors: str) -> Callable[[Any], Any]:
-    """A decorator that gives back the function."""
+    """A decorator that returns the function unchanged."""
     return lambda fn: fn
 
 
 def quantized_args(*arg_q_descriptors: bool, **kwargs: Any) -> Callable[[Any], Any]:
-    """A decorator that gives back the function."""
+    """A decorator that returns the function unchanged."""
     return lambda fn: fn

@@ -1,2 +1,1 @@
-"""``torch.onnx.symbolic_opset11``: named by functions that only an ONNX exporter would call; empty, as there is
-none."""
+"""``torch.onnx.symbolic_opset11``: empty, as there is no ONNX exporter."""

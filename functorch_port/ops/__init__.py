@@ -26,7 +26,7 @@ finally:
 
 
 def __getattr__(name: str) -> Any:
-    """As ``torch.ops`` this package has the namespaces of custom operators; names with an underscore are modules."""
+    """``torch.ops.<name>``: a namespace of custom operators; names with an underscore are modules."""
     if name.startswith("_"):
         try:
             return importlib.import_module(f"{__name__}.{name}")
@@ -36,9 +36,9 @@ def __getattr__(name: str) -> Any:
 
 
 def load_library(path: str) -> None:
-    """Refused: operators compiled for PyTorch need PyTorch.
+    """Not supported: operators compiled for PyTorch need PyTorch.
 
     Raises:
         OSError: always.
     """
-    raise OSError(f"torch.ops.load_library: {path} is compiled for PyTorch, which is not there")
+    raise OSError(f"torch.ops.load_library: {path} is compiled for PyTorch and cannot be loaded without it")

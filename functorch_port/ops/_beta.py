@@ -1,4 +1,4 @@
-"""How a beta number moves with its parameters while the chance that it stands for is fixed."""
+"""The derivative of a beta quantile by a parameter (implicit reparameterization)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ _MOST = 100_000  # steps of the continued fraction: enough for parameters of abo
 def beta_slope(a: jax.Array, b: jax.Array, x: jax.Array) -> jax.Array:
     """The derivative by ``a`` of ``x``, a quantile of the beta distribution with parameters ``a`` and ``b``.
 
-    Less the derivative of the distribution function by ``a``, divided by the density. With ``F`` the distribution
-    function divided by ``x * (1 - x) * density``, which is a continued fraction, that is
-    ``x * (1 - x) * (mean - log(x)) * F - x * (1 - x) * dF/da``, where ``mean`` is that of ``log(x)``. On the other side
-    of the middle it is done for ``1 - x``.
+    It is ``-(dCDF/da) / density``. With ``F = CDF / (x * (1 - x) * density)``, which is a continued fraction, that is
+    ``x * (1 - x) * (mean - log(x)) * F - x * (1 - x) * dF/da``, where ``mean`` is the mean of ``log(x)``. Beyond the
+    middle it is computed for ``1 - x``.
     """
     y = 1 - x
     above = lax.stop_gradient(_digamma_growth(a, b) + jnp.log(x))  # of log(x) over its mean
@@ -34,8 +33,8 @@ def beta_slope(a: jax.Array, b: jax.Array, x: jax.Array) -> jax.Array:
 def _fraction(p: Any, q: Any, x: Any, y: Any, directions: Any, weight: Any) -> tuple[Any, Any]:
     """The incomplete beta function divided by ``x**p * y**q``, and its derivative in a direction of (p, q).
 
-    The even part of the classical continued fraction, by Lentz's method: it has no small denominators, and takes about
-    the square root of the smaller parameter in steps.
+    It is the even part of the classical continued fraction, by Lentz's method: it has no small denominators and takes
+    about the square root of the smaller parameter in steps.
     """
     tolerance = 400 * jnp.finfo(x.dtype).eps
 

@@ -1,4 +1,4 @@
-"""What happens in one step of a recurrent layer, and its derivative."""
+"""The cells of recurrent layers: one step and its derivative."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Gates = Sequence[Any]
 
 
 class Cell(NamedTuple):
-    """What happens to a unit in one step, and its derivative; all functions are elementwise.
+    """One step of a unit and its derivative; all functions are elementwise.
 
-    ``x`` and ``p`` are the gates of the input's and the state's products, as lists.
+    ``x`` and ``p`` are the gates of the products with the input and with the state, as lists.
 
     Attributes:
-        gates: rows of the weights per unit of the state.
-        step: (x, p, states) to (new states, what the derivative needs besides the states).
-        slopes: (kept, states before, states after) to the factors of the derivative.
-        tangent: (factors, tangents for the input alone, tangents of the gates, tangents of the states) to the tangents
+        gates: the number of rows of the weights per unit of the state.
+        step: (x, p, states) -> (new states, the values that the derivative needs besides the states).
+        slopes: (kept, states before, states after) -> the factors of the derivative.
+        tangent: (factors, tangents of the input alone, tangents of the gates, tangents of the states) -> the tangents
             of the new states. Linear in all but the factors.
-        gather: tangents of x and p to those that are for the input alone, and those, one for each gate, that the
-            tangent of the part of p that comes from the state is added to; None if these are their sums.
-        kept, alone: how many values ``step`` keeps, and how many tangents ``gather`` gives for the input alone.
-        states: how many there are.
+        gather: tangents of x and p -> those of the input alone, and one for each gate, to which the tangent of the
+            state's part of p is added; None if these are the sums.
+        kept, alone: the number of values that ``step`` keeps, and of tangents of the input alone that ``gather`` makes.
+        states: the number of states.
     """
 
     gates: int
@@ -43,12 +43,12 @@ class Cell(NamedTuple):
 
     @property
     def coefficients(self) -> int:
-        """How many arrays a derivative has coefficients from: states before and after, what is kept, the weights."""
+        """The number of arrays of coefficients of a derivative: states before and after, kept values, weights."""
         return 2 * self.states + self.kept + 1
 
 
 def _sigmoid(x: Any) -> Any:
-    """The logistic function by way of tanh, which is computed faster on a CPU."""
+    """The logistic function through tanh, which is faster on a CPU."""
     return 0.5 * jnp.tanh(0.5 * x) + 0.5
 
 

@@ -1,4 +1,4 @@
-"""Functions of one variable as sums of Chebyshev polynomials, fitted on the host when first needed."""
+"""Functions of one variable as Chebyshev sums, fitted on the host on first use."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["evaluate", "fit"]
 
 
 def fit(fn: Callable[[np.ndarray], np.ndarray], low: float, high: float, nodes: int = 64) -> np.ndarray:
-    """The coefficients of ``fn`` on an interval in double precision, as many as matter there.
+    """Fit the coefficients of ``fn`` on an interval, as many as matter in double precision.
 
     Args:
-        fn: the function, given an array of points of the interval.
+        fn: the function, of an array of points in the interval.
         low, high: the ends of the interval.
-        nodes: how many values to take; more than the coefficients that matter.
+        nodes: the number of sample points; more than the coefficients that matter.
     """
     odd = 2 * np.arange(nodes) + 1
     # the angles as whole numbers, so that their cosines are exact
@@ -29,13 +29,13 @@ def fit(fn: Callable[[np.ndarray], np.ndarray], low: float, high: float, nodes: 
 
 
 def _until(coefficients: np.ndarray, size: float) -> np.ndarray:
-    """Without the small ones at the end."""
+    """The coefficients without the small ones at the end."""
     large = np.nonzero(np.abs(coefficients) > size * np.abs(coefficients).max())[0]
     return coefficients[: large[-1] + 1]
 
 
 def evaluate(coefficients: np.ndarray, x: jax.Array, low: float, high: float) -> jax.Array:
-    """The sum at ``x``, by Clenshaw's recurrence, with the terms that count in the precision of ``x``."""
+    """Evaluate the sum by Clenshaw's recurrence, with the terms that matter in the precision of ``x``."""
     kept = _until(coefficients, float(jnp.finfo(x.dtype).eps) / 8)
     y = (2 * x - (low + high)) / (high - low)
     newer = older = jnp.zeros_like(y)

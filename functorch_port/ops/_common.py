@@ -1,4 +1,4 @@
-"""What the op families share: dimension checks, broadcasting checks, and arithmetic in a wide enough type."""
+"""Helpers of the operations: checks of dimensions and broadcasting, and arithmetic in a wider dtype."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW"), 3: ("NCDHW", "
 
 
 def wrap_dim(dim: int, ndim: int) -> int:
-    """``dim`` as a number from 0 on; a 0-dim tensor has the dimensions 0 and -1, as in PyTorch."""
+    """``dim`` as a non-negative number; a 0-dim tensor has the dimensions 0 and -1, as in PyTorch."""
     size = max(ndim, 1)
     if not -size <= dim < size:
         raise IndexError(
@@ -38,7 +38,7 @@ def wrap_dim(dim: int, ndim: int) -> int:
 
 
 def wrap_dims(dim: Dims, ndim: int) -> tuple[int, ...]:
-    """A reduction's dimensions: None or an empty tuple means all of them."""
+    """The dimensions of a reduction; None and () mean all."""
     if dim is None or dim == ():
         return tuple(range(ndim))
     dims = tuple(wrap_dim(d, ndim) for d in ((dim,) if isinstance(dim, int) else dim))
@@ -49,7 +49,7 @@ def wrap_dims(dim: Dims, ndim: int) -> tuple[int, ...]:
 
 
 def at_least_1d(x: jax.Array) -> jax.Array:
-    """A 0-dim array as one element, so that functions of one dimension need no special case."""
+    """A 0-dim array as a vector, so that functions along a dimension need no special case."""
     return x.reshape(1) if x.ndim == 0 else x
 
 
@@ -93,20 +93,21 @@ def check_expand(shape: Sequence[int], target: Sequence[int]) -> None:
 
 
 def wide(np_dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type to compute in: half precision is computed in float32 and rounded once, as in PyTorch."""
+    """The dtype to compute in: float32 for half precision, which is rounded once, as in PyTorch."""
     return FLOAT32 if np_dtype.kind in "fV" and np_dtype.itemsize < 4 else np_dtype
 
 
 def compute(fn: Callable[..., jax.Array], np_dtype: np.dtype[Any], *args: Any) -> jax.Array:
-    """``fn`` of the arguments in the wide type of ``np_dtype``, rounded to it once."""
+    """``fn`` of the arguments, computed in the wide dtype of ``np_dtype`` and rounded to it once."""
     wide_dtype = wide(np_dtype)
     out = fn(*[cast(a, wide_dtype) for a in args])
     return lax.convert_element_type(out, np_dtype) if out.dtype != np_dtype else out
 
 
 def rounded_once(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A pure function that computes half precision in float32, and its derivatives too, which add up where elements
-    are copied or broadcast. Where the arrays are not all of one type it is left to itself.
+    """Wrap a pure function to compute half precision in float32, in its derivatives, too.
+
+    The derivatives add up where elements are copied or broadcast. Arrays of several dtypes are passed on unchanged.
     """
 
     @functools.wraps(fn)
@@ -130,8 +131,9 @@ def rounded_once(fn: Callable[..., Any]) -> Callable[..., Any]:
 def plus_bias(
     product: Callable[..., jax.Array], shape: tuple[int, ...], x: jax.Array, w: jax.Array, bias: jax.Array
 ) -> jax.Array:
-    """``product(x, w, out=dtype) + bias``, where the bias takes a shape; rounded once to half precision. The
-    derivatives' products are of half precision.
+    """``product(x, w, out=dtype) + bias.reshape(shape)``, rounded once to half precision.
+
+    The products of the derivatives are of half precision.
     """
     out = product(x, w, out=wide(x.dtype))
     return (out + bias.astype(out.dtype).reshape(shape)).astype(x.dtype)
@@ -148,23 +150,23 @@ def _plus_bias_jvp(
 
 
 def elementwise(fn: Callable[..., jax.Array], *args: Any) -> jax.Array:
-    """``fn`` of the arguments in their common type."""
+    """``fn`` of the arguments in their common dtype."""
     check_broadcast(*args)
     np_dtype = result_dtype(*args).np
     return compute(fn, np_dtype, *[cast(a, np_dtype) for a in args])
 
 
 def elementwise_float(fn: Callable[..., jax.Array], *args: Any) -> jax.Array:
-    """`elementwise`, with integers and bools taken as the default float type."""
+    """`elementwise`, with integers and bools converted to the default float dtype."""
     check_broadcast(*args)
     np_dtype = float_dtype(*args)
     return compute(fn, np_dtype, *[cast(a, np_dtype) for a in args])
 
 
 def by_double(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """``fn``, computed of float32 numbers in float64 where that costs little: on a CPU.
+    """Wrap ``fn`` to compute float32 in float64 on a CPU, where that costs little.
 
-    For functions that XLA approximates there to several roundings, or not at all near their zeros.
+    For functions that XLA approximates there with errors of several roundings, or badly near their zeros.
     """
 
     def in_double(*args: Any) -> Any:
@@ -179,37 +181,37 @@ def by_double(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def times_infinite(slope: jax.Array, change: jax.Array) -> jax.Array:
-    """``slope * change``, 0 where ``change`` is 0 though the slope is minus infinity, in either mode of derivation."""
+    """``slope * change``, and 0 where ``change`` is 0 and the slope -inf; differentiable in both modes."""
     largest = jnp.finfo(slope.dtype).max
     infinite = slope == -jnp.inf  # which is the largest number twice
     return jnp.where(infinite, largest, 1) * (jnp.where(infinite, -largest, slope) * change)
 
 
 def predicate(fn: Callable[..., jax.Array], *args: Any) -> jax.Array:
-    """A comparison: ``fn`` of the arguments in their common type gives bools."""
+    """A comparison ``fn`` of the arguments in their common dtype."""
     check_broadcast(*args)
     np_dtype = result_dtype(*args).np
     return fn(*[cast(a, np_dtype) for a in args])
 
 
 def float_dtype(*args: Any) -> np.dtype[Any]:
-    """The common type of ``args``; the default float type when that is integer or bool."""
+    """The common dtype of ``args``; the default float dtype if that is an integer dtype or bool."""
     common = result_dtype(*args)
     return common.np if common.is_floating_point or common.is_complex else dtypes.get_default_dtype().np
 
 
 def is_inexact(np_dtype: np.dtype[Any]) -> bool:
-    """Whether the type is floating point (ml_dtypes included) or complex."""
+    """Whether the dtype is floating point (ml_dtypes included) or complex."""
     return np_dtype.kind in "fcV"
 
 
 def type_name(value: Any) -> str:
-    """ATen's name of a value's type, used in error texts: "Float", "Long", ..."""
+    """ATen's name of a value's dtype, for error texts: "Float", "Long", ..."""
     return (dtypes.from_np(value.dtype) if hasattr(value, "dtype") else scalar_type(value)).scalar_name
 
 
 def c_name(value: Any) -> str:
-    """The C++ name of an array's type, used in some error texts: "float", "long int", ..."""
+    """The C++ name of an array's dtype, for some error texts: "float", "long int", ..."""
     name = dtypes.from_np(value.dtype).name
     return _C_NAMES.get(name, name)
 
@@ -222,20 +224,20 @@ _C_NAMES = {
 
 
 def not_implemented(kernel: str, *args: Any, kinds: str) -> None:
-    """PyTorch's error for a type its kernel lacks; ``kinds`` are the numpy kinds that are refused."""
+    """Raise PyTorch's error for a dtype that its kernel lacks; ``kinds`` are the refused numpy kinds."""
     for a in args:
         if hasattr(a, "dtype") and a.dtype.kind in kinds:
             raise NotImplementedError(f"\"{kernel}\" not implemented for '{type_name(a)}'")
 
 
 def no_complex(text: str, *args: Any, error: type[Exception] = RuntimeError) -> None:
-    """PyTorch's error for complex numbers where it has one of its own."""
+    """Raise PyTorch's error for complex numbers, where it has a special one."""
     if any(getattr(a, "dtype", BOOL).kind == "c" for a in args):
         raise error(text)
 
 
 def only_single_and_double(kernel: str, *args: Any) -> None:
-    """PyTorch's error for a kernel without half precision and complex numbers."""
+    """Raise PyTorch's error of a kernel without half precision and complex numbers."""
     for a in args:
         if hasattr(a, "dtype") and (a.dtype.kind == "c" or (is_inexact(a.dtype) and a.dtype.itemsize < 4)):
             raise NotImplementedError(f"\"{kernel}\" not implemented for '{type_name(a)}'")
@@ -247,7 +249,7 @@ def numel(shape: Sequence[int]) -> int:
 
 
 def int32_if_small(index: jax.Array, size: int) -> jax.Array:
-    """Indices into a table of ``size`` rows, as int32 (which accelerators index with) where that is safe."""
+    """Indices into ``size`` rows as int32, which is faster on accelerators, if ``size`` fits."""
     return index.astype(jnp.int32) if size < 2**31 and index.dtype.itemsize > 4 else index
 
 
@@ -276,17 +278,17 @@ def _absolute_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def index_dtype(size: int) -> np.dtype[Any]:
-    """The type to count positions in: int32, which accelerators are fast at, unless there are too many."""
+    """The dtype of positions: int32, which is fast on accelerators, unless ``size`` is too large."""
     return np.dtype(np.int32) if size < 2**31 else INT64
 
 
 def positions(x: jax.Array, axis: int) -> jax.Array:
-    """For every element its position along a dimension."""
+    """The index of every element along a dimension."""
     return lax.broadcasted_iota(index_dtype(x.shape[axis]), x.shape, axis)
 
 
 def stable_order(x: jax.Array, axis: int, descending: bool = False) -> jax.Array:
-    """The positions that sort along a dimension; nan counts as the largest value; ties keep their order."""
+    """The indices that sort along a dimension; nan is the largest value; ties keep their order."""
     keys, places = lax.stop_gradient(x), positions(x, axis)
     if descending:  # sorted backwards twice, so that ties keep their order
         keys, places = jnp.flip(keys, axis), jnp.flip(places, axis)
@@ -295,21 +297,21 @@ def stable_order(x: jax.Array, axis: int, descending: bool = False) -> jax.Array
 
 
 def add_at(x: jax.Array, at: Any, values: Any, mode: str | None = None) -> jax.Array:
-    """``x`` with ``values`` added where index arrays say; of bools, "or"."""
+    """``x`` with ``values`` added at index arrays; logical or for bools."""
     places = x.at[at]
     return (places.max if x.dtype == BOOL else places.add)(values, mode=mode)
 
 
 def multiply_at(x: jax.Array, at: Any, values: Any, mode: str | None = None) -> jax.Array:
-    """As `add_at`, multiplied; of bools, "and"."""
+    """``x`` multiplied by ``values`` at index arrays; logical and for bools."""
     places = x.at[at]
     return (places.min if x.dtype == BOOL else places.multiply)(values, mode=mode)
 
 
 def put_at(x: jax.Array, at: Sequence[Any], values: Any, mode: str | None = None) -> jax.Array:
-    """``x`` with ``values`` where index arrays say, between whole dimensions (``slice(None)``).
+    """``x`` with ``values`` written at index arrays, with ``slice(None)`` for whole dimensions.
 
-    Every value has a gradient, as in PyTorch, also where several go to one position and the last one stays.
+    Every value has a gradient, as in PyTorch, also if several are written to one position and the last one stays.
     """
     whole = tuple(isinstance(index, slice) for index in at)
     return _put_at(

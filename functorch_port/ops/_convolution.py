@@ -1,4 +1,4 @@
-"""One convolution: a primitive whose derivatives are primitives of its kind."""
+"""The convolution, as a primitive whose derivatives are primitives of the same kind."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Ints = tuple[int, ...]
 
 
 class Convolution(NamedTuple):
-    """What a convolution is but for its arrays.
+    """The static parameters of a convolution.
 
     Attributes:
-        input, weight: shapes, (N, C, ...) and (O, C / groups, ...).
-        strides, dilations: per dimension.
-        pads: before and after, per dimension.
-        groups: of channels.
-        precision: of the products, for `jax.lax`; oneDNN has one.
+        input, weight: the shapes (N, C, ...) and (O, C / groups, ...).
+        strides, dilations: per spatial dimension.
+        pads: (before, after) per spatial dimension.
+        groups: the number of groups of channels.
+        precision: the precision of the products, for `jax.lax`; oneDNN has only one.
     """
 
     input: Ints
@@ -49,14 +49,14 @@ class Convolution(NamedTuple):
 
 
 def convolve(x: jax.Array, w: jax.Array, how: Convolution, out: Any = None) -> jax.Array:
-    """The convolution, in the dtype ``out``."""
+    """The convolution, with a result of dtype ``out``."""
     if lowering.has_way(convolution_p, x, w, how):
         return convolution_p.bind(x, w, kind="forward", how=how)
     return _forward(x, w, how, out)
 
 
 def convolve_back(y: jax.Array, w: jax.Array, how: Convolution, otherwise: Callable[..., Any]) -> jax.Array:
-    """The transpose of the convolution, for an output of it; ``otherwise(y, w)`` is how XLA computes it best."""
+    """The transposed convolution of ``y``; ``otherwise(y, w)`` is the best way for XLA."""
     if how.output == y.shape and lowering.has_way(convolution_p, y, w, how):
         return convolution_p.bind(y, w, kind="input", how=how)
     return otherwise(y, w)
@@ -66,7 +66,7 @@ def convolve_back(y: jax.Array, w: jax.Array, how: Convolution, otherwise: Calla
 
 
 def by_xla(a: Any, b: Any, kind: str, how: Convolution) -> jax.Array:
-    """The result, or the gradient of the input or of the weight, as `jax.lax` has it."""
+    """The result, or the gradient of the input or the weight, by `jax.lax`."""
     forward = partial(_forward, how=how)
     if kind == "forward":
         return forward(a, b)
@@ -92,10 +92,10 @@ def _forward(x: Any, w: Any, how: Convolution, out: Any = None) -> jax.Array:
         return lax.conv_general_dilated(x, w, **options)
 
     def one_more_row(x: jax.Array, w: jax.Array) -> jax.Array:
-        """An unpadded convolution computed with one row too many.
+        """An unpadded convolution, computed with one extra row.
 
-        XLA's CPU compiler has a fast routine for convolutions that pad and a slow one for those that do not (2 to 3
-        times, forward and for the weight's gradient), so on a CPU it pays to pad and to throw the row away.
+        XLA's CPU compiler has a fast routine for padded convolutions and a slow one for others (2 to 3 times as slow,
+        forward and for the weight's gradient), so on a CPU it pays to pad and to drop the extra row.
         """
         pads = ((0, 1), *how.pads[1:])
         y = lax.conv_general_dilated(x, w, **{**options, "padding": pads})
@@ -131,7 +131,7 @@ def _shape(a: Any, b: Any, *, kind: str, how: Convolution) -> Any:
 
 
 def _transposed(which: int) -> Callable[..., Any]:
-    """How the gradient of the first or the second array is computed of the other one and the result's."""
+    """The rule for the gradient of the first or the second array, from the other one and the result's gradient."""
     #: its kind, and whether the result's comes first
     rules: dict[str, tuple[tuple[str, bool], tuple[str, bool]]] = {
         "forward": (("input", True), ("weight", False)),

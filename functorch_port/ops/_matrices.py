@@ -1,4 +1,4 @@
-"""What the decompositions and the solvers share: checks, adjoints, and the error of singular matrices."""
+"""Helpers of the decompositions and solvers: checks, adjoints, and the error for singular matrices."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def adjoint(x: jax.Array) -> jax.Array:
 
 
 def shape_text(x: jax.Array) -> str:
-    """The size of matrices as error texts name it: "3x2"."""
+    """The shape of matrices in error texts: "3x2"."""
     return f"{x.shape[-2]}x{x.shape[-1]}"
 
 
 def check_matrix(name: str, A: jax.Array) -> None:
-    """Matrices of a floating point or complex type of full precision."""
+    """Require matrices of a floating point or complex dtype of full precision."""
     if A.ndim < 2:
         raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
     if not is_inexact(A.dtype):
@@ -43,7 +43,7 @@ def check_matrix(name: str, A: jax.Array) -> None:
 
 
 def check_square(name: str, A: jax.Array) -> None:
-    """`check_matrix`, and as many rows as columns."""
+    """Require square matrices; see `check_matrix`."""
     check_matrix(name, A)
     if A.shape[-1] != A.shape[-2]:
         raise RuntimeError(
@@ -52,7 +52,7 @@ def check_square(name: str, A: jax.Array) -> None:
 
 
 def check_system(name: str, A: jax.Array, B: jax.Array, left: bool) -> None:
-    """Square A and matrices B with which ``A X = B``, or ``X A = B``, makes sense."""
+    """Require a square A and a B that fit ``A X = B`` (or ``X A = B``)."""
     if B.ndim < 2:
         raise RuntimeError(f"{name}: The input tensor B must have at least 2 dimensions.")
     check_square(name, A)
@@ -64,7 +64,7 @@ def check_system(name: str, A: jax.Array, B: jax.Array, left: bool) -> None:
 
 
 def check_same_type(name: str, A: jax.Array, B: jax.Array, first: str = "A", second: str = "B") -> None:
-    """Both of one type."""
+    """Require equal dtypes."""
     if A.dtype != B.dtype:
         raise RuntimeError(
             f"{name}: Expected {first} and {second} to have the same dtype, but found {first} of type {type_name(A)} "
@@ -73,7 +73,7 @@ def check_same_type(name: str, A: jax.Array, B: jax.Array, first: str = "A", sec
 
 
 def check_finite(message: str, error: type[Exception]) -> Callable[..., None]:
-    """A check of an op: its matrices have no infinities or nans."""
+    """A check that the matrices of an operation have no inf or nan."""
 
     def check(A: Any, *rest: Any, **options: Any) -> None:
         if A.dtype.kind in "fc":
@@ -83,7 +83,7 @@ def check_finite(message: str, error: type[Exception]) -> Callable[..., None]:
 
 
 def raise_if_failed(info: Tensor, error: Callable[[str, int], Exception]) -> None:
-    """Refuse with ``error(batch, info)`` the first matrix whose ``info`` is not 0."""
+    """Raise ``error(batch, info)`` for the first matrix with a nonzero ``info``."""
 
     def first(info: Any) -> Exception:
         at = int(np.flatnonzero(info)[0])
@@ -93,7 +93,7 @@ def raise_if_failed(info: Tensor, error: Callable[[str, int], Exception]) -> Non
 
 
 def with_out(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a composite of ops the keyword ``out``."""
+    """Add the keyword ``out`` to a function made of operations."""
 
     @functools.wraps(fn)
     def wrapper(*args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -104,7 +104,7 @@ def with_out(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def without_derivative(fn: Callable[..., Any], error: Exception) -> Callable[..., Any]:
-    """``fn`` of arrays, whose derivative raises ``error``."""
+    """Wrap a function of arrays so that its derivative raises ``error``."""
     function = jax.custom_jvp(fn)
 
     def refuse(primals: Any, tangents: Any) -> Any:

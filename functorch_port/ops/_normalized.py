@@ -1,4 +1,4 @@
-"""Mean 0 and variance 1 along dimensions, and the derivative of that."""
+"""Normalization to mean 0 and variance 1, and its derivative."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Dims = tuple[int, ...]
 
 @partial(jax.custom_jvp, nondiff_argnums=(1, 2))
 def normalized(x: jax.Array, dims: Dims, eps: float) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Mean 0 and variance 1 along ``dims``, and what mean and (biased) variance were; these dimensions are kept.
+    """Normalize to mean 0 and variance 1 along ``dims``; returns also the mean and (biased) variance, with these dims.
 
-    The derivative is in the form that needs the fewest passes through the array: with that of the operations one by
-    one, batch and group norm take 1.3 times as long, forward and backward. Over the last dimensions both are one loop
-    over the rows, on a CPU.
+    The derivative has the form with the fewest passes over the array: by that of the single operations, batch and group
+    norm take 1.3 times as long, forward and backward. Over the last dimensions both are one loop over the rows on a
+    CPU.
     """
     out, mean, var = _normalize(x, dims=dims, eps=eps)
     return out, mean, var
@@ -45,7 +45,7 @@ def _normalize_formula(x: Any, *, dims: Dims, eps: float) -> list[Any]:
 
 
 def _slope_formula(dx: Any, out: Any, var: Any, *, dims: Dims, eps: float) -> list[Any]:
-    """The derivative of the first result: a symmetric map of ``dx``."""
+    """The derivative of the normalized values: a symmetric map of ``dx``."""
     dmean, along = (jnp.mean(t, dims, keepdims=True) for t in (dx, out * dx))
     return [(dx - dmean - out * along) * lax.rsqrt(var + eps)]
 

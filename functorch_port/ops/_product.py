@@ -1,4 +1,4 @@
-"""Products of matrices: a primitive whose derivatives are primitives of its kind."""
+"""The matrix product, as a primitive whose derivatives are primitives of the same kind."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["multiply", "multiply_p", "sizes"]
 
 
 def multiply(a: jax.Array, b: jax.Array, transposed: bool = False, wide: Any = None) -> jax.Array:
-    """``a @ b``, or with ``transposed`` that of ``b`` with its last two dimensions swapped.
+    """``a @ b``, or ``a @ b.mT`` if ``transposed``.
 
     Args:
-        a, b: of one dtype.
-        wide: the dtype to accumulate in, and of the result; by default theirs.
+        a, b: the matrices, of one dtype.
+        wide: the dtype of the accumulator and the result; by default theirs.
     """
     if _is_batched(a, b) and lowering.has_way(multiply_p, a, b, transposed):
         if b.ndim == 2:
@@ -45,15 +45,15 @@ def _by_dot(a: jax.Array, b: jax.Array, transposed: bool, wide: Any) -> jax.Arra
 
 
 def _is_batched(a: Any, b: Any) -> bool:
-    """Whether it is one product, or a batch of equal ones."""
+    """Whether this is one product, or a batch of products of equal shapes."""
     return min(a.ndim, b.ndim) >= 2 and (b.ndim == 2 or a.shape[:-2] == b.shape[:-2])
 
 
 def _not_merged(x: jax.Array) -> jax.Array:
-    """Products of one number each, rounded: XLA would compute ``a * b - c`` in one, and not round the product.
+    """Round products of single numbers: XLA would fuse ``a * b - c`` and not round the product.
 
-    Where all the weight of attention is on one place its derivative is ``g - g``, and with heads of one number ``g`` is
-    a product: it has to be 0.
+    If attention puts all weight on one key, its derivative is ``g - g``, which must be 0; with heads of size 1, ``g``
+    is such a product.
     """
     return jnp.where(x != x, jnp.asarray(jnp.nan, x.dtype), x)
 
@@ -69,7 +69,7 @@ multiply_p = Primitive("multiply")
 
 
 def sizes(a: Any, b: Any, left: bool, right: bool) -> tuple[int, int, int]:
-    """Rows, inner and columns."""
+    """The numbers of rows, of inner elements and of columns."""
     (first, second), other = a.shape[-2:], b.shape[-2 if right else -1]
     return (second, first, other) if left else (first, second, other)
 

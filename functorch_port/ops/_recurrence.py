@@ -1,8 +1,8 @@
 """Recurrent layers: all steps of one layer in one direction, and their derivative.
 
-The product with the input is made for all steps at once before, and the derivative has its own rule, so that the
-weights' gradients are one product each after the steps instead of a sum inside them. The steps are one `lax.scan`, or
-one primitive where a platform has a way of its own for them.
+The product with the input is computed for all steps at once beforehand. The derivative has its own rule, so that each
+weight's gradient is one product after the steps instead of a sum inside them. The steps are one `lax.scan`, or one
+primitive that a platform lowers itself.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _split(x: jax.Array, n: int) -> list[jax.Array]:
 
 
 def _chosen(mask: Any, new: States, old: States) -> States:
-    """The new states where the sequence goes on, the old ones where it has ended."""
+    """The new states where the sequence continues, the old ones where it has ended."""
     if mask is None:
         return new
     return tuple(jnp.where(mask[:, None], n, o) for n, o in zip(new, old, strict=True))
@@ -44,8 +44,10 @@ def _chosen(mask: Any, new: States, old: States) -> States:
 def _forward(
     mode: str, reverse: bool, keep: bool, x: Any, states: States, w: Any, b: Any, w_hr: Any, mask: Any
 ) -> tuple[States, Any]:
-    """The last states, and of all steps the outputs or (``keep``) the states, what the derivative needs, and with
-    ``w_hr`` the outputs before it.
+    """Run all steps; returns the last states and, of all steps, the outputs.
+
+    With ``keep`` it returns the states of all steps instead, the values for the derivative, and the outputs before
+    ``w_hr``, if there is one.
     """
     cell = CELLS[mode]
 
@@ -69,10 +71,10 @@ def _tangents(
     """The tangents of the last states and of all steps' outputs; linear in ``alone``, ``gates``, ``d``, ``projected``.
 
     Args:
-        before, after, kept: what the steps started from, came to, and kept.
-        alone, gates: the tangents of all steps, gathered.
-        d: those of the first states.
-        projected: the part of the outputs' tangents that comes from the tangent of ``w_hr``.
+        before, after, kept: the states before and after each step, and the values that it kept.
+        alone, gates: the tangents of all steps, from ``gather``.
+        d: the tangents of the first states.
+        projected: the part of the outputs' tangents from the tangent of ``w_hr``.
     """
     cell = CELLS[mode]
 
@@ -92,16 +94,16 @@ def _tangents(
 def recur(
     mode: str, reverse: bool, x: Any, states: States, w: Any, b: Any, w_hr: Any, mask: Any
 ) -> tuple[jax.Array, States]:
-    """(outputs of all steps, last states).
+    """Run all steps of a layer; returns (outputs of all steps, last states).
 
     Args:
         mode: the cell, a key of `CELLS`.
-        reverse: go from the last step to the first.
-        x: (T, N, gates), the input's product with its weight.
-        states: the first states, (N, size) each.
-        w, b: (gates, size) and (gates) or None, for the state.
-        w_hr: (projected size, size) or None, the projection of the output.
-        mask: (T, N) of bools, False where a sequence has ended; or None.
+        reverse: whether to run from the last step to the first.
+        x: the product of the input and its weight (T, N, gates).
+        states: the initial states, (N, size) each.
+        w, b: the state's weight (gates, size) and bias (gates) or None.
+        w_hr: the projection of the output (projected size, size), or None.
+        mask: bools (T, N), False where a sequence has ended, or None.
     """
     if _is_primitive(mode, x, states, w_hr, mask):
         outputs, *last = forward_p.bind(*_flat(x, states, w, b), mode=mode, reverse=reverse, keep=False)
@@ -142,7 +144,7 @@ def _gathered(cell: Cell, dx: Any, dp: Any) -> tuple[Gates, Any]:
 
 
 def _shifted(first: jax.Array, states: jax.Array, reverse: bool) -> jax.Array:
-    """The states that the steps started from."""
+    """The states before each step."""
     return jnp.concatenate([states[1:], first[None]] if reverse else [first[None], states[:-1]])
 
 
@@ -158,7 +160,7 @@ def _flat(x: Any, states: States, w: Any, b: Any) -> list[Any]:
 
 
 def cut(values: Sequence[Any], *counts: int) -> list[Any]:
-    """So many values each, and the rest."""
+    """Split ``values`` into parts of ``counts`` values, and the rest."""
     parts, at = [], 0
     for count in counts:
         parts.append(tuple(values[at : at + count]))
@@ -210,7 +212,7 @@ ad.primitive_jvps[forward_p] = _forward_jvp
 
 
 def coefficients(mode: str, arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """Before, after, kept, w, and the rest."""
+    """Split ``arrays`` into (before, after, kept, w, rest)."""
     cell = CELLS[mode]
     before, after, kept, (w,), rest = cut(arrays, cell.states, cell.states, cell.kept, 1)
     return before, after, kept, w, rest
@@ -262,7 +264,7 @@ cotangents_p = _defined("recurrence_cotangents", _cotangents_shapes, _cotangents
 
 
 def _linear(primitive: Primitive, by_xla: Callable[..., Any], transpose: Primitive) -> None:
-    """Say how a primitive is differentiated that is linear in all but the coefficients, and what its transpose is."""
+    """Register the derivative and transpose of a primitive that is linear in all but the coefficients."""
 
     def jvp(primals: Any, tangents: Any, *, mode: str, reverse: bool) -> Any:
         cell, how = CELLS[mode], {"mode": mode, "reverse": reverse}

@@ -1,4 +1,4 @@
-"""Formulas of rows of numbers, with sums or maxima of them: primitives that a platform may compute in one loop each."""
+"""Formulas of rows of numbers, with their sums or maxima: primitives that a platform can lower to one loop."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["FORMULAS", "Formula", "transposes"]
 
 
 class Formula:
-    """A formula of arrays, some of whose dimensions are what it calls a row.
+    """A formula of arrays whose rows are the elements along some dimensions.
 
     Args:
-        name: of the primitive that it is where rows are computed one after the other.
-        formula: ``(*arrays, dims, **how)`` to a list of arrays. The first array is as large as the largest; others and
-            the results are of its shape, or of size 1 along ``dims``. Operations are elementwise, or sums or maxima
-            over ``dims`` that keep them, or count along a row. The same ``how`` means the same formula.
-        loop: the formula that becomes the loop, if it is another: there a maximum is NaN if one number is.
+        name: the name of the primitive for platforms that compute row by row.
+        formula: ``(*arrays, dims, **how) -> list of arrays``. The first array has the full shape; the others and the
+            results have it, too, or size 1 along ``dims``. Operations are elementwise, sums or maxima over ``dims``
+            that keep them, or counts along a row. Equal ``how`` means the same formula.
+        loop: the formula of the loop, if it differs; in a loop a maximum is NaN if one number is.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Formula:
         FORMULAS.append(self)
 
     def __call__(self, *arrays: jax.Array, dims: Sequence[int], **how: Any) -> list[jax.Array]:
-        """Its results: row by row if the rows are the last dimensions and a platform does that, else by XLA."""
+        """Compute row by row if the rows are the last dimensions and the platform supports it, else by XLA."""
         x = arrays[0]
         if not self.takes(x, dims):
             return self.formula(*arrays, dims=dims, **how)
@@ -50,11 +50,11 @@ class Formula:
         ]
 
     def takes(self, x: Any, dims: Sequence[int]) -> bool:
-        """Whether a platform computes it row by row over these dimensions of an array, in this program."""
+        """Whether the platform computes this formula row by row over ``dims`` of ``x`` in this program."""
         return lowering.has_way(self.primitive, x, dims)
 
     def of_rows(self, *arrays: Any, **how: Any) -> list[Any]:
-        """The formula of arrays of shape (rows, n) or (rows, 1)."""
+        """The formula for arrays of shape (rows, n) or (rows, 1)."""
         return self.formula(*arrays, dims=(1,), **how)
 
     def _shapes(self, *arrays: Any, **how: Any) -> list[Any]:
@@ -68,8 +68,9 @@ FORMULAS: list[Formula] = []
 
 
 def transposes(a: Formula, b: Formula) -> None:
-    """Say that each is linear in its first array and has one result, and is the other's transpose, of the same further
-    arrays. A symmetric map is its own.
+    """Register two formulas as each other's transpose; a symmetric map is its own.
+
+    Both are linear in their first array, have one result, and take the same other arrays.
     """
     for one, other in {a: b, b: a}.items():
         _is_linear(one, other)

@@ -29,9 +29,7 @@ def _floating(
     kinds: str = "biuc",
     numbers: Sequence[float] = (),
 ) -> jax.Array:
-    """``fn`` computed in a wide enough type, which must hold the numbers that it uses; integers are refused, as
-    PyTorch's kernels refuse them.
-    """
+    """Compute ``fn`` in a wider dtype, which must hold ``numbers``; refuse integers, as PyTorch's kernels do."""
     not_implemented(kernel, x, kinds=kinds)
     for number in numbers:
         fits(number, wide(x.dtype))
@@ -66,7 +64,7 @@ def relu(input: Array):
 
 @pointwise_op(where="F", inplace=True)
 def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0):
-    """``input`` limited to ``[min_val, max_val]``; the gradient at the limits is 0."""
+    """``input`` clamped to ``[min_val, max_val]``; the gradient at the bounds is 0."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     if input.dtype == np.bool_:
@@ -82,7 +80,7 @@ def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0):
 
 @pointwise_op(where="F", inplace=True, node="HardtanhBackward0")
 def relu6(input: Array):
-    """``input`` limited to ``[0, 6]``."""
+    """``input`` clamped to ``[0, 6]``."""
     return hardtanh(input, 0, 6)
 
 
@@ -95,7 +93,7 @@ def leaky_relu(input: Array, negative_slope: float = 0.01):
 
 
 def _prelu_weight(input: Any, weight: Any) -> jax.Array:
-    """The weight in a shape that broadcasts along dimension 1 of the input."""
+    """The weight, reshaped to broadcast along dimension 1 of the input."""
     if input.dtype != weight.dtype:
         raise RuntimeError(
             f"prelu: Type promoting not supported. Got {type_name(input)} and {type_name(weight)}"
@@ -138,13 +136,13 @@ def elu(input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float
 
 @pointwise_op(where="torch F", inplace=True, node="EluBackward0")
 def selu(input: Array):
-    """`elu` with the constants that keep mean 0 and variance 1."""
+    """`elu` with the constants that preserve mean 0 and variance 1."""
     return elu(input, _SELU_ALPHA, _SELU_SCALE)
 
 
 @pointwise_op(where="torch F", inplace=True)
 def celu(input: Array, alpha: float = 1.0):
-    """`elu` that is smooth for every ``alpha``: ``alpha * (exp(x / alpha) - 1)`` where negative."""
+    """``input`` where positive, else ``alpha * (exp(input / alpha) - 1)``: smooth for every ``alpha``."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     return elu(input, alpha, 1.0, 1.0 / alpha)
@@ -160,7 +158,7 @@ def _gelu_tanh(x: jax.Array) -> jax.Array:
 
 @pointwise_op(where="F")
 def gelu(input: Array, approximate: str = "none"):
-    """``input`` times the normal distribution function of it, exact or (``approximate="tanh"``) approximated."""
+    """``input`` times its normal CDF, exact or, with ``approximate="tanh"``, approximated."""
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
     return _floating("GeluKernelImpl", _gelu if approximate == "none" else _gelu_tanh, input)
@@ -180,7 +178,7 @@ def mish(input: Array):
 
 @pointwise_op(where="F")
 def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0):
-    """``log(1 + exp(beta * input)) / beta``, and ``input`` itself where ``beta * input`` is above the threshold."""
+    """``log(1 + exp(beta * input)) / beta``, or ``input`` where ``beta * input`` is above ``threshold``."""
     return _floating(
         "softplus_cpu",
         lambda x: jnp.where(x * beta > threshold, x, divide(jax.nn.softplus(x * beta), beta)),
@@ -241,7 +239,7 @@ def _inside(x: jax.Array, limit: float) -> jax.Array:
 
 @pointwise_op(where="torch method F")
 def hardshrink(input: Array, lambd: float = 0.5):
-    """``input``, with 0 where ``|input| <= lambd``."""
+    """``input`` where ``|input| > lambd``, else 0."""
     not_implemented("hardshrink_cpu", input, kinds="biuc")
     fits(lambd, input.dtype)
     return _floating(
@@ -251,7 +249,7 @@ def hardshrink(input: Array, lambd: float = 0.5):
 
 @pointwise_op(where="F")
 def softshrink(input: Array, lambd: float = 0.5):
-    """``input`` moved towards 0 by ``lambd``."""
+    """``input`` moved towards 0 by ``lambd``; 0 where ``|input| <= lambd``."""
     not_implemented("softshrink_check", input, kinds="biuc")
     largest = float(jnp.finfo(input.dtype).max)
     if not 0 <= lambd <= largest:
@@ -267,7 +265,7 @@ def softshrink(input: Array, lambd: float = 0.5):
 
 @pointwise_op(where="torch F", inplace=True)
 def threshold(input: Array, threshold: float, value: float):
-    """``input`` where above the threshold, else ``value``."""
+    """``input`` where above ``threshold``, else ``value``."""
     not_implemented("threshold_cpu", input, kinds="b")
     fits(threshold, wide(input.dtype))
     fits(value, input.dtype)
@@ -289,13 +287,13 @@ def glu(input: Array, dim: int = -1):
 
 @op(where="", node="RreluWithNoiseBackward0")
 def rrelu_with_noise(input: Array, noise: Array):
-    """``input`` where positive, else times a slope of its own."""
+    """``input`` where positive, else ``input`` times its own slope in ``noise``."""
     return _floating("rrelu_with_noise_out_cpu", lambda x, n: jnp.where(x > 0, x, x * n), input, noise)
 
 
 @pointwise_op("_dropped", where="", node="MulBackward0")
 def dropped(input: Array, mask: Array, p: float):
-    """``input`` times a mask of zeros and ones, scaled so that the mean stays."""
+    """``input`` times a mask of zeros and ones, divided by ``1 - p``."""
     scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
     return input * (mask * np.asarray(scale, mask.dtype))
 

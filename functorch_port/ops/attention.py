@@ -48,14 +48,14 @@ def _check(query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> None
 
 
 def _repeated(x: jax.Array, heads: int) -> jax.Array:
-    """Key or value heads (dimension -3), each repeated for its group of query heads."""
+    """The key or value heads (dimension -3), each repeated for its group of query heads."""
     if heads % x.shape[-3]:
         raise RuntimeError("Number of heads in key and value must divide the number of heads in ")
     return x if x.shape[-3] == heads else jnp.repeat(x, heads // x.shape[-3], axis=-3)
 
 
 def masked_scores(scores: jax.Array, mask: Any, is_causal: bool) -> jax.Array:
-    """Scores with -inf where a query must not look: a bool mask says where it may, a float mask is added."""
+    """The scores with the mask applied: False in a bool mask gives -inf, a float mask is added."""
     if is_causal:
         mask = jnp.tril(jnp.ones(scores.shape[-2:], bool))
     if mask is None:
@@ -67,7 +67,7 @@ def masked_scores(scores: jax.Array, mask: Any, is_causal: bool) -> jax.Array:
 
 
 def _weights(scores: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Softmax over the keys, all zeros where every key is masked; and the logarithm of the sum."""
+    """The softmax over the keys, zeros where all keys are masked; and the log-sum-exp."""
     from ._softmax import softmax
 
     weights, summed = softmax(scores, scores.ndim - 1, True)
@@ -75,7 +75,7 @@ def _weights(scores: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def attend(scores: jax.Array, value: jax.Array, keep: Any = None, dropout_p: float = 0.0) -> jax.Array:
-    """The values weighted by the softmax of the scores, with weights dropped where ``keep`` is 0."""
+    """The values weighted by the softmax of the scores; weights are dropped where ``keep`` is 0."""
     weights, _ = _weights(scores)
     if keep is not None:
         weights = weights * (keep.astype(weights.dtype) * (0.0 if dropout_p == 1 else 1 / (1 - dropout_p)))
@@ -84,7 +84,7 @@ def attend(scores: jax.Array, value: jax.Array, keep: Any = None, dropout_p: flo
 
 
 def _keeps_weights(query: Array, key: Array, *rest: Any) -> bool:
-    """Whether the weights of all pairs, for the backward pass, are not much more numbers than the queries."""
+    """Whether the attention weights, if kept for the backward pass, are not much larger than the queries."""
     return bool(key.shape[-2] <= 4 * query.shape[-1])
 
 
@@ -105,7 +105,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ):
-    """``softmax(query @ key.T * scale) @ value``; queries that may look nowhere give zeros."""
+    """``softmax(query @ key.T * scale) @ value``; a query whose keys are all masked gives zeros."""
     _check(query, key, value, attn_mask, is_causal)
     result = query.dtype
     query, key, value = (x.astype(wide(result)) for x in (query, key, value))
@@ -128,14 +128,14 @@ def _for_heads(x: jax.Array, heads: int) -> jax.Array:
 
 @op("_attention_scores", where="", node="MulBackward0")
 def attention_scores(query: Array, key: Array, scale: float):
-    """``query @ key.T * scale`` in a wide type, the heads of the keys repeated for those of the queries."""
+    """``query @ key.T * scale`` in a wide dtype, with the key heads repeated for the query heads."""
     query, key = (x.astype(wide(x.dtype)) for x in (query, key))
     return product(query * scale, _for_heads(key, query.shape[1]), transposed=True)
 
 
 @op("_attend", where="", node="FlexAttentionBackward")
 def attend_with_sums(scores: Array, value: Array):
-    """(the values weighted by the softmax of the scores, the logarithm of the sum, the largest score)."""
+    """(the values weighted by the softmax of the scores, the log-sum-exp, the maximum score)."""
     weights, lse = _weights(scores)
     values = _for_heads(value, scores.shape[1]).astype(weights.dtype)
     return product(weights, values).astype(value.dtype), lse, lax.stop_gradient(jnp.max(scores, -1))

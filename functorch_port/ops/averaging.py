@@ -1,4 +1,4 @@
-"""Running averages of many tensors at once: one program for a whole model's parameters."""
+"""Running averages of many tensors in one program, such as all parameters of a model."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from functorch_port.ops.pointwise import _lerp, add, div, sub
 
 @op("_lerped", where="", differentiable=False)
 def lerped(tensors: Arrays, ends: Arrays, weight: Scalar):
-    """Each tensor moved the part ``weight`` of the way to its end."""
+    """``lerp`` of each tensor to its end by ``weight``."""
     return tuple(compute(_lerp, a.dtype, a, b, weight) for a, b in zip(tensors, ends, strict=True))
 
 
 @op("_averaged", where="", differentiable=False)
 def averaged(tensors: Arrays, news: Arrays, count: Scalar):
-    """The mean of ``count`` values, of which all but the new one have the given mean."""
+    """The mean of ``count`` values, from the mean of all but the last one and that one."""
     return tuple(add(a, div(sub(b, a), count)).astype(a.dtype) for a, b in zip(tensors, news, strict=True))

@@ -1,7 +1,7 @@
 """Bessel functions, modified Bessel functions and the Airy function.
 
-Near zero a function is made of power series, summed on the host in long decimals; far out it is an exponential or a
-wave times an amplitude, which is an integral. The series and the amplitudes are kept as Chebyshev sums.
+Near zero a function is a power series, summed on the host in long decimals; far out it is an exponential or a wave
+times an amplitude, which is an integral. Both are stored as Chebyshev sums.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _AIRY_SLOPE = Decimal("-0.25881940379280679840518356018920396347")
 def _amplitude(order: float, z: np.ndarray) -> np.ndarray:
     """``sqrt(2 z / pi) exp(z)`` times the modified Bessel function of the second kind, also for complex ``z``.
 
-    It is the integral of ``exp(-u) u**(order - 1/2) (1 + u / 2 z)**(order - 1/2)``, here over log u by equal steps,
-    which converge exponentially.
+    It is the integral of ``exp(-u) u**(order - 1/2) (1 + u / 2 z)**(order - 1/2)``, computed over log u in equal steps,
+    which converges exponentially.
     """
     log_u = np.arange(-90, 4.5, 0.125)
     u = np.exp(log_u)
@@ -42,8 +42,9 @@ def _amplitude(order: float, z: np.ndarray) -> np.ndarray:
 
 
 def _series(order: int, sign: int, logarithmic: bool, x: np.ndarray) -> np.ndarray:
-    """The sum over k of ``(sign x**2 / 4)**k / (k! (k + order)!)``, each term times ``digamma(k + 1) + digamma(k +
-    order + 1)`` if ``logarithmic``; to 50 decimals, because the terms cancel.
+    """The sum over k of ``(sign x**2 / 4)**k / (k! (k + order)!)``, to 50 decimals, because the terms cancel.
+
+    If ``logarithmic``, each term is multiplied by ``digamma(k + 1) + digamma(k + order + 1)``.
     """
 
     def one(point: float) -> float:
@@ -89,7 +90,7 @@ _AIRY_LOW, _AIRY_HIGH = -4.0, 2.0
 
 @functools.cache
 def _waves(order: float, start: float) -> tuple[np.ndarray, np.ndarray]:
-    """Real and imaginary part of the amplitude of a wave, the latter times ``x / start``, in ``(start / x)**2``."""
+    """The real part and ``x / start`` times the imaginary part of a wave's amplitude, in ``(start / x)**2``."""
 
     def at(s: np.ndarray) -> np.ndarray:
         return _amplitude(order, -1j * start / np.sqrt(s))
@@ -112,7 +113,7 @@ def _airy_middle() -> np.ndarray:
 
 
 def _wave(order: float, start: float, x: jax.Array, turns: int) -> tuple[jax.Array, jax.Array]:
-    """``exp(i (x - pi/4 - turns pi/2)) sqrt(2)`` times the amplitude: real and imaginary part."""
+    """The real and imaginary part of ``exp(i (x - pi/4 - turns pi/2)) sqrt(2)`` times the amplitude."""
     s = jnp.square(start / x)
     real, imag = _waves(order, start)
     p, q = evaluate(real, s, 0, 1), evaluate(imag, s, 0, 1) * (start / x)
@@ -124,7 +125,7 @@ def _wave(order: float, start: float, x: jax.Array, turns: int) -> tuple[jax.Arr
 
 
 def _bessel_parts(order: int, x: jax.Array) -> tuple[jax.Array, Callable[[bool], jax.Array], Any]:
-    """For positive ``x``: whether it is small, the power series there, and both functions where it is not."""
+    """For positive ``x``: whether it is small, the power series there, and both functions elsewhere."""
     small = x <= _SPLIT[-1]
     t = jnp.where(small, jnp.square(x), 1)
 
@@ -217,7 +218,7 @@ def i1e_values(x: jax.Array) -> jax.Array:
 
 
 def _slope(x: jax.Array, zeroth: Callable[[jax.Array], jax.Array], first: jax.Array, fall: Any) -> jax.Array:
-    """The derivative of `i1` (without ``fall``) and `i1e`; one half close to 0, where it cannot be computed."""
+    """The derivative of `i1` (without ``fall``) or `i1e`; one half close to 0, where the formula is 0 / 0."""
     regular = jnp.abs(x) > jnp.finfo(x.dtype).eps
     safe = jnp.where(regular, x, 1)
     return jnp.where(regular, zeroth(safe) - first * (fall(safe) + 1 / safe), 0.5)

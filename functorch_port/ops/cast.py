@@ -28,8 +28,9 @@ __all__: list[str] = []
 
 
 def cast_array(x: Any, np_dtype: Any) -> Any:
-    """An array in another dtype, as C++ casts: complex drops the imaginary part, floats are cut off and integers wrap.
-    Floats that an integer type does not hold become what the instructions of an x86 processor make of them.
+    """Cast an array as C++ does: complex drops the imaginary part, floats truncate and integers wrap.
+
+    Floats outside of the range of an integer dtype give the result of an x86 processor.
     """
     if x.dtype == np_dtype:  # a number that is weakly typed must not stay so
         return lax.convert_element_type(x, np_dtype) if getattr(x, "weak_type", False) else x
@@ -42,8 +43,9 @@ def cast_array(x: Any, np_dtype: Any) -> Any:
 
 
 def _cut_off(x: Any, np_dtype: Any) -> Any:
-    """Floats as integers: those out of range are the lowest number of 32 or 64 bits, of which a narrow type takes the
-    last bits. XLA would saturate.
+    """Truncate floats to integers; those out of range give the lowest number of 32 or 64 bits.
+
+    A narrow dtype takes the last bits of that. XLA would saturate.
     """
     bits = 64 if np_dtype.itemsize == 8 or np_dtype.name == "uint8" else 32
     signed, limit = f"int{bits}", 2.0 ** (bits - 1)
@@ -66,7 +68,7 @@ def to_dtype(input: Array, dtype: dtypes.dtype) -> Any:
 
 @op("to_device", where="", node="ToCopyBackward0")
 def to_device(input: Array, device: devices.device) -> Any:
-    """``input`` on another device, as far as a program has several (see `_moved`)."""
+    """``input`` on another device, if the program has several (see `_moved`)."""
     return jax.device_put(input, devices.to_jax(device))
 
 
@@ -76,13 +78,13 @@ def _lay_clone(result: Tensor, source: Tensor, memory_format: Any = None) -> Ten
 
 @op("clone", where="torch method", node="CloneBackward0", after=_lay_clone)
 def clone(input: Array, memory_format: Any = None) -> Any:
-    """A copy with a Storage of its own (arrays are immutable, so nothing is moved until one of the two is written)."""
+    """A copy with its own Storage; the memory is copied only when one of the two is written."""
     return jnp.asarray(input)
 
 
 @op("alias", where="torch", view=True, node="AliasBackward0")
 def alias(input: Array) -> Any:
-    """A view of everything."""
+    """A view of the whole tensor."""
     return input
 
 
@@ -126,10 +128,10 @@ def _same_place(tensor: Tensor, device: devices.device) -> bool:
 
 
 class ToCopyBackward0(Node):
-    """A tensor went to another device: its gradient goes back to where it was.
+    """The node of a move to another device, which moves the gradient back.
 
     Attributes:
-        source: the sharding of the tensor.
+        source: the sharding of the input.
     """
 
     __slots__ = ("source",)
@@ -146,8 +148,9 @@ class ToCopyBackward0(Node):
 
 
 def _moved(tensor: Tensor, where: Any) -> Tensor:
-    """The tensor on another device or with another sharding. A program has its arrays where it runs, so this is no
-    operation of which one could be made.
+    """Move a tensor to another device or sharding.
+
+    This is not an operation of a program, whose arrays are where it runs.
     """
     value = tensor._value
     out = wrap(storage.put(value, where))
@@ -174,7 +177,7 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False, memory_format
             if storage.overlay and not storage.overlay.transforms:
                 raise NotImplementedError(
                     f"to({str(where)!r}) in a compiled function: its program runs on one device, {out.device}; move "
-                    "what it is given before the call, and its results after it"
+                    "its inputs before the call, and its results after it"
                 )
             traced = bool(storage.overlay) or isinstance(out._value, jax.core.Tracer)
             out = _to_device(out, where) if traced else _moved(out, devices.to_jax(where))
@@ -189,7 +192,7 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False, memory_format
 
 @composite("to", where="method")
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """This tensor in another dtype or on another device; itself if nothing changes.
+    """Convert to another dtype or device; returns this tensor itself if nothing changes.
 
     Args: ``to(dtype)``, ``to(device, dtype=None)`` or ``to(other)``; ``copy=True`` always copies.
 
@@ -220,7 +223,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 @composite("type", where="method")
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """The legacy type name, or this tensor in another dtype."""
+    """Return the legacy type name, or convert to another dtype."""
     if dtype is None:
         return f"torch.{'cuda.' if self.is_cuda else ''}{self.dtype.scalar_name}Tensor"
     if isinstance(dtype, str):
@@ -233,25 +236,25 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 
 @composite("type_as", where="method")
 def type_as(self: Tensor, other: Tensor) -> Tensor:
-    """This tensor in the dtype and on the device of ``other``."""
+    """Convert to the dtype and device of ``other``."""
     return _to(self, other.dtype, other.device)
 
 
 @composite("cpu", where="method")
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-    """This tensor on the CPU."""
+    """Move to the CPU."""
     return _to(self, None, "cpu")
 
 
 @composite("cuda", where="method")
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
-    """This tensor on a GPU."""
+    """Move to a GPU."""
     return _to(self, None, devices.device("cuda", device) if isinstance(device, int) else device or "cuda")
 
 
 @composite("contiguous", where="method")
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
-    """This tensor if it is contiguous, else a copy that is."""
+    """Return this tensor if it is contiguous, else a contiguous copy."""
     if memory_format is None:
         return self if self._view is None or self.is_contiguous() else _in_order(self)
     return self if self.is_contiguous(memory_format) else _clone(self, memory_format=memory_format)
@@ -263,7 +266,7 @@ def _in_order(source: Tensor) -> Tensor:
 
 @composite("copy_", where="method")
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Write ``src`` into this tensor, broadcast and cast to fit."""
+    """Copy ``src`` into this tensor, broadcast and cast to its shape and dtype."""
     if not isinstance(src, Tensor | int | float | complex | jax.Array):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
     if self._view is not None and self._overlaps() and self._is_look_of(src):
@@ -276,7 +279,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 @composite("fill_", where="torch method")
 def fill_(self: Tensor, value: Any) -> Tensor:
-    """Write one number everywhere."""
+    """Fill with a number, in place."""
     if not isinstance(value, Tensor | int | float | complex | SymNumber | jax.Array):
         raise TypeError(
             f"fill_(): argument 'value' (position 1) must be Tensor or Number, not {type(value).__name__}"
@@ -287,14 +290,15 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
 @composite("zero_", where="torch method")
 def zero_(self: Tensor) -> Tensor:
-    """Write zeros everywhere."""
+    """Fill with zeros, in place."""
     self._check_inplace(name="zero_")
     return self._take(_filled(self, 0, lambda: _zero(self)))
 
 
 def _filled(tensor: Tensor, value: Any, operation: Callable[[], Tensor]) -> Tensor:
-    """A tensor like this one, full of a number. Where nothing has to be recorded nothing is compiled for it, unlike for
-    the ``operation``: a model has layers of many shapes to fill.
+    """A tensor like this one, filled with a number.
+
+    If nothing has to be recorded, nothing is compiled, unlike for ``operation``: a model has many shapes to fill.
     """
     array = tensor._look()
     if (
@@ -313,7 +317,7 @@ def _filled(tensor: Tensor, value: Any, operation: Callable[[], Tensor]) -> Tens
 
 @composite("resize_", where="method")
 def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
-    """Change the size in place; elements are kept in order, new ones are zero."""
+    """Resize in place; elements keep their order, new ones are zero."""
     from .._tensor.creation import _shape
 
     shape = _shape(size, "resize_")
@@ -335,13 +339,13 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
 
 @composite("resize_as_")
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """Change the size in place to that of another tensor."""
+    """Resize in place to the size of another tensor."""
     return resize_(self, tuple(the_template.shape))
 
 
 @composite("chalf", where="method")
 def chalf(self: Tensor, memory_format: Any = None) -> Tensor:
-    """PyTorch's complex numbers of half precision, which JAX does not have: refused."""
+    """Not supported: JAX has no complex numbers of half precision."""
     raise NotImplementedError("Tensor.chalf: JAX has no complex32; use Tensor.cfloat (complex64)")
 
 
@@ -349,12 +353,12 @@ def chalf(self: Tensor, memory_format: Any = None) -> Tensor:
 def set_(
     self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None
 ) -> Tensor:
-    """Look at the Storage of a tensor, or at a Storage: at all of it, or at the elements that the other arguments say.
+    """Make this tensor a view of another tensor's Storage or of a Storage, in place.
 
     Args:
         source: a Tensor, a TypedStorage or an UntypedStorage; None for a new, empty one.
-        storage_offset: the first element, counted from that of a tensor.
-        size, stride: as in `as_strided`; without ``stride`` they lie one after the other.
+        storage_offset: the first element, relative to that of a source tensor.
+        size, stride: as in `as_strided`; the default ``stride`` is contiguous, the default ``size`` that of the source.
     """
     if self._requires_grad and self._grad_fn is None and grad_mode.is_grad_enabled():
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
@@ -372,7 +376,7 @@ def set_(
 
 
 def _elements(source: Any, like: Tensor) -> Any:
-    """What shares a Storage and has its elements one after the other."""
+    """A vector of all elements of a Storage, which it shares."""
     made: Any = bare(Tensor)
     made._storage = (
         source._storage if isinstance(source, Tensor) else getattr(source, "_untyped_storage", source)

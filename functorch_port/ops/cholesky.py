@@ -1,4 +1,4 @@
-"""The Cholesky decomposition, and what is done with its factor."""
+"""The Cholesky decomposition, and solvers with its factor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CHOLESKY_EX = return_type_of("linalg_cholesky_ex", ("L", "info"))
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _hermitian(A: jax.Array, lower: bool) -> jax.Array:
-    """The matrix of which one triangle is given; its gradient is spread over both, as PyTorch does."""
+    """The Hermitian matrix of one triangle; its gradient is spread over both, as in PyTorch."""
     low = A if lower else adjoint(A)
     return jnp.tril(low) + adjoint(jnp.tril(low, -1))
 
@@ -48,7 +48,7 @@ def _first_bad_minor(A: jax.Array) -> jax.Array:
 
 @op("_cholesky_ex", where="", node="LinalgCholeskyExBackward0")
 def _cholesky_ex(A: TensorOnly, upper: bool = False):
-    """The Cholesky factor, and LAPACK's ``info``: 0, or the order of the minor where it failed."""
+    """The Cholesky factor, and LAPACK's ``info``: 0, or the order of the failed minor."""
     check_square("linalg.cholesky", A)
     full = _hermitian(A, True)
     lower = lax.linalg.cholesky(full, symmetrize_input=False)
@@ -80,21 +80,21 @@ def _checked_cholesky(A: Tensor, upper: bool) -> Tensor:
 @composite("cholesky", where="linalg")
 @with_out
 def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
-    """The triangular factor of positive-definite matrices."""
+    """The Cholesky factor of positive definite matrices."""
     return _checked_cholesky(A, upper)
 
 
 @composite("cholesky")
 @with_out
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
-    """The triangular factor of positive-definite matrices."""
+    """The Cholesky factor of positive definite matrices."""
     return _checked_cholesky(input, upper)
 
 
 @composite("cholesky_ex", where="linalg")
 @with_out
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
-    """The Cholesky factor (nan if there is none), and whether there is one, without an error."""
+    """The Cholesky factor (nan if it fails) and LAPACK's ``info``, without an error."""
     lower, info = bind.function("_cholesky_ex")(A, upper)
     if check_errors:
         _raise(info, "linalg.cholesky_ex")
@@ -103,7 +103,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
 def _solve_factored(B: jax.Array, L: jax.Array, upper: bool) -> jax.Array:
-    """X in ``L L^H X = B``. Both triangles of L have a gradient, though only one is read, as in PyTorch."""
+    """The X of ``L L^H X = B``. As in PyTorch, both triangles of L have a gradient, though one is read."""
     solve = functools.partial(lax.linalg.triangular_solve, L, left_side=True, lower=not upper)
     half = solve(B, transpose_a=upper, conjugate_a=upper)
     return solve(half, transpose_a=not upper, conjugate_a=not upper)

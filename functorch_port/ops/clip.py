@@ -1,4 +1,4 @@
-"""The norm of many tensors at once, and scaling or limiting them all: one program for a whole model's gradients."""
+"""Norm, scaling and clamping of many tensors in one program, such as all gradients of a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from functorch_port.ops.reduction import vector_norm
 
 @op("_total_norm", where="", differentiable=False)
 def total_norm(tensors: Arrays, norm_type: float):
-    """The norm of the tensors' norms, which is the norm of all their elements together."""
+    """The norm of all elements of the tensors."""
     if norm_type == math.inf and any(t.size == 0 for t in tensors):
         raise RuntimeError(
             "_foreach_norm cannot compute the infinity norm on an empty tensor because the operation does not "
@@ -24,14 +24,14 @@ def total_norm(tensors: Arrays, norm_type: float):
 
 @op("_scaled_to_norm", where="", differentiable=False)
 def scaled_to_norm(tensors: Arrays, total_norm: Array, max_norm: Scalar):
-    """The tensors scaled down so that a total norm above ``max_norm`` becomes it."""
+    """The tensors, scaled down to a total norm of ``max_norm`` if it is above."""
     factor = jnp.minimum(max_norm / (total_norm + 1e-6), 1.0)
     return tuple(t * factor.astype(t.dtype) for t in tensors)
 
 
 @op("_limited", where="", differentiable=False)
 def limited(tensors: Arrays, limit: Scalar):
-    """The tensors with every element in ``[-limit, limit]``."""
+    """The tensors, clamped to ``[-limit, limit]``."""
     if any(jnp.iscomplexobj(t) for t in tensors):
         raise NotImplementedError("clamp is not supported for complex types")
     return tuple(

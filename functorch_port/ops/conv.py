@@ -44,7 +44,7 @@ def _per_dim(value: Ints, n: int, what: str) -> tuple[int, ...]:
 
 
 def _padding(padding: Any, stride: tuple[int, ...], reach: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """(low, high) per spatial dimension; ``reach`` is the dilated kernel's extent less one."""
+    """(low, high) per spatial dimension; ``reach`` is the extent of the dilated kernel minus 1."""
     if isinstance(padding, str):
         if padding == "valid":
             return ((0, 0),) * len(reach)
@@ -157,7 +157,7 @@ def _convolve(
     dilation: Ints,
     groups: int,
 ) -> jax.Array:
-    """The convolution over ``n`` spatial dimensions of a batch or of one example."""
+    """The convolution over ``n`` spatial dimensions, batched or unbatched."""
     from ._convolution import Convolution, convolve
 
     if groups <= 0:
@@ -277,7 +277,7 @@ def linear_nd_unbiased(input: Array, weight: Array):
 
 @op("_linear_vector", where="", node="MvBackward0", edges=("input", "t(weight)"))
 def linear_vector(input: Array, weight: Array):
-    """``input @ weight`` with a weight that is a vector."""
+    """``input @ weight`` for a vector ``weight``."""
     _check_dense(input, weight)
     rows, columns = numel(input.shape[:-1]), input.shape[-1]
     if columns != weight.shape[0]:
@@ -290,7 +290,7 @@ def linear_vector(input: Array, weight: Array):
 @op(where="torch F", node="AddBackward0")
 @rounded_once
 def bilinear(input1: Array, input2: Array, weight: Array, bias: Array | None = None):
-    """``input1 @ weight[k] @ input2`` for every output ``k``, plus the bias."""
+    """``input1 @ weight[k] @ input2 + bias[k]`` for every output ``k``."""
     if input1.ndim != input2.ndim:
         raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}")
     for i, (a, b) in enumerate(zip(input1.shape[:-1], input2.shape[:-1], strict=True)):

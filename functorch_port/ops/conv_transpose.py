@@ -1,10 +1,10 @@
 """Transposed convolutions (NCHW data, IOHW weights): the gradient of a convolution with respect to its input.
 
-Two ways to compute them. The plain one puts zeros between the input's elements and convolves with the mirrored
-kernel. The other one notes that output elements a stride apart see the same part of the kernel: it falls apart into as
-many small kernels as there are phases, all of them one matrix product, whose results are interleaved. XLA's CPU
-compiler takes 10 to 50 times as long for the weight's gradient of the first form (DCGAN's 256 to 128 channels at 8x8:
-240 ms against 5 ms), so a CPU computes strided ones the second way.
+There are two methods. The plain one puts zeros between the input's elements and convolves with the flipped kernel. The
+other one uses that output elements a stride apart see the same part of the kernel: the kernel splits into one small
+kernel per phase, all of them are one matrix product, and its results are interleaved. On a CPU, XLA takes 10 to 50
+times as long for the weight's gradient of the first method (DCGAN's 256 to 128 channels at 8x8: 240 ms against 5 ms),
+so a CPU uses the second method for strided ones.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _dilated(
     groups: int,
     dtype: Any,
 ) -> jax.Array:
-    """As a convolution of the input with zeros between its elements."""
+    """Convolve the input with zeros between its elements."""
     n, kernel = len(stride), w.shape[2:]
     w = lax.rev(w.reshape(groups, -1, *w.shape[1:]), tuple(range(3, n + 3)))
     w = w.swapaxes(1, 2).reshape(-1, w.shape[1], *kernel)  # (out, in / groups, ...)
@@ -128,7 +128,7 @@ def _by_phases(
     padding: tuple[int, ...],
     groups: int,
 ) -> jax.Array:
-    """As one matrix product that gives all phases, which are interleaved."""
+    """Compute all phases as one matrix product and interleave them."""
     n, batch, each = len(stride), x.shape[0], w.shape[1]
     taps = [-(-k // s) for k, s in zip(w.shape[2:], stride, strict=True)]
     w = jnp.pad(
@@ -240,7 +240,7 @@ def _transposed(
         else:
 
             def product(x: jax.Array, w: jax.Array, out: Any) -> jax.Array:
-                """Half precision: a CPU computes it in float32 anyway."""
+                """The product in half precision, which a CPU computes in float32 anyway."""
                 return lax.platform_dependent(
                     x,
                     w,

@@ -1,4 +1,4 @@
-"""The views' copying twins: `expand_copy` is `expand` with memory of its own."""
+"""Copying variants of the views: `expand_copy` is `expand` with its own memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def alias_copy(input: TensorOnly):
 
 @op("detach_copy", where="torch", differentiable=False)
 def detach_copy(input: TensorOnly):
-    """A copy without a history."""
+    """A detached copy."""
     return input
 
 
@@ -63,7 +63,7 @@ def _view_copy(input: TensorOnly, size: tuple[int, ...]):
 @composite(where="torch")
 @with_out
 def view_copy(input: Tensor, size: Any) -> Tensor:
-    """A copy in another shape, or of the same bytes as another type."""
+    """A copy in another shape, or of the same bytes in another dtype."""
     if isinstance(size, dtypes.dtype):
         return bind.function("_view_dtype")(input, size).clone()
     return bind.function("_view_copy")(input, shape.infer_size(size, input.numel()))
@@ -74,13 +74,13 @@ def view_copy(input: Tensor, size: Any) -> Tensor:
 def as_strided_copy(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """A copy of the elements that these strides reach in the tensor's Storage."""
+    """A copy of the `as_strided` view."""
     return shape.as_strided(input, size, stride, storage_offset).clone()  # type: ignore[attr-defined]
 
 
 @op("_split_copy", where="", node=lambda static: static["node"])
 def _split_copy(input: TensorOnly, sizes: tuple[int, ...], axis: int, node: str):
-    """Copies of parts along a dimension."""
+    """Copies of the parts along a dimension."""
     starts = itertools.accumulate(sizes, initial=0)
     return tuple(lax.dynamic_slice_in_dim(input, s, n, axis) for s, n in zip(starts, sizes, strict=False))
 
@@ -94,14 +94,14 @@ def _parts(input: Tensor, sizes: Sequence[int], dim: int, name: str) -> tuple[Te
 @composite(where="torch")
 @with_out
 def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Copies of parts of ``split_size`` elements along ``dim``; the last may be smaller."""
+    """Copies of the chunks of ``split_size`` along ``dim``; the last may be smaller."""
     return _parts(input, shape.split_sizes_of(input, split_size, dim), dim, "Split")
 
 
 @composite(where="torch")
 @with_out
 def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Copies of parts of the given sizes along ``dim``."""
+    """Copies of the chunks of sizes ``split_sizes`` along ``dim``."""
     sizes = [operator.index(n) for n in split_sizes]
     shape.check_split_sizes(input, sizes, dim)
     return _parts(input, sizes, dim, "SplitWithSizes")

@@ -45,7 +45,7 @@ def _check_signs(input: Any, *, correction: int = 1, fweights: Any = None, aweig
 def cov(
     input: TensorOnly, *, correction: int = 1, fweights: Array | None = None, aweights: Array | None = None
 ):
-    """The covariance matrix of variables in rows and observations in columns."""
+    """The covariance matrix of variables (rows) over observations (columns)."""
     if input.ndim > 2:
         raise RuntimeError(
             f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
@@ -62,7 +62,7 @@ def cov(
 
 @op(node="ClampBackward1")
 def corrcoef(input: TensorOnly):
-    """The matrix of correlation coefficients of variables in rows."""
+    """The correlation coefficients of variables (rows) over observations (columns)."""
     matrix = cov(input)
     if matrix.ndim == 0:
         return matrix / matrix

@@ -1,7 +1,7 @@
 """Connectionist temporal classification: the probability of a label sequence over all its alignments.
 
-The labels with blanks around them are the states; one step of a `lax.scan` over time takes the log-probabilities of
-being in every state from one frame to the next, and another one from the last frame back for the gradient.
+The states are the labels with blanks around them. One `lax.scan` over time propagates the log-probabilities of the
+states forward; for the gradient another one propagates them backward.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WHERE = "(while checking arguments for ctc_loss_allocate_outputs)"
 def _check_lengths(
     log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, *_: Any, **__: Any
 ) -> None:
-    """The lengths fit the frames and the labels."""
+    """Check that the lengths fit the frames and the labels."""
     shapes = log_probs.shape[0], tuple(targets.shape)
     refuse(partial(_bad_lengths, *shapes), partial(_lengths_error, *shapes), input_lengths, target_lengths)
 
@@ -85,7 +85,7 @@ def _check(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any
 
 
 def _states(targets: Any, lengths: jax.Array, longest: int, blank: int) -> jax.Array:
-    """(N, 2 * longest + 1): blank, label, blank, label, ..., blank. What lies past a length does not matter."""
+    """The states (N, 2 * longest + 1): blank, label, blank, ..., blank; those past a length do not matter."""
     if targets.ndim == 1:
         place = (jnp.cumsum(lengths) - lengths)[:, None] + np.arange(longest)
         targets = (
@@ -105,7 +105,7 @@ def _log_sum(*xs: jax.Array) -> jax.Array:
 
 
 def _shifted(x: jax.Array, by: int) -> jax.Array:
-    """Every state gets what the one ``by`` places before it had; nothing comes from outside."""
+    """Shift the states by ``by``; log-probabilities from outside are -inf."""
     pad, width = [(0, 0), (max(by, 0), max(-by, 0))], x.shape[1]
     return lax.slice_in_dim(
         jnp.pad(x, pad, constant_values=-jnp.inf), max(-by, 0), max(-by, 0) + width, axis=1
@@ -113,7 +113,7 @@ def _shifted(x: jax.Array, by: int) -> jax.Array:
 
 
 class _Lattice:
-    """The log-probabilities (T, N, S) of the states' classes, and where one may go from where."""
+    """The log-probabilities (T, N, S) of the states' classes, and the allowed transitions."""
 
     def __init__(self, log_probs: Any, states: jax.Array, frames: jax.Array, labels: jax.Array) -> None:
         self.scores = jnp.take_along_axis(log_probs, states[None], 2, mode="clip")
@@ -125,7 +125,7 @@ class _Lattice:
         self.skips = (self.number > 1) & (self.number % 2 == 1) & (states != before)
 
     def forward(self) -> jax.Array:
-        """(T, N, S): of all ways to be in a state after the frames up to this one."""
+        """The log-probability (T, N, S) of each state, after the frames up to this one."""
 
         def step(alpha: jax.Array, score: jax.Array) -> Any:
             skip = jnp.where(self.skips, _shifted(alpha, 2), -jnp.inf)
@@ -136,7 +136,7 @@ class _Lattice:
         return jnp.concatenate([first[None], lax.scan(step, first, self.scores[1:])[1]])
 
     def backward(self) -> jax.Array:
-        """(T, N, S): of all ways to end from a state, this frame included."""
+        """The log-probability (T, N, S) of the frames from this one on, given each state."""
         last = (self.number == 2 * self.labels[:, None]) | (self.number == 2 * self.labels[:, None] - 1)
 
         def step(beta: jax.Array, now: Any) -> Any:
@@ -151,7 +151,7 @@ class _Lattice:
         return lax.scan(step, start, (self.time, self.scores), reverse=True)[1]
 
     def losses(self, alpha: jax.Array) -> jax.Array:
-        """Minus the log-probability of the labels; without frames, only no labels are possible."""
+        """The negative log-probability of the labels; inf for labels without frames."""
         place = jnp.maximum(self.frames - 1, 0)[None, :, None]
         final = jnp.take_along_axis(alpha, place, 0, mode="clip")[0]
         at_blank, at_label = (
@@ -201,10 +201,10 @@ def ctc_loss(
     zero_infinity: bool,
     longest: int,
 ):
-    """The loss of log-probabilities (T, N, C) for labels (N, S), or all labels in a row; ``longest`` bounds S.
+    """The loss of log-probabilities (T, N, C) for labels (N, S) or concatenated labels; ``longest`` bounds S.
 
-    The gradient is PyTorch's, which takes for granted that ``log_probs`` come from `log_softmax`: it has every frame's
-    probabilities added, which that function's own gradient takes off again.
+    The gradient is PyTorch's, which assumes that ``log_probs`` are the result of `log_softmax`: it adds every frame's
+    probabilities, which the gradient of `log_softmax` subtracts again.
     """
     _check(log_probs, targets, input_lengths, target_lengths, blank)
     frames, labels = input_lengths.astype(np.int32), target_lengths.astype(np.int32)

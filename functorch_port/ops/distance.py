@@ -26,7 +26,7 @@ from functorch_port.ops.reduction import vector_norm_of
 @op("cosine_similarity", where="torch F", node="SumBackward1")
 @rounded_once
 def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-08):
-    """The cosine of the angle between vectors along ``dim``; norms below ``eps`` count as ``eps``."""
+    """The cosine similarity of vectors along ``dim``; norms are at least ``eps``."""
     if eps < 0:
         raise RuntimeError(f"eps must be non-negative, got: {eps:g}")
     shape = broadcast_shapes(x1.shape, x2.shape)
@@ -45,7 +45,7 @@ def _unit(x: jax.Array, dim: tuple[int, ...], eps: float) -> jax.Array:
 
 
 def cosine_of_loss(x1: jax.Array, x2: jax.Array) -> jax.Array:
-    """The cosine along the last dimension as `cosine_embedding_loss` has it: a small number is added to the squares."""
+    """The cosine along the last dimension as in `cosine_embedding_loss`: with an epsilon added to the squares."""
     x1, x2 = promote(x1, x2)
     eps = 1e-12
     squares = (jnp.sum(x1 * x1, -1) + eps) * (jnp.sum(x2 * x2, -1) + eps)
@@ -62,7 +62,7 @@ def pairwise_distance(x1: Array, x2: Array, p: float = 2.0, eps: float = 1e-06, 
 
 
 def largest(x: jax.Array) -> jax.Array:
-    """The largest ``|x|`` along the last dimension; every element that reaches it gets the whole gradient."""
+    """The maximum of ``|x|`` along the last dimension; every tied element gets the whole gradient."""
     size = jnp.abs(x)
     top = jax.lax.stop_gradient(jnp.max(size, -1, keepdims=True, initial=0))
     hit = jnp.where(size == top, absolute(x), 0)
@@ -71,7 +71,7 @@ def largest(x: jax.Array) -> jax.Array:
 
 @op("pdist", where="torch F")
 def pdist(input: Array, p: float = 2):
-    """The p-norms of the differences of all pairs of rows: (0, 1), (0, 2), ..., (1, 2), ..."""
+    """The p-norm distances of all pairs of rows: (0, 1), (0, 2), ..., (1, 2), ..."""
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     if input.dtype.kind not in "fV":
@@ -88,6 +88,6 @@ def pdist(input: Array, p: float = 2):
 @pointwise_op("_unit_vectors", where="", node="DivBackward0")
 @rounded_once
 def unit_vectors(input: Array, p: float, dim: Any, eps: float):
-    """``input`` divided by its p-norm along ``dim``, which counts as at least ``eps``."""
+    """``input`` divided by the larger of ``eps`` and its p-norm along ``dim``."""
     norm = vector_norm_of(input, p, wrap_dims(dim, input.ndim), True)
     return divide(input, jnp.where(norm < eps, jnp.asarray(eps, norm.dtype), norm).astype(input.dtype))

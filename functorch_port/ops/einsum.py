@@ -1,4 +1,4 @@
-"""Sums of products by Einstein's convention."""
+"""Einstein summation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _letter(index: int) -> str:
 
 
 def _from_sublists(parts: Sequence[Any]) -> tuple[str, list[Any]]:
-    """``einsum(a, [0, 1], b, [1, 2], [0, 2])`` as an equation and its operands."""
+    """Convert ``einsum(a, [0, 1], b, [1, 2], [0, 2])`` to an equation and operands."""
 
     def term(sublist: Sequence[Any]) -> str:
         return "".join("..." if i is Ellipsis else _letter(i) for i in sublist)
@@ -70,7 +70,7 @@ def _check_einsum(equation: str, shapes: Sequence[tuple[int, ...]]) -> None:
 
 @op("_einsum", where="", node="ViewBackward0")
 def _einsum(equation: str, operands: Arrays):
-    """Products of operands summed over the subscripts that the output lacks."""
+    """The product of the operands, summed over the subscripts that the output lacks."""
     equation = equation.replace(" ", "")
     _check_einsum(equation, [x.shape for x in operands])
     arrays = promote(*operands)
@@ -82,7 +82,7 @@ def _einsum(equation: str, operands: Arrays):
 
 @composite(where="torch")
 def einsum(*args: Any) -> Tensor:
-    """Products summed by Einstein's convention: ``einsum("ij,jk->ik", a, b)``, or operands with lists of subscripts."""
+    """Einstein summation: ``einsum("ij,jk->ik", a, b)``, or operands with lists of subscripts."""
     if len(args) < 2:
         raise ValueError(
             "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
@@ -101,7 +101,7 @@ def einsum(*args: Any) -> Tensor:
 
 
 def _rearranged(equation: str, x: Any) -> Tensor | None:
-    """A view of one operand, if nothing is summed: diagonals, and another order of the dimensions."""
+    """The view of a single operand if nothing is summed: diagonals and permutations; else None."""
     term, arrow, output = equation.partition("->")
     if not isinstance(x, Tensor) or not term.replace("...", "").isalpha():
         return None

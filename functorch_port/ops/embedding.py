@@ -1,4 +1,4 @@
-"""Looking up rows of a table."""
+"""Embedding lookup."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TYPE_NAMES = {
 
 
 def _check_rows(input: Any, weight: Any, *_: Any, **__: Any) -> None:
-    """Every index must name a row; PyTorch allows no negative ones here."""
+    """Check that every index is in range; as in PyTorch, negative ones are not."""
     if weight.ndim == 2 and input.dtype.kind in "iu":
         refuse(
             partial(outside, low=0, high=weight.shape[0]),
@@ -52,7 +52,7 @@ def _with_scaled_gradient_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def by_frequency(rows: jax.Array, index: jax.Array, count: int) -> jax.Array:
-    """Rows whose gradient is divided by how often their index occurs."""
+    """The rows, with gradients divided by the number of occurrences of their index."""
     index = int32_if_small(index, count)
     often = jnp.zeros(count, np.float32).at[index].add(1).at[index].get(mode="clip")
     return _with_scaled_gradient(rows, (1 / often).astype(rows.dtype)[..., None])
@@ -83,7 +83,7 @@ def _check_renorm(weight: Any, input: Any, max_norm: float, norm_type: float) ->
 
 @op("embedding_renorm", where="", differentiable=False, check=_check_renorm)
 def embedding_renorm(weight: Array, input: Array, max_norm: float, norm_type: float):
-    """``weight`` with those of the rows in ``input`` scaled down whose norm is above ``max_norm``."""
+    """``weight`` with the rows ``input`` scaled down to ``max_norm`` if their norm is above it."""
     norm = jnp.linalg.norm(weight, ord=norm_type, axis=1, keepdims=True)
     used = jnp.zeros(weight.shape[0], bool).at[int32_if_small(input.reshape(-1), weight.shape[0])].set(True)
     scaled = weight * (max_norm / (norm + 1e-7))

@@ -1,4 +1,4 @@
-"""Sums, means and maxima over bags of rows of a table."""
+"""Sums, means and maxima over bags of embeddings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from functorch_port.ops.embedding import _TYPE_NAMES, _rows, by_frequency
 
 
 def _check_bags(weight: Any, input: Any, offsets: Any, *_: Any, **__: Any) -> None:
-    """The indices name rows, and the offsets rise from 0."""
+    """Check that the indices are in range and the offsets increase from 0."""
     if offsets is not None and offsets.shape[0]:
         refuse(partial(_bad_offsets, input.size), partial(_offsets_error, input.size), offsets)
     rows, double = weight.shape[0], weight.dtype == np.float64
@@ -79,7 +79,7 @@ def _check_types(weight: Any, input: Any, offsets: Any, per_sample_weights: Any)
 
 
 class _Bags:
-    """Which bag every row belongs to: bags of one size (a matrix of indices), or given by where they begin."""
+    """The bag of every row: bags of one size (a matrix of indices), or given by their offsets."""
 
     def __init__(self, input: Any, offsets: Any, include_last_offset: bool) -> None:
         self.even = offsets is None
@@ -98,7 +98,7 @@ class _Bags:
         return jax.ops.segment_sum(x, self.bag, self.count, indices_are_sorted=True)
 
     def first_largest(self, x: jax.Array, keep: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Per bag and column the largest element that is kept, its first occurrence, and its place; else 0 and -1."""
+        """Per bag and column, the maximum of the elements in ``keep`` and its first index; else 0 and -1."""
         masked = jnp.where(keep[..., None], lax.stop_gradient(x), -jnp.inf)
         some = self.sum(keep.astype(np.int32))[..., None] > 0
         if self.even:
@@ -157,7 +157,7 @@ def embedding_bag(
     padding_idx: int,
     scale_grad_by_freq: bool,
 ):
-    """Rows of ``weight`` combined over bags: the rows of ``input``, or what lies between ``offsets`` of a vector."""
+    """Rows of ``weight``, reduced over bags: the rows of a matrix, or the parts of a vector between ``offsets``."""
     _check_types(weight, input, offsets, per_sample_weights)
     rows = _rows(weight, input)
     if scale_grad_by_freq:
@@ -175,7 +175,7 @@ def embedding_bag_of_rows(
     include_last_offset: bool,
     padding_idx: int,
 ):
-    """`embedding_bag` of rows that were looked up already, so that the table's gradient can be sparse."""
+    """`embedding_bag` of rows that are already looked up, so that the weight's gradient can be sparse."""
     _check_types(rows, input, offsets, per_sample_weights)
     return _combined(rows, input, offsets, per_sample_weights, mode, include_last_offset, padding_idx)
 
@@ -190,9 +190,9 @@ def embedding_bag_parts(
     padding_idx: int,
     requires_grad: bool,
 ):
-    """Of a vector of indices: the bag of each, how many count in each bag, and the rows of the maxima per column.
+    """For a vector of indices: the bag of each, the number that counts in each bag, the rows of the maxima per column.
 
-    With "sum" the last two are zeros, with "mean" the last one is the second.
+    With "sum" the last two are zeros; with "mean" the last one equals the second.
     """
     bags = _Bags(indices, offsets, include_last_offset)
     dtype = jnp.promote_types(indices.dtype, offsets.dtype)

@@ -43,7 +43,7 @@ def _check_size(n: int) -> int:
 
 
 def _axes(x: jax.Array, s: Sizes, dim: Sizes) -> tuple[list[int | None], tuple[int, ...]]:
-    """The dimensions to transform, and for each the size that was asked for (None: as it is)."""
+    """The dimensions to transform, and the requested size of each (None for its own)."""
     sizes, dims = _tuple(s), _tuple(dim)
     if dims is not None:
         dims = tuple(_wrap(d, x.ndim) for d in dims)
@@ -63,7 +63,7 @@ def _axes(x: jax.Array, s: Sizes, dim: Sizes) -> tuple[list[int | None], tuple[i
 
 
 def _sizes(x: jax.Array, asked: list[int | None], dims: tuple[int, ...], half: bool) -> tuple[int, ...]:
-    """The sizes of the signal; one given by half of its spectrum has an even last size if none was asked for."""
+    """The sizes of the signal; for half a spectrum the default of the last size is even."""
     full = [x.shape[d] for d in dims]
     if half:
         full[-1] = 2 * (full[-1] - 1)
@@ -79,7 +79,7 @@ def _scale(norm: str | None, sizes: tuple[int, ...], inverse: bool) -> float:
 
 
 def floating(x: jax.Array) -> jax.Array:
-    """Integers as the default float type; PyTorch's CPU kernels have no half precision."""
+    """Convert integers to the default float dtype; refuse half precision, as PyTorch's CPU kernels do."""
     if x.dtype.kind in "biu":
         return x.astype(dtypes.get_default_dtype().np)
     if x.dtype.kind == "V" or x.dtype.itemsize < 4:
@@ -99,19 +99,19 @@ def _to_complex(x: jax.Array, sizes: tuple[int, ...], dims: tuple[int, ...], nor
 
 
 def _to_half(x: jax.Array, sizes: tuple[int, ...], dims: tuple[int, ...], norm: Any, inverse: bool) -> Any:
-    """Half of the spectrum of a real signal: the other half is its conjugate."""
+    """Half of the spectrum of a real signal; the other half is its conjugate."""
     out = _scaled(jnp.fft.rfftn(x, sizes, dims), _scale(norm, sizes, inverse))
     return jnp.conj(out) if inverse else out
 
 
 def _from_half(x: jax.Array, sizes: tuple[int, ...], dims: tuple[int, ...], norm: Any, inverse: bool) -> Any:
-    """The real signal (or spectrum) of which half of the spectrum (or signal) is given."""
+    """The real signal (or spectrum) from half of its spectrum (or signal)."""
     scale = _scale(norm, sizes, inverse)
     return _scaled(jnp.fft.irfftn(x if inverse else jnp.conj(x), sizes, dims, "forward"), scale)
 
 
 def _raw(inverse: bool) -> str:
-    """The normalisation of jax.numpy that multiplies by nothing."""
+    """The normalization of jax.numpy with the factor 1."""
     return "forward" if inverse else "backward"
 
 
@@ -200,7 +200,7 @@ def _shifted(x: jax.Array, dim: Sizes, sign: int) -> jax.Array:
 
 @op(where="fft", node="RollBackward0")
 def fftshift(input: TensorOnly, dim: tuple[int, ...] | None = None):
-    """The frequencies of `fftfreq` in rising order: 0 in the middle."""
+    """Move the frequency 0 of an `fft` to the middle."""
     return _shifted(input, dim, 1)
 
 
@@ -241,7 +241,7 @@ def fftfreq(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The frequencies that the elements of `fft` belong to, for samples at a distance of ``d``.
+    """The frequencies of the elements of `fft`, for samples ``d`` apart.
 
     Args:
         n: the number of samples.
@@ -272,7 +272,7 @@ def rfftfreq(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The frequencies that the elements of `rfft` belong to, for samples at a distance of ``d``.
+    """The frequencies of the elements of `rfft`, for samples ``d`` apart.
 
     Args:
         n: the number of samples.

@@ -1,4 +1,4 @@
-"""The gamma function's family: its logarithm, the derivatives of that, incomplete gamma functions, zeta functions."""
+"""The log-gamma function and its derivatives, incomplete gamma functions, and zeta functions."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ op("multigammaln", where="special", node="MvlgammaBackward0")(mvlgamma)
 
 @pointwise_op(where="special", node="SpecialZetaBackward0")
 def zeta(input: Array, other: Array):
-    """The Hurwitz zeta function; it has no derivative by ``input``."""
+    """The Hurwitz zeta function; not differentiable in ``input``."""
     only_single_and_double("zeta_cpu", input, other)
     return elementwise_float(lambda s, q: hurwitz(*jnp.broadcast_arrays(s, q)), input, other)
 

@@ -1,7 +1,6 @@
-"""Samples whose number of draws depends on chance: `binomial`, and the gamma family's `_standard_gamma`,
-`_sample_dirichlet`.
+"""Samplers by rejection: `binomial`, `_standard_gamma` and `_sample_dirichlet`.
 
-On the CPU they are PyTorch's numbers for the same seed; under `compile` and on accelerators they come from a JAX key.
+On the CPU a seed gives PyTorch's numbers; under `compile` and on accelerators they come from a JAX key.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ __all__: list[str] = []
 
 @composite("binomial", where="torch")
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
-    """Numbers of successes in ``count`` trials of chance ``prob``.
+    """Draw from binomial distributions: the number of successes in ``count`` trials.
 
     Args:
-        count: numbers of trials, of a floating type.
-        prob: chances, broadcast with ``count``.
-        generator: where the numbers come from.
+        count: the numbers of trials, of a floating point dtype.
+        prob: the probabilities of success, broadcastable with ``count``.
+        generator: the random number generator; None for the default one.
 
     Example:
         >>> import functorch_port as torch
@@ -60,13 +59,13 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
 
 @composite("_standard_gamma", where="torch")
 def _standard_gamma(self: Tensor, generator: Generator | None = None) -> Tensor:
-    """Gamma numbers of the concentrations in ``self`` and rate 1, differentiable (implicit reparametrization)."""
+    """Draw gamma variables with concentration ``self`` and rate 1; differentiable by implicit reparameterization."""
     return run(_gamma_plan(), [self, _drawn("gamma", "gamma_cpu", self, generator)])
 
 
 @composite("_sample_dirichlet", where="torch")
 def _sample_dirichlet(self: Tensor, generator: Generator | None = None) -> Tensor:
-    """Points of the simplex with the concentrations along the last dimension of ``self``, differentiable."""
+    """Draw from Dirichlet distributions with the concentrations in the last dimension of ``self``; differentiable."""
     return run(_dirichlet_plan(), [self, _drawn("dirichlet", "dirichlet", self, generator)])
 
 
@@ -80,7 +79,7 @@ def _drawn(kind: str, name: str, concentration: Tensor, generator: Generator | N
 
 @jax.custom_jvp
 def _gamma(concentration: jax.Array, sample: jax.Array) -> jax.Array:
-    """``sample``, as the function of ``concentration`` that it is for a fixed chance."""
+    """``sample``, as a function of ``concentration`` at a fixed quantile."""
     return sample
 
 
@@ -92,10 +91,10 @@ def _(primals: Any, tangents: Any) -> Any:
 
 @jax.custom_jvp
 def _dirichlet(concentration: jax.Array, sample: jax.Array) -> jax.Array:
-    """``sample``, as the function of ``concentration`` that it is for a fixed chance.
+    """``sample``, as a function of ``concentration`` at fixed quantiles.
 
-    Each coordinate has a beta distribution, and the others share the rest in proportions that do not depend on it. So a
-    concentration moves its own coordinate along that distribution's quantiles, and the others make room.
+    Each coordinate has a beta distribution, and the others share the rest in proportions independent of it. So a
+    concentration moves its own coordinate along that distribution's quantiles and rescales the others.
     """
     return sample
 
@@ -112,7 +111,7 @@ def _(primals: Any, tangents: Any) -> Any:
 
 
 def _wide(x: jax.Array) -> jax.Array:
-    """In float64, as PyTorch computes these derivatives."""
+    """``x`` in float64, in which PyTorch computes these derivatives."""
     return x.astype(jax.dtypes.canonicalize_dtype(np.float64))
 
 

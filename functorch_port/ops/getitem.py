@@ -1,7 +1,7 @@
 """Indexing: ``x[...]`` and ``x[...] = v`` in PyTorch's forms.
 
-An index is split as PyTorch does: first everything basic (ints, slices, None, Ellipsis), which is a view, then index
-tensors and masks on what is left. Positions are dynamic arguments, so ``x[i]`` for a thousand ``i`` is one program.
+As in PyTorch, an index is split: first the basic parts (ints, slices, None, Ellipsis), which give a view, then index
+tensors and masks. Positions are dynamic arguments, so ``x[i]`` for a thousand ``i`` is one program.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NODE_OF = {"i": "SelectBackward0", "s": "SliceBackward0", "n": "UnsqueezeBackwa
 
 
 def _basic_node(static: dict[str, Any]) -> str:
-    """PyTorch applies the parts one after the other: the last one that does something names the node."""
+    """The node's name: PyTorch applies the parts in turn, and the last one that has an effect names it."""
     acting = [part[0] for part in static["spec"] if part[0] != ":"]
     return _NODE_OF[acting[-1] if acting else ":"]
 
@@ -48,7 +48,7 @@ def _basic_node(static: dict[str, Any]) -> str:
 def _starts(
     spec: tuple[Any, ...], starts: Any, shape: tuple[int, ...]
 ) -> tuple[list[Any], list[int], list[int]]:
-    """Start, extent and step of the block that a basic index covers, per dimension of the input."""
+    """The start, extent and step of the block of a basic index, per dimension of the input."""
     it, begin, extent, step = iter(starts), [], [], []
     dim = 0
     for part in spec:
@@ -88,7 +88,7 @@ def _basic_shape(spec: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int, ..
 
 
 def _index_type(begin: list[Any]) -> list[Any]:
-    """Start positions of one type, as `lax` wants them: int32, unless one is wider."""
+    """The start positions in one dtype, as `lax` requires: int32, unless one is wider."""
     return [jnp.asarray(b, jnp.int32) for b in begin]
 
 
@@ -101,9 +101,7 @@ def _cut(x: Any, begin: list[Any], extent: list[int], step: list[int]) -> Any:
 
 @op("basic_index", where="", view=True, node=_basic_node)
 def basic_index(input: Array, starts: Arrays, spec: tuple) -> Any:
-    """The block at ``starts`` that ``spec`` describes: ``("i",)``, ``("s", count, step)``, ``("n",)``,
-    ``(":",)`` per part.
-    """
+    """The block at ``starts``; parts of ``spec``: ``("i",)``, ``("s", count, step)``, ``("n",)``, ``(":",)``."""
     return _cut(input, *_starts(spec, starts, input.shape)).reshape(_basic_shape(spec, input.shape))
 
 
@@ -131,14 +129,12 @@ def basic_put(input: Array, value: Array, starts: Arrays, spec: tuple) -> Any:
 
 
 def _cast_value(value: Any, np_dtype: np.dtype[Any]) -> Any:
-    """An assigned value in the type of its place."""
+    """An assigned value, cast to the dtype of its target."""
     return cast_array(jnp.asarray(value), np_dtype)
 
 
 def _wrapped(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Index arrays with negative positions counted from the end, narrow where the dimension is; None is a
-    full slice.
-    """
+    """Index arrays with negative positions wrapped, as int32 where the dimension allows; None is a full slice."""
     out: list[Any] = []
     for dim, index in enumerate(indices):
         if index is None:
@@ -183,7 +179,7 @@ def _broadcast_check(indices: Any) -> None:
     check=lambda input, indices: _check_range(input, indices),
 )
 def index_(input: Array, indices: Arrays) -> Any:
-    """``input[indices]`` with index tensors, None for the dimensions without one."""
+    """``input[indices]`` with index tensors, and None for dimensions without one."""
     _broadcast_check(indices)
     return input.at[_wrapped(indices, input.shape)].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
@@ -225,7 +221,7 @@ def index_put_(input: Array, indices: Arrays, values: Array, accumulate: bool = 
 
 
 def _leading_ones(shape: Any, ndim: int) -> int:
-    """How many leading dimensions of size 1 may be dropped to get to ``ndim``."""
+    """The number of leading dimensions of size 1 to drop to get to ``ndim``."""
     count = 0
     while len(shape) - count > ndim and shape[count] == 1:
         count += 1
@@ -285,14 +281,14 @@ def _is_mask(item: Any) -> bool:
 
 
 def _consumed(item: Any) -> int:
-    """How many dimensions of the input an index item stands for."""
+    """The number of dimensions of the input that an index item consumes."""
     if item is None or item is Ellipsis or isinstance(item, bool):
         return 0
     return item.ndim if _is_mask(item) else 1
 
 
 def _items(index: Any) -> list[Any]:
-    """The parts of an index: a tuple, or a short list of other things than numbers, is several."""
+    """The parts of an index: those of a tuple, or of a short list that has more than numbers."""
     parts = [index]
     if isinstance(index, tuple):
         parts = list(index)
@@ -311,7 +307,7 @@ def _items(index: Any) -> list[Any]:
 
 
 def _position(at: Any, dim: int, size: int) -> Any:
-    """A checked, non-negative int; a traced 0-dim tensor stays what it is."""
+    """A checked, non-negative int; a traced 0-dim tensor is unchanged."""
     if isinstance(at, Tensor):
         if isinstance(at._look(), jax.core.Tracer):
             refuse(partial(outside, low=-size, high=size), partial(_out_of_bounds, dim, size), at._look())
@@ -338,7 +334,7 @@ def _slice(item: slice, size: int) -> tuple[int, int, int]:
 
 
 def _split(x: Tensor, raw: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
-    """Basic starts, basic spec, and the index tensors for the dimensions that are left."""
+    """The starts and spec of the basic part, and the index tensors for the remaining dimensions."""
     plain = _plain(raw, x._aval().shape)
     if plain is not None:
         return *plain, []
@@ -392,7 +388,7 @@ def _split(x: Tensor, raw: Any) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
 
 
 def _plain(raw: Any, shape: tuple[int, ...]) -> tuple[list[Any], tuple[Any, ...]] | None:
-    """Starts and spec of an index that has only numbers in range and slices; None for another one."""
+    """The starts and spec of an index of only numbers in range and slices; None for another one."""
     items = raw if type(raw) is tuple else (raw,)
     if len(items) > len(shape):
         return None
@@ -435,7 +431,7 @@ def _scalar_refusal(raw: Any) -> str:
 
 
 def _one_or_none(flag: bool) -> Tensor:
-    """The index of a new first dimension that keeps everything, or nothing."""
+    """The index of a new first dimension that keeps all or nothing."""
     with storage.x64():
         return wrap(jnp.zeros((int(flag),), jnp.int64))
 
@@ -462,14 +458,14 @@ def _nonzero(mask: Tensor, what: str) -> list[Tensor]:
         )
     if mask.is_meta:
         raise NotImplementedError(
-            f"{what} with a boolean mask has a shape that depends on values, which tensors on the meta device have not"
+            f"{what} with a boolean mask has a shape that depends on values, which meta tensors do not have"
         )
     with storage.x64():
         return [wrap(jnp.asarray(i)) for i in np.nonzero(np.atleast_1d(np.asarray(mask._look())))]
 
 
 def _index_tensors(tensors: list[Any], what: str) -> list[Any]:
-    """Masks replaced by the positions where they are true; trailing Nones dropped."""
+    """The index tensors, with masks replaced by their nonzero positions and without trailing Nones."""
     out: list[Any] = []
     for item in tensors:
         if item is _TAKEN:
@@ -526,7 +522,7 @@ def setitem(x: Tensor, raw: Any, value: Any) -> None:
 
 
 def _set_block(x: Tensor, value: Any, starts: list[Any], spec: tuple[Any, ...], whole: bool) -> None:
-    """Assignment to a block: one operation in the simple case, else a copy into the view of the block."""
+    """Assign to a block: one operation in the simple case, else a copy into the view of the block."""
     shared = isinstance(value, Tensor) and value._storage is x._storage
     if not shared and (x._view is None or (x._view.origin is PLAIN and not x._overlaps())):
         x._check_inplace()
@@ -548,7 +544,7 @@ def _set_block(x: Tensor, value: Any, starts: list[Any], spec: tuple[Any, ...], 
 
 
 def _expanded(value: Tensor, shape: Sequence[int]) -> Any:
-    """A value as PyTorch copies it into a block: expanded, where elements that repeat may be written over."""
+    """A value, expanded as PyTorch does before it copies into a block, even onto repeated elements."""
     if value.shape == shape or not value.ndim:
         return value if value.ndim else None
     sizes = tuple(itertools.dropwhile(lambda n: n == 1, value.shape))
@@ -585,7 +581,7 @@ def index_put_inplace(input: Tensor, indices: Any, values: Any, accumulate: bool
 
 
 def delitem(x: Tensor, raw: Any) -> None:
-    """Tensors do not shrink."""
+    """Not supported."""
     raise TypeError("Tensor does not support deleting items")
 
 

@@ -1,4 +1,4 @@
-"""Sampling images and volumes at given places, and the places an affine map gives."""
+"""Grid sampling of images and volumes, and affine grids."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ ZEROS, BORDER, REFLECTION = 0, 1, 2
 
 
 def _position(x: jax.Array, size: int, align_corners: bool) -> jax.Array:
-    """-1 and 1 are the centres of the outermost elements, or their outer edges."""
+    """Convert [-1, 1] to positions; -1 and 1 are the outermost elements' centres, or their outer edges."""
     return (x + 1) * ((size - 1) / 2) if align_corners else ((x + 1) * size - 1) / 2
 
 
 def _clipped(x: jax.Array, size: int) -> jax.Array:
-    """To the nearest position inside; the gradient is 0 at the edge and beyond."""
+    """Clamp to the nearest position inside; the gradient is 0 at the edge and beyond."""
     inside = (x > 0) & (x < size - 1)
     return jnp.where(inside, x, jnp.where(x >= size - 1, jnp.full_like(x, size - 1), jnp.zeros_like(x)))
 
 
 def _reflected(x: jax.Array, size: int, align_corners: bool) -> jax.Array:
-    """Mirrored at the outermost centres or edges until inside."""
+    """Reflect at the outermost centres or edges until inside."""
     low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
     span = high - low
     if span <= 0:
@@ -58,7 +58,7 @@ def _placed(x: jax.Array, size: int, padding: int, align_corners: bool) -> jax.A
 
 
 def _lookup(rows: jax.Array, at: list[jax.Array], sizes: tuple[int, ...], dtype: Any) -> jax.Array:
-    """The elements at whole positions (N, points) of images (N, pixels, C); 0 for what lies outside."""
+    """The elements of images (N, pixels, C) at integer positions (N, points); 0 outside."""
     inside = jnp.ones(at[0].shape, bool)
     flat = jnp.zeros(at[0].shape, np.int32)
     for position, size in zip(at, sizes, strict=True):
@@ -69,7 +69,7 @@ def _lookup(rows: jax.Array, at: list[jax.Array], sizes: tuple[int, ...], dtype:
 
 
 def _bilinear(rows: jax.Array, at: list[jax.Array], sizes: tuple[int, ...]) -> jax.Array:
-    """From the corners of the cell that a position lies in."""
+    """Interpolate between the corners of the cell of each position."""
     low = [lax.stop_gradient(jnp.floor(p)) for p in at]
     total: Any = None
     for corner in itertools.product((0, 1), repeat=len(sizes)):
@@ -84,7 +84,7 @@ def _bilinear(rows: jax.Array, at: list[jax.Array], sizes: tuple[int, ...]) -> j
 
 
 def _cubic_weights(t: jax.Array) -> list[jax.Array]:
-    """Weights of the four neighbours, at distances 1 + t, t, 1 - t and 2 - t."""
+    """The weights of the four neighbours at distances 1 + t, t, 1 - t and 2 - t."""
     a = -0.75
 
     def near(x: jax.Array) -> jax.Array:
@@ -169,7 +169,7 @@ def _grid_sample(input: Any, grid: Any, mode: int, padding: int, align_corners: 
 def grid_sampler_2d(
     input: Array, grid: Array, interpolation_mode: int, padding_mode: int, align_corners: bool
 ):
-    """Images (N, C, H, W) at the places ``grid`` (N, H', W', 2); -1 and 1 are the image's ends."""
+    """Sample images (N, C, H, W) at ``grid`` (N, H', W', 2), in coordinates from -1 to 1."""
     return _grid_sample(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
@@ -177,7 +177,7 @@ def grid_sampler_2d(
 def grid_sampler_3d(
     input: Array, grid: Array, interpolation_mode: int, padding_mode: int, align_corners: bool
 ):
-    """Volumes (N, C, D, H, W) at the places ``grid`` (N, D', H', W', 3); -1 and 1 are the volume's ends."""
+    """Sample volumes (N, C, D, H, W) at ``grid`` (N, D', H', W', 3), in coordinates from -1 to 1."""
     return _grid_sample(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
@@ -193,7 +193,7 @@ def grid_sampler(
 
 
 def _ends(size: int, align_corners: bool, dtype: Any) -> np.ndarray:
-    """The places of ``size`` elements in [-1, 1]."""
+    """The coordinates of ``size`` elements in [-1, 1]."""
     if size <= 1:
         return np.zeros(size, dtype)
     places = np.linspace(-1, 1, size)
@@ -202,7 +202,7 @@ def _ends(size: int, align_corners: bool, dtype: Any) -> np.ndarray:
 
 @op("affine_grid_generator", where="torch", node="AffineGridGeneratorBackward0")
 def affine_grid_generator(theta: Array, size: tuple[int, ...], align_corners: bool):
-    """The places ``theta`` (N, n, n + 1) maps the elements of a tensor of size ``size`` (N, C, ...) to."""
+    """The grid to which ``theta`` (N, n, n + 1) maps the elements of a tensor of size ``size`` (N, C, ...)."""
     sizes = size[2:]
     n = len(sizes)
     if n not in (2, 3):

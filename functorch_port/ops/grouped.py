@@ -1,4 +1,4 @@
-"""Products of groups of rows with a matrix for each group."""
+"""Matrix products of groups of rows, with one matrix per group."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _check(mat_a: jax.Array, mat_b: jax.Array, offs: jax.Array | None, bias: jax
 
 
 def _rows_times(rows: jax.Array, matrices: jax.Array, ends: jax.Array) -> jax.Array:
-    """(M, K) and (G, K, N) as (M, N): the rows up to the first end with the first matrix, and so on; then zeros."""
+    """(M, K) times (G, K, N) to (M, N): rows up to the first end use the first matrix, ...; the rest is 0."""
     sizes = jnp.diff(ends, prepend=ends.dtype.type(0))
     out = jax.lax.ragged_dot(
         rows,

@@ -1,4 +1,4 @@
-"""Histograms: counts of values in bins, in one dimension and in several."""
+"""Histograms in one and in several dimensions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Range = tuple[float, ...] | None
 
 @op(differentiable=False)
 def histc(input: TensorOnly, bins: int = 100, min: float = 0, max: float = 0):
-    """Counts of values in equal bins between ``min`` and ``max`` (the data's own, if both are 0)."""
+    """Count values in ``bins`` equal bins from ``min`` to ``max`` (those of the data if both are 0)."""
     not_implemented("histogram_cpu", input, kinds="biuc")
     if bins <= 0:
         raise RuntimeError("bins must be > 0")
@@ -82,7 +82,7 @@ def _check_edges(input: jax.Array, edges: Sequence[jax.Array]) -> None:
 
 
 def _count(x: jax.Array, edges: Sequence[jax.Array], weight: jax.Array | None, density: bool) -> jax.Array:
-    """How many of the points, in rows, lie in each cell; the last edge belongs to the last bin."""
+    """The number of points (rows) in each cell; the last edge belongs to the last bin."""
     shape = tuple(e.shape[0] - 1 for e in edges)
     amount = jnp.ones(x.shape[0], x.dtype) if weight is None else weight.reshape(-1)
     if 0 in shape:
@@ -102,7 +102,7 @@ def _count(x: jax.Array, edges: Sequence[jax.Array], weight: jax.Array | None, d
 
 @op("_histogram_edges", where="", differentiable=False)
 def _histogram_edges(input: TensorOnly, bins: tuple[int, ...], range: Range, weight: Array | None):
-    """The edges of equal bins in each dimension; without a range those of the data."""
+    """The edges of equal bins in each dimension; the default range is that of the data."""
     n = input.shape[-1]
     for d, count in enumerate(bins):
         if count <= 0:
@@ -127,7 +127,7 @@ def _histogram_edges(input: TensorOnly, bins: tuple[int, ...], range: Range, wei
 
 @op("_histogramdd", where="", differentiable=False)
 def _histogramdd(input: TensorOnly, edges: Arrays, weight: Array | None, density: bool):
-    """Counts (or sums of weights) of points in the cells between the edges."""
+    """Count points (or sum their weights) in the cells between the edges."""
     _check_edges(input, edges)
     _check(input, weight)
     return _count(input.reshape(-1, input.shape[-1]), edges, weight, density)
@@ -167,7 +167,7 @@ def _histogram(
 def histogram(
     input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> Any:
-    """Counts (or sums of weights) in equal bins, or between the edges in a tensor ``bins``; and the edges."""
+    """Count values (or sum weights) in ``bins`` equal bins, or between the edges ``bins``; also returns the edges."""
     if not isinstance(bins, int | Tensor) or isinstance(bins, bool):
         raise TypeError(
             f"histogram(): argument 'bins' (position 2) must be Tensor or int, not {type(bins).__name__}"
@@ -186,7 +186,7 @@ def histogramdd(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Any:
-    """Counts (or sums of weights) of points, in the last dimension, in cells; and the edges in every dimension."""
+    """Count points (the last dimension) or sum their weights in cells; also returns the edges per dimension."""
     if input.ndim < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
     n = input.shape[-1]

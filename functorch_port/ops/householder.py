@@ -50,7 +50,7 @@ def qr(input: TensorOnly, some: bool = True):
 
 @op(returns=("a", "tau"))
 def geqrf(input: TensorOnly):
-    """The QR decomposition as LAPACK leaves it: R, and Householder vectors below it, with their factors."""
+    """The QR decomposition in LAPACK's form: R with the Householder vectors below it, and their factors tau."""
     if input.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
     error = NotImplementedError("the derivative for 'geqrf' is not implemented.")
@@ -63,7 +63,7 @@ def geqrf(input: TensorOnly):
 
 
 def _reflect(vectors: jax.Array, tau: jax.Array, X: jax.Array, adjoined: bool) -> jax.Array:
-    """``Q X`` (or ``Q^H X``) for Q the product of the reflections ``1 - tau v v^H``, whose vectors are columns."""
+    """``Q X`` (or ``Q^H X``), where Q is the product of the reflections ``1 - tau v v^H`` of the columns v."""
     rows, count = X.shape[-2], tau.shape[-1]
     v = jnp.tril(vectors[..., :count], -1) + jnp.eye(rows, count, dtype=vectors.dtype)
     factors = jnp.conj(tau) if adjoined else tau
@@ -108,13 +108,13 @@ def _householder_product(input: jax.Array, tau: jax.Array) -> jax.Array:
 
 @op("householder_product", where="linalg", node="LinalgHouseholderProductBackward0")
 def householder_product(input: TensorOnly, tau: TensorOnly):
-    """The first columns of the product of Householder reflections, such as `geqrf` gives."""
+    """The first columns of the product of Householder reflections, as of `geqrf`."""
     return _householder_product(input, tau)
 
 
 @op("orgqr", node="LinalgHouseholderProductBackward0")
 def orgqr(input: TensorOnly, input2: TensorOnly):
-    """The first columns of the product of Householder reflections, such as `geqrf` gives."""
+    """The first columns of the product of Householder reflections, as of `geqrf`."""
     return _householder_product(input, input2)
 
 
@@ -122,7 +122,7 @@ def orgqr(input: TensorOnly, input2: TensorOnly):
 def ormqr(
     input: TensorOnly, input2: TensorOnly, input3: TensorOnly, left: bool = True, transpose: bool = False
 ):
-    """The product of the reflections that `geqrf` gives (or its adjoint) with a matrix, from the left or the right."""
+    """Multiply a matrix by the Q of `geqrf` (or its adjoint) from the left or the right."""
     tau, other = input2, input3
     for name, x in (("input", input), ("other", other)):
         if x.ndim < 2:

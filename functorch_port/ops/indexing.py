@@ -55,7 +55,7 @@ def _out_of_bounds(dim: int, size: int) -> Callable[[int], Exception]:
 
 
 def _check_gather_range(input: Any, dim: int, index: Any, src: Any = None, *_: Any, **__: Any) -> None:
-    """That positions exist; what is wrong with the shapes is for the operation itself to say first."""
+    """Check that indices are in range, unless the shapes are wrong, which the operation itself reports."""
     axis = wrap_dim(dim, input.ndim)
     if getattr(src, "ndim", 0) not in (0, index.ndim):
         return
@@ -95,7 +95,7 @@ def gather(input: TensorOnly, dim: int, index: TensorOnly, *, sparse_grad: bool 
 
 
 def _grid(index: jax.Array, axis: int) -> Indices:
-    """Index arrays for ``x.at[...]`` that put element (i, j) at (index[i, j], j) for axis 0, and so on."""
+    """Index arrays for ``x.at[...]``: element (i, j) goes to (index[i, j], j) for axis 0, and so on."""
     grid = [lax.broadcasted_iota(index.dtype, index.shape, d) for d in range(index.ndim)]
     grid[axis] = index
     return tuple(grid)
@@ -125,7 +125,7 @@ def _check_scatter(name: str, input: jax.Array, axis: int, index: jax.Array, src
 def _scatter_parts(
     name: str, input: jax.Array, dim: int, index: jax.Array, src: Any
 ) -> tuple[jax.Array, Indices, Any]:
-    """The input, where to write, and what, all with at least one dimension."""
+    """The input, the index arrays and the values to write, with at least one dimension."""
     axis = wrap_dim(dim, input.ndim)
     is_array = getattr(src, "ndim", 0) > 0 or (hasattr(src, "dtype") and not getattr(src, "weak_type", False))
     x, at = at_least_1d(input), at_least_1d(index)
@@ -169,7 +169,7 @@ def scatter_add(input: TensorOnly, dim: int, index: TensorOnly, src: TensorOnly)
 
 @jax.custom_jvp
 def _multiply_at(x: jax.Array, at: Indices, src: jax.Array) -> jax.Array:
-    """``x`` with the elements of ``src`` multiplied in at ``at``."""
+    """``x``, multiplied by the elements of ``src`` at ``at``."""
     return multiply_at(x, at, src, mode="promise_in_bounds")
 
 
@@ -185,7 +185,7 @@ def _multiply_at_jvp(primals: Any, tangents: Any) -> Any:
     )  # the product of what is not 0
 
     def slope(factor: jax.Array, out: jax.Array, zeros: jax.Array, none: jax.Array, others: jax.Array) -> Any:
-        """The product of the other factors, in a form that has the right derivative too."""
+        """The product of the other factors, in a form with the right derivative."""
         of_zero = jnp.where(zeros == 1, others, jnp.where(zeros == 2, others * (none - factor), 0))
         return jnp.where(factor == 0, of_zero, out / jnp.where(factor == 0, 1, factor))
 
@@ -256,7 +256,7 @@ def _check_reduce(reduce: str) -> None:
 def scatter_reduce(
     input: TensorOnly, dim: int, index: TensorOnly, src: TensorOnly, reduce: str, *, include_self: bool = True
 ):
-    """A copy in which elements of ``src`` that go to one place are reduced by sum, prod, mean, amax or amin."""
+    """A copy with the elements of ``src`` reduced by index: sum, prod, mean, amax or amin."""
     _check_reduce(reduce)
     if reduce == "mean":
         not_implemented("scatter_gather_tensor_cpu_reduce_mean", input, kinds="b")
@@ -284,7 +284,7 @@ def _check_select_range(input: Any, dim: int, index: Any) -> None:
 @op(check=_check_select_range)
 @rounded_once
 def index_select(input: TensorOnly, dim: int, index: TensorOnly):
-    """The slices at the positions in a vector."""
+    """The slices along ``dim`` at the positions ``index``."""
     _check_vector("index_select", index)
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
@@ -325,7 +325,7 @@ def _check_add_range(input: Any, dim: int, index: Any, source: Any, *_: Any, **_
 @op(inplace=True, check=_check_add_range, fits={"alpha": OWN})
 @rounded_once
 def index_add(input: TensorOnly, dim: int, index: TensorOnly, source: TensorOnly, *, alpha: Scalar = 1):
-    """A copy with ``alpha * source`` added to the slices at the positions in a vector."""
+    """A copy with ``alpha * source`` added to the slices at the positions ``index``."""
     if input.dtype != source.dtype:
         raise RuntimeError(
             f"index_add_(): self ({type_name(input)}) and source ({type_name(source)}) must have the same scalar type"
@@ -345,7 +345,7 @@ def index_add(input: TensorOnly, dim: int, index: TensorOnly, source: TensorOnly
 
 
 def _checked_range(prefix: str) -> Callable[..., None]:
-    """An eager check that takes negative positions as counted from the end."""
+    """A check that indices are in range, counting negative ones from the end."""
 
     def check(input: Any, dim: int, index: Any, *_: Any, **__: Any) -> None:
         axis = wrap_dim(dim, input.ndim)
@@ -358,7 +358,7 @@ def _checked_range(prefix: str) -> Callable[..., None]:
 
 @op(inplace=True, check=_checked_range("index_copy_(): "))
 def index_copy(input: TensorOnly, dim: int, index: TensorOnly, source: TensorOnly):
-    """A copy with the slices of ``source`` at the positions in a vector."""
+    """A copy with the slices of ``source`` at the positions ``index``."""
     if input.dtype != source.dtype:
         raise RuntimeError(
             "index_copy_(): self and source expected to have the same dtype, but got (self) "
@@ -389,7 +389,7 @@ def index_copy(input: TensorOnly, dim: int, index: TensorOnly, source: TensorOnl
 
 @op(inplace=True, check=_checked_range(""), fits={"value": ITEM}, order=first_order)
 def index_fill(input: TensorOnly, dim: int, index: TensorOnly, value: Array):
-    """A copy with ``value`` in the slices at the positions in a vector."""
+    """A copy with ``value`` in the slices at the positions ``index``."""
     if getattr(value, "ndim", 0) > 0:
         raise RuntimeError(
             f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
@@ -412,7 +412,7 @@ def index_reduce(
     *,
     include_self: bool = True,
 ):
-    """A copy in which slices of ``source`` that go to one position are reduced by prod, mean, amax or amin."""
+    """A copy with the slices of ``source`` reduced by index: prod, mean, amax or amin."""
     _check_reduce(reduce)
     not_implemented("index_func_", input, kinds="b")
     _check_source("index_reduce", input, dim, index, source, RuntimeError)
@@ -442,7 +442,7 @@ def _flat_index(name: str, input: jax.Array, index: jax.Array) -> jax.Array:
 @op(check=_check_flat_range)
 @rounded_once
 def take(input: TensorOnly, index: TensorOnly):
-    """The elements at positions in the flattened input."""
+    """The elements of the flattened input at the positions ``index``."""
     at = _flat_index("take", input, index)
     return input.reshape(-1).at[at].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
@@ -456,7 +456,7 @@ def _check_put(input: Any, index: Any, source: Any, accumulate: bool = False) ->
 @op(inplace=True, check=_check_put, order=first_order)
 @rounded_once
 def put(input: TensorOnly, index: TensorOnly, source: TensorOnly, accumulate: bool = False):
-    """A copy with ``source`` written (or added) at positions in the flattened input."""
+    """A copy with ``source`` written (or added) at positions of the flattened input."""
     if input.dtype != source.dtype:
         raise RuntimeError(
             f"put_(): self and source expected to have the same dtype, but got self.dtype = {type_name(input)} and "
@@ -485,7 +485,7 @@ def _check_take_along(input: Any, indices: Any, dim: int | None = None) -> None:
 @op(node="GatherBackward0", check=_check_take_along)
 @rounded_once
 def take_along_dim(input: TensorOnly, indices: TensorOnly, dim: int | None = None):
-    """`gather` with input and indices broadcast together."""
+    """`gather` with broadcasting of the input and the indices."""
     if indices.dtype.kind not in "iu":
         raise RuntimeError(
             f"torch.take_along_dim(): dtype of indices should be Long but got {type_name(indices)}"
@@ -526,7 +526,7 @@ def _check_mask_type(name: str, mask: jax.Array) -> None:
 
 @op(inplace=True, fits={"value": ITEM})
 def masked_fill(input: TensorOnly, mask: TensorOnly, value: Array):
-    """A copy with ``value`` where the mask holds."""
+    """A copy with ``value`` where the mask is True."""
     _check_mask_type("masked_fill_", mask)
     if getattr(value, "ndim", 0) > 0:
         raise RuntimeError(
@@ -549,7 +549,7 @@ def _check_enough(input: Any, mask: Any, source: Any) -> None:
 
 @op(inplace=True, check=_check_enough)
 def masked_scatter(input: TensorOnly, mask: TensorOnly, source: TensorOnly):
-    """A copy with the elements of ``source``, in order, where the mask holds."""
+    """A copy with the elements of ``source``, in order, where the mask is True."""
     _check_mask_type("masked_scatter_", mask)
     if input.dtype != source.dtype:
         raise RuntimeError(
@@ -575,7 +575,7 @@ def _masked_select(input: TensorOnly, index: TensorOnly, shape: tuple[int, ...])
 
 @composite()
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The elements where the mask holds, in one dimension."""
+    """A vector of the elements where the mask is True."""
     if mask.dtype.np != BOOL:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = broadcast_shapes(tuple(mask.shape), tuple(input.shape))
@@ -591,19 +591,19 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     differentiable=False,
 )
 def _flat_nonzero(mask: TensorOnly, shape: tuple[int, ...]):
-    """The flat positions at which the broadcast mask holds."""
+    """The flat positions where the broadcast mask is True."""
     return jnp.asarray(np.flatnonzero(np.broadcast_to(np.asarray(mask), shape)).astype(INT64))
 
 
 @op("_nonzero", where="", eager=_STATIC, differentiable=False)
 def _nonzero(input: TensorOnly):
-    """The positions that are not 0, as rows."""
+    """The indices of nonzero elements, as rows."""
     return jnp.asarray(np.argwhere(np.asarray(input) != 0).astype(INT64))
 
 
 @composite()
 def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> Any:
-    """The positions that are not 0: as rows of a matrix, or as one index vector per dimension."""
+    """The indices of nonzero elements, as the rows of a matrix or as one index vector per dimension."""
     if out is not None and as_tuple:
         raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
     if out is not None and out.dtype.np != INT64:
@@ -620,7 +620,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
 
 @op(differentiable=False)
 def nonzero_static(input: TensorOnly, *, size: int, fill_value: int = -1):
-    """The first ``size`` positions that are not 0, as rows; rows of ``fill_value`` follow if there are fewer."""
+    """The indices of the first ``size`` nonzero elements, as rows; missing ones are ``fill_value``."""
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
     if input.ndim == 0:
@@ -633,13 +633,13 @@ def nonzero_static(input: TensorOnly, *, size: int, fill_value: int = -1):
 
 @composite()
 def argwhere(input: Tensor) -> Tensor:
-    """The positions that are not 0, as rows."""
+    """The indices of nonzero elements, as rows."""
     return nonzero(input)
 
 
 @composite(where="torch")
 def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None) -> Any:
-    """``input`` where the condition holds, else ``other``; with the condition alone, its nonzero positions."""
+    """``input`` where the condition is True, else ``other``; with the condition alone, its nonzero indices."""
     if not isinstance(condition, Tensor):
         raise TypeError(
             f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}"
@@ -655,13 +655,13 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tenso
 
 @composite("where", where="method")
 def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
-    """This tensor where the condition holds, else ``other``."""
+    """This tensor where the condition is True, else ``other``."""
     return bind.function("_where")(condition, self, other)
 
 
 @op(where="torch", differentiable=False)
 def isin(elements: Array, test_elements: Array, *, assume_unique: bool = False, invert: bool = False):
-    """Whether each element is among the test elements."""
+    """Whether each element is one of ``test_elements``."""
     for given in (elements, test_elements):
         if getattr(given, "dtype", BOOL).kind in "bc" and (hasattr(given, "ndim") or isinstance(given, bool)):
             raise RuntimeError(f"Unsupported input type encountered for isin(): {type_name(given)}")
@@ -671,7 +671,7 @@ def isin(elements: Array, test_elements: Array, *, assume_unique: bool = False, 
 
 @composite("fill_diagonal_", where="method")
 def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """Write a number into the main diagonal."""
+    """Fill the main diagonal with a number, in place."""
     if self.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")
     if self.ndim > 2 and len(set(self.shape)) > 1:
@@ -682,7 +682,7 @@ def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tenso
 
 @op("_diagonal_filled", where="", node="FillBackward0", fits={"value": OWN})
 def _diagonal_filled(input: TensorOnly, value: Array, wrap: bool):
-    """A copy with a number in the main diagonal."""
+    """A copy with the main diagonal filled with a number."""
     shape = input.shape
     step = sum(numel(shape[d + 1 :]) for d in range(len(shape)))
     last = numel(shape) if wrap and len(shape) == 2 else min(min(shape) * step, numel(shape))

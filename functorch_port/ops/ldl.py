@@ -25,12 +25,12 @@ _ALPHA = (1 + math.sqrt(17)) / 8
 
 
 def _size(x: jax.Array) -> jax.Array:
-    """LAPACK's cheap absolute value of complex numbers."""
+    """LAPACK's cheap norm of complex numbers: |real| + |imag|."""
     return jnp.abs(x.real) + jnp.abs(x.imag) if jnp.iscomplexobj(x) else jnp.abs(x)
 
 
 def _choose(matrix: jax.Array, k: Any) -> tuple[Any, Any, Any]:
-    """The row to exchange with, whether the step takes two rows, and whether the whole column is 0."""
+    """The row to swap with, whether the step takes two rows, and whether the whole column is 0."""
     place = jnp.arange(matrix.shape[0])
     own = _size(matrix[k, k])
     column = jnp.where(place > k, _size(matrix[:, k]), -1)
@@ -43,7 +43,7 @@ def _choose(matrix: jax.Array, k: Any) -> tuple[Any, Any, Any]:
 
 
 def _step(hermitian: bool, state: Any) -> Any:
-    """Eliminate one row, or two. Columns before ``k`` hold L and D, the rest is a full matrix still to decompose."""
+    """Eliminate one or two rows. Columns before ``k`` hold L and D; the rest is yet to decompose."""
     matrix, k, pivots, info = state
     n = matrix.shape[0]
     place = jnp.arange(n)
@@ -89,7 +89,7 @@ def _undifferentiable(name: str) -> Exception:
 
 @op("_ldl_factor_ex", where="", node="NotImplemented")
 def _ldl_factor_ex(A: TensorOnly, hermitian: bool):
-    """L and D in one matrix, the exchanges, and LAPACK's ``info``."""
+    """L and D in one matrix, the pivots, and LAPACK's ``info``."""
     check_square("torch.linalg.ldl_factor_ex", A)
     if A.size == 0:
         return A, jnp.zeros(A.shape[:-1], np.int32), jnp.zeros(A.shape[:-2], np.int32)
@@ -110,7 +110,7 @@ def _raise(info: Tensor, name: str) -> None:
 @composite("ldl_factor", where="linalg")
 @with_out
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
-    """The decomposition ``A = L D L^T`` (or ``L D L^H``) in one matrix, and the row exchanges as LAPACK counts them."""
+    """The decomposition ``A = L D L^T`` (or ``L D L^H``) in one matrix, and the pivots in LAPACK's form."""
     factors, pivots, info = bind.function("_ldl_factor_ex")(A, hermitian)
     _raise(info, "torch.linalg.ldl_factor")
     return _LDL_FACTOR(factors, pivots)
@@ -119,7 +119,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
 @composite("ldl_factor_ex", where="linalg")
 @with_out
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
-    """`ldl_factor`, and where it met a zero, without an error."""
+    """`ldl_factor` and LAPACK's ``info``, without an error."""
     factors, pivots, info = bind.function("_ldl_factor_ex")(A, hermitian)
     if check_errors:
         _raise(info, "torch.linalg.ldl_factor_ex")
@@ -131,7 +131,7 @@ def _swap(x: jax.Array, i: Any, j: Any) -> jax.Array:
 
 
 def _solve_one(LD: jax.Array, pivots: jax.Array, B: jax.Array, hermitian: bool) -> jax.Array:
-    """LAPACK's order: exchanges and columns of L in turn, then D, then the same backwards."""
+    """Solve in LAPACK's order: swaps and columns of L in turn, then D, then the same backwards."""
     n = LD.shape[0]
     place = jnp.arange(n)
     conj = jnp.conj if hermitian else (lambda x: x)
@@ -169,7 +169,7 @@ def _solve_one(LD: jax.Array, pivots: jax.Array, B: jax.Array, hermitian: bool) 
 def _divide_by_blocks(
     d: jax.Array, below: jax.Array, opens: jax.Array, closes: jax.Array, x: jax.Array, hermitian: bool
 ) -> jax.Array:
-    """``D^-1 x`` for a D with blocks of one and two rows."""
+    """``D^-1 x`` for a D with blocks of one or two rows."""
     d = d.real.astype(d.dtype) if hermitian and jnp.iscomplexobj(d) else d
     off = jnp.where(opens, below, 0)
     back = jnp.roll(off, 1)
@@ -184,7 +184,7 @@ def _divide_by_blocks(
 
 @op("ldl_solve", where="linalg", node="NotImplemented")
 def ldl_solve(LD: TensorOnly, pivots: TensorOnly, B: TensorOnly, *, hermitian: bool = False):
-    """The solution X of ``A X = B``, given A's `ldl_factor`."""
+    """The solution X of ``A X = B``, from the `ldl_factor` of A."""
     name = "torch.linalg.ldl_solve"
     check_square(name, LD)
     if B.ndim < 2:

@@ -47,7 +47,7 @@ def _reduce(losses: jax.Array, reduction: str) -> jax.Array:
 
 
 def _pointwise(kernel: str, fn: Any, input: Any, target: Any, reduction: str) -> jax.Array:
-    """``fn`` of two tensors of a common type, elementwise, then reduced."""
+    """``fn`` of two tensors in their common dtype, elementwise, then reduced."""
     broadcast_shapes(input.shape, target.shape)
     input, target = promote(input, target)
     if kernel:
@@ -69,7 +69,7 @@ def _class_dim(input: Any) -> int:
 
 
 def _check_targets(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, **_: Any) -> None:
-    """Every target must name a class."""
+    """Check that every target is a class."""
     if input.ndim:
         _refuse_targets(input.shape[_class_dim(input)], target, ignore_index)
 
@@ -142,7 +142,7 @@ def _check_nll_shapes(input: Any, target: Any) -> None:
 
 @jax.custom_jvp
 def _pick(x: jax.Array, index: jax.Array) -> jax.Array:
-    """Element ``index`` along the class dimension. Its gradient compares instead of scattering: one fused pass."""
+    """Element ``index`` along the class dimension; its gradient is one fused comparison, not a scatter."""
     dim = _class_dim(x)
     index = int32_if_small(index, x.shape[dim])
     return jnp.take_along_axis(x, jnp.expand_dims(index, dim), dim, mode="clip").squeeze(dim)
@@ -158,12 +158,12 @@ def _pick_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def _is_unchecked() -> bool:
-    """Whether this is for a program that makes no checks of values."""
+    """Whether this is traced for a program without checks of values."""
     return bool(storage.overlay) and storage.overlay.checks is None
 
 
 def _narrow(target: Any, ignore_index: int) -> Any:
-    """Targets as int32, which accelerators compute with."""
+    """The targets as int32, which is faster on accelerators."""
     if not -(2**31) <= ignore_index < 2**31:
         return target
     if _is_unchecked():  # what is no class stays none
@@ -172,12 +172,12 @@ def _narrow(target: Any, ignore_index: int) -> Any:
 
 
 def _one_target_each(input: Any, target: Any) -> Any:
-    """PyTorch takes a one-element target for a single unbatched example."""
+    """Make a one-element target of a single unbatched example 0-dim, as PyTorch accepts it."""
     return target.reshape(()) if input.ndim == 1 and target.ndim == 1 else target
 
 
 def _class_weights(input: Any, target: Any, weight: Any, ignore_index: int) -> tuple[jax.Array, jax.Array]:
-    """(targets with the ignored ones made 0, the weight of every example: 0 for an ignored one)."""
+    """(the targets, with 0 for ignored ones; the weight of every example, 0 for ignored ones)."""
     counted = target != ignore_index
     safe = jnp.where(counted, target, 0).astype(target.dtype)
     if weight is None:
@@ -187,8 +187,9 @@ def _class_weights(input: Any, target: Any, weight: Any, ignore_index: int) -> t
 
 
 def _losses(scores: Any, target: Any, weights: Any) -> jax.Array:
-    """Minus the score of every target, times its weight. In a program without checks that of a target which is no
-    class is NaN.
+    """The negative score of every target, times its weight.
+
+    In a program without checks, a target that is not a class gives NaN.
     """
     losses = jnp.where(weights != 0, -_pick(scores, target) * weights, 0)
     if not _is_unchecked():
@@ -217,7 +218,7 @@ def nll_loss(
     ignore_index: int = -100,
     reduction: str = "mean",
 ):
-    """Minus the input at the target's class, of log-probabilities of shape (N, C) or (C)."""
+    """The negative log-probability of the target's class, for ``input`` of shape (N, C) or (C)."""
     return _nll(input, target, weight, ignore_index, reduction)
 
 
@@ -245,7 +246,7 @@ def cross_entropy(
     ignore_index: int = -100,
     reduction: str = "mean",
 ):
-    """`nll_loss` of the log-softmax, for scores of shape (N, C) or (C)."""
+    """`nll_loss` of the log-softmax of logits of shape (N, C) or (C)."""
     return _nll(log_softmax(input, _class_dim(input), None), target, weight, ignore_index, reduction)
 
 
@@ -278,7 +279,7 @@ def linear_cross_entropy(
 ):
     """Cross entropy of ``input @ linear_weight.T + linear_bias``, ``chunk`` examples at a time.
 
-    Only one chunk's scores exist at any time, in the backward too, which computes them again.
+    Only one chunk's logits exist at any time, also in the backward pass, which recomputes them.
     """
     count, features = input.shape
     _check_nll_types(jax.ShapeDtypeStruct((count, linear_weight.shape[0]), input.dtype), target, weight)
@@ -315,7 +316,7 @@ def nll_loss_smoothed(
     reduction: str,
     label_smoothing: float,
 ):
-    """`nll_loss` mixed with the mean over all classes: cross entropy with smoothed labels, of log-probabilities."""
+    """Cross entropy of log-probabilities with smoothed labels: `nll_loss` mixed with the mean over all classes."""
     sharp = _nll(input, target, weight, ignore_index, reduction)
     target = _one_target_each(input, _narrow(target, ignore_index))
     dim = _class_dim(input)
@@ -336,7 +337,7 @@ def nll_loss_smoothed(
 def soft_cross_entropy(
     input: Array, target: Array, weight: Array | None, reduction: str, label_smoothing: float
 ):
-    """Cross entropy of log-probabilities with a target that is a distribution over the classes."""
+    """Cross entropy of log-probabilities with class probabilities as the target."""
     dim = _class_dim(input)
     classes = input.shape[dim]
     if weight is not None and weight.shape != (classes,):
@@ -376,7 +377,7 @@ def l1_loss(input: Array, target: Array, reduction: str = "mean"):
 
 @op("_smooth_l1_loss", where="", node="SmoothL1LossBackward0", order=joint_order)
 def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: float = 1.0):
-    """Squared where the error is below ``beta``, absolute beyond."""
+    """``0.5 * error**2 / beta`` where ``|error| < beta``, else ``|error| - 0.5 * beta``."""
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
 
@@ -392,7 +393,7 @@ def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: f
 
 @op("_huber_loss", where="", node="HuberLossBackward0", order=joint_order)
 def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: float = 1.0):
-    """Squared where the error is below ``delta``, ``delta`` times the absolute error beyond."""
+    """``0.5 * error**2`` where ``|error| < delta``, else ``delta * (|error| - 0.5 * delta)``."""
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
 
@@ -406,7 +407,7 @@ def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: floa
 
 @op("_poisson_nll_loss", where="", node="MeanBackward0", order=joint_order)
 def poisson_nll_loss(input: Array, target: Array, log_input: bool, full: bool, eps: float, reduction: str):
-    """Minus the log-likelihood of Poisson counts."""
+    """The negative log-likelihood of Poisson counts."""
 
     broadcast_shapes(target.shape, input.shape)
 
@@ -426,7 +427,7 @@ def _check_variance(input: Any, target: Any, var: Any, full: bool, eps: float, r
 
 @op("_gaussian_nll_loss", where="", node="MeanBackward0", check=_check_variance, order=joint_order)
 def gaussian_nll_loss(input: Array, target: Array, var: Array, full: bool, eps: float, reduction: str):
-    """Minus the log-likelihood of normal variables."""
+    """The negative log-likelihood of normal variables."""
     broadcast_shapes(input.shape, target.shape)
     input, target, var = promote(input, target, var)
     # the floor under the variance is for safety only: the gradient passes as if it were not there
@@ -440,7 +441,7 @@ def gaussian_nll_loss(input: Array, target: Array, var: Array, full: bool, eps: 
 
 @jax.custom_jvp
 def _binary_entropy(x: jax.Array, t: jax.Array) -> jax.Array:
-    """Binary cross entropy of probabilities, with the logarithms kept above -100."""
+    """Binary cross entropy of probabilities, with logarithms clamped to at least -100."""
     log_x, log_rest = jnp.maximum(jnp.log(x), -100), jnp.maximum(jnp.log1p(-x), -100)
     return (t - 1) * log_rest - t * log_x
 
@@ -491,7 +492,7 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Array | None = None,
 ):
-    """`binary_cross_entropy` of ``sigmoid(input)``, without its loss of accuracy."""
+    """`binary_cross_entropy` of ``sigmoid(input)``, computed stably."""
     not_implemented("log_sigmoid_cpu", input, kinds="biuc")
     if target.dtype.kind in "biu":
         raise RuntimeError(
@@ -510,7 +511,7 @@ def binary_cross_entropy_with_logits(
 
 @op("_kl_div", where="", node="MeanBackward0", order=joint_order)
 def kl_div(input: Array, target: Array, reduction: str = "mean", log_target: bool = False):
-    """``target * (log(target) - input)`` with ``input`` a log-probability."""
+    """``target * (log(target) - input)`` for log-probabilities ``input``."""
 
     def fn(x: jax.Array, t: jax.Array) -> jax.Array:
         if log_target:
@@ -661,7 +662,7 @@ def multi_margin_loss(
     weight: Array | None = None,
     reduction: str = "mean",
 ):
-    """Mean over the other classes of ``max(0, margin - input[target] + input[other]) ** p``."""
+    """The sum of ``max(0, margin - input[target] + input[other]) ** p`` over other classes / number of classes."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     _check_multi_margin_shapes(input, target, weight)
@@ -680,7 +681,7 @@ def multi_margin_loss(
 
 @op("_multilabel_margin_loss", where="", node="MultilabelMarginLossBackward0", edges=("input",))
 def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean"):
-    """``max(0, 1 - input[wanted] + input[other])`` over all pairs; a row of targets ends at its first -1."""
+    """The sum of ``max(0, 1 - input[wanted] + input[other])`` / number of classes; targets end at the first -1."""
     _check_classes(input)
     one_row = input.ndim < 2 and target.ndim < 2 and target.size == input.size
     if not one_row and (input.ndim < 2 or target.shape != input.shape):

@@ -1,4 +1,4 @@
-"""A few singular or eigenvalues of large matrices."""
+"""A few singular values or eigenvalues of large matrices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .._tensor.tensor import Tensor
 
 
 def _basis(A: Tensor, q: int, niter: int) -> Tensor:
-    """An orthonormal basis of nearly what the columns of A span: random directions, sharpened by power iteration."""
+    """An approximate orthonormal basis of the columns of A: random directions, refined by power iteration."""
     matmul, qr = bind.function("matmul"), bind.function("qr")
     start = bind.function("randn")(A.shape[-1], q, dtype=A.dtype, device=A.device)
     found = qr(matmul(A, start))[0]
@@ -23,7 +23,7 @@ def _basis(A: Tensor, q: int, niter: int) -> Tensor:
 def svd_lowrank(
     A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The ``q`` largest singular values of ``A - M`` and their vectors: ``U diag(S) V^H`` is nearly ``A - M``."""
+    """The ``q`` largest singular values and vectors of ``A - M``, approximately ``U diag(S) V^H``."""
     matmul = bind.function("matmul")
     matrix: Any = A if M is None else A - M.broadcast_to(A.shape)  # type: ignore[attr-defined,operator]
     wide = A.shape[-2] < A.shape[-1]
@@ -39,7 +39,7 @@ def svd_lowrank(
 def pca_lowrank(
     A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Principal components of data with samples in rows: `svd_lowrank` of the centred matrix."""
+    """Principal component analysis of samples (rows): `svd_lowrank` of the centred matrix."""
     smaller = min(A.shape[-2:])
     if q is None:
         q = min(6, smaller)
@@ -70,22 +70,22 @@ def lobpcg(
 ) -> tuple[Tensor, Tensor]:
     """The ``k`` largest or smallest eigenvalues of ``A x = e B x``, and their eigenvectors.
 
-    They are taken from a complete decomposition, to rounding: what steers PyTorch's iteration (``X``, ``n``, ``iK``,
-    ``niter``, ``tol``, ``method``, ``ortho_*params``) is accepted and changes nothing.
+    They come from a complete decomposition and are exact to rounding. The parameters of PyTorch's iteration (``X``,
+    ``n``, ``iK``, ``niter``, ``tol``, ``method``, ``ortho_*params``) are accepted, without effect.
 
     Args:
         A: symmetric, (*, m, m), dense or sparse.
-        k: how many; default the number of columns of ``X``, or 1.
-        B: symmetric positive definite, (*, m, m); default the identity.
-        largest: False for the smallest.
+        k: the number of eigenvalues. Default: the number of columns of ``X``, or 1.
+        B: symmetric positive definite, (*, m, m). Default: the identity.
+        largest: whether to return the largest eigenvalues instead of the smallest.
 
     Returns:
-        Eigenvalues (*, k), from the first of those asked for on, and eigenvectors (*, m, k), of length 1 in ``B``'s
-        scalar product.
+        The eigenvalues (*, k), the largest (or smallest) first, and the eigenvectors (*, m, k), of length 1 in the
+        scalar product of ``B``.
 
     Raises:
-        ValueError: if the matrices have fewer than ``3 k`` rows.
-        NotImplementedError: for a ``tracker``, as there are no iterations.
+        ValueError: the matrices have fewer than ``3 k`` rows.
+        NotImplementedError: a ``tracker`` is passed, as there are no iterations.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.lobpcg.html
     """
@@ -93,7 +93,7 @@ def lobpcg(
         raise AssertionError(f"A must be square, got shape {A.shape}")
     if tracker is not None:
         raise NotImplementedError(
-            "lobpcg(tracker=...): the eigenvalues are not found by iteration; leave it out"
+            "lobpcg(tracker=...) is not supported, as there are no iterations: leave it out"
         )
     if method not in (None, "basic", "ortho"):
         raise ValueError(f"method must be 'basic' or 'ortho', got {method!r}")

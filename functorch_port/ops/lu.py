@@ -1,4 +1,4 @@
-"""The LU decomposition with row exchanges, and systems solved with it."""
+"""The LU decomposition with pivoting, and linear systems solved with it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def zero_pivot(factors: jax.Array) -> jax.Array:
 
 
 def substitute(factors: jax.Array, order: jax.Array, B: jax.Array, transpose: bool = False) -> jax.Array:
-    """X in ``A X = B`` (or ``A^T X = B``), given A's LU decomposition and its order of rows."""
+    """The X of ``A X = B`` (or ``A^T X = B``), from A's LU decomposition and its order of rows."""
     solve = functools.partial(lax.linalg.triangular_solve, factors, left_side=True)
     places = jnp.broadcast_to(order[..., None], (*B.shape[:-2], order.shape[-1], 1))
     if transpose:
@@ -56,7 +56,7 @@ def _check(A: jax.Array, pivot: bool, name: str) -> None:
 
 
 def _triangles(factors: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """L and U, of an LU decomposition in one matrix."""
+    """L and U of an LU decomposition in one matrix."""
     m, n = factors.shape[-2:]
     k = min(m, n)
     return jnp.tril(factors[..., :k], -1) + jnp.eye(m, k, dtype=factors.dtype), jnp.triu(factors[..., :k, :])
@@ -64,7 +64,7 @@ def _triangles(factors: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 @op("_lu_factor_ex", where="", node="LinalgLuFactorExBackward0")
 def _lu_factor_ex(A: TensorOnly, pivot: bool):
-    """L and U in one matrix, the row exchanges (counted from 1), and LAPACK's ``info``."""
+    """L and U in one matrix, the pivots (row swaps, counted from 1), and LAPACK's ``info``."""
     _check(A, pivot, "torch.lu_factor")
     factors, pivots, _ = lax.linalg.lu(A)
     return factors, (pivots + 1).astype(np.int32), zero_pivot(factors)
@@ -84,7 +84,7 @@ def _raise(info: Tensor, name: str) -> None:
 @composite("lu_factor", where="linalg")
 @with_out
 def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
-    """The LU decomposition in one matrix, and the row exchanges (counted from 1)."""
+    """The LU decomposition in one matrix, and the pivots (row swaps, counted from 1)."""
     factors, pivots, info = bind.function("_lu_factor_ex")(A, pivot)
     _raise(info, "torch.linalg.lu_factor")
     return _LU_FACTOR(factors, pivots)
@@ -93,7 +93,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
 @composite("lu_factor_ex", where="linalg")
 @with_out
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
-    """`lu_factor`, and where it met a zero, without an error."""
+    """`lu_factor` and LAPACK's ``info``, without an error."""
     factors, pivots, info = bind.function("_lu_factor_ex")(A, pivot)
     if check_errors:
         _raise(info, "torch.linalg.lu_factor_ex")
@@ -103,7 +103,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
 @composite("lu")
 @with_out
 def torch_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
-    """`lu_factor`, with ``info`` instead of an error if that is asked for."""
+    """`lu_factor`; with ``get_infos`` also ``info`` instead of an error."""
     factors, pivots, info = bind.function("_lu_factor_ex")(A, pivot)
     if get_infos:
         return _LU_WITH_INFO(factors, pivots, info)
@@ -113,7 +113,7 @@ def torch_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
 
 @op("_lu", where="", node="LinalgLuBackward0")
 def _lu(A: TensorOnly, pivot: bool):
-    """The row exchanges, L and U."""
+    """The pivots, L and U."""
     _check(A, pivot, "linalg.lu")
     factors, pivots, _ = lax.linalg.lu(A)
     return (pivots + 1).astype(np.int32), *_triangles(factors)
@@ -121,7 +121,7 @@ def _lu(A: TensorOnly, pivot: bool):
 
 @op("_lu_permutation", where="", differentiable=False)
 def _lu_permutation(pivots: TensorOnly, rows: int, dtype: dtypes.dtype):
-    """The permutation matrix P in ``A = P L U``, from the row exchanges."""
+    """The permutation matrix P of ``A = P L U``, from the pivots."""
     order = lax.linalg.lu_pivots_to_permutation(pivots - 1, rows)
     return (jnp.arange(rows)[:, None] == order[..., None, :]).astype(dtype.np)
 
@@ -129,7 +129,7 @@ def _lu_permutation(pivots: TensorOnly, rows: int, dtype: dtypes.dtype):
 @composite("lu", where="linalg")
 @with_out
 def lu(A: Tensor, *, pivot: bool = True) -> Any:
-    """The LU decomposition with row exchanges: ``A = P L U``."""
+    """The LU decomposition with pivoting: ``A = P L U``."""
     pivots, lower, upper = bind.function("_lu")(A, pivot)
     exchanges = bind.function("_lu_permutation")(pivots, A.shape[-2], A.dtype)
     return _LU(exchanges, lower, upper)
@@ -146,7 +146,7 @@ def _lu_unpack(LU_data: TensorOnly):
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> Any:
-    """P, L and U from the result of `linalg.lu_factor`; what is not unpacked is empty."""
+    """P, L and U from the result of `linalg.lu_factor`; parts that are not unpacked are empty."""
     if unpack_pivots:
         _check_pivots(LU_data, LU_pivots)
     nothing = LU_data.new_empty((0,))  # type: ignore[attr-defined]
@@ -204,11 +204,11 @@ def _lu_solve(LU: jax.Array, pivots: jax.Array, B: jax.Array, left: bool, adjoin
 
 @op("lu_solve", where="linalg", node="LinalgLuSolveBackward0")
 def lu_solve(LU: TensorOnly, pivots: TensorOnly, B: TensorOnly, *, left: bool = True, adjoint: bool = False):
-    """The solution X of ``A X = B`` (or ``X A = B``, or with A's adjoint), given A's `lu_factor`."""
+    """The solution X of ``A X = B`` (or ``X A = B``, or with A's adjoint), from the `lu_factor` of A."""
     return _lu_solve(LU, pivots, B, left, adjoint)
 
 
 @op("lu_solve", node="LinalgLuSolveBackward0")
 def torch_lu_solve(input: TensorOnly, LU_data: TensorOnly, LU_pivots: TensorOnly):
-    """The solution X of ``A X = input``, given A's `lu_factor`."""
+    """The solution X of ``A X = input``, from the `lu_factor` of A."""
     return _lu_solve(LU_data, LU_pivots, input, True, False)

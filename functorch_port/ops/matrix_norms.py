@@ -75,7 +75,7 @@ def linalg_norm(
     *,
     dtype: dtypes.dtype | None = None,
 ):
-    """A vector norm over one dimension, a matrix norm over two; without ``ord`` the 2-norm of all elements."""
+    """A vector norm over one dimension or a matrix norm over two; without ``ord`` the 2-norm of all elements."""
     dims = (dim,) if isinstance(dim, int) else dim
     as_matrix = isinstance(ord, str) or (
         ord is not None and (len(dims) == 2 if dims is not None else A.ndim == 2)
@@ -113,7 +113,7 @@ def norm(
 
 @op("cond", where="linalg", node="DivBackward0")
 def linalg_cond(A: TensorOnly, p: Any = None):
-    """The condition number: the norm of A times that of its inverse; the quotient of singular values by default."""
+    """The condition number: the norms of A and its inverse multiplied; by default the ratio of singular values."""
     if p in (None, 2, -2):
         check_matrix("linalg.cond", A)
         if A.size == 0:

@@ -1,4 +1,4 @@
-"""PyTorch's ``native_*`` normalizations, which give the statistics too."""
+"""PyTorch's ``native_*`` normalizations, which also return the statistics."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ._common import wide
 
 @op("_mean_and_rstd", where="", differentiable=False)
 def _mean_and_rstd(input: TensorOnly, shape: tuple[int, ...], dims: tuple[int, ...], eps: float, keep: bool):
-    """The mean and ``1 / sqrt(variance + eps)`` over ``dims`` of the input in another shape."""
+    """The mean and ``1 / sqrt(variance + eps)`` over ``dims`` of the reshaped input."""
     return _moments(input, shape, dims, eps, keep)
 
 
 @op("_group_moments", where="", node="NativeGroupNormBackward0")
 def _group_moments(input: TensorOnly, shape: tuple[int, ...], eps: float):
-    """The same over the last of three dimensions; PyTorch differentiates these."""
+    """The same over the last of three dimensions; differentiable, as in PyTorch."""
     return _moments(input, shape, (2,), eps, False)
 
 
@@ -46,7 +46,7 @@ def _statistics(
 def native_layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`layer_norm`, and the mean and the inverse deviation that it used."""
+    """`layer_norm`, with its mean and its reciprocal standard deviation."""
     out = bind.function("layer_norm")(input, tuple(normalized_shape), weight, bias, eps)
     dims = range(input.ndim - len(normalized_shape), input.ndim)
     return out, *_statistics(input, input.shape, tuple(dims), eps, True)
@@ -63,7 +63,7 @@ def native_group_norm(
     group: int,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`group_norm`, and the mean and the inverse deviation that it used."""
+    """`group_norm`, with its mean and its reciprocal standard deviation."""
     out = bind.function("group_norm")(input, group, weight, bias, eps)
     return out, *bind.function("_group_moments")(input, (N, group, C // group * HxW), eps)
 
@@ -79,7 +79,7 @@ def native_batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Batch normalization, and the mean and the inverse deviation that it used (empty in evaluation)."""
+    """Batch normalization, with its mean and reciprocal standard deviation (empty in evaluation mode)."""
     if not training:
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when training=False")

@@ -46,7 +46,7 @@ def _scale_and_shift(x: jax.Array, weight: Any, bias: Any) -> jax.Array:
 
 
 def _by_batch(input: Any, weight: Any, bias: Any, eps: float) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(normalized by the batch's own statistics, the mean, the unbiased variance), the latter two per channel."""
+    """(the input normalized by the batch statistics, the means, the unbiased variances), per channel."""
     not_implemented("batch_norm", input, kinds="biu")
     x = input.astype(wide(input.dtype))
     out, mean, var = _normalized(x, (0, *range(2, x.ndim)), eps)
@@ -63,7 +63,7 @@ def _by_batch(input: Any, weight: Any, bias: Any, eps: float) -> tuple[jax.Array
     order=format_order,
 )
 def batch_norm(input: Array, weight: Array | None, bias: Array | None, eps: float):
-    """Normalized by the batch's own mean and variance per channel."""
+    """Batch normalization by the mean and variance of the batch, per channel."""
     _check_per_channel(input, weight=weight, bias=bias)
     return _by_batch(input, weight, bias, eps)[0]
 
@@ -84,7 +84,7 @@ def batch_norm_tracked(
     momentum: Scalar,
     eps: float,
 ):
-    """`batch_norm`, and the running statistics with this batch taken in."""
+    """`batch_norm`, and the running statistics updated with this batch."""
     _check_per_channel(input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     out, mean, var = _by_batch(input, weight, bias, eps)
     if not input.size:  # an empty batch has no statistics
@@ -113,7 +113,7 @@ def batch_norm_eval(
     bias: Array | None,
     eps: float,
 ):
-    """Normalized by the running statistics."""
+    """Batch normalization by the running statistics."""
     not_implemented("batch_norm", input, kinds="biu")
     _check_per_channel(input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     if input.ndim < 2 and not input.size:  # no channels
@@ -129,7 +129,7 @@ def batch_norm_eval(
 
 
 def _check_per_instance(input: Any, **params: Any) -> None:
-    """As PyTorch, which takes the examples as further channels, counts."""
+    """Check sizes with PyTorch's counts, which treat the examples as more channels."""
     batch, channels = input.shape[:2]
     for name, value in params.items():
         if value is not None and value.size != channels:
@@ -138,7 +138,7 @@ def _check_per_instance(input: Any, **params: Any) -> None:
 
 
 def _by_instance(input: Any, weight: Any, bias: Any, eps: float) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(normalized by every example's own statistics, the means, the biased variances), the latter two kept."""
+    """(the input normalized per example and channel, the means, the biased variances), with kept dimensions."""
     not_implemented("batch_norm", input, kinds="biu")
     x = input.astype(wide(input.dtype))
     out, mean, var = _normalized(x, tuple(range(2, x.ndim)), eps)
@@ -148,7 +148,7 @@ def _by_instance(input: Any, weight: Any, bias: Any, eps: float) -> tuple[jax.Ar
 
 @op("_instance_norm", where="", node="ViewBackward0", edges=("input", "weight", "bias"))
 def instance_norm(input: Array, weight: Array | None, bias: Array | None, eps: float):
-    """Normalized by every example's own mean and variance per channel."""
+    """Instance normalization by the mean and variance of each example and channel."""
     _check_per_instance(input, weight=weight, bias=bias)
     return _by_instance(input, weight, bias, eps)[0]
 
@@ -163,7 +163,7 @@ def instance_norm_tracked(
     momentum: Scalar,
     eps: float,
 ):
-    """`instance_norm`, and the running statistics with the average over this batch's examples taken in."""
+    """`instance_norm`, and the running statistics updated with the mean over this batch's examples."""
     _check_per_instance(input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     out, mean, var = _by_instance(input, weight, bias, eps)
     if not input.size:
@@ -182,7 +182,7 @@ _MANY_CHANNELS = 20
 
 @op("_local_response_norm", where="", node="DivBackward0", order=joint_order)
 def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
-    """Divided by a power of the mean square over ``size`` neighbouring channels."""
+    """``input`` divided by ``(k + alpha * mean square over size neighbouring channels) ** beta``."""
     if size <= 0:
         rest = "kH: 1 kW: 1" if input.ndim > 3 else "kW: 1"
         raise RuntimeError(
@@ -209,7 +209,7 @@ def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: floa
 def _check_normalized(
     name: str, input: Any, shape: tuple[int, ...], weight: Any, bias: Any = None
 ) -> tuple[int, ...]:
-    """The dimensions to normalize over."""
+    """Check the shapes; returns the dimensions to normalize over."""
     listed = list(shape)
     if not shape:
         raise RuntimeError(
@@ -240,7 +240,7 @@ def layer_norm(
     eps: float = 1e-05,
     cudnn_enable: bool = True,
 ):
-    """Mean 0 and variance 1 over the last dimensions, then scaled and shifted elementwise."""
+    """Normalize to mean 0 and variance 1 over the last dimensions, then scale and shift elementwise."""
     dims = _check_normalized("layer_norm", input, tuple(normalized_shape), weight, bias)
     not_implemented("LayerNormKernelImpl", input, kinds="biu")
     for value in (weight, bias):
@@ -260,7 +260,7 @@ def layer_norm(
 def rms_norm(
     input: Array, normalized_shape: tuple[int, ...], weight: Array | None = None, eps: float | None = None
 ):
-    """Divided by the root of the mean square over the last dimensions; ``eps`` defaults to that of the type."""
+    """``input`` over its root mean square in the last dimensions; the default ``eps`` is that of the dtype."""
     dims = _check_normalized("rms_norm", input, tuple(normalized_shape), weight)
     not_implemented("rms_norm", input, kinds="biu")
     dtype = wide(input.dtype)
@@ -288,7 +288,7 @@ def group_norm(
     eps: float = 1e-05,
     cudnn_enabled: bool = True,
 ):
-    """Mean 0 and variance 1 per example and group of channels, then scaled and shifted per channel."""
+    """Normalize to mean 0 and variance 1 per example and group of channels, then scale and shift per channel."""
     shape = list(input.shape)
     if input.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")

@@ -1,4 +1,4 @@
-"""Padding, and the layers of indices it stands for."""
+"""Padding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from functorch_port._run.registry import Array, Scalar, op
 
 
 def _by_dimension(name: str, ndim: int, pad: tuple[int, ...]) -> list[tuple[int, int]]:
-    """PyTorch lists (low, high) from the last dimension backwards."""
+    """(low, high) of each dimension from PyTorch's list, which starts at the last dimension."""
     if len(pad) % 2:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
     if len(pad) > 2 * ndim:
@@ -31,7 +31,7 @@ def _by_dimension(name: str, ndim: int, pad: tuple[int, ...]) -> list[tuple[int,
 
 @op("constant_pad_nd", where="torch", fits={"value": OWN}, order=format_order)
 def constant_pad_nd(input: Array, pad: tuple[int, ...], value: Scalar = 0):
-    """``input`` with ``value`` around it; negative numbers cut off."""
+    """``input`` padded with ``value``; negative padding crops."""
     pairs = _by_dimension("constant_pad_nd", input.ndim, pad)
     for dim, (low, high) in enumerate(pairs):
         size = input.shape[dim] + low + high
@@ -45,7 +45,7 @@ def constant_pad_nd(input: Array, pad: tuple[int, ...], value: Scalar = 0):
 
 
 def _cut(x: jax.Array, dim: int, low: int, high: int) -> tuple[jax.Array, int, int]:
-    """Negative padding cuts; what is left to add is not negative."""
+    """Crop by negative padding; the remaining padding is not negative."""
     x = lax.slice_in_dim(x, max(-low, 0), x.shape[dim] - max(-high, 0), axis=dim)
     return x, max(low, 0), max(high, 0)
 

@@ -1,4 +1,4 @@
-"""Orthogonal polynomials whose degree is a tensor. They have no derivative, as in PyTorch."""
+"""Orthogonal polynomials whose degree is a tensor; not differentiable, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Step = Callable[[jax.Array, jax.Array, jax.Array, jax.Array], jax.Array]
 
 
 def _recurrence(x: jax.Array, n: jax.Array, second: jax.Array, step: Step) -> jax.Array:
-    """The polynomial of degree ``n``, where the first two are 1 and ``second``; 0 for a negative degree."""
+    """The polynomial of degree ``n`` by recurrence from 1 and ``second``; 0 for a negative degree."""
     highest = jnp.max(n, initial=0)
 
     def following(k: jax.Array, pair: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -35,7 +35,7 @@ def _chebyshev_step(k: jax.Array, x: jax.Array, now: jax.Array, before: jax.Arra
 
 
 def _chebyshev(second: Any, wave: Any, ends: Any, closed_from: int) -> Callable[..., jax.Array]:
-    """A Chebyshev polynomial: a closed form between -1 and 1 from some degree on, ``ends(n)`` at 1 and -1."""
+    """A Chebyshev polynomial; in [-1, 1] a closed form from degree ``closed_from`` on, with ``ends(n)`` at +-1."""
 
     def polynomial(x: jax.Array, n: jax.Array) -> jax.Array:
         inside = (jnp.abs(x) <= 1) & (n >= closed_from)

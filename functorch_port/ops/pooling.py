@@ -1,9 +1,9 @@
 """Max, average and adaptive pooling over one to three spatial dimensions.
 
-A window is pooled one dimension after the other, and in a dimension it is taken apart into its taps: tap i of all
-windows at once is one strided slice of the input, and pooling combines the taps elementwise. XLA makes one pass of
-that, forward and backward; its own windowed reductions take up to 16 times as long on a CPU (the gradient of a 3x3
-maximum over (16, 64, 24, 24): 2 ms against 32 ms). A TPU has hardware paths for them, so there they stay.
+Windows are pooled one dimension after the other. In each dimension a window is split into its taps: tap i of all
+windows is one strided slice of the input, and pooling combines the taps elementwise. XLA fuses that into one pass,
+forward and backward; its own windowed reductions take up to 16 times as long on a CPU (the gradient of 3x3 max-pooling
+of (16, 64, 24, 24): 32 ms against 2). A TPU has hardware for them, so it uses them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Ints = int | tuple[int, ...]
 
 @dataclass(frozen=True)
 class Windows:
-    """Where the windows of a pooling lie. One number per spatial dimension each."""
+    """The windows of a pooling, with one number per spatial dimension each."""
 
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
@@ -39,7 +39,7 @@ class Windows:
 
     @property
     def padded(self) -> tuple[tuple[int, int], ...]:
-        """(low, high) padding that gives every window all of its taps; high is negative where the rest is unused."""
+        """The (low, high) padding that gives every window all taps; high is negative for an unused rest."""
         reach = [
             (o - 1) * s + (k - 1) * d + 1
             for o, s, k, d in zip(self.out, self.stride, self.kernel, self.dilation, strict=True)
@@ -47,11 +47,11 @@ class Windows:
         return tuple((p, r - p - n) for p, r, n in zip(self.padding, reach, self.sizes, strict=True))
 
     def axis(self, x: jax.Array, dim: int) -> int:
-        """The axis of ``x`` that spatial dimension ``dim`` is."""
+        """The axis of ``x`` for the spatial dimension ``dim``."""
         return x.ndim - len(self.kernel) + dim
 
     def taps(self, x: jax.Array, dim: int, fill: Any) -> Iterator[jax.Array]:
-        """Every window's first, second, ... element along one dimension; ``fill`` stands for what lies outside."""
+        """The first, second, ... element of all windows along one dimension; ``fill`` outside of ``x``."""
         axis, (low, high) = self.axis(x, dim), self.padded[dim]
         config = [(0, 0, 0)] * x.ndim
         config[axis] = (low, high, 0)
@@ -100,7 +100,7 @@ def _windows(
     dilation: Ints,
     ceil_mode: bool,
 ) -> Windows:
-    """Checks the arguments of a pooling and works out its windows."""
+    """Check the arguments of a pooling and compute its windows."""
     _check_rank(name, x, n)
     kernels = _spread(name, "kernel_size", kernel, n)
     strides = kernels if stride is None or stride == () else _spread(name, "stride", stride, n)
@@ -143,7 +143,7 @@ _LINE_SHAPE = (
 
 
 def _check_line(x: Any, kernel: int, stride: int, padding: int, dilation: int) -> None:
-    """The checks of `max_pool1d`; the other poolings have other texts."""
+    """The checks of `max_pool1d`, whose texts differ from those of the other poolings."""
     if 0 in x.shape[-2:]:
         raise RuntimeError(_LINE_SHAPE + str(list(x.shape)))
     for what, value in (("kernel_size", kernel), ("stride", stride), ("dilation", dilation)):
@@ -223,12 +223,12 @@ def _lowest(dtype: Any) -> Any:
 
 
 def _beats(tap: jax.Array, best: jax.Array) -> jax.Array:
-    """The first of equal values wins; nan wins over everything."""
+    """Whether ``tap`` replaces ``best``: the first of equal values wins; nan wins over all."""
     return (tap > best) | (tap != tap)
 
 
 def _max_of_taps(x: jax.Array, windows: Windows) -> jax.Array:
-    """Last dimension first: so the first of equal elements, in row-major order, is the one that wins."""
+    """Max-pooling by taps, last dimension first, so that the first of equal elements in row-major order wins."""
     for dim in reversed(range(len(windows.kernel))):
         best: Any = None
         for tap in windows.taps(x, dim, _lowest(x.dtype)):
@@ -238,7 +238,7 @@ def _max_of_taps(x: jax.Array, windows: Windows) -> jax.Array:
 
 
 def _max_by_window(x: jax.Array, windows: Windows) -> jax.Array:
-    """The same through XLA's windowed reduction, which a TPU has hardware paths for."""
+    """Max-pooling by XLA's windowed reduction, for which a TPU has hardware."""
     n = len(windows.kernel)
     lead = (1,) * (x.ndim - n)
     return lax.reduce_window(
@@ -271,7 +271,7 @@ def _max_pool(x: Any, windows: Windows) -> jax.Array:
 
 
 def _max_pool_with_indices(x: Any, windows: Windows) -> tuple[jax.Array, jax.Array]:
-    """The maxima, and their positions in the flattened spatial dimensions of the input."""
+    """The maxima, and their indices in the flattened spatial dimensions of the input."""
     n, scale = len(windows.kernel), 1
     index = jnp.zeros(x.shape[-n:], np.int32)  # position in the dimensions already pooled; -1 in the padding
     for dim in reversed(range(n)):
@@ -343,7 +343,7 @@ max_pool3d, max_pool3d_with_indices = _max_pool_op(3)
 
 
 def _divisors(windows: Windows, count_include_pad: bool) -> np.ndarray:
-    """How many elements every window averages over; a window hanging over the padded end counts only what is there."""
+    """The number of elements that every window averages over, without those past the padded end."""
     counts = np.ones((), np.int64)
     for dim in range(len(windows.kernel)):
         start = np.arange(windows.out[dim]) * windows.stride[dim] - windows.padding[dim]
@@ -420,7 +420,7 @@ avg_pool1d, avg_pool2d, avg_pool3d = _avg_pool_op(1), _avg_pool_op(2), _avg_pool
 
 
 def _bins(size: int, out: int) -> tuple[np.ndarray, np.ndarray]:
-    """First element and length of every window along one dimension."""
+    """The first element and the length of every window along one dimension."""
     i = np.arange(out, dtype=np.int32)
     start = i * size // out
     return start, -(-(i + 1) * size // out) - start
@@ -470,7 +470,7 @@ def _adaptive_sizes(name: str, x: Any, n: int, output_size: int | tuple[int, ...
 
 
 def _averaging_matrix(size: int, out: int, dtype: Any) -> np.ndarray:
-    """(out, size): row i averages over window i."""
+    """A matrix (out, size) whose row i averages over window i."""
     start, length = _bins(size, out)
     column = np.arange(size)
     inside = (column >= start[:, None]) & (column < (start + length)[:, None])
@@ -478,7 +478,7 @@ def _averaging_matrix(size: int, out: int, dtype: Any) -> np.ndarray:
 
 
 def _adaptive_avg(x: Any, sizes: tuple[int, ...]) -> jax.Array:
-    """Windows of one length are a plain average; others a small matrix per dimension."""
+    """Adaptive average pooling: a plain one for windows of equal length, else a small matrix per dimension."""
     n, dtype = len(sizes), x.dtype
     x = x.astype(wide(dtype))
     for dim, out in zip(range(x.ndim - n, x.ndim), sizes, strict=True):
@@ -517,7 +517,7 @@ adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (
 
 
 def _adaptive_max(x: Any, sizes: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
-    """Every window's taps, as many as the longest window has; shorter ones repeat their last element."""
+    """Adaptive max-pooling by the taps of the longest window; shorter ones repeat their last element."""
     n, scale = len(sizes), 1
     index = jnp.zeros(x.shape, np.int32)  # position in the dimensions already pooled
     for dim in range(x.ndim - 1, x.ndim - 1 - n, -1):

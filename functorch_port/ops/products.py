@@ -34,9 +34,9 @@ from .reduction import vector_norm_of
 
 
 def product(a: jax.Array, b: jax.Array, transposed: bool = False) -> jax.Array:
-    """``a @ b`` of equal types, accumulated in float32 for half precision, at the chosen precision for float32.
+    """``a @ b`` (``a @ b.mT`` if ``transposed``) of equal dtypes.
 
-    With ``transposed`` the last two dimensions of ``b`` are swapped.
+    Half precision accumulates in float32; float32 has the precision of ``set_float32_matmul_precision``.
     """
     return _wide_product(a, b, transposed).astype(a.dtype)
 
@@ -108,7 +108,7 @@ def matmul(input: TensorOnly, other: TensorOnly):
 
 
 def _matmul_dunder(name: str, swap: bool) -> None:
-    """``a @ b`` leaves to Python what is not a matrix: numbers above all."""
+    """The operator ``@``, which returns NotImplemented for numbers and other operands that are no arrays."""
 
     def method(self: Tensor, other: Any) -> Any:
         if not isinstance(other, Tensor):
@@ -196,14 +196,14 @@ _FACTORS = {"beta": FACTOR, "alpha": FACTOR}
 
 
 def _scale(x: jax.Array, factor: Any) -> jax.Array:
-    """``factor * x``; a plain 1, the default, costs nothing."""
+    """``factor * x``, and ``x`` itself for a plain 1."""
     return x if isinstance(factor, int) and factor == 1 else x * cast(factor, x.dtype)
 
 
 def _plus_product(
     input: jax.Array, result: jax.Array, beta: Any, alpha: Any, out: np.dtype[Any]
 ) -> jax.Array:
-    """``beta * input + alpha * result`` in the wide type; input counts for nothing (not even nan) if beta is 0."""
+    """``beta * input + alpha * result`` in the wide dtype; if ``beta`` is 0, input is ignored, nan too."""
     check_expand(input.shape, result.shape)
     scaled = _scale(result, alpha)
     if isinstance(beta, (int, float)) and beta == 0:
@@ -254,7 +254,7 @@ def addmv(input: TensorOnly, mat: Array, vec: TensorOnly, *, beta: Scalar = 1, a
 
 @op(inplace=True, fits=_FACTORS)
 def addbmm(input: TensorOnly, batch1: TensorOnly, batch2: TensorOnly, *, beta: Scalar = 1, alpha: Scalar = 1):
-    """``beta * input + alpha * (the sum of the products of two batches)``."""
+    """``beta * input + alpha * bmm(batch1, batch2).sum(0)``."""
     _check_batches(batch1, batch2)
     summed = jnp.einsum(
         "bij,bjk->ik",
@@ -298,7 +298,7 @@ def addr(input: TensorOnly, vec1: TensorOnly, vec2: TensorOnly, *, beta: Scalar 
 
 @op("outer", "ger", node="MulBackward0")
 def outer(input: TensorOnly, vec2: TensorOnly):
-    """All products of an element of one vector with one of the other."""
+    """The outer product of two vectors."""
     for name, x in (("self", input), ("vec2", vec2)):
         if x.ndim != 1:
             raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {x.ndim}-D")
@@ -328,7 +328,7 @@ def _contract(a: jax.Array, b: jax.Array, axes: Any) -> jax.Array:
 
 @op(where="torch", node="ViewBackward0")
 def tensordot(a: TensorOnly, b: TensorOnly, dims: Any = 2):
-    """Products summed over several dimensions of both."""
+    """The product summed over ``dims`` of both tensors."""
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
@@ -379,7 +379,7 @@ def _cross(input: jax.Array, other: jax.Array, dim: int) -> jax.Array:
 
 @op(node="LinalgCrossBackward0")
 def cross(input: TensorOnly, other: TensorOnly, dim: int | None = None):
-    """The cross product along a dimension of size 3 (the first such one by default)."""
+    """The cross product along a dimension of size 3 (default: the first one)."""
     if dim is None:
         warnings.warn(
             "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
@@ -405,7 +405,7 @@ def linalg_cross(input: TensorOnly, other: TensorOnly, *, dim: int = -1):
 @op(where="torch")
 @rounded_once
 def cdist(x1: TensorOnly, x2: TensorOnly, p: float = 2.0, compute_mode: str | None = None):
-    """The p-norm distances between all rows of two (batches of) matrices; the gradient at distance 0 is 0."""
+    """The p-norm distances between all rows of two (batches of) matrices; the gradient is 0 at distance 0."""
     for name, x in (("X1", x1), ("X2", x2)):
         if x.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")
@@ -434,7 +434,7 @@ def trace(input: TensorOnly):
 
 
 def _chain(matrices: Sequence[jax.Array]) -> jax.Array:
-    """A product of many matrices, in the cheapest order."""
+    """The product of many matrices in the cheapest order."""
     return (
         matrices[0]
         if len(matrices) == 1
@@ -444,7 +444,7 @@ def _chain(matrices: Sequence[jax.Array]) -> jax.Array:
 
 @op(where="linalg", node="MmBackward0")
 def multi_dot(tensors: TensorsOnly):
-    """The product of two or more matrices, in the cheapest order."""
+    """The product of two or more matrices in the cheapest order."""
     if len(tensors) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
     return _chain(tensors)
@@ -452,7 +452,7 @@ def multi_dot(tensors: TensorsOnly):
 
 @composite(where="torch")
 def chain_matmul(*matrices: Tensor) -> Tensor:
-    """The product of matrices, in the cheapest order."""
+    """The product of matrices in the cheapest order."""
     return bind.function("multi_dot")(list(matrices)) if len(matrices) > 1 else matrices[0].clone()
 
 
@@ -465,5 +465,5 @@ def vecdot(x: TensorOnly, y: TensorOnly, *, dim: int = -1):
 
 @composite("diagonal", where="linalg")
 def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """A diagonal of the matrices in two dimensions, as the last dimension."""
+    """A view of the diagonals of matrices, as the last dimension."""
     return bind.function("diagonal")(A, offset, dim1, dim2)

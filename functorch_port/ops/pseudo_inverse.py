@@ -1,4 +1,4 @@
-"""The pseudo-inverse, the rank of matrices, and least squares."""
+"""The pseudo-inverse, the matrix rank, and least squares."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .products import product
 
 
 def _cutoff(A: jax.Array, largest: jax.Array, atol: Any, rtol: Any) -> jax.Array:
-    """What counts as 0 among singular values: ``max(atol, rtol * largest)``, with PyTorch's defaults."""
+    """The cutoff below which singular values count as 0: ``max(atol, rtol * largest)``, with PyTorch's defaults."""
     if rtol is None:
         usual = max(A.shape[-2:]) * float(jnp.finfo(A.dtype).eps)
         rtol = usual if atol is None else jnp.where(jnp.asarray(atol) > 0, 0, usual)
@@ -33,7 +33,7 @@ def _magnitudes(A: jax.Array, hermitian: bool) -> jax.Array:
 
 @jax.custom_jvp
 def _pinv(A: jax.Array, cutoff: jax.Array, factors: Any) -> jax.Array:
-    """The pseudo-inverse from ``factors``, its singular values and vectors; differentiated without them."""
+    """The pseudo-inverse from ``factors``, the singular values and vectors; differentiated without them."""
     u, s, v = factors
     kept = jnp.abs(s) > cutoff[..., None]
     inverse = jnp.where(kept, 1 / jnp.where(kept, s, 1), 0).astype(A.dtype)
@@ -74,13 +74,13 @@ def pinv(
     atol: Array | None = None,
     rtol: Array | None = None,
 ):
-    """The pseudo-inverse; singular values up to ``max(atol, rtol * the largest)`` count as 0."""
+    """The pseudo-inverse; singular values up to ``max(atol, rtol * largest)`` count as 0."""
     return _pseudo_inverse(A, atol, rcond if rtol is None else rtol, hermitian)
 
 
 @op("pinverse", node="LinalgPinvBackward0")
 def pinverse(input: TensorOnly, rcond: float = 1e-15):
-    """The pseudo-inverse; singular values up to ``rcond`` times the largest count as 0."""
+    """The pseudo-inverse; singular values up to ``rcond * largest`` count as 0."""
     return _pseudo_inverse(input, None, rcond, False)
 
 
@@ -93,7 +93,7 @@ def matrix_rank(
     atol: Array | None = None,
     rtol: Array | None = None,
 ):
-    """How many singular values are larger than ``max(atol, rtol * the largest)``."""
+    """The number of singular values above ``max(atol, rtol * largest)``."""
     check_square("linalg.matrix_rank", A) if hermitian else check_matrix("linalg.matrix_rank", A)
     if A.size == 0:
         return jnp.zeros(A.shape[:-2], np.int64)
@@ -110,7 +110,7 @@ _LSTSQ = return_type_of("linalg_lstsq", ("solution", "residuals", "rank", "singu
 @composite("lstsq", where="linalg")
 @with_out
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """The least-squares solution of ``A X = B``; singular values only with the drivers "gelsd" and "gelss"."""
+    """The least-squares solution of ``A X = B``; only the drivers "gelsd" and "gelss" give singular values."""
     solution, residuals = bind.function("_lstsq")(A, B, rcond, driver)
     rank, values = bind.function("_lstsq_rank")(A, rcond, driver)
     return _LSTSQ(solution, residuals, rank, values)
@@ -118,7 +118,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 
 @op("_lstsq", where="", node="LinalgLstsqBackward0")
 def _lstsq(A: TensorOnly, B: TensorOnly, rcond: float | None, driver: str | None):
-    """The solution, and its residuals where the driver has them."""
+    """The solution, and its residuals if the driver has them."""
     _check_lstsq(A, B, driver)
     vector = B.ndim == A.ndim - 1
     columns = B[..., None] if vector else B
@@ -132,7 +132,7 @@ def _lstsq(A: TensorOnly, B: TensorOnly, rcond: float | None, driver: str | None
 
 @op("_lstsq_rank", where="", differentiable=False)
 def _lstsq_rank(A: TensorOnly, rcond: float | None, driver: str | None):
-    """The rank and the singular values, where the driver has them."""
+    """The rank and the singular values, if the driver has them."""
     rank = jnp.zeros((0,), np.int64) if driver == "gels" else matrix_rank(A, rtol=rcond)
     if driver in ("gelsd", "gelss"):
         return rank, jnp.linalg.svd(A, compute_uv=False)

@@ -1,4 +1,4 @@
-"""Questions about tensors, as functions: ``is_tensor``, ``numel``, ``is_floating_point``, ..."""
+"""Queries of tensors as functions: ``is_tensor``, ``numel``, ``is_floating_point``, ..."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_storage(obj: Any) -> bool:
 
 @composite(where="torch")
 def numel(input: Tensor) -> int:
-    """Number of elements."""
+    """The number of elements."""
     return _checked(input, "numel").numel()
 
 
@@ -65,7 +65,7 @@ def is_signed(input: Tensor) -> bool:
 
 @composite()
 def is_nonzero(input: Tensor) -> bool:
-    """Whether a one-element tensor is not zero."""
+    """Whether a one-element tensor is nonzero."""
     return bool(_checked(input, "is_nonzero"))
 
 
@@ -77,19 +77,19 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 @composite(where="torch")
 def is_inference(input: Tensor) -> bool:
-    """Whether the tensor's memory was made in `inference_mode`."""
+    """Whether the tensor's memory was allocated in `inference_mode`."""
     return input.is_inference()
 
 
 @composite()
 def is_conj(input: Tensor) -> bool:
-    """Whether the tensor is a view that shows the conjugate of what it looks at."""
+    """Whether the tensor is a conjugate view."""
     return _checked(input, "is_conj")._turned()[0]
 
 
 @composite()
 def is_neg(input: Tensor) -> bool:
-    """Whether the tensor is a view that shows the negative of what it looks at."""
+    """Whether the tensor is a negated view."""
     return _checked(input, "is_neg")._turned()[1]
 
 
@@ -99,7 +99,7 @@ composite(where="torch")(anomaly.is_anomaly_check_nan_enabled)
 
 @composite(where="torch")
 def typename(obj: Any) -> str:
-    """The name of an object's type; tensors by their old class."""
+    """The name of an object's type; for tensors the legacy name, such as ``torch.FloatTensor``."""
     if isinstance(obj, Tensor):
         return obj.type()  # type: ignore[attr-defined]
     kind = type(obj) if not hasattr(obj, "__qualname__") else obj
@@ -110,7 +110,7 @@ def typename(obj: Any) -> str:
 
 @composite("dim_order", where="method")
 def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
-    """The dimensions from the outermost in memory to the innermost."""
+    """The dimensions in the order of memory, from the outermost to the innermost."""
     strides = self.stride()
     return tuple(sorted(range(self.ndim), key=lambda d: -strides[d]))
 
@@ -128,7 +128,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
 
 @composite("map2_", where="method")
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
-    """Replace every element by ``callable(own, of x, of y)``; slow, for small CPU tensors."""
+    """Replace every element by ``callable(own, x, y)``; slow, for small CPU tensors."""
     parts = [np.broadcast_to(t.numpy(force=True), self.shape).reshape(-1).tolist() for t in (self, x, y)]
     values = np.array([callable(*each) for each in zip(*parts, strict=True)]).reshape(self.shape)
     with storage.x64():
@@ -138,7 +138,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
 
 @composite(where="method")
 def as_subclass(self: Tensor, cls: type) -> Tensor:
-    """This tensor as an instance of a subclass, sharing its Storage."""
+    """Return this tensor as an instance of a subclass, with the same Storage."""
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(NO_SUBCLASS)
     return bind.function("alias")(self)._as(cls)
@@ -146,25 +146,25 @@ def as_subclass(self: Tensor, cls: type) -> Tensor:
 
 @composite("detach_", where="torch")
 def detach_(input: Tensor) -> Tensor:
-    """Cut a tensor off from its history, in place."""
+    """Detach a tensor from the graph, in place."""
     return _checked(input, "detach_").detach_()
 
 
 @composite(where="torch")
 def get_device(input: Tensor) -> int:
-    """Index of the tensor's device, -1 on the CPU."""
+    """The index of the tensor's device; -1 on the CPU."""
     return _checked(input, "get_device").get_device()
 
 
 @composite("detach", where="torch")
 def detach(input: Tensor) -> Tensor:
-    """A tensor that shares the Storage and is cut off from the history."""
+    """A tensor with the same Storage, detached from the graph."""
     return input.detach()
 
 
 @composite("result_type", where="torch")
 def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
-    """The dtype of an operation on two tensors or numbers.
+    """The dtype of the result of an operation on two tensors or numbers.
 
     Example:
         >>> import functorch_port as torch
@@ -211,11 +211,11 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
 
 @composite()
 def resolve_conj(input: Tensor) -> Tensor:
-    """A copy of a view that shows a conjugate (see `is_conj`); any other tensor itself."""
+    """A copy of a conjugate view (see `is_conj`); any other tensor unchanged."""
     return input.clone() if _checked(input, "resolve_conj")._turned()[0] else input  # type: ignore[attr-defined]
 
 
 @composite()
 def resolve_neg(input: Tensor) -> Tensor:
-    """A copy of a view that shows a negative (see `is_neg`); any other tensor itself."""
+    """A copy of a negated view (see `is_neg`); any other tensor unchanged."""
     return input.clone() if _checked(input, "resolve_neg")._turned()[1] else input  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Moving elements between channels and space: pixel and channel shuffles, and sliding blocks (`unfold`, `fold`)."""
+"""Pixel and channel shuffles, and sliding blocks (`unfold`, `fold`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _check_image(name: str, x: Any, factor_name: str, factor: int) -> None:
 
 @op(where="torch F", order=format_order)
 def pixel_shuffle(input: Array, upscale_factor: int):
-    """(..., C * r * r, H, W) as (..., C, H * r, W * r)."""
+    """Rearrange (..., C * r * r, H, W) to (..., C, H * r, W * r)."""
     r = upscale_factor
     _check_image("pixel_shuffle", input, "upscale_factor", r)
     *lead, channels, height, width = input.shape
@@ -44,7 +44,7 @@ def pixel_shuffle(input: Array, upscale_factor: int):
 
 @op(where="torch F", order=format_order)
 def pixel_unshuffle(input: Array, downscale_factor: int):
-    """(..., C, H * r, W * r) as (..., C * r * r, H, W)."""
+    """Rearrange (..., C, H * r, W * r) to (..., C * r * r, H, W)."""
     r = downscale_factor
     _check_image("pixel_unshuffle", input, "downscale_factor", r)
     *lead, channels, height, width = input.shape
@@ -62,7 +62,7 @@ def pixel_unshuffle(input: Array, downscale_factor: int):
 
 @op("channel_shuffle", "native_channel_shuffle", where="torch F", order=format_order)
 def channel_shuffle(input: Array, groups: int):
-    """Channel ``g * n + i`` moves to ``i * groups + g``."""
+    """Move channel ``g * n + i`` to ``i * groups + g``, where n is the number of channels per group."""
     if input.ndim <= 2:
         raise RuntimeError(
             f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}"
@@ -98,7 +98,7 @@ def _check_positive(what: str, word: str, pair: tuple[int, int]) -> None:
 
 
 class _Blocks:
-    """Kernel, dilation, padding and stride of sliding blocks, checked."""
+    """The checked kernel size, dilation, padding and stride of sliding blocks."""
 
     def __init__(self, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> None:
         self.kernel, self.dilation = _pair("kernel_size", kernel_size), _pair("dilation", dilation)
@@ -114,7 +114,7 @@ class _Blocks:
         return tuple((size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, d, p, s in each)
 
     def unfold(self, x: jax.Array) -> jax.Array:
-        """(N, C, H, W) to (N, C * kernel, blocks): one strided slice per row and one per column of the kernel."""
+        """(N, C, H, W) to (N, C * kernel, blocks), by one strided slice per row and per column of the kernel."""
         counts = self.counts(x.shape[2:])
         x = jnp.pad(x, [(0, 0), (0, 0), *((p, p) for p in self.padding)])
         for dim in (1, 0):  # what is still to be cut is in dimension 3
@@ -126,7 +126,7 @@ class _Blocks:
 
 @op("_im2col", where="", node="Im2ColBackward0")
 def unfold(input: Array, kernel_size: Any, dilation: Any, padding: Any, stride: Any):
-    """All sliding blocks of images, flattened, as columns."""
+    """Extract the sliding blocks of images as flattened columns."""
     blocks = _Blocks(kernel_size, dilation, padding, stride)
     shape = list(input.shape)
     if input.ndim not in (3, 4) or 0 in shape[-3:]:
@@ -152,7 +152,7 @@ def _listed(values: Any) -> str:
 
 @op("_col2im", where="", node="Col2ImBackward0")
 def fold(input: Array, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any):
-    """Sums sliding blocks back into images: the transpose of `unfold`."""
+    """Sum sliding blocks into images: the transpose of `unfold`."""
     out = _pair("output_size", output_size)
     blocks = _Blocks(kernel_size, dilation, padding, stride)
     shape = list(input.shape)

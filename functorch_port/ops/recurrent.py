@@ -1,4 +1,4 @@
-"""Recurrent layers, and the cells alone."""
+"""Recurrent layers and single cells."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _times(x: Any, w: Any) -> Any:
 
 
 def _keeps_steps(*values: Any) -> bool:
-    """What happened in the steps is always kept for the backward pass, as PyTorch does."""
+    """The values of the steps are always kept for the backward pass, as in PyTorch."""
     return True
 
 
@@ -39,7 +39,7 @@ def recurrent_layer(
     mode: str,
     reverse: bool,
 ):
-    """Outputs and last states of one layer in one direction; ``input`` is (T, N, size)."""
+    """The outputs and last states of one layer in one direction; ``input`` is (T, N, size)."""
     result = input.dtype
     wider = wide(result)
 
@@ -112,7 +112,7 @@ def _cell(mode: str, input: Any, states: States, w_ih: Any, w_hh: Any, b_ih: Any
 def rnn_tanh_cell(
     input: Array, hx: Array, w_ih: Array, w_hh: Array, b_ih: Array | None = None, b_hh: Array | None = None
 ):
-    """One step of a layer of `tanh` units."""
+    """One step of an RNN layer with `tanh`."""
     return _cell("RNN_TANH", input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
 
 
@@ -120,7 +120,7 @@ def rnn_tanh_cell(
 def rnn_relu_cell(
     input: Array, hx: Array, w_ih: Array, w_hh: Array, b_ih: Array | None = None, b_hh: Array | None = None
 ):
-    """One step of a layer of `relu` units."""
+    """One step of an RNN layer with `relu`."""
     return _cell("RNN_RELU", input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
 
 

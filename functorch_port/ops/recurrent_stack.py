@@ -1,4 +1,4 @@
-"""Layers and directions of recurrent networks on top of `ops.recurrent`, and sequences of different lengths."""
+"""Stacks of recurrent layers and directions on top of `ops.recurrent`, and packed sequences."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _STEPS = 16
 
 
 def constant(values: Any) -> Tensor:
-    """Integers known on the host as an int64 Tensor, with its values at hand inside a trace too."""
+    """An int64 Tensor of integers on the host, whose values stay readable in a trace."""
     with jax.ensure_compile_time_eval(), storage.x64():
         return wrap(jnp.asarray(np.asarray(values, np.int64)))
 
 
 def host_integers(tensor: Tensor, what: str) -> np.ndarray[Any, Any]:
-    """The values of an integer Tensor, which shapes will depend on."""
+    """The values of an integer Tensor on which shapes depend."""
     value = tensor._value
     if isinstance(value, jax.core.Tracer):
         raise NotImplementedError(
@@ -39,7 +39,7 @@ def host_integers(tensor: Tensor, what: str) -> np.ndarray[Any, Any]:
 
 
 class _Packing:
-    """How the rows of packed data lie in a padded (T, N, size) tensor, and back."""
+    """The conversion between packed data and a padded (T, N, size) tensor."""
 
     def __init__(self, batch_sizes: Tensor) -> None:
         sizes = host_integers(batch_sizes, "the batch_sizes of a PackedSequence")
@@ -56,11 +56,11 @@ class _Packing:
         self.to_packed = constant(np.flatnonzero(inside))
 
     def pad(self, data: Tensor) -> Tensor:
-        """(rows, size) as (T, N, size); what is beyond a sequence's end is not looked at."""
+        """(rows, size) to (T, N, size); values past the end of a sequence are arbitrary."""
         return data.index_select(0, self.to_padded).reshape(self.steps, self.n, data.shape[-1])  # type: ignore[attr-defined]
 
     def pack(self, padded: Tensor) -> Tensor:
-        """The rows that belong to sequences."""
+        """(T, N, size) to (rows, size): the rows that belong to sequences."""
         return padded.reshape(-1, padded.shape[-1]).index_select(0, self.to_packed)  # type: ignore[attr-defined]
 
 
@@ -95,8 +95,8 @@ def recurrent(
     Args:
         mode: "RNN_TANH", "RNN_RELU", "LSTM" or "GRU".
         input: (T, N, size), or packed data with its ``batch_sizes``.
-        hx: the first states, (layers * directions, N, size) each.
-        params: the weights of all layers and directions, one after the other.
+        hx: the initial states, (layers * directions, N, size) each.
+        params: the weights of all layers and directions, concatenated.
     """
     packing = None if batch_sizes is None else _Packing(batch_sizes)
     if batch_first and packing is None:
@@ -131,7 +131,7 @@ def recurrent(
 
 
 def _public(name: str, mode: str) -> Callable[..., Any]:
-    """`torch.lstm` and its like, which take a padded or (with ``batch_sizes`` after it) a packed input."""
+    """`torch.lstm` and the like, for a padded input or a packed one, which ``batch_sizes`` follows."""
 
     def function(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
         padded = ("input", "hx", "params")

@@ -1,9 +1,8 @@
-"""Resampling of images (and sequences and volumes) to another size, one dimension after the other.
+"""Interpolation of images (and sequences and volumes) to another size, one dimension after the other.
 
-Which elements an output takes, and with which weights, is known beforehand: it is computed here with numpy, in the
-float type PyTorch computes it in, so that rounding falls the same way. A whole number of outputs per input (or of
-inputs per output) is taken by slices; XLA fuses these forward and backward, whereas the gradient of a lookup is a
-scatter, and slow.
+The input elements and weights of every output are computed beforehand with numpy, in PyTorch's float dtype, so that
+rounding is the same. An integer number of outputs per input (or of inputs per output) is computed by slices; XLA fuses
+these forward and backward, whereas the gradient of a lookup is a slow scatter.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ _MANY_PHASES = 8
 
 @dataclass(frozen=True)
 class Taps:
-    """For every output the inputs it takes (clamped to the edges) and their weights; both (outputs, taps)."""
+    """The input indices (clamped to the edges) and the weights of every output; both (outputs, taps)."""
 
     index: np.ndarray
     weight: np.ndarray | None
 
 
 def _scale(size: int, out: int, align_corners: bool, factor: float | None, real: Any) -> Any:
-    """How far apart in the input neighbouring outputs are."""
+    """The distance in the input between neighbouring outputs."""
     if align_corners:
         return real(size - 1) / real(out - 1) if out > 1 else real(0)
     return real(1.0 / factor) if factor is not None and factor > 0 else real(size) / real(out)
@@ -58,7 +57,7 @@ def _nearest_exact(size: int, out: int, _: bool, factor: float | None, real: Any
 
 
 def _source(size: int, out: int, align_corners: bool, factor: float | None, real: Any) -> np.ndarray:
-    """Where in the input, between its elements, every output lies."""
+    """The fractional position in the input of every output."""
     i, scale = np.arange(out).astype(real), _scale(size, out, align_corners, factor, real)
     return i * scale if align_corners else (i + real(0.5)) * scale - real(0.5)
 
@@ -74,7 +73,7 @@ def _linear(size: int, out: int, align_corners: bool, factor: float | None, real
 
 
 def _cubic_weight(x: np.ndarray, a: float) -> np.ndarray:
-    """Keys' piecewise cubic at distance ``x``."""
+    """Keys' cubic convolution kernel at distance ``x``."""
     x = np.abs(x)
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = (((x - 5) * x + 8) * x - 4) * a
@@ -110,7 +109,7 @@ _FILTERS: dict[str, tuple[int, Callable[[np.ndarray], np.ndarray]]] = {
 def _smoothing_matrix(
     mode: str, size: int, out: int, align_corners: bool, factor: float | None, real: Any
 ) -> np.ndarray:
-    """(size, out): an output is the average of the inputs under a filter that is as wide as the outputs are apart."""
+    """The (size, out) matrix of antialiasing: outputs average inputs under a filter scaled by their distance."""
     width, shape = _FILTERS[mode]
     scale = float(_scale(size, out, align_corners, factor, real))
     stretch = max(scale, 1.0)
@@ -125,7 +124,7 @@ def _smoothing_matrix(
 
 
 def _line(index: np.ndarray) -> int | None:
-    """The step between the entries if it is always the same and not 0."""
+    """The step between the entries if it is constant and not 0, else None."""
     if len(index) < 2:
         return 1
     steps = np.diff(index)
@@ -146,7 +145,7 @@ def _per_tap(x: jax.Array, weight: np.ndarray, axis: int) -> jax.Array:
 
 
 def _weighted(x: jax.Array, taps: Taps, axis: int) -> jax.Array:
-    """The taps by slice or lookup, weighted and added."""
+    """The weighted sum of the taps, by slices or lookups."""
     if taps.weight is None:
         return _take(x, taps.index[:, 0], axis)
     parts = [
@@ -165,7 +164,7 @@ def _repeat_edges(x: jax.Array, axis: int, low: int, high: int) -> jax.Array:
 
 
 def _interleaved(x: jax.Array, taps: Taps, axis: int, phases: int) -> jax.Array | None:
-    """For ``phases`` outputs per input, where these look alike all along: a few slices. None where they do not."""
+    """The result for ``phases`` equally spaced outputs per input, by a few slices; None if they are not."""
     size = x.shape[axis]
     index = taps.index.reshape(size, phases, -1)
     offset = index[size // 2] - size // 2  # (phases, taps)
@@ -203,10 +202,10 @@ def _resample(x: jax.Array, taps: Taps, axis: int) -> jax.Array:
 
 
 def _fixed_point(x: jax.Array, matrix: np.ndarray, axis: int) -> jax.Array:
-    """Bytes averaged with the weights of a (size, out) matrix, as PyTorch does on a CPU: in whole numbers.
+    """Average bytes with the weights of a (size, out) matrix in integers, as PyTorch does on a CPU.
 
-    The weights are multiples of a power of two, the lowest of which the largest weight is less than 2^15; every
-    dimension is rounded to bytes for itself.
+    The weights are integers times a power of two, the smallest one for which all integers are below 2^15. Every
+    dimension is rounded to bytes by itself.
     """
     bits = 0
     while bits < 22 and int(0.5 + matrix.max() * 2 ** (bits + 1)) < 2**15:
@@ -233,7 +232,7 @@ _FEW_TAPS = 8
 
 
 def _matrix(taps: Taps, size: int) -> np.ndarray:
-    """The weights as a (size, out) matrix; what was clamped to one element is added up."""
+    """The weights as a (size, out) matrix; weights clamped to the same element are added."""
     out = len(taps.index)
     matrix = np.zeros((size, out))
     weight = np.ones(taps.index.shape) if taps.weight is None else taps.weight
@@ -336,5 +335,5 @@ for _mode in _FILTERS:
 
 
 def output_sizes(sizes: tuple[int, ...], scales: tuple[float, ...]) -> tuple[int, ...]:
-    """The sizes that scale factors give."""
+    """The output sizes for scale factors."""
     return tuple(math.trunc(size * float(scale)) for size, scale in zip(sizes, scales, strict=True))

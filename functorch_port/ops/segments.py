@@ -1,4 +1,4 @@
-"""Reductions of consecutive parts of a dimension."""
+"""Reductions of consecutive segments of a dimension."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REDUCES = ("sum", "mean", "max", "min", "prod")
 
 @jax.custom_jvp
 def _extreme(x: jax.Array, ids: jax.Array, best: jax.Array) -> jax.Array:
-    """``best``, whose gradient goes in equal parts to the elements of the segment that are equal to it."""
+    """``best``, whose gradient is shared equally by the elements of the segment that are equal to it."""
     return best
 
 
@@ -75,20 +75,20 @@ def segment_reduce(
     unsafe: bool = False,
     initial: Scalar | None = None,
 ):
-    """Reduces consecutive parts of a dimension.
+    """Reduce consecutive segments of a dimension.
 
     Args:
-        data: floating point.
+        data: the input, floating point.
         reduce: "sum", "mean", "max", "min" or "prod".
-        lengths: how long the parts are: the shape of ``data`` up to ``axis``, and there one number per part.
+        lengths: the lengths of the segments: the shape of ``data`` before ``axis``, then one number per segment.
         indices: not supported, as in PyTorch.
-        offsets: where the parts begin, and where the last one ends, in place of ``lengths``.
-        axis: the dimension; the last one of ``lengths`` or ``offsets``.
-        unsafe: do not check that the lengths are those of all parts.
-        initial: what every reduction starts from.
+        offsets: the starts of the segments and the end of the last one, instead of ``lengths``.
+        axis: the dimension; must be the last one of ``lengths`` or ``offsets``.
+        unsafe: whether to skip the check that the lengths fit.
+        initial: the initial value of every reduction.
 
     Raises:
-        RuntimeError: for lengths that do not fit.
+        RuntimeError: the lengths do not fit.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.segment_reduce.html
     """
@@ -125,7 +125,7 @@ def segment_reduce(
 
 
 def _reduced(x: jax.Array, bounds: jax.Array, reduce: str, initial: Any) -> jax.Array:
-    """The parts of ``x`` (n, ...) between ``bounds`` (segments + 1), reduced: (segments, ...)."""
+    """Reduce the parts of ``x`` (n, ...) between ``bounds`` (segments + 1) to (segments, ...)."""
     count = bounds.shape[0] - 1
     ids = jnp.searchsorted(bounds, jnp.arange(x.shape[0], dtype=bounds.dtype), side="right") - 1
     ids = jnp.where((ids < 0) | (ids >= count), count, ids)  # outside of all parts

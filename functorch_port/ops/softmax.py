@@ -1,4 +1,4 @@
-"""Softmax and its logarithm."""
+"""Softmax and log-softmax."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functorch_port.ops._common import not_implemented, wide, wrap_dim
 
 
 def _start(kernel: str, input: Any, dim: int, dtype: DType | None) -> tuple[jax.Array, int, Any]:
-    """(the input in the type to compute in, dim, the result's type)."""
+    """(the input in the dtype to compute in, dim, the dtype of the result)."""
     if dtype is not None:
         input = input.astype(dtype.np)
     dim = wrap_dim(dim, input.ndim)

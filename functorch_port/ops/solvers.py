@@ -1,4 +1,4 @@
-"""Inverses, linear systems, determinants, and functions of matrices."""
+"""Inverses, linear systems, determinants, and matrix functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SOLVE_EX = return_type_of("linalg_solve_ex", ("result", "info"))
 
 
 def solve_square(A: jax.Array, B: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """X in ``A X = B``, and LAPACK's ``info``; its derivative solves again instead of going through the LU."""
+    """The X of ``A X = B``, and LAPACK's ``info``; its derivative solves again instead of differentiating the LU."""
     batch = broadcast_shapes(A.shape[:-2], B.shape[:-2])
     factors, _, order = lax.linalg.lu(lax.stop_gradient(A))
     info = zero_pivot(factors)
@@ -86,7 +86,7 @@ def inv(A: Tensor) -> Tensor:
 @composite("inv_ex", where="linalg")
 @with_out
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
-    """The inverse, and whether there is one, without an error."""
+    """The inverse and LAPACK's ``info``, without an error."""
     out, info = bind.function("_inv_ex")(A)
     if check_errors:
         _raise_singular(info, "linalg.inv_ex")
@@ -95,7 +95,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
 
 @op("_solve_ex", where="", node="LinalgSolveExBackward0")
 def _solve_ex(A: TensorOnly, B: TensorOnly, left: bool):
-    """X in ``A X = B``, or in ``X A = B``, and LAPACK's ``info``."""
+    """The X of ``A X = B`` or ``X A = B``, and LAPACK's ``info``."""
     name = "linalg.solve"
     check_same_type(name, A, B)
     vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
@@ -127,7 +127,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 @composite("solve_ex", where="linalg")
 @with_out
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
-    """The solution of ``A X = B``, and whether A is regular, without an error."""
+    """The solution of ``A X = B`` and LAPACK's ``info``, without an error."""
     X, info = bind.function("_solve_ex")(A, B, left)
     if check_errors:
         _raise_unsolved(info, "torch.linalg.solve_ex")
@@ -179,7 +179,7 @@ def triangular_solve(
 
 @op("tensorinv", where="linalg", node="ViewBackward0")
 def tensorinv(A: TensorOnly, ind: int = 2):
-    """The inverse of a tensor as a map from its last dimensions to its first ``ind``."""
+    """The inverse of a tensor as a linear map from its last dimensions to its first ``ind``."""
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
     rows, columns = math.prod(A.shape[:ind]), math.prod(A.shape[ind:])
@@ -243,7 +243,7 @@ def linalg_slogdet(A: TensorOnly):
 
 @op(node="AddBackward0")
 def logdet(input: TensorOnly):
-    """The logarithm of the determinant, nan if that is negative."""
+    """The logarithm of the determinant; nan if it is negative."""
     sign, logabsdet = _slogdet(input)
     if jnp.iscomplexobj(sign):
         return logabsdet + jnp.log(sign)
@@ -255,7 +255,7 @@ def logdet(input: TensorOnly):
 
 @op("matrix_power", where="torch method linalg", node="MmBackward0")
 def matrix_power(A: TensorOnly, n: int):
-    """A matrix multiplied by itself ``n`` times; the inverse for negative ``n``."""
+    """The ``n``-th power of square matrices; of the inverse for negative ``n``."""
     check_square("linalg.matrix_power", A)
     return jnp.linalg.matrix_power(A, n)
 

@@ -1,4 +1,4 @@
-"""Sorting, searching, counting: order along a dimension, distinct values, histograms."""
+"""Sorting, searching and counting."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .reduction import take_along
 
 
 def _picked(input: jax.Array, x: jax.Array, index: jax.Array, axis: int) -> tuple[jax.Array, jax.Array]:
-    """Values at ``index`` and the index itself, 0-dim again if the input was."""
+    """The values at ``index`` and the index itself, 0-dim if the input was."""
     values = take_along(x, index, axis)
     return (
         (values, index.astype(INT64)) if input.ndim else (values.reshape(()), index.astype(INT64).reshape(()))
@@ -31,7 +31,7 @@ def _picked(input: jax.Array, x: jax.Array, index: jax.Array, axis: int) -> tupl
 
 @op(returns=("values", "indices"), order=first_order)
 def sort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: bool = False):
-    """Sorted values along ``dim`` and where they were. Always stable."""
+    """The sorted values along ``dim`` and their indices. Always stable."""
     no_complex(" Sort does not support complex dtypes on CPU", input)
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
@@ -40,7 +40,7 @@ def sort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: boo
 
 @op(order=first_order)  # PyTorch's is `sort`, which looks at the history of a view
 def argsort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: bool = False):
-    """The order that sorts along ``dim``. Always stable."""
+    """The indices that sort along ``dim``. Always stable."""
     no_complex(" Sort does not support complex dtypes on CPU", input)
     axis = wrap_dim(dim, input.ndim)
     return stable_order(at_least_1d(input), axis, descending).astype(INT64).reshape(input.shape)
@@ -48,13 +48,13 @@ def argsort(input: TensorOnly, dim: int = -1, descending: bool = False, stable: 
 
 @op(node="SortBackward0", order=first_order)
 def msort(input: TensorOnly):
-    """Sorted values along the first dimension."""
+    """The sorted values along the first dimension."""
     return sort(input, 0)[0]
 
 
 @op(returns=("values", "indices"))
 def topk(input: TensorOnly, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
-    """The ``k`` largest (or smallest) values along ``dim`` and where they are."""
+    """The ``k`` largest (or smallest) values along ``dim`` and their indices."""
     no_complex(" topk does not support complex dtypes on CPU", input)
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
@@ -77,7 +77,7 @@ def _nan_last(x: jax.Array) -> jax.Array:
 
 @op(returns=("values", "indices"))
 def kthvalue(input: TensorOnly, k: int, dim: int = -1, keepdim: bool = False):
-    """The ``k``-th smallest value along ``dim`` and where it is."""
+    """The ``k``-th smallest value along ``dim`` and its index."""
     not_implemented("kthvalue_cpu", input, kinds="bc")
     axis = wrap_dim(dim, input.ndim)
     x = at_least_1d(input)
@@ -124,7 +124,7 @@ def searchsorted(
     side: str | None = None,
     sorter: Array | None = None,
 ):
-    """Where values would have to be inserted to keep the innermost dimension of a sequence sorted."""
+    """The indices at which values must be inserted to keep the last dimension of a sequence sorted."""
     edges = (
         sorted_sequence if sorter is None else take_along(sorted_sequence, sorter, sorted_sequence.ndim - 1)
     )
@@ -141,7 +141,7 @@ def searchsorted(
 
 @op(differentiable=False, numbers=True)
 def bucketize(input: Array, boundaries: TensorOnly, *, out_int32: bool = False, right: bool = False):
-    """The bucket of every value between sorted boundaries."""
+    """The index of every value's bucket between sorted boundaries."""
     not_implemented("searchsorted_out_cpu", input, boundaries, kinds="c")
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
@@ -153,7 +153,7 @@ def bucketize(input: Array, boundaries: TensorOnly, *, out_int32: bool = False, 
 
 @op("_unique", where="", eager="sort(), whose neighbours tell which values are new", differentiable=False)
 def _unique(input: TensorOnly, dim: int | None = None):
-    """Sorted distinct values (or slices along ``dim``), where each element went, how many there are of each."""
+    """The sorted distinct values (or slices along ``dim``), the index of each element in them, and their counts."""
     not_implemented("unique", input, kinds="c")
     x = np.asarray(input)
     if dim is not None:
@@ -192,7 +192,7 @@ def _check_unique(shape: tuple[int, ...], dim: int) -> None:
 
 @op("_unique_consecutive", where="", eager="a mask of where neighbours differ", differentiable=False)
 def _unique_consecutive(input: TensorOnly, dim: int | None = None):
-    """The values with runs of equal neighbours collapsed, where each element went, the lengths of the runs."""
+    """The values of runs of equal neighbours, the index of each element's run, and the lengths of the runs."""
     x = np.asarray(input)
     axis = 0 if dim is None else wrap_dim(dim, x.ndim)
     if dim is not None:
@@ -222,7 +222,7 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """The distinct values in order; with ``dim``, the distinct slices."""
+    """The sorted distinct values, or the distinct slices along ``dim``."""
     return _asked(bind.function("_unique")(input, dim), return_inverse, return_counts)
 
 
@@ -230,7 +230,7 @@ def unique(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The values with runs of equal neighbours collapsed."""
+    """The values, with each run of equal neighbours collapsed to one."""
     return _asked(bind.function("_unique_consecutive")(input, dim), return_inverse, return_counts)
 
 
@@ -242,7 +242,7 @@ _COUNTS = "torch.zeros(length).scatter_add(0, input, weights)"
 
 @op("_bincount", where="", differentiable=False)
 def _bincount(input: TensorOnly, length: int, weights: Array | None = None):
-    """How often each of 0 to ``length - 1`` occurs, or the sums of the weights."""
+    """The counts of 0 to ``length - 1``, or the sums of their weights."""
     if weights is None:
         return jnp.zeros(length, INT64).at[input].add(1)
     kind = weights.dtype if weights.dtype == np.float32 else np.dtype(np.float64)
@@ -251,7 +251,7 @@ def _bincount(input: TensorOnly, length: int, weights: Array | None = None):
 
 @composite()
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """How often each non-negative integer occurs, or the sum of the weights of its places."""
+    """The count of each non-negative integer, or the sum of its weights."""
     if input.dtype not in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64):
         raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype.scalar_name}'")
     if minlength < 0:

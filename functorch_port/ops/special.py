@@ -1,4 +1,4 @@
-"""Special functions of `torch.special` around the normal distribution and the error function."""
+"""Special functions of the normal distribution and the error function."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pointwise_op("expit", where="special", node="SigmoidBackward0")(pointwise.sigmoi
 
 @pointwise_op(where="special")
 def entr(input: TensorOnly):
-    """``-x log(x)``, 0 at 0 and minus infinity below."""
+    """``-x log(x)``; 0 at 0 and -inf below."""
     not_implemented("entr_cpu", input, kinds="c")
     return elementwise_float(_entropy, input)
 
@@ -37,21 +37,21 @@ _entropy.defjvp(lambda p, t: (_entropy(*p), (-jnp.log(*p) - 1) * t[0]))
 
 @pointwise_op(where="special", node="MulBackward1")
 def ndtr(input: TensorOnly):
-    """The normal distribution function, as PyTorch has it from `erf`: for its lower tail there is `log_ndtr`."""
+    """The normal CDF, by `erf` as in PyTorch; use `log_ndtr` for the lower tail."""
     not_implemented("erf_vml_cpu", input, kinds="c")
     return elementwise_float(lambda x: (1 + lax.erf(x * math.sqrt(0.5))) * 0.5, input)
 
 
 @pointwise_op(where="special")
 def log_ndtr(input: TensorOnly):
-    """The logarithm of the normal distribution function."""
+    """The logarithm of the normal CDF."""
     only_single_and_double("log_ndtr_cpu", input)
     return elementwise_float(_log_ndtr, input)
 
 
 @pointwise_op(where="special")
 def ndtri(input: TensorOnly):
-    """The inverse of the normal distribution function."""
+    """The inverse of the normal CDF."""
     only_single_and_double("ndtri_cpu", input)
     return elementwise_float(_ndtri, input)
 
@@ -65,7 +65,7 @@ def erfcx(input: TensorOnly):
 
 @functools.cache
 def _erfcx_fit() -> np.ndarray:
-    """``(1 + x) erfcx(x)`` for x from 0 on, in ``(x - 2) / (x + 2)``."""
+    """A fit of ``(1 + x) erfcx(x)`` for x >= 0, in ``(x - 2) / (x + 2)``."""
 
     def at(y: np.ndarray) -> np.ndarray:
         x = 2 * (1 + y) / (1 - y)
@@ -117,7 +117,7 @@ _ndtri.defjvp(lambda p, t: (_ndtri(*p), math.sqrt(2 * math.pi) * jnp.exp(_ndtri(
 
 @pointwise_op(where="special", node="SpecialXlog1PyBackward0")
 def xlog1py(input: Array, other: Array):
-    """``input * log1p(other)``, 0 where ``input`` is 0."""
+    """``input * log1p(other)``; 0 where ``input`` is 0."""
     not_implemented("xlog1py_cpu", input, other, kinds="c")
     return elementwise_float(lambda x, y: _xlog1py(*jnp.broadcast_arrays(x, y)), input, other)
 

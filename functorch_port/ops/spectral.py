@@ -13,7 +13,7 @@ from ._matrices import LinAlgError, adjoint, check_finite, check_matrix, check_s
 
 
 def _reciprocal(x: jax.Array) -> jax.Array:
-    """``1 / x``, and 0 at 0: what equal values would contribute is not determined, and counts for nothing."""
+    """``1 / x``, and 0 at 0, as the contribution of equal values is undetermined."""
     return jnp.where(x == 0, 0, 1 / jnp.where(x == 0, 1, x))
 
 
@@ -29,7 +29,7 @@ def _svd(A: jax.Array, full: bool) -> tuple[jax.Array, jax.Array, jax.Array]:
 
 @_svd.defjvp
 def _svd_jvp(full: bool, primals: Any, tangents: Any) -> Any:
-    """The columns of full matrices beyond the singular values are not determined: they have no derivative."""
+    """The columns of full matrices beyond the singular values are undetermined and have no derivative."""
     (A,), (dA,) = primals, tangents
     u_all, s, vh_all = _svd(A, full)
     k = s.shape[-1]
@@ -90,7 +90,7 @@ def svd(input: TensorOnly, some: bool = True, compute_uv: bool = True):
 
 @op(where="linalg", node="LinalgSvdBackward0", check=_not_converged)
 def svdvals(A: TensorOnly, *, driver: str | None = None):
-    """The singular values, in falling order."""
+    """The singular values, in descending order."""
     check_matrix("linalg.svdvals", A)
     return jnp.linalg.svd(A, compute_uv=False)
 
@@ -125,14 +125,14 @@ def _check_triangle(UPLO: str) -> bool:
     node="LinalgEighBackward0",
 )
 def eigh(A: TensorOnly, UPLO: str = "L"):
-    """Eigenvalues and eigenvectors of symmetric or Hermitian matrices, of which one triangle is read."""
+    """The eigenvalues and eigenvectors of Hermitian matrices, from one triangle."""
     check_square("linalg.eigh", A)
     return _eigh(A, _check_triangle(UPLO))
 
 
 @op(where="linalg", node="LinalgEighBackward0")
 def eigvalsh(A: TensorOnly, UPLO: str = "L"):
-    """Eigenvalues of symmetric or Hermitian matrices, of which one triangle is read."""
+    """The eigenvalues of Hermitian matrices, from one triangle."""
     check_square("linalg.eigvalsh", A)
     return _eigh(A, _check_triangle(UPLO))[0]
 
@@ -156,7 +156,7 @@ def _eig_jvp(primals: Any, tangents: Any) -> Any:
 
 @jax.custom_jvp
 def _eigvals(A: jax.Array) -> jax.Array:
-    """The values alone, which are found faster; their derivative needs the vectors."""
+    """The eigenvalues alone, which is faster; their derivative needs the vectors."""
     return jnp.linalg.eigvals(A)
 
 
@@ -177,13 +177,13 @@ _not_finite = check_finite("torch.linalg.eig: input tensor should not contain in
     check=_not_finite,
 )
 def eig(A: TensorOnly):
-    """Eigenvalues and eigenvectors of square matrices (on the CPU)."""
+    """The eigenvalues and eigenvectors of square matrices (on the CPU)."""
     check_square("linalg.eig", A)
     return _eig(A)
 
 
 @op(where="linalg", node="LinalgEigBackward0", check=_not_finite)
 def eigvals(A: TensorOnly):
-    """Eigenvalues of square matrices (on the CPU)."""
+    """The eigenvalues of square matrices (on the CPU)."""
     check_square("linalg.eigvals", A)
     return _eigvals(A)

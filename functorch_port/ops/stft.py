@@ -38,19 +38,19 @@ def _flag(value: Any) -> str:
 
 
 def _positions(frames: int, size: int, hop: int) -> np.ndarray:
-    """For every frame the places of its samples in the signal."""
+    """The indices of every frame's samples in the signal."""
     return np.arange(frames)[:, None] * hop + np.arange(size)
 
 
 def _widened(window: jax.Array | None, length: int, size: int, like: jax.Array) -> jax.Array:
-    """The window in the middle of a frame of ``size``; ones if there is none."""
+    """The window, centred in zeros of length ``size``; the default window is ones."""
     window = jnp.ones((length,), like.dtype) if window is None else window
     left = (size - length) // 2
     return jnp.pad(window, (left, size - length - left)) if length < size else window
 
 
 def _centered(x: jax.Array, pad: int, mode: str) -> jax.Array:
-    """Half a frame more on both sides."""
+    """The signal, padded by half a frame on both sides."""
     shape = [1] * (3 - x.ndim) + list(x.shape)
     if mode in ("reflect", "replicate") and not math.prod(shape[1:]):
         raise RuntimeError(
@@ -78,7 +78,7 @@ def stft(
     return_complex: bool | None = None,
     align_to_window: bool | None = None,
 ):
-    """The Fourier transforms of a signal's windowed frames, one frame per column."""
+    """The Fourier transforms of a signal's windowed frames, one per column."""
     if center and align_to_window is not None:
         raise RuntimeError("stft align_to_window should only be set when center = false")
     hop = n_fft // 4 if hop_length is None else hop_length
@@ -148,7 +148,7 @@ def _deprecate_pairs(return_complex: bool | None) -> None:
 
 
 class _Inverse:
-    """The arguments of `istft`, checked."""
+    """The checked arguments of `istft`."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class _Inverse:
             raise RuntimeError("Cannot have onesided output if window or input is complex")
 
     def overlaps_too_little(self, window: Any = None) -> Any:
-        """Whether a sample that is kept is in no frame where the window is not zero."""
+        """Whether some sample of the result has a zero window in all frames."""
         window = np.ones(self.size) if window is None else window
         window = window.astype(complex if window.dtype.kind == "c" else float)
         first = (self.n_fft - self.size) // 2
@@ -254,7 +254,7 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ):
-    """The signal whose `stft` is nearest to ``input``."""
+    """The signal whose `stft` is closest to ``input``."""
     if window is None:
         warnings.warn(
             f"{_UNWINDOWED}.Please provide the same window used by stft to make the inversion lossless.{_HOW}",
@@ -273,7 +273,7 @@ def istft(
 
 
 def _overlapped(asked: _Inverse, cut: jax.Array, weights: jax.Array) -> jax.Array:
-    """The sum of the windowed frames, each in its place, divided by the sum of the squares of the windows."""
+    """The overlap-add of the windowed frames, divided by that of the squared windows."""
     places, total, start, end = (
         _positions(cut.shape[-2], cut.shape[-1], asked.hop),
         asked.total,

@@ -1,4 +1,4 @@
-"""Power-average pooling, fractional max pooling, and the reverse of max pooling."""
+"""Power-average pooling, fractional max-pooling, and max-unpooling."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _power(x: jax.Array, p: float) -> jax.Array:
 
 
 def _root(x: jax.Array, p: float) -> jax.Array:
-    """``x ** (1 / p)`` with the gradient 0 at 0."""
+    """``x ** (1 / p)``, with gradient 0 at 0."""
     zero = x == 0
     return jnp.where(zero, jnp.zeros((), x.dtype), jnp.where(zero, jnp.ones((), x.dtype), x) ** (1.0 / p))
 
@@ -55,7 +55,7 @@ for _n in (1, 2, 3):
 
 
 def _starts(sample: jax.Array, size: int, out: int, kernel: int) -> jax.Array:
-    """Where the windows of every plane begin along one dimension: (N, C, out)."""
+    """The starts (N, C, out) of the windows of every plane along one dimension."""
     last = jnp.full((*sample.shape, 1), size - kernel, np.int32)
     if out == 1:
         return last
@@ -68,7 +68,7 @@ def _starts(sample: jax.Array, size: int, out: int, kernel: int) -> jax.Array:
 def _fractional(
     x: Any, samples: list[Any], kernel: tuple[int, ...], out: tuple[int, ...]
 ) -> tuple[jax.Array, jax.Array]:
-    """The maxima of (N, C, ...) and their positions in the flattened spatial dimensions."""
+    """The maxima of (N, C, ...) and their indices in the flattened spatial dimensions."""
     n, scale = len(kernel), 1
     index = jnp.zeros(x.shape, np.int32)  # position in the dimensions already pooled
     for dim in reversed(range(n)):

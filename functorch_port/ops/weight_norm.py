@@ -1,4 +1,4 @@
-"""Weight and spectral normalisation."""
+"""Weight and spectral normalization."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from functorch_port.ops.reduction import vector_norm_of
 
 @op(where="torch")
 def norm_except_dim(v: Array, pow: int = 2, dim: int = 0):
-    """The norms of the slices along ``dim``, shaped to broadcast with ``v``; of everything together for -1."""
+    """The norms of the slices along ``dim``, broadcastable to ``v``; the norm of all elements for -1."""
     if not -1 <= dim < v.ndim:
         raise RuntimeError(f"dim must be between 0 and {v.ndim - 1} inclusive, or -1, got {dim}")
     others = tuple(d for d in range(v.ndim) if d != dim)
@@ -24,7 +24,7 @@ def norm_except_dim(v: Array, pow: int = 2, dim: int = 0):
 
 @op("_weight_norm", where="torch")
 def weight_norm(v: Array, g: Array, dim: int = 0):
-    """``v`` scaled to the norms ``g`` along ``dim``."""
+    """``v``, scaled to the norms ``g`` along ``dim``."""
     return compute(lambda x, size: x * (size / _length(x, dim)), v.dtype, v, g)
 
 
@@ -39,7 +39,7 @@ def _length(x: jax.Array, dim: int) -> jax.Array:
 
 @op("_power_method", where="", differentiable=False)
 def power_method(matrix: Array, u: Array, v: Array, steps: int, eps: Scalar, right_first: bool):
-    """Singular vectors ``u`` and ``v`` after power iterations, each starting with ``v`` if ``right_first``."""
+    """The singular vectors ``u`` and ``v`` after power iterations, which update ``v`` first if ``right_first``."""
 
     def unit(x: jax.Array) -> jax.Array:
         size = vector_norm_of(x, 2, (0,), False)

@@ -1,4 +1,4 @@
-"""Window functions for signals, and index matrices of triangles: factories whose values are formulas of a position."""
+"""Factories of formulas of a position: window functions, and the indices of triangles."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .._tensor.tensor import Tensor
 
 
 def cosines(n: np.ndarray, last: int, weights: tuple[float, ...]) -> np.ndarray:
-    """A sum of cosines with rising frequency and alternating sign."""
+    """A sum of cosines with increasing frequency and alternating sign."""
     terms = [(-1) ** k * w * np.cos(2 * math.pi * k * n / last) for k, w in enumerate(weights)]
     return np.sum(terms, axis=0)
 
 
 def triangle(n: np.ndarray, last: int) -> np.ndarray:
-    """Bartlett's window."""
+    """The Bartlett window."""
     return 1 - np.abs(2 * n / last - 1)
 
 
 def kaiser_shape(n: np.ndarray, last: int, beta: float) -> np.ndarray:
-    """Kaiser's window."""
+    """The Kaiser window."""
     return np.i0(beta * np.sqrt(np.maximum(1 - (2 * n / last - 1) ** 2, 0))) / np.i0(beta)
 
 
@@ -46,7 +46,7 @@ def _window(
     device: Any,
     requires_grad: bool,
 ) -> Tensor:
-    """``formula(positions, last position)``; a periodic window is cut from one point more. One point is 1."""
+    """``formula(positions, last position)``; a periodic window drops the last of one more point. One point is 1."""
     if not isinstance(window_length, int):
         kind = type(window_length).__name__
         raise TypeError(f"{name}(): argument 'window_length' (position 1) must be int, not {kind}")
@@ -136,7 +136,7 @@ def bartlett_window(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """The triangular window of Bartlett.
+    """The Bartlett (triangular) window.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.bartlett_window.html
     """
@@ -155,7 +155,7 @@ def kaiser_window(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """The Kaiser window of shape ``beta``.
+    """The Kaiser window with shape ``beta``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.kaiser_window.html
     """
@@ -184,7 +184,7 @@ def tril_indices(
     device: Any = None,
     layout: Any = None,
 ) -> Tensor:
-    """The positions of a matrix's lower triangle: a row of row numbers, a row of column numbers.
+    """The indices of a matrix's lower triangle: one row of row indices, one of column indices.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.tril_indices.html
     """
@@ -201,7 +201,7 @@ def triu_indices(
     device: Any = None,
     layout: Any = None,
 ) -> Tensor:
-    """The positions of a matrix's upper triangle: a row of row numbers, a row of column numbers.
+    """The indices of a matrix's upper triangle: one row of row indices, one of column indices.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.triu_indices.html
     """

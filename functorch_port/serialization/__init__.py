@@ -1,8 +1,8 @@
 """`save` and `load`: PyTorch's checkpoint files.
 
-A file is a zip archive (`container`): a pickle (`pickler`, `unpickler`, and in `tables` what its names mean), and the
-bytes of each `Storage`, which tensors look at (`tensors`). Files of PyTorch before 1.6, which are a row of pickles, and
-those of this package's first releases are read, too.
+A file is a zip archive (`container`) of a pickle (`pickler`, `unpickler`; `tables` resolves its names) and the bytes of
+each `Storage`, of which tensors are views (`tensors`). `load` also reads the files of PyTorch before 1.6, which are a
+sequence of pickles, and those of this package's first releases.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _DOCS = (
 
 
 class LoadEndianness(enum.Enum):
-    """The byte order of files that do not say theirs."""
+    """The byte order to assume for files that do not record theirs."""
 
     NATIVE = 1
     LITTLE = 2
@@ -75,7 +75,7 @@ _endianness: LoadEndianness | None = None
 
 
 def get_default_load_endianness() -> LoadEndianness | None:
-    """The byte order that `load` takes files to have that do not say theirs; None is little.
+    """The byte order that `load` assumes for files that do not record theirs; None means little-endian.
 
     Reference:
         https://docs.pytorch.org/docs/stable/notes/serialization.html#torch.serialization.get_default_load_endianness
@@ -84,10 +84,10 @@ def get_default_load_endianness() -> LoadEndianness | None:
 
 
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
-    """Set what `get_default_load_endianness` gives.
+    """Set the byte order that `load` assumes for files that do not record theirs.
 
     Raises:
-        TypeError: it is no `LoadEndianness`.
+        TypeError: ``endianness`` is neither a `LoadEndianness` nor None.
 
     Reference:
         https://docs.pytorch.org/docs/stable/notes/serialization.html#torch.serialization.set_default_load_endianness
@@ -99,10 +99,10 @@ def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
 
 
 def add_safe_globals(safe_globals: list[Any]) -> None:
-    """Allow these classes and functions in files that `load` reads with ``weights_only=True``.
+    """Allow classes and functions in files that `load` reads with ``weights_only=True``.
 
     Args:
-        safe_globals: classes or functions, or pairs of one and its full name in the file.
+        safe_globals: classes and functions, or pairs ``(object, full name in the file)``.
 
     Reference:
         https://docs.pytorch.org/docs/stable/notes/serialization.html#torch.serialization.add_safe_globals
@@ -111,18 +111,18 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
-    """What `add_safe_globals` has allowed."""
+    """The classes and functions that `add_safe_globals` allowed."""
     return list(unpickler.allowed)
 
 
 def clear_safe_globals() -> None:
-    """Forget everything that `add_safe_globals` allowed."""
+    """Clear the list of `add_safe_globals`."""
     unpickler.allowed.clear()
 
 
 @contextlib.contextmanager
 def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
-    """`add_safe_globals` for the length of a ``with`` block."""
+    """A context manager that applies `add_safe_globals` within a ``with`` block."""
     add_safe_globals(safe_globals)
     try:
         yield
@@ -131,13 +131,13 @@ def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
 
 
 def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> list[str]:
-    """The full names in a file that ``load(weights_only=True)`` would refuse. Nothing of the file is run.
+    """List the full names in a file that ``load(weights_only=True)`` would refuse, without running any of it.
 
     Args:
         f: a path or a file object.
 
     Raises:
-        ValueError: it is no file of `save`, or a TorchScript archive.
+        ValueError: the file is not a checkpoint of `save`, or is a TorchScript archive.
 
     Example:
         >>> import io
@@ -173,18 +173,18 @@ def save(
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,
 ) -> None:
-    """Save tensors, state dicts or any picklable object to a file, which PyTorch can read.
+    """Save tensors, state dicts or any picklable object to a file that PyTorch can read, too.
 
-    A path is written atomically: whatever happens, the file is either the old one or the whole new one.
+    A path is written atomically: even after a crash the file is either the old one or the complete new one.
 
     Args:
-        obj: what to save.
+        obj: the object to save.
         f: a path, or a file object opened for writing in binary mode.
         pickle_module: accepted for PyTorch's signature; must be ``pickle``.
-        pickle_protocol: of the pickle; PyTorch reads 2 with ``weights_only=True``.
+        pickle_protocol: the pickle protocol; PyTorch reads only 2 with ``weights_only=True``.
 
     Raises:
-        AttributeError: ``f`` is neither.
+        AttributeError: ``f`` is neither a path nor a file object.
         RuntimeError: the directory does not exist, or the file could not be written.
 
     Example:
@@ -230,12 +230,12 @@ def save(
     except OSError as error:
         why = error.strerror or str(error)
         raise RuntimeError(
-            f"PytorchStreamWriter failed writing file {entry} of {path}: {why}. What was there before is as it was."
+            f"PytorchStreamWriter failed writing file {entry} of {path}: {why}. The previous file is unchanged."
         ) from error
 
 
 def _write(writer: Writer, text: io.BytesIO, pickler: Pickler, say_order: bool) -> Iterator[str]:
-    """Write the zip format; gives the name of each entry before it is written."""
+    """Write the zip format; yields the name of each entry before writing it."""
     first = {"data.pkl": text.getvalue(), ".format_version": b"1", ".storage_alignment": b"64"}
     if say_order:
         first["byteorder"] = sys.byteorder.encode()
@@ -250,7 +250,7 @@ def _write(writer: Writer, text: io.BytesIO, pickler: Pickler, say_order: bool) 
 
 
 def _write_legacy(file: IO[bytes], text: io.BytesIO, pickler: Pickler, protocol: int) -> Iterator[str]:
-    """Write the format before PyTorch 1.6, in the same way."""
+    """Write the format of PyTorch before 1.6; yields as `_write` does."""
     about = {
         "protocol_version": PROTOCOL_VERSION,
         "little_endian": sys.byteorder == "little",
@@ -283,27 +283,26 @@ def load(
     torch_classes: bool = False,
     **pickle_load_args: Any,
 ) -> Any:
-    """Load what `save`, or PyTorch's, wrote.
+    """Load a file that `save` or ``torch.save`` wrote.
 
     Args:
-        f: a path, or a seekable file object opened for reading in binary mode, which is read from where it stands.
-        map_location: where tensors go: a device, a dict from saved to wanted device, or a function of the
-            Storage (on the CPU) and its saved device that returns a Storage, or None to keep the saved
-            device.
-        pickle_module: whose unpickler is taken with ``weights_only=False``.
-        weights_only: True (the default) builds tensors, numbers, text and plain containers and what
-            `add_safe_globals` names, and runs no code from the file. False unpickles anything: for trusted
-            files only.
-        mmap: whether bytes are read from the disk only when they are looked at. What is written to a tensor does not
-            reach the file.
-        torch_classes: with ``weights_only=False``, whether PyTorch's classes in the file (those of whole modules) mean
-            the ones of this package, as they always do in a script that runs through ``functorch-port run``.
-        pickle_load_args: for the unpickler, with ``weights_only=False``.
+        f: a path, or a seekable file object opened for reading in binary mode; reading starts at its position.
+        map_location: where tensors go: a device, a dict from saved to wanted device, a function
+            ``(storage on the CPU, saved device) -> storage``, or None to keep the saved device.
+        pickle_module: the module whose unpickler is used with ``weights_only=False``.
+        weights_only: True (the default) builds only tensors, numbers, strings, plain containers and what
+            `add_safe_globals` allows, and runs no code from the file. False unpickles anything: use it for
+            trusted files only.
+        mmap: whether to map the file, so that bytes are read from disk on first use. Writes to a tensor do not change
+            the file.
+        torch_classes: with ``weights_only=False``, whether PyTorch's classes in the file (of whole modules) resolve to
+            this package's. They always do in a script that runs through ``functorch-port run``.
+        pickle_load_args: keyword arguments for the unpickler, with ``weights_only=False``.
 
     Raises:
-        pickle.UnpicklingError: the file names a class that is not allowed, or is not one of `save`'s.
-        RuntimeError: the file is cut off or damaged, or its device is not here.
-        NotImplementedError: the file has tensors of a kind that this package does not have.
+        pickle.UnpicklingError: the file names a class that is not allowed, or `save` did not write it.
+        RuntimeError: the file is truncated or damaged, or its device is not available.
+        NotImplementedError: the file has tensors of a kind that this package does not support.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.load.html
     """
@@ -333,7 +332,7 @@ _TRUE = ("1", "y", "yes", "true")
 
 
 def _is_trusted(weights_only: bool | None, pickle_module: Any) -> bool:
-    """Whether a file may have code run, by the arguments and the environment."""
+    """Whether the arguments and the environment allow the file to run code."""
     safe = pickle_module is None if weights_only is None else bool(weights_only)
     force = os.environ.get("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "0").lower() in _TRUE
     free = os.environ.get("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "0").lower() in _TRUE
@@ -354,7 +353,7 @@ def _is_trusted(weights_only: bool | None, pickle_module: Any) -> bool:
 
 @contextlib.contextmanager
 def _opened(f: Any) -> Iterator[tuple[IO[bytes], Any]]:
-    """A file to read, and what it is called."""
+    """Open a path or check a file object; yields the file and its name in errors."""
     if isinstance(f, str | os.PathLike):
         with open(f, "rb") as file:
             yield file, os.fspath(f)
@@ -386,7 +385,7 @@ class _Reader:
         self.module, self.own = module, own_classes
 
     def _pickle(self, file: Any, entry: str, size: int, room: int, tensors: Tensors) -> Any:
-        """What one pickle says, in a file of ``room`` bytes."""
+        """Read one pickle of a file of ``room`` bytes."""
         if self.module is not None:
             kind = trusting(self.module, tensors, self.own, self.name)
             return kind(file, **self.options).load()
@@ -400,7 +399,7 @@ class _Reader:
             raise type(error)(str(error) + at.format(reader.read_so_far)) from None
 
     def zip(self, source: Source, mapped: bool) -> Any:
-        """The zip format, or the former one of this package."""
+        """Read the zip format, or this package's former one."""
         archive = Archive(source)
         if archive.root == _FORMER and archive.has("format.json"):
             return self._former(archive, mapped)
@@ -411,8 +410,8 @@ class _Reader:
                     + _UNSAFE
                 )
             raise NotImplementedError(
-                f"{self.name} is a TorchScript archive, whose code this package cannot run: save its state_dict() with "
-                "PyTorch"
+                f"{self.name} is a TorchScript archive, whose code this package cannot run: load it with PyTorch and "
+                "save its state_dict()"
             )
         return self._entry(archive, "data", mapped, _is_swapped(archive))
 
@@ -436,13 +435,13 @@ class _Reader:
         version, order = about.get("format"), about.get("byteorder")
         if version != _FORMER_VERSION or order not in ("little", "big"):
             raise NotImplementedError(
-                f"{self.name} has format {version}, {order}-endian, written by {about.get('written by')}; format "
-                f"{_FORMER_VERSION} was the last one"
+                f"{self.name} has format {version}, {order}-endian, written by {about.get('written by')}; only format "
+                f"{_FORMER_VERSION} can be read"
             )
         return self._entry(archive, "storages", mapped, order == SWAPPED)
 
     def legacy(self, source: Source) -> Any:
-        """The format before PyTorch 1.6: pickles one after the other, and then the bytes of the storages."""
+        """Read the format of PyTorch before 1.6: a sequence of pickles, then the bytes of the storages."""
         file = source.file
         if not source.size:
             raise EOFError(f"Ran out of input: {self.name} is empty")
@@ -475,7 +474,7 @@ class _Reader:
         out = following("its objects")
         keys = following("its list of storages")
         if type(keys) is not list or {*map(type, keys)} - {str} or sorted(keys) != sorted(tensors.keys()):
-            raise RuntimeError(f"{self.name} has other storages than its objects need; corrupt file?")
+            raise RuntimeError(f"{self.name} lists other storages than its objects refer to; corrupt file?")
         for key in keys:
             self._fill(source, key, sizes.get(key), tensors)
         tensors.finish()
@@ -498,7 +497,7 @@ class _Reader:
 
 
 class _Counted:
-    """Keeps the bytes that a file says it has below those that it has."""
+    """Checks that the storages of a file claim no more bytes than the file has."""
 
     def __init__(self, source: Source) -> None:
         self._source, self._reserved = source, 0
@@ -509,11 +508,13 @@ class _Counted:
     def reserve(self, count: int) -> None:
         self._reserved += count
         if self._reserved > self._source.size:
-            raise RuntimeError(f"{self._source.name} is cut off or damaged: its storages are larger than it")
+            raise RuntimeError(
+                f"{self._source.name} is cut off or damaged: its storages claim more bytes than it has"
+            )
 
 
 def _is_swapped(archive: Archive) -> bool:
-    """Whether the file has the byte order that this machine has not."""
+    """Whether the file's byte order differs from this machine's."""
     if archive.has("byteorder"):
         order = archive.read("byteorder")
         if order not in (b"little", b"big"):
@@ -525,7 +526,7 @@ def _is_swapped(archive: Archive) -> bool:
 
 
 def _told(message: str) -> str:
-    """PyTorch's text about what a file has that may not be loaded."""
+    """PyTorch's error text around ``message``, for a file that ``weights_only=True`` refuses."""
     start = "Weights only load failed. "
     if re.search(r"GLOBAL (\S+) was not an allowed global by default.", message):
         return (

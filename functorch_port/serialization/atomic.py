@@ -1,4 +1,4 @@
-"""Files that are either the old one or the whole new one."""
+"""Atomic writing: a path holds either the old file or the complete new one."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ except ImportError:  # Windows
 
 
 class _Hurried(io.FileIO):
-    """A file whose bytes are on their way to the disk soon after they were written, not only with `fsync`."""
+    """A file that starts to write its bytes back to the disk at once, not only at `fsync`."""
 
     _sent = _written = 0
 
     def write(self, data: Any) -> int:
-        """Write a part of the data; a `BufferedWriter` asks again for the rest."""
+        """Write a part of the data; a `BufferedWriter` calls again for the rest."""
         count = super().write(memoryview(data)[:HURRY]) or 0
         self._written += count
         if self._written - self._sent >= HURRY and hasattr(os, "posix_fadvise"):
@@ -41,10 +41,10 @@ class _Hurried(io.FileIO):
 
 @contextlib.contextmanager
 def atomic(path: str) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of ``path`` at the end, or leaves it alone after an error.
+    """Open a temporary file for writing that replaces ``path`` at the end; an error leaves ``path`` unchanged.
 
-    It is on the disk before it takes that place, and so is its name afterwards. It is locked as long as its writer
-    lives, so that the next writer can tell what a killed one has left, and deletes it.
+    The file is flushed to disk before it replaces ``path``, and the folder afterwards. A lock lasts as long as the
+    writing process, so the next writer can recognise and delete what a killed one left behind.
     """
     folder, name = os.path.split(path)
     if not os.path.isdir(folder):
@@ -76,7 +76,7 @@ def atomic(path: str) -> Iterator[IO[bytes]]:
 
 
 def _begun(prefix: str) -> tuple[str, IO[bytes]]:
-    """A new file that nobody else deletes, and its path."""
+    """A new, locked file, and its path."""
     while True:
         path = f"{prefix}{uuid.uuid4().hex}"
         file = io.BufferedWriter(_Hurried(path, "xb"))
@@ -86,7 +86,7 @@ def _begun(prefix: str) -> tuple[str, IO[bytes]]:
 
 
 def _is_ours(file: IO[bytes], without: bool = True) -> bool:
-    """Lock a file; ``without`` is the answer where there are no locks."""
+    """Try to lock a file; returns ``without`` where the system has no locks."""
     if _fcntl is None:
         return without
     try:
@@ -99,7 +99,7 @@ def _is_ours(file: IO[bytes], without: bool = True) -> bool:
 
 
 def _clear(folder: str, prefix: str) -> None:
-    """Delete what writers of the same file have left that were killed."""
+    """Delete what killed writers of the same file left behind."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if re.fullmatch(re.escape(prefix) + "[0-9a-f]{32}", name):
@@ -109,7 +109,7 @@ def _clear(folder: str, prefix: str) -> None:
 
 
 def _sync(folder: str) -> None:
-    """Have the names in a folder on the disk, where the system can do that."""
+    """Flush a folder's names to disk, where the system supports that."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

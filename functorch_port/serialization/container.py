@@ -1,7 +1,7 @@
 """PyTorch's container: a zip archive of stored entries, whose data begin at multiples of 64 bytes.
 
-Reading trusts nothing: names, sizes and places are compared with each other and with the file before anything is
-allocated, and no two entries may share bytes.
+The reader trusts nothing: it checks names, sizes and offsets against each other and the file before it allocates, and
+refuses entries that overlap.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ PART = 1 << 20
 
 
 def aligned(nbytes: int) -> np.ndarray:
-    """Bytes that begin at a multiple of 64: JAX takes such memory on a CPU without a copy."""
+    """An array of bytes aligned to 64, which JAX uses on a CPU without a copy."""
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + nbytes]
 
 
 class Source:
-    """What is read: a file object from where it stands to its end.
+    """A file object, from its position to its end.
 
     Attributes:
         file: the file object.
-        is_of_the_system: whether several threads may read it at once.
-        start, size: where it stood, and how many bytes there are from there on.
-        name: what it is called in errors.
+        is_of_the_system: whether it is an operating-system file, which threads may read concurrently.
+        start, size: the position, and the number of bytes from there on.
+        name: the file's name in errors.
     """
 
     def __init__(self, file: IO[bytes], name: Any) -> None:
@@ -66,12 +66,12 @@ class Source:
         file.seek(self.start)
 
     def fill(self, offset: int, into: np.ndarray) -> None:
-        """Read exactly as many bytes as ``into`` has."""
+        """Fill ``into`` with the bytes from ``offset`` on."""
         self.file.seek(self.start + offset)
         self.take(into)
 
     def take(self, into: np.ndarray) -> None:
-        """As `fill`, from where the file stands."""
+        """As `fill`, from the file's position."""
         view = into.data
         readinto = getattr(self.file, "readinto", None)
         while len(view):
@@ -91,7 +91,7 @@ class Source:
         return data.tobytes()
 
     def fill_anywhere(self, offset: int, into: np.ndarray) -> int:
-        """As `fill`, with the CRC-32; of a file of the system, in any thread."""
+        """As `fill`, from any thread, for an operating-system file; returns the CRC-32."""
         handle, at, total = self.file.fileno(), self.start + offset, 0
         for begin in range(0, len(into), PART):
             view = into.data[begin : begin + PART]
@@ -107,7 +107,7 @@ class Source:
         return total
 
     def mapped(self) -> np.ndarray:
-        """All bytes, mapped: they are read from the disk when they are looked at, and writing stays private."""
+        """All bytes, memory-mapped copy-on-write: read on first use; writes do not reach the file."""
         memory = mmap.mmap(self.file.fileno(), self.start + self.size, access=mmap.ACCESS_COPY)
         return np.frombuffer(memory, np.uint8)[self.start :]
 
@@ -126,14 +126,14 @@ class Archive:
     """The entries of a zip archive.
 
     Args:
-        source: where it is.
+        source: the file.
 
     Attributes:
-        name: of the file.
+        name: the file's name.
         root: the folder in the archive that all names begin with.
 
     Raises:
-        RuntimeError: the archive is damaged, or not one that may be read.
+        RuntimeError: the archive is damaged or not of this format.
     """
 
     def __init__(self, source: Source) -> None:
@@ -159,7 +159,7 @@ class Archive:
         self._checked = any(e.crc for e in self.entries.values())  # PyTorch may be told not to compute them
 
     def error(self, why: str, of: str = "") -> RuntimeError:
-        """What is wrong with the file, or with one of its entries."""
+        """An error about the file, or about its entry ``of``."""
         if of:
             return RuntimeError(f"PytorchStreamReader failed reading file {of}: {why}. (In {self.name}.)")
         return RuntimeError(
@@ -203,14 +203,16 @@ class Archive:
             length, packed, header = _wide(extra, [length, packed, header])
             name = self._named(raw)
             if flags & 1 or method not in (0, 8) or (method == 0 and packed != length):
-                raise self.error(f"entry {name!r} is encrypted, or packed in a way that PyTorch does not use")
+                raise self.error(
+                    f"entry {name!r} is encrypted or compressed in a way that PyTorch does not use"
+                )
             found.append((name, _Entry(header, length, packed, flags, method, crc, header + 30 + n + packed)))
         order = sorted(range(count), key=lambda i: found[i][1].header)
         for i, after in zip(order, [*order[1:], None], strict=True):
             name, entry = found[i]
             limit = start if after is None else found[after][1].header
             if entry.limit > limit:
-                raise self.error(f"entry {name!r} reaches into what comes after it")
+                raise self.error(f"entry {name!r} overlaps what follows it")
             found[i] = name, entry._replace(limit=limit)
         return found
 
@@ -218,16 +220,16 @@ class Archive:
         try:
             name = raw.decode("utf-8")
         except UnicodeDecodeError:
-            raise self.error(f"an entry's name is not text: {raw[:80]!r}") from None
+            raise self.error(f"an entry's name is not UTF-8: {raw[:80]!r}") from None
         if name.startswith("/") or "\\" in name or "\0" in name or ".." in name.split("/"):
-            raise self.error(f"an entry's name leads out of the archive: {name[:80]!r}")
+            raise self.error(f"an entry's name points outside of the archive: {name[:80]!r}")
         return name
 
     def has(self, name: str) -> bool:
         return self.root + name in self.entries
 
     def _found(self, name: str) -> tuple[_Entry, int]:
-        """An entry, and where its data begin."""
+        """An entry, and the offset of its data."""
         entry = self.entries.get(self.root + name)
         if entry is None:
             raise RuntimeError(
@@ -239,29 +241,29 @@ class Archive:
         if not same or data + entry.packed > entry.limit:
             raise self.error("its header is damaged", name)
         if self.source.read(entry.header + _LOCAL.size, n) != (self.root + name).encode():
-            raise self.error("its header has another name", name)
+            raise self.error("its header has another name than the directory", name)
         return entry, data
 
     def length(self, name: str) -> int:
-        """Bytes that an entry has, unpacked."""
+        """The number of bytes of an entry, uncompressed."""
         return self._found(name)[0].length
 
     def read(self, name: str) -> bytes:
-        """All of a small entry."""
+        """All bytes of an entry."""
         return self.array(name, self.length(name)).tobytes()
 
     def array(self, name: str, count: int, mapped: bool = False) -> np.ndarray:
         """The first ``count`` bytes of an entry, in memory of its own or mapped.
 
         Raises:
-            RuntimeError: there are fewer, or they are not those that were written.
+            RuntimeError: the entry has fewer bytes, or its CRC-32 does not match.
         """
         data = self.coming(name, count, mapped)
         self.wait()
         return data
 
     def coming(self, name: str, count: int, mapped: bool = False) -> np.ndarray:
-        """As `array`, but what is large may be read by other threads: it is there after `wait`."""
+        """As `array`, but other threads may read large entries; their bytes are valid after `wait`."""
         entry, start = self._found(name)
         if count > entry.length:
             raise self.error(f"{count} bytes were expected, it has {entry.length}", name)
@@ -285,13 +287,13 @@ class Archive:
 
     def _compare(self, name: str, expected: int, found: int) -> None:
         if self._checked and found != expected:
-            raise self.error("its bytes are not those that were written (CRC-32)", name)
+            raise self.error("its bytes are damaged (CRC-32 mismatch)", name)
 
     def wait(self) -> None:
-        """Have all bytes be there that `coming` was asked for.
+        """Wait until all reads that `coming` began are done.
 
         Raises:
-            RuntimeError: some are not those that were written.
+            RuntimeError: a CRC-32 does not match.
         """
         try:
             while self._coming:
@@ -301,7 +303,7 @@ class Archive:
             self.close()
 
     def close(self) -> None:
-        """End the threads; what has not been read yet is left."""
+        """Stop the threads and drop the reads that have not begun."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
@@ -315,14 +317,14 @@ class Archive:
         except zlib.error as error:
             raise self.error(str(error), name) from None
         if len(data) != entry.length:
-            raise self.error(f"it unpacks to other than {entry.length} bytes", name)
+            raise self.error(f"it does not unpack to {entry.length} bytes", name)
         out = aligned(entry.length)
         out[:] = np.frombuffer(data, np.uint8)
         return out
 
 
 def _wide(extra: bytes, values: list[int]) -> list[int]:
-    """Sizes and places of an entry, from the field that has those above 32 bits."""
+    """An entry's sizes and offset, with those above 32 bits from the zip64 field."""
     at = 0
     while at + 4 <= len(extra):
         kind, size = struct.unpack_from("<2H", extra, at)
@@ -338,12 +340,12 @@ def _wide(extra: bytes, values: list[int]) -> list[int]:
 
 
 class Writer:
-    """Writes an archive, front to back, byte for byte as PyTorch lays it out.
+    """Writes an archive front to back, in PyTorch's layout byte for byte.
 
-    That matters: ``torch.load`` may compute where data are in place of reading it.
+    The layout matters: ``torch.load`` may compute the offsets of data instead of reading them.
 
     Args:
-        file: only its ``write`` is used.
+        file: the file; only its ``write`` is called.
         root: the folder in the archive.
     """
 
@@ -359,7 +361,7 @@ class Writer:
         self._at += len(data)
 
     def add(self, name: str, data: Any) -> None:
-        """Write an entry; ``data`` is something that has bytes."""
+        """Write an entry of bytes-like ``data``."""
         self._add(self._root + name.encode("utf-8"), memoryview(data).cast("B"))
 
     def _add(self, name: bytes, data: memoryview) -> None:
@@ -395,7 +397,7 @@ class Writer:
         )  # fmt: skip
 
     def close(self) -> None:
-        """Write the version, a number that tells this archive from others, and the directory."""
+        """Write the version, an id of this archive, and the directory."""
         self._pool.shutdown()
         self.add("version", b"3\n")
         self.add(".data/serialization_id", b"%020d%020d" % (len(self._directory), self._sums))

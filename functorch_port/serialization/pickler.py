@@ -1,4 +1,4 @@
-"""Writing pickles as PyTorch does: tensors, dtypes, sizes and devices have PyTorch's names in them."""
+"""Writing pickles as PyTorch does: tensors, dtypes, sizes and devices under PyTorch's names."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ __all__ = ["Pickler"]
 
 
 class _Name:
-    """Something that is in the file by its name alone."""
+    """An object that the file refers to by name."""
 
     def __init__(self, module: str, name: str) -> None:
         self.module, self.name = module, name
 
     def __call__(self) -> None:
-        """Python's pickler wants a function to be one."""
+        """Callable only because Python's pickler asks for that."""
 
 
 class _Typed:
-    """A storage, and what a tensor takes its bytes for: None where the call says that."""
+    """A storage and the dtype of its elements; None if the call that makes the tensor has the dtype."""
 
     def __init__(self, cell: Storage, dtype: dtypes.dtype | None) -> None:
         self.cell, self.dtype = cell, dtype
 
 
 class _Made:
-    """Something that the file makes by a call."""
+    """An object that the file makes by a call."""
 
     def __init__(self, function: Any, *args: Any) -> None:
         self.function, self.args = function, args
@@ -67,12 +67,12 @@ class Pickler(pickle._Pickler):  # of Python, as it can be told which names to w
     """Writes one pickle.
 
     Args:
-        file: where to.
-        protocol: of the pickle; PyTorch reads 2.
-        legacy: whether storages are numbered as in files before PyTorch 1.6.
+        file: the file to write to.
+        protocol: the pickle protocol; PyTorch reads 2.
+        legacy: whether to number storages as PyTorch before 1.6 did.
 
     Attributes:
-        cells: the storages that were met, by their keys.
+        cells: the storages written so far, by key.
     """
 
     dispatch: dict[Any, Any] = dict(pickle._Pickler.dispatch)  # type: ignore[assignment]
@@ -152,7 +152,7 @@ class Pickler(pickle._Pickler):  # of Python, as it can be told which names to w
 
 
 def _tensor(obj: Any, cls: Any, cell: Storage, view: Any, requires_grad: bool, extra: dict[str, Any]) -> Any:
-    """The call that makes a tensor."""
+    """The call that rebuilds a tensor."""
     dtype = obj.dtype
     size, strides, offset = view[:3] if view is not None else (tuple(obj.shape), *obj._layout())
     of_parameter = cls is Parameter
@@ -181,21 +181,23 @@ def _tensor(obj: Any, cls: Any, cell: Storage, view: Any, requires_grad: bool, e
 
 
 def _location(cell: Storage) -> str:
-    """The device of a storage, as files name it."""
+    """The device of a storage, as the file names it."""
     value = cell.look()
     if isinstance(value, jax.core.Tracer):
-        raise RuntimeError("save() needs values that are not known while a function is being compiled")
+        raise RuntimeError(
+            "save() needs values, which are not known while a function is compiled: call it outside of that function"
+        )
     if isinstance(value, np.ndarray | np.generic):
         return "cpu"
     if isinstance(value, jax.ShapeDtypeStruct):
         return "meta"
     if not value.is_fully_addressable:
-        raise RuntimeError("save() cannot gather an array that is spread over several processes")
+        raise RuntimeError("save() cannot gather an array that is sharded over several processes")
     return str(from_jax(next(iter(value.devices()))))
 
 
 def bytes_of(cell: Storage) -> np.ndarray:
-    """The bytes of a storage, on the host; none of a meta storage."""
+    """The bytes of a storage, on the host; empty for a meta storage."""
     value = cell.look()
     if isinstance(value, jax.ShapeDtypeStruct):
         return np.empty(0, np.uint8)

@@ -1,7 +1,7 @@
-"""What the names in a file mean, and what a file may call.
+"""The names that a file may use, and the functions that it may call.
 
-A call is given the `Tensors` that is being read first. It looks at its arguments before it does anything with them, as
-these are whatever the file says.
+Each function takes the `Tensors` of the file first. It checks its other arguments before it uses them, since they come
+from the file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UNTYPED = StorageType(None)
 
 
 def checked_key(key: Any, left: int = 64) -> int:
-    """Refuse a key of a dict or an element of a set that takes long to hash, or cannot be hashed."""
+    """Refuse a dict key or set element that is unhashable or takes long to hash."""
     left -= 1
     if isinstance(key, tuple):
         for part in key:
@@ -45,23 +45,23 @@ def checked_key(key: Any, left: int = 64) -> int:
 
 def _ordered(_: Tensors, items: Any = ()) -> OrderedDict[Any, Any]:
     if type(items) not in (tuple, list, dict):
-        raise UnpicklingError(f"an OrderedDict of {type(items)}")
+        raise UnpicklingError(f"an OrderedDict is made of {type(items)}, not of a list, tuple or dict")
     for item in items:
         if type(items) is not dict and (type(item) not in (tuple, list) or len(item) != 2):
-            raise UnpicklingError("an OrderedDict of something else than pairs")
+            raise UnpicklingError("an OrderedDict is made of items that are not pairs")
         checked_key(item if type(items) is dict else item[0])
     return OrderedDict(items)
 
 
 def _counter(_: Tensors, items: Any = ()) -> Counter[Any]:
     if type(items) is not dict and items != ():
-        raise UnpicklingError(f"a Counter of {type(items)}")
+        raise UnpicklingError(f"a Counter is made of {type(items)}, not of a dict")
     return Counter(items)
 
 
 def _set(_: Tensors, items: Any = (), kind: Any = set) -> Any:
     if type(items) not in (tuple, list):
-        raise UnpicklingError(f"a set of {type(items)}")
+        raise UnpicklingError(f"a set is made of {type(items)}, not of a list or tuple")
     for item in items:
         checked_key(item)
     return kind(items)
@@ -73,19 +73,19 @@ def _frozenset(_: Tensors, items: Any = ()) -> Any:
 
 def _complex(_: Tensors, real: Any = 0.0, imag: Any = 0.0) -> complex:
     if type(real) not in (int, float) or type(imag) not in (int, float):
-        raise UnpicklingError("a complex number of something else than numbers")
+        raise UnpicklingError("a complex number has parts that are not numbers")
     return complex(real, imag)
 
 
 def _encode(_: Tensors, text: Any, encoding: Any = "latin1") -> bytes:
     if type(text) is not str or encoding not in ("latin1", "latin-1", "utf-8", "ascii"):
-        raise UnpicklingError("bytes are made of text in latin1 only")
+        raise UnpicklingError("bytes must be made of a str in latin1, utf-8 or ascii")
     return text.encode(encoding)
 
 
 def _bytes(_: Tensors, *nothing: Any) -> bytes:
     if nothing:
-        raise UnpicklingError("bytes are called with an argument")
+        raise UnpicklingError("bytes() takes no arguments in a file")
     return b""
 
 
@@ -93,18 +93,18 @@ def _bytearray(_: Tensors, data: Any = b"", encoding: Any = None) -> bytearray:
     if type(data) is str and encoding is not None:
         data = _encode(_, data, encoding)
     if type(data) is not bytes and type(data) is not bytearray:
-        raise UnpicklingError(f"a bytearray of {type(data)}")
+        raise UnpicklingError(f"a bytearray is made of {type(data)}, not of bytes")
     return bytearray(data)
 
 
 def _size(_: Tensors, sizes: Any = ()) -> Size:
     if not are_sizes(sizes):
-        raise UnpicklingError("a Size of something else than numbers")
+        raise UnpicklingError("a Size is made of something other than sizes")
     return Size(sizes)
 
 
 def _plainly(make: Callable[..., Any]) -> Callable[..., Any]:
-    """What looks at its arguments itself, and needs nothing of the file."""
+    """Wraps a function that checks its own arguments and needs no `Tensors`."""
     return lambda _, *args: make(*args)
 
 
@@ -113,24 +113,24 @@ def _layout(_: Tensors, name: Any) -> Any:
     if type(name) is not str or name not in found:
         said = name[:40] if type(name) is str else type(name)
         raise NotImplementedError(
-            f"the file has tensors of layout {said}, which are not supported, only torch.sparse_coo: save "
+            f"the file has tensors of layout {said}; of sparse layouts only torch.sparse_coo is supported: save "
             "tensor.to_sparse_coo()"
         )
     return found[name]
 
 
 def _former_tensor(files: Tensors, kind: Any, cell: Any, view: Any, requires_grad: Any, extra: Any) -> Tensor:
-    """A tensor of the former format."""
+    """A tensor of this package's former format."""
     found = files.known(cell)
     if found is None:
         if not isinstance(cell, Storage):
-            raise UnpicklingError("a tensor without a storage")
+            raise UnpicklingError("a tensor has no storage")
         shape = cell.aval().shape
         made = files.meta(dtypes.from_np(cell.aval().dtype), shape, contiguous(shape), requires_grad)
     else:
         shape = found[0].shape
         if shape is None:
-            raise UnpicklingError("a tensor of the former format has a storage of another")
+            raise UnpicklingError("a tensor of the former format refers to a storage of another format")
         size, stride, offset = (shape, contiguous(shape), 0) if view is None else view
         made = files.tensor(cell, offset, size, stride, requires_grad, None)
     return with_state(Parameter(made, requires_grad) if kind == "parameter" else made, extra)

@@ -1,8 +1,8 @@
-"""The tensors of a file that is being read: how storages come from it, and what its rebuild functions make of them.
+"""The storages and tensors of a file that is being read.
 
-A storage is known by its size and type first, and tensors look at it in shapes of their own. So a `Storage` begins as a
-vector on the host, and `Tensors.finish` gives it the shape of a tensor that shows all of it, and its device. All other
-tensors are views.
+A file gives a storage's size and type first; tensors then view it in shapes of their own. So a `Storage` begins as a
+vector on the host, and `Tensors.finish` moves it to its device, in the shape of a tensor that covers all of it. All
+other tensors are views.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 
 
 class StorageType:
-    """What a file calls the class of a storage: a dtype, or None for bytes."""
+    """A storage class in a file: a dtype, or None for untyped bytes."""
 
     def __init__(self, dtype: dtypes.dtype | None) -> None:
         self.dtype = dtype
@@ -61,13 +61,13 @@ class _Cell:
     """A storage of the file.
 
     Attributes:
-        storage: what tensors hold.
-        dtype: of its elements; uint8 until a tensor says what its bytes are.
-        typed: whether that is known.
-        swapped: whether its bytes are to be turned round.
+        storage: the `Storage` that tensors hold.
+        dtype: the dtype of its elements; uint8 until it is known.
+        typed: whether the dtype is known.
+        swapped: whether its bytes need swapping.
         location: the device that the file names.
-        shape: of the tensor that shows all of it, once there is one.
-        unit: bytes of the elements that the file counts.
+        shape: the shape of the first tensor that covers all of it, or None.
+        unit: the size in bytes of the elements that the file counts.
     """
 
     def __init__(self, kind: StorageType, flat: Any, location: str, swapped: bool) -> None:
@@ -82,7 +82,7 @@ class _Cell:
         self._show()
 
     def _show(self) -> None:
-        """Have the tensors that were made see the dtype and the shape."""
+        """Show the current dtype and shape to the tensors that were made."""
         cell = self.storage
         if isinstance(self._flat, jax.ShapeDtypeStruct):
             cell.put(_shaped(self.value(), self.shape))
@@ -95,14 +95,14 @@ class _Cell:
         return self.nbytes // self.dtype.itemsize
 
     def become(self, dtype: dtypes.dtype) -> None:
-        """Say what the bytes are."""
+        """Set the dtype of the bytes."""
         if self.nbytes % dtype.itemsize:
             raise UnpicklingError(f"a storage of {self.nbytes} bytes cannot hold elements of {dtype}")
         self.typed, self.dtype = True, dtype
         self._show()
 
     def claim(self, shape: tuple[int, ...]) -> bool:
-        """Give the storage this shape, if it has no other."""
+        """Give the storage this shape unless it has one; returns whether it has this one."""
         if self.shape is None:
             self.shape = shape
             self._show()
@@ -125,11 +125,12 @@ Read = Callable[[str, int], np.ndarray]
 
 
 class Tensors:
-    """
+    """Makes the tensors of one file.
+
     Args:
-        read: gives the bytes of a storage by its key and their number.
-        map_location: as `load` takes it.
-        swapped: whether the file has the other byte order.
+        read: a function ``(key, number of bytes) -> bytes`` of a storage.
+        map_location: as in `load`.
+        swapped: whether the file's byte order differs from this machine's.
     """
 
     def __init__(self, read: Read, map_location: Any, swapped: bool = False) -> None:
@@ -144,7 +145,7 @@ class Tensors:
     # ---------------------------------------------------------------- storages
 
     def storage(self, pid: Any) -> Storage:
-        """The storage that a reference in the file means."""
+        """The storage for a reference (persistent id) in the file."""
         if type(pid) is not tuple or len(pid) not in (5, 6) or _text(pid[0]) != "storage":
             kind = type(pid[0] if type(pid) is tuple and pid else pid)
             raise UnpicklingError(f"Only persistent_load of storage is allowed, but got {kind}")
@@ -152,9 +153,9 @@ class Tensors:
             return self._former(*pid[1:])
         kind, key, location, count = pid[1], _text(pid[2]), _text(pid[3]), pid[4]
         if type(kind) is not StorageType or type(key) is not str or type(location) is not str:
-            raise UnpicklingError("a reference to a storage has other types than it should")
+            raise UnpicklingError("a reference to a storage has parts of the wrong type")
         if type(count) is not int or not 0 <= count < 1 << 60:
-            raise UnpicklingError(f"storage {key} has a size that cannot be")
+            raise UnpicklingError(f"storage {key} has an invalid size")
         cell = self._cell(key, kind, count, location)
         view = pid[5] if len(pid) == 6 else None
         return cell.storage if view is None else self._window(cell, view)
@@ -171,19 +172,19 @@ class Tensors:
         return cell
 
     def keys(self) -> list[str]:
-        """The keys of all storages that were met."""
+        """The keys of all storages that the file referred to."""
         return [key for key in self.cells if type(key) is str]
 
     def _window(self, cell: _Cell, view: Any) -> Any:
-        """A part of a storage that files before PyTorch 0.4 count as one of its own."""
+        """A part of a storage, which files before PyTorch 0.4 treat as a storage."""
         if type(view) is not tuple or len(view) != 3 or not are_sizes(view[1:]):
-            raise UnpicklingError("a view of a storage has other types than it should")
+            raise UnpicklingError("a view of a storage has parts of the wrong type")
         if view[1] + view[2] > cell.numel:
             raise UnpicklingError("a view of a storage reaches past its end")
         return _Window(cell, view[1])
 
     def _former(self, key: str, name: Any, shape: Any, location: Any) -> Storage:
-        """A storage of the former format, which has a shape there."""
+        """A storage of this package's former format, where it has a shape."""
         dtype = dtypes.NAMES.get(name) if type(name) is str else None
         if dtype is None or type(location) is not str or not are_sizes(shape):
             raise UnpicklingError("a storage has an unknown dtype or shape")
@@ -197,13 +198,13 @@ class Tensors:
 
     def tensor(self, cell: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any,
                metadata: Any = None) -> Tensor:  # fmt: skip
-        """A tensor of its storage's dtype."""
+        """A tensor with its storage's dtype."""
         found, start = self._known(cell)
         return self._tensor(found, found.dtype, offset, start, size, stride, requires_grad, metadata)
 
     def tensor_of(self, cell: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any,
                   metadata: Any = None) -> Tensor:  # fmt: skip
-        """A tensor that says what the bytes of its storage are."""
+        """A tensor with a dtype of its own, over a storage of bytes."""
         found, start = self._known(cell)
         if type(dtype) is not dtypes.dtype:
             raise UnpicklingError("a tensor has no dtype")
@@ -212,11 +213,11 @@ class Tensors:
         return self._tensor(found, dtype, offset, start, size, stride, requires_grad, metadata)
 
     def old_tensor(self, cell: Any, offset: Any, size: Any, stride: Any) -> Tensor:
-        """A tensor as before PyTorch 0.4: nothing is said of gradients."""
+        """A tensor of PyTorch before 0.4, without ``requires_grad``."""
         return self.tensor(cell, offset, size, stride, False, None)
 
     def known(self, cell: Any) -> tuple[_Cell, int] | None:
-        """A storage of this file, and the element that it begins at; None if it is none."""
+        """The file's storage behind ``cell`` and its first element; None if it is not one of this file."""
         return self._of.get(id(cell))
 
     def _known(self, cell: Any) -> tuple[_Cell, int]:
@@ -224,13 +225,13 @@ class Tensors:
             return cell.cell, cell.start
         found = self.known(cell)
         if found is None:
-            raise UnpicklingError(f"a tensor is to be made of {type(cell)}, which is no storage of this file")
+            raise UnpicklingError(f"a tensor is made of {type(cell)}, which is not a storage of this file")
         return found
 
     def _tensor(self, cell: _Cell, dtype: dtypes.dtype, offset: Any, start: int, size: Any, stride: Any,
                 requires_grad: Any, metadata: Any) -> Tensor:  # fmt: skip
         if type(offset) is not int or offset < 0 or type(requires_grad) is not bool:
-            raise UnpicklingError("a tensor has an offset that cannot be, or requires_grad is no bool")
+            raise UnpicklingError("a tensor has an invalid offset, or a requires_grad that is not a bool")
         size, stride = _geometry(size, stride)
         count = cell.nbytes // dtype.itemsize
         needed = _reach(size, stride, offset + start)
@@ -245,7 +246,7 @@ class Tensors:
         return self._turn(tensor, metadata)
 
     def _view(self, cell: _Cell, dtype: dtypes.dtype, offset: int, size: Any, stride: Any) -> Any:
-        """How a tensor looks at its storage: not at all if it shows all of it in order, and else a view."""
+        """A tensor's view of its storage; None if it covers all of it in order."""
         count = math.prod(size)
         if dtype is cell.dtype and offset == 0 and count == cell.numel:
             if stride == contiguous(size) or not count:
@@ -269,7 +270,7 @@ class Tensors:
         return self._look(cell, parent, "_as_strided", size, stride, offset, kind=_kind(size, dtype))
 
     def _look(self, cell: _Cell, parent: View | None, name: str, *args: Any, kind: Any) -> View:
-        """A view that has not been computed: nothing depends on its number of elements, which a file may choose."""
+        """A view that is not computed: a file may claim any number of elements, so none are allocated."""
         source = _kind((cell.numel,), cell.dtype)
         twin = core._rebuild(Tensor, Storage(source), None, False, {})
         view = View(parent, bind.function(name).plan(twin, *args), (), source, kind)
@@ -277,20 +278,20 @@ class Tensors:
         return view
 
     def _turn(self, tensor: Tensor, metadata: Any) -> Tensor:
-        """Note that PyTorch had the conjugate or the negative of what is in the file."""
+        """Record that the tensor is the conjugate or the negative of its bytes."""
         if metadata is not None and type(metadata) is not dict:
-            raise UnpicklingError(f"the metadata of a tensor are {type(metadata)}")
+            raise UnpicklingError(f"the metadata of a tensor are {type(metadata)}, not a dict")
         for key, on in (metadata or {}).items():
             if key not in ("conj", "neg"):
-                raise UnpicklingError("a tensor has unknown metadata")
+                raise UnpicklingError("a tensor has metadata other than conj and neg")
             if on:
                 self._turned.append((tensor, key))
         return tensor
 
     def meta(self, dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
-        """A tensor without data."""
+        """A meta tensor."""
         if type(dtype) is not dtypes.dtype or type(requires_grad) is not bool:
-            raise UnpicklingError("a meta tensor has no dtype, or requires_grad is no bool")
+            raise UnpicklingError("a meta tensor has no dtype, or a requires_grad that is not a bool")
         size, stride = _geometry(size, stride)
         count = math.prod(size)
         cell = _Cell(
@@ -309,16 +310,16 @@ class Tensors:
     def parameter(self, data: Any, requires_grad: Any, hooks: Any, state: Any = None) -> Tensor:
         """A `Parameter`."""
         if not isinstance(data, Tensor) or type(requires_grad) is not bool:
-            raise UnpicklingError(f"a parameter is to be made of {type(data)}")
+            raise UnpicklingError(f"a parameter is made of {type(data)}, not of a tensor")
         return with_state(Parameter(data, requires_grad), state)
 
     def of_type(self, make: Any, cls: Any, args: Any, state: Any) -> Any:
-        """A tensor with attributes, or of a class of its own."""
+        """A tensor with attributes, or of a subclass."""
         if type(args) is not tuple:
-            raise UnpicklingError("the arguments of a tensor are no tuple")
+            raise UnpicklingError("the arguments of a tensor are not a tuple")
         made = make(*args)
         if not isinstance(made, Tensor) or not (isinstance(cls, type) and issubclass(cls, Tensor)):
-            raise UnpicklingError("what should be a tensor is none, or its class is none of a tensor")
+            raise UnpicklingError("a value is not a tensor, or its class is not a Tensor class")
         if type(made) is not cls:
             view, turned = made._view, made
             made = core._rebuild(cls, made._storage, None, made.requires_grad, {})
@@ -330,9 +331,9 @@ class Tensors:
         return with_state(made, state)
 
     def sparse(self, layout: Any, data: Any) -> Tensor:
-        """A sparse tensor; its indices are looked at when they have been read."""
+        """A sparse tensor; `finish` checks its indices."""
         if layout is not layouts.sparse_coo:
-            raise UnpicklingError("a sparse tensor has no layout that is sparse")
+            raise UnpicklingError("a sparse tensor has a layout other than torch.sparse_coo")
         if type(data) is not tuple or len(data) not in (3, 4):
             raise UnpicklingError("a sparse tensor has no indices, values and size")
         indices, values, size, *rest = data
@@ -355,7 +356,7 @@ class Tensors:
     # --------------------------------------------------------------------- end
 
     def finish(self) -> None:
-        """Give every storage its shape, and put it where it belongs."""
+        """Give every storage its shape and move it to its device."""
         for key, cell in self.cells.items():
             self._settle(key, cell)
         for view, cell in self._views:
@@ -389,16 +390,16 @@ class Tensors:
 
 
 class _Window:
-    """A part of a storage, from an element on."""
+    """A part of a storage, from element ``start`` on."""
 
     def __init__(self, cell: _Cell, start: int) -> None:
         self.cell, self.start = cell, start
 
 
 def _taken(chosen: Any, cell: _Cell) -> Any:
-    """The value of the storage that a caller's function gave."""
+    """The value of the storage that ``map_location`` returned."""
     if not isinstance(chosen, Storage) or chosen.nbytes() != cell.nbytes:
-        raise RuntimeError(f"map_location gave {type(chosen)} in place of a storage of {cell.nbytes} bytes")
+        raise RuntimeError(f"map_location returned {type(chosen)}, not a storage of {cell.nbytes} bytes")
     value = chosen.value
     if value.dtype != cell.dtype.np:
         with storage.x64():
@@ -421,17 +422,17 @@ def _settle_at(cell: Storage, array: np.ndarray, location: str) -> None:
 
 
 def _narrowed(array: np.ndarray) -> np.ndarray:
-    """The array in a dtype that there is where 64 bits are switched off."""
+    """The array in its 32-bit dtype where 64 bits are switched off."""
     narrow = array.astype(_narrow(array.dtype), copy=False)
     if array.dtype.kind in "iu" and narrow is not array and (narrow != array).any():
         raise RuntimeError(
-            f"the file has integers past {narrow.dtype}, and FUNCTORCH_PORT_X64=0 switches 64 bits off"
+            f"the file has integers past {narrow.dtype}, but FUNCTORCH_PORT_X64=0 switches 64 bits off: unset it"
         )
     return narrow
 
 
 def _at(array: np.ndarray, location: str) -> Any:
-    """What a Storage holds that is there; a small array on the CPU is copied."""
+    """An array as a Storage on the device holds it; a small one on the CPU is copied."""
     if location == "meta":
         return jax.ShapeDtypeStruct(array.shape, array.dtype)
     if location == "cpu" and executor.current.keeps_on_host(array):
@@ -440,14 +441,14 @@ def _at(array: np.ndarray, location: str) -> Any:
 
 
 def tensor_at(array: np.ndarray, where: Any) -> Tensor:
-    """A tensor of numbers that were read from a file, and that may be in memory that is not its own (a mapped file).
+    """A tensor of an array that was read from a file and may be memory-mapped.
 
     Args:
-        array: the numbers; what is not looked at here is not read.
-        where: a device (JAX's, too) or its name, or a `jax.sharding.Sharding`, of which each device reads its part.
+        array: the array; only the parts that are placed are read.
+        where: a device (JAX's, too), its name, or a `jax.sharding.Sharding`: each device reads its own shard.
 
     Raises:
-        RuntimeError: there is no such device.
+        RuntimeError: the device does not exist.
     """
     if str(where) == "meta":
         return core.wrap(_kind(array.shape, dtypes.from_np(array.dtype)))
@@ -462,14 +463,14 @@ def tensor_at(array: np.ndarray, where: Any) -> Tensor:
 
 
 def placed(where: Any, name: str) -> Any:
-    """Where a tensor goes, if users may give a place or a function that gives one for a name; None is the CPU."""
+    """Where the tensor ``name`` goes: ``where``, or its result if it is a function of the name; None is the CPU."""
     if callable(where) and not isinstance(where, device | jax.sharding.Sharding):
         where = where(name)
     return "cpu" if where is None else where
 
 
 def owned(array: np.ndarray) -> np.ndarray:
-    """A copy in memory that JAX takes on a CPU as it is."""
+    """A copy in aligned memory, which JAX uses on a CPU without another copy."""
     own = aligned(array.nbytes).view(array.dtype).reshape(array.shape)
     own[...] = array
     if own.dtype == np.bool_:  # a byte that is no bool would be one that equals neither
@@ -478,10 +479,10 @@ def owned(array: np.ndarray) -> np.ndarray:
 
 
 def place(array: Any, location: str) -> jax.Array:
-    """An array on the device that a file or the caller names.
+    """An array on the device that the file or the caller names.
 
     Raises:
-        RuntimeError: there is no such device.
+        RuntimeError: the device does not exist.
     """
     try:
         where = as_device(location)
@@ -520,7 +521,7 @@ def _kind(shape: tuple[int, ...], dtype: dtypes.dtype) -> jax.ShapeDtypeStruct:
 
 
 def _narrow(kind: np.dtype) -> np.dtype:
-    """The dtype that arrays have in place of this one: another where 64 bits are switched off."""
+    """The dtype that JAX has for this one: a 32-bit one where 64 bits are switched off."""
     if storage.X64:
         return kind
     with storage.x64():
@@ -528,7 +529,7 @@ def _narrow(kind: np.dtype) -> np.dtype:
 
 
 def _text(value: Any) -> Any:
-    """Text that Python 2 has written as bytes."""
+    """A str, also of the bytes that Python 2 wrote for one."""
     if type(value) is bytes:
         try:
             return value.decode("ascii")
@@ -542,18 +543,18 @@ def are_sizes(values: Any) -> bool:
 
 
 def _geometry(size: Any, stride: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Sizes and strides that can be."""
+    """The sizes and strides, checked."""
     if not (are_sizes(size) and are_sizes(stride)):
-        raise UnpicklingError("a tensor has a size or stride that is negative, too large or no number")
+        raise UnpicklingError("a tensor has a size or stride that is negative, too large or not an integer")
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
     if len(size) > 64 or math.prod(n for n in size if n) >= 1 << 62:
-        raise UnpicklingError("a tensor has more dimensions or elements than there can be")
+        raise UnpicklingError("a tensor has more dimensions or elements than are possible")
     return tuple(size), tuple(stride)
 
 
 def _reach(size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> int:
-    """Elements that a storage must have for this look at it."""
+    """The number of elements that a storage needs for this view."""
     if math.prod(size) == 0:
         return 0
     return offset + 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
@@ -566,7 +567,7 @@ def _may_require(requires_grad: bool, dtype: dtypes.dtype) -> bool:
 
 
 def with_state(tensor: Any, state: Any) -> Any:
-    """Set attributes that are public; those of the library's own do not come from files."""
+    """Set the public attributes of a tensor; private ones do not come from files."""
     parts = state if type(state) is tuple else (state,)
     if len(parts) > 2:
         raise RuntimeError("Invalid serialized state")
@@ -574,7 +575,7 @@ def with_state(tensor: Any, state: Any) -> Any:
         if part is None:
             continue
         if type(part) is not dict:
-            raise UnpicklingError(f"the attributes of a tensor are {type(part)}")
+            raise UnpicklingError(f"the attributes of a tensor are {type(part)}, not a dict")
         tensor.__dict__.update({
             k: v for k, v in part.items() if type(k) is str and (not k.startswith("_") or k == "_is_buffer")
         })  # fmt: skip
@@ -582,7 +583,7 @@ def with_state(tensor: Any, state: Any) -> Any:
 
 
 def _check_indices(made: SparseTensor) -> None:
-    """Refuse indices past the end, which would be left out without a word."""
+    """Refuse indices out of range, which would be dropped silently."""
     indices = made._ids
     if indices.is_meta or not indices.numel():
         return

@@ -1,7 +1,7 @@
-"""Reading pickles: a machine that builds only what is on a list, and Python's own for files that are trusted.
+"""Reading pickles: `Safe` builds only what its tables allow; Python's own unpickler reads trusted files.
 
-The first knows few of pickle's instructions, looks nothing up by name outside of tables, and calls nothing but what
-the tables have. What it makes is at most proportional to what it has read.
+`Safe` knows few of pickle's instructions, and resolves names and calls functions only by its tables. The memory that it
+takes is at most proportional to the bytes that it has read.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _OF_A_TENSOR = 600
 
 
 def allowed_names() -> dict[str, Any]:
-    """What the user has allowed, by full name."""
+    """The objects that the user has allowed, by full name."""
     names = {}
     for item in allowed:
         if isinstance(item, tuple):
@@ -68,24 +68,24 @@ def allowed_names() -> dict[str, Any]:
 
 
 def _python3(module: str, name: str) -> tuple[str, str]:
-    """Where Python 3 has what Python 2 had there."""
+    """Python 3's module and name for those of Python 2."""
     if (module, name) in NAME_MAPPING:
         return NAME_MAPPING[module, name]
     return IMPORT_MAPPING.get(module, module), name
 
 
 class Safe:
-    """Builds what one pickle says, as far as that is on the list.
+    """Unpickles one object from the classes and functions that are allowed.
 
     Args:
-        file: where the pickle is; it is read to the end of the pickle and no further.
-        tensors: what makes tensors.
-        size: how many bytes there are.
-        room: the size of the whole file, which decides how many lists and dicts there may be.
-        encoding: of the text that Python 2 wrote; ``"bytes"`` leaves it as it is.
+        file: the file, read to the end of the pickle and no further.
+        tensors: makes the tensors.
+        size: the number of bytes there are.
+        room: the size of the whole file, which limits the number of lists and dicts.
+        encoding: the encoding of Python 2's strings; ``"bytes"`` keeps them as bytes.
 
     Attributes:
-        read_so_far: how many bytes have been read.
+        read_so_far: the number of bytes read.
     """
 
     def __init__(self, file: Any, tensors: Tensors, size: int, room: int, encoding: str = "utf-8") -> None:
@@ -108,10 +108,10 @@ class Safe:
         return self._size - self._left
 
     def load(self) -> Any:
-        """What the pickle says.
+        """Read the pickle and return its object.
 
         Raises:
-            pickle.UnpicklingError: it names something that is not on the list, or is damaged.
+            pickle.UnpicklingError: it names something that is not allowed, or is damaged.
             EOFError: it ends too early.
         """
         try:
@@ -136,7 +136,7 @@ class Safe:
                 raise UnpicklingError(f"Unsupported operand {code[0]}")
             step(self)
             if len(stack) > self._deepest:
-                raise UnpicklingError("it nests deeper than any file that was saved")
+                raise UnpicklingError("it nests deeper than any saved file")
 
     # ------------------------------------------------------------- reading
 
@@ -156,7 +156,7 @@ class Safe:
         line = self._file.readline(1024)
         self._left -= len(line)
         if not line.endswith(b"\n"):
-            raise UnpicklingError("a name is too long, or the pickle ends in it")
+            raise UnpicklingError("a name is too long, or the pickle ends within it")
         return str(line[:-1], "utf-8")
 
     def _text(self, form: str) -> None:
@@ -185,17 +185,15 @@ class Safe:
             raise UnpicklingError("unexpected MARK found")
         items = self._stack[-count:]
         if len(items) < count:
-            raise UnpicklingError("the stack has nothing left")
+            raise UnpicklingError("the stack is empty")
         del self._stack[-count:]
         return items
 
     def _made(self, value: Any) -> None:
-        """Put a container on the stack, unless there are more than the file has room for: one byte makes one."""
+        """Push a container, unless the file's size does not warrant so many: one byte suffices to make one."""
         self._room -= _WEIGHTS.get(type(value), 64) + (8 * len(value) if type(value) is tuple else 0)
         if self._room < 0:
-            raise UnpicklingError(
-                "it has so many lists, dicts or tuples that they need far more memory than the file has bytes"
-            )
+            raise UnpicklingError("its lists, dicts and tuples need far more memory than the file has bytes")
         self._stack.append(value)
 
     def _tuple(self, count: int) -> None:
@@ -313,7 +311,7 @@ class Safe:
         made = self._stack[-1]
         if type(made) is OrderedDict:
             if type(state) is not dict or any(type(k) is not str for k in state):
-                raise UnpicklingError(f"the attributes of an OrderedDict are {type(state)}")
+                raise UnpicklingError(f"the attributes of an OrderedDict are {type(state)}, not a dict")
             made.__dict__.update(state)
         elif id(type(made)) in self._yours:
             _restore(made, state)
@@ -340,12 +338,12 @@ class Safe:
 
 def _arguments(args: Any) -> tuple[Any, ...]:
     if type(args) is not tuple:
-        raise UnpicklingError(f"the arguments of a call are {type(args)}")
+        raise UnpicklingError(f"the arguments of a call are {type(args)}, not a tuple")
     return args
 
 
 def _named(value: Any) -> str:
-    """A thing in an error, which may be too large to be shown."""
+    """A value's name in an error; the value may be too large to show."""
     return repr(value) if isinstance(value, type) or callable(value) else str(type(value))
 
 
@@ -357,7 +355,7 @@ def unknown(full: str) -> NotImplementedError:
 
 
 def _restore(made: Any, state: Any) -> None:
-    """Give an object of a class that the user has allowed its state."""
+    """Set the state of an object of a class that the user has allowed."""
     if hasattr(made, "__setstate__"):
         made.__setstate__(state)
         return
@@ -424,13 +422,13 @@ _STEPS: dict[bytes, Callable[[Safe], None]] = {
 
 
 def trusting(module: Any, tensors: Tensors, own_classes: bool, name: Any) -> type:
-    """The class of unpicklers that build anything that a file names.
+    """An unpickler class that builds anything that a file names.
 
     Args:
-        module: whose unpickler it is, ``pickle`` or one like it.
-        tensors: what makes tensors.
-        own_classes: whether PyTorch's classes mean those of this package.
-        name: of the file.
+        module: the module with its base class, ``pickle`` or one like it.
+        tensors: makes the tensors.
+        own_classes: whether PyTorch's classes resolve to this package's.
+        name: the file's name.
     """
 
     class Unpickler(module.Unpickler):  # type: ignore[misc]
@@ -458,12 +456,12 @@ def trusting(module: Any, tensors: Tensors, own_classes: bool, name: Any) -> typ
 
 
 def _own_class(where: str, what: str, wanted: bool, name: Any) -> Any:
-    """What this package has under PyTorch's name."""
+    """This package's object under PyTorch's name."""
     package = __name__.partition(".")[0]
     if not wanted and sys.modules.get("torch") is not sys.modules[package]:
         raise UnpicklingError(
-            f"{name} names {where}.{what}, which is PyTorch's: load(torch_classes=True) takes the one of this "
-            "package in its place"
+            f"{name} names PyTorch's {where}.{what}: load(torch_classes=True) uses this package's class "
+            "instead"
         )
     found: Any = importlib.import_module(package + where.removeprefix("torch"))
     for part in what.split("."):
@@ -492,7 +490,7 @@ def globals_in(data: bytes) -> set[str]:
 
 
 def safe_names() -> set[str]:
-    """All full names that `Safe` takes."""
+    """All full names that `Safe` accepts."""
     return {*NAMES, *CALLED, *UNKNOWN, *allowed_names()}
 
 

@@ -1,6 +1,6 @@
-"""Window functions: weights that fade a piece of a signal in and out.
+"""Window functions.
 
-The values are computed on the host in double precision and rounded once.
+The values are computed on the host in float64 and rounded once.
 
 Reference: https://docs.pytorch.org/docs/stable/signal.html#module-torch.signal.windows
 """
@@ -59,7 +59,7 @@ def _finish(values: np.ndarray, made: _Made) -> Tensor:
 
 
 def _window(M: int, sym: bool, formula: Callable[[np.ndarray, int], np.ndarray], made: _Made) -> Tensor:
-    """``formula(positions, last position)``; a periodic window is cut from one point more. One point is 1."""
+    """``formula(positions, last position)``; a periodic window drops the last of M + 1 points. M = 1 gives 1."""
     values = formula(np.arange(M, dtype=np.float64), M - 1 if sym else M) if M > 1 else np.ones(M)
     return _finish(values, made)
 
@@ -75,16 +75,16 @@ def exponential(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The window that decays exponentially from its center: ``exp(-|n - center| / tau)``.
+    """The exponential window: ``exp(-|n - center| / tau)``.
 
     Args:
         M: the number of points.
-        center: where the maximum is; default the middle. Must be None if ``sym``.
-        tau: the distance in which it falls by a factor of e. Default: 1.0.
+        center: the position of the maximum; must be None if ``sym``. Default: the middle.
+        tau: the decay constant, in points. Default: 1.0.
         sym: True for a symmetric window, False for a periodic one. Default: True.
 
     Raises:
-        ValueError: for a negative length, ``tau`` that is not positive, or a ``center`` of a symmetric window.
+        ValueError: ``M`` is negative, ``tau`` is not positive, or a symmetric window has a ``center``.
 
     Example:
         >>> import functorch_port as torch
@@ -113,7 +113,7 @@ def cosine(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Half a period of a sine: ``sin(pi (n + 1/2) / M)``.
+    """The cosine window, half a period of a sine: ``sin(pi (n + 1/2) / M)``.
 
     Args:
         M: the number of points.
@@ -142,15 +142,15 @@ def gaussian(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The bell curve: ``exp(-((n - middle) / std)**2 / 2)``.
+    """The Gaussian window: ``exp(-((n - middle) / std)**2 / 2)``.
 
     Args:
         M: the number of points.
-        std: its standard deviation in points. Default: 1.0.
+        std: the standard deviation, in points. Default: 1.0.
         sym: True for a symmetric window, False for a periodic one. Default: True.
 
     Raises:
-        ValueError: for a negative length, or ``std`` that is not positive.
+        ValueError: ``M`` is negative, or ``std`` is not positive.
 
     Example:
         >>> import functorch_port as torch
@@ -177,15 +177,15 @@ def kaiser(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The Kaiser window, made of the modified Bessel function of order 0.
+    """The Kaiser window, from the modified Bessel function of order 0.
 
     Args:
         M: the number of points.
-        beta: its shape: 0 is a rectangle, 14 a good start. Default: 12.0.
+        beta: the shape; 0 gives a rectangular window. Default: 12.0.
         sym: True for a symmetric window, False for a periodic one. Default: True.
 
     Raises:
-        ValueError: for a negative length or ``beta``.
+        ValueError: ``M`` or ``beta`` is negative.
 
     Example:
         >>> import functorch_port as torch
@@ -265,7 +265,7 @@ def blackman(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The Blackman window, of three cosines.
+    """The Blackman window: a constant and two cosines.
 
     Args:
         M: the number of points.
@@ -295,7 +295,7 @@ def bartlett(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The triangular window of Bartlett.
+    """The Bartlett (triangular) window.
 
     Args:
         M: the number of points.
@@ -324,16 +324,16 @@ def general_cosine(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A sum of cosines with rising frequency and alternating sign.
+    """A sum of cosines with increasing frequency and alternating sign.
 
     Args:
         M: the number of points.
-        a: the weights, that of the constant first.
+        a: the weights, with that of the constant first.
         sym: True for a symmetric window, False for a periodic one. Default: True.
 
     Raises:
-        TypeError: if ``a`` is no list of numbers.
-        ValueError: if it is empty, or the length negative.
+        TypeError: ``a`` is not a list or tuple.
+        ValueError: ``a`` is empty, or ``M`` is negative.
 
     Example:
         >>> import functorch_port as torch
@@ -363,7 +363,7 @@ def general_hamming(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A constant and one cosine: ``alpha - (1 - alpha) cos(2 pi n / (M - 1))``.
+    """The generalized Hamming window: ``alpha - (1 - alpha) cos(2 pi n / (M - 1))``.
 
     Args:
         M: the number of points.
@@ -393,7 +393,7 @@ def nuttall(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Nuttall's window of four cosines.
+    """Nuttall's window: a constant and three cosines.
 
     Args:
         M: the number of points.

@@ -1,4 +1,4 @@
-"""``torch.testing``: comparing results, and tensors to try things on."""
+"""``torch.testing``: comparison of results, and random tensors for tests."""
 
 from .comparison import assert_allclose as assert_allclose
 from .comparison import assert_close as assert_close

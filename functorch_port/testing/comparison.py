@@ -1,4 +1,4 @@
-"""`assert_close`: whether two values, or containers of them, are as close as their types allow."""
+"""`assert_close`: comparison of two values, or containers of them, with tolerances by dtype."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ Path = tuple[Any, ...]
 
 
 class _Mismatch(Exception):
-    """Why two values do not compare, and where they lie in their containers."""
+    """Why two values do not match, and their place in their containers."""
 
     def __init__(self, kind: type[Exception], text: str, path: Path) -> None:
         self.kind, self.text, self.path = kind, text, path
 
     def error(self, message: str | Callable[[str], str] | None = None) -> Exception:
-        """What the caller is to see, with the text replaced or changed by ``message``."""
+        """The error for the caller; ``message`` replaces its text or is a function of it."""
         if isinstance(message, str):
             return self.kind(message)
         text = self.text
@@ -69,23 +69,23 @@ def assert_close(
     check_stride: bool = False,
     msg: str | Callable[[str], str] | None = None,
 ) -> None:
-    """Raises unless ``|actual - expected| <= atol + rtol * |expected|`` everywhere.
+    """Raise AssertionError unless ``|actual - expected| <= atol + rtol * |expected|`` for all elements.
 
     Args:
         actual: a Tensor, an array, a number, None, or a sequence or mapping of such (possibly nested).
-        expected: what it should be; containers are compared item by item.
-        allow_subclasses: whether values of a type and of its subclass may be compared.
-        rtol, atol: tolerances, both or neither. By default those of the less precise dtype: 1.3e-6 and 1e-5 for
-        float32, 1e-7 and
-            1e-7 for float64, 1e-3 and 1e-5 for float16, 1.6e-2 and 1e-5 for bfloat16, zero for integers and bools.
+        expected: the expected value; containers are compared item by item.
+        allow_subclasses: whether a value may be compared with one of a subclass of its type.
+        rtol, atol: the tolerances, both or neither. Default: those of the less precise dtype: 1.3e-6 and 1e-5 for
+            float32, 1e-7 and 1e-7 for float64, 1e-3 and 1e-5 for float16, 1.6e-2 and 1e-5 for bfloat16, zero for
+            integers and bools.
         equal_nan: whether NaN equals NaN.
         check_device, check_dtype, check_layout, check_stride: whether these must be equal.
-        msg: a text in place of the error's, or a function of that text.
+        msg: the error's message, or a function of the default message.
 
     Raises:
-        AssertionError: if they differ.
-        ValueError: for one tolerance without the other.
-        TypeError: for values that cannot be compared.
+        AssertionError: the values differ.
+        ValueError: only one tolerance is passed.
+        TypeError: the values cannot be compared.
 
     Example:
         >>> import functorch_port as torch
@@ -124,7 +124,7 @@ def assert_allclose(
     equal_nan: bool = True,
     msg: str = "",
 ) -> None:
-    """`assert_close` with looser tolerances and without a look at the dtype; deprecated in PyTorch.
+    """`assert_close` with looser tolerances and without ``check_dtype``; deprecated in PyTorch.
 
     Reference: https://docs.pytorch.org/docs/stable/testing.html#torch.testing.assert_allclose
     """
@@ -152,7 +152,7 @@ def assert_allclose(
 def _pairs(
     actual: Any, expected: Any, path: Path, given: Any, equal_nan: bool, checks: Any, subclasses: bool
 ) -> list[Callable[[], None]]:
-    """A comparison for every pair of values, in order; containers must have the same structure."""
+    """The comparisons of all pairs of values, in order; containers must have the same structure."""
 
     def inner(key: Any) -> list[Callable[[], None]]:
         return _pairs(actual[key], expected[key], (*path, key), given, equal_nan, checks, subclasses)
@@ -201,7 +201,7 @@ def _common_keys(actual: Mapping[Any, Any], expected: Mapping[Any, Any], path: P
 
 
 def _defaults(kinds: Sequence[Any], table: Mapping[Any, tuple[float, float]]) -> tuple[float, float]:
-    """The loosest tolerances of some dtypes."""
+    """The loosest tolerances of several dtypes."""
     found = [table.get(kind, (0.0, 0.0)) for kind in kinds]
     return max(r for r, _ in found), max(a for _, a in found)
 

@@ -1,4 +1,4 @@
-"""`make_tensor`: random tensors to try operations on."""
+"""`make_tensor`: random tensors for tests of operations."""
 
 from __future__ import annotations
 
@@ -26,24 +26,23 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """A tensor of numbers drawn uniformly from [low, high).
+    """Create a tensor of numbers drawn uniformly from [low, high).
 
     Args:
-        *shape: its size.
-        dtype: its type.
-        device: its device.
-        low, high: bounds; by default -9 and 10 for integers, 0 and 2 for bools, -9 and 9 for the rest. Those
-        beyond the dtype's range
-            are moved into it.
-        requires_grad: for floating and complex types.
-        noncontiguous: whether every other element of a larger tensor is taken.
-        exclude_zero: whether zeros become 1 (integers) or the smallest normal number.
-        memory_format: of the result; not together with ``noncontiguous``.
+        *shape: the shape.
+        dtype: the dtype.
+        device: the device.
+        low, high: the bounds; by default -9 and 10 for integers, 0 and 2 for bools, -9 and 9 for the rest. They are
+            clamped to the dtype's range.
+        requires_grad: whether to record gradients; for floating point and complex dtypes.
+        noncontiguous: whether to return a view of every other element of a larger tensor.
+        exclude_zero: whether to replace zeros by 1 (integers and bools) or by the smallest normal number.
+        memory_format: the memory format; excludes ``noncontiguous``.
 
     Raises:
-        ValueError: for bounds that are NaN, in the wrong order, or outside the dtype's range; for
-            ``requires_grad`` of integers.
-        TypeError: for a dtype that is not supported.
+        ValueError: a bound is NaN, ``low >= high``, the whole interval is outside of the dtype's range, or
+            ``requires_grad`` is set for integers.
+        TypeError: the dtype is not supported.
 
     Example:
         >>> import functorch_port as torch
@@ -100,7 +99,7 @@ def _uniform(out: Tensor, low: float, high: float) -> Tensor:
 
 
 def _bounds(low: float | None, high: float | None, dtype: Any) -> tuple[float, float]:
-    """The bounds asked for, inside of what the dtype can hold."""
+    """The bounds, clamped to the dtype's range."""
     least: float
     most: float
     first, last = -9, 9

@@ -62,7 +62,7 @@ def test_like_torch(case):
 
 def test_masked_tensors_are_refused():
     for make in (ft.masked.masked_tensor, ft.masked.as_masked_tensor, ft.masked.MaskedTensor):
-        with pytest.raises(NotImplementedError, match=r"give the mask to the functions of torch\.masked"):
+        with pytest.raises(NotImplementedError, match=r"pass the mask to the functions of torch\.masked"):
             make(to_ours(X), to_ours(MASK))
     assert ft.masked.is_masked_tensor(to_ours(X)) is False
     with warnings.catch_warnings():

@@ -162,13 +162,13 @@ def avg_pool3d(
 def bilinear(
     input1: Tensor, input2: Tensor | _Number, weight: Tensor | _Number, bias: Tensor | _Number | None = None
 ) -> Tensor:
-    """``input1 @ weight[k] @ input2`` for every output ``k``, plus the bias."""
+    """``input1 @ weight[k] @ input2 + bias[k]`` for every output ``k``."""
 
 def celu_(input: Tensor, alpha: _float = 1.0) -> Tensor:
     """In-place version of `celu`."""
 
 def channel_shuffle(input: Tensor, groups: _int) -> Tensor:
-    """Channel ``g * n + i`` moves to ``i * groups + g``."""
+    """Move channel ``g * n + i`` to ``i * groups + g``, where n is the number of channels per group."""
 
 def conv1d(
     input: Tensor,
@@ -241,7 +241,7 @@ def conv_transpose3d(
 
 @overload
 def cosine_similarity(x1: Tensor, x2: Tensor | _Number, dim: _int = 1, eps: _float = 1e-08) -> Tensor:
-    """The cosine of the angle between vectors along ``dim``; norms below ``eps`` count as ``eps``."""
+    """The cosine similarity of vectors along ``dim``; norms are at least ``eps``."""
 
 @overload
 def cosine_similarity(x1: Tensor, x2: Tensor | _Number, *, axis: _int, eps: _float = 1e-08) -> Tensor: ...
@@ -249,7 +249,7 @@ def elu_(input: Tensor, alpha: _float = 1.0, scale: _float = 1.0, input_scale: _
     """In-place version of `elu`."""
 
 def gelu(input: Tensor, approximate: _str = "none") -> Tensor:
-    """``input`` times the normal distribution function of it, exact or (``approximate="tanh"``) approximated."""
+    """``input`` times its normal CDF, exact or, with ``approximate="tanh"``, approximated."""
 
 @overload
 def glu(input: Tensor, dim: _int = -1) -> Tensor:
@@ -258,7 +258,7 @@ def glu(input: Tensor, dim: _int = -1) -> Tensor:
 @overload
 def glu(input: Tensor, *, axis: _int) -> Tensor: ...
 def hardshrink(input: Tensor, lambd: _float = 0.5) -> Tensor:
-    """``input``, with 0 where ``|input| <= lambd``."""
+    """``input`` where ``|input| > lambd``, else 0."""
 
 def hardtanh_(input: Tensor, min_val: _float = -1.0, max_val: _float = 1.0) -> Tensor:
     """In-place version of `hardtanh`."""
@@ -270,7 +270,7 @@ def logsigmoid(input: Tensor) -> Tensor:
     """``log(sigmoid(input))``."""
 
 def native_channel_shuffle(input: Tensor, groups: _int) -> Tensor:
-    """Channel ``g * n + i`` moves to ``i * groups + g``."""
+    """Move channel ``g * n + i`` to ``i * groups + g``, where n is the number of channels per group."""
 
 def pairwise_distance(
     x1: Tensor, x2: Tensor | _Number, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False
@@ -278,13 +278,13 @@ def pairwise_distance(
     """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
 
 def pdist(input: Tensor, p: _float = 2) -> Tensor:
-    """The p-norms of the differences of all pairs of rows: (0, 1), (0, 2), ..., (1, 2), ..."""
+    """The p-norm distances of all pairs of rows: (0, 1), (0, 2), ..., (1, 2), ..."""
 
 def pixel_shuffle(input: Tensor, upscale_factor: _int) -> Tensor:
-    """(..., C * r * r, H, W) as (..., C, H * r, W * r)."""
+    """Rearrange (..., C * r * r, H, W) to (..., C, H * r, W * r)."""
 
 def pixel_unshuffle(input: Tensor, downscale_factor: _int) -> Tensor:
-    """(..., C, H * r, W * r) as (..., C * r * r, H, W)."""
+    """Rearrange (..., C, H * r, W * r) to (..., C * r * r, H, W)."""
 
 def prelu(input: Tensor, weight: Tensor | _Number) -> Tensor:
     """``input`` where positive, else ``weight * input`` with one weight per channel or for all."""
@@ -296,10 +296,10 @@ def selu_(input: Tensor) -> Tensor:
     """In-place version of `selu`."""
 
 def softplus(input: Tensor, beta: _float = 1.0, threshold: _float = 20.0) -> Tensor:
-    """``log(1 + exp(beta * input)) / beta``, and ``input`` itself where ``beta * input`` is above the threshold."""
+    """``log(1 + exp(beta * input)) / beta``, or ``input`` where ``beta * input`` is above ``threshold``."""
 
 def softshrink(input: Tensor, lambd: _float = 0.5) -> Tensor:
-    """``input`` moved towards 0 by ``lambd``."""
+    """``input`` moved towards 0 by ``lambd``; 0 where ``|input| <= lambd``."""
 
 def softsign(input: Tensor) -> Tensor:
     """``input / (1 + |input|)``."""
