@@ -1155,18 +1155,6 @@ def _sinc(x: jax.Array) -> jax.Array:
     return jnp.where(small, series, jnp.sin(large) / large).astype(x.dtype)
 
 
-@pointwise_op(inplace=True, where="torch method F")
-def tanh(input: TensorOnly):
-    """Hyperbolic tangent."""
-    return elementwise_float(jnp.tanh, input)
-
-
-@pointwise_op(inplace=True, where="torch method F")
-def sigmoid(input: TensorOnly):
-    """``1 / (1 + exp(-input))``."""
-    return elementwise_float(jax.nn.sigmoid, input)
-
-
 @pointwise_op(inplace=True)
 def deg2rad(input: TensorOnly):
     """Degrees to radians."""
