@@ -1,16 +1,19 @@
-"""Complex tensors as pairs of real ones, and the other way round: `real`, `imag`, `view_as_real`, `view_as_complex`."""
+"""Complex numbers: their parts, conjugate and angle, and as pairs of real ones (`view_as_real`, `view_as_complex`)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
 from .._run import bind
-from .._run.registry import TensorOnly, composite, op
+from .._run.registry import TensorOnly, composite, op, pointwise_op
 from .._tensor.tensor import Tensor
+from ._common import check_broadcast, elementwise_float, type_name
 
 
 @composite(where="torch")
@@ -91,3 +94,62 @@ def _view_as_complex(input: TensorOnly):
     if input.shape[-1] != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
     return lax.complex(input[..., 0], input[..., 1])
+
+
+@pointwise_op()
+def angle(input: TensorOnly):
+    """The angle of a complex number; pi for negative real numbers."""
+    if input.dtype.kind == "c":
+        return jnp.angle(input)
+    return elementwise_float(_real_angle, input)
+
+
+def _real_angle(x: jax.Array) -> jax.Array:
+    side = jnp.where(x < 0, jnp.asarray(math.pi, x.dtype), jnp.zeros((), x.dtype))
+    return lax.stop_gradient(jnp.where(x != x, x, side))
+
+
+@pointwise_op(inplace=True)
+def conj_physical(input: TensorOnly):
+    """The complex conjugate."""
+    return jnp.conj(input) if input.dtype.kind == "c" else input
+
+
+op("_conj", view=True, node="ConjBackward0")(conj_physical)
+
+
+@op("_neg_view", view=True)
+def _neg_view(input: TensorOnly):
+    """The negative, as a view."""
+    return -input
+
+
+@composite()
+def conj(input: Tensor) -> Tensor:
+    """The complex conjugate, as a view; real tensors as they are."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"conj(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    return bind.function("_conj")(input) if input.is_complex() else input
+
+
+@pointwise_op(where="torch")
+def polar(abs: TensorOnly, angle: TensorOnly):
+    """The complex numbers of these absolute values and angles."""
+    check_broadcast(abs, angle)
+    return lax.complex(*jnp.broadcast_arrays(abs * jnp.cos(angle), abs * jnp.sin(angle)))
+
+
+@pointwise_op("complex", where="torch")
+def complex_(real: TensorOnly, imag: TensorOnly):
+    """The complex numbers of these parts."""
+    if any(x.dtype.kind != "f" for x in (real, imag)):
+        raise RuntimeError(
+            f"Expected both inputs to be Half, Float or Double tensors but got {type_name(real)} and {type_name(imag)}"
+        )
+    if real.dtype != imag.dtype:
+        raise RuntimeError(
+            f"Expected object of scalar type {type_name(real)} but got scalar type {type_name(imag)} for "
+            "second argument"
+        )
+    check_broadcast(real, imag)
+    return lax.complex(*jnp.broadcast_arrays(real, imag))

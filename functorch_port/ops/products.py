@@ -28,8 +28,8 @@ from ._common import (
     wide,
     wrap_dim,
 )
+from .arithmetic import check_factor
 from .distance import largest
-from .pointwise import check_factor
 from .reduction import vector_norm_of
 
 
