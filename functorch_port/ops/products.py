@@ -30,7 +30,7 @@ from ._common import (
 )
 from .arithmetic import check_factor
 from .distance import largest
-from .reduction import vector_norm_of
+from .vector_norms import vector_norm_of
 
 
 def product(a: jax.Array, b: jax.Array, transposed: bool = False) -> jax.Array:

@@ -15,7 +15,6 @@ from .._run.registry import Array, TensorOnly, pointwise_op
 from ._chebyshev import evaluate, fit
 from ._common import by_double, elementwise_float, not_implemented, only_single_and_double, times_infinite
 from .activation import sigmoid
-from .reduction import logsumexp as logsumexp
 
 pointwise_op("expit", where="special", node="SigmoidBackward0")(sigmoid)
 
