@@ -25,7 +25,7 @@ from .._base.size import Size
 from .._base.strides import contiguous
 from .._cpu import numpy_programs as host
 from .._run import bind
-from .._run.sparse import SparseTensor
+from .._run.sparse.tensor import SparseTensor
 from .._tensor import tensor as core
 from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
