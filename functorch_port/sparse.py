@@ -6,8 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ._run import sparse as _sparse
 from ._run.bind import function
+from ._run.sparse import making as _making
+from ._run.sparse.operations import sum_over as _sum_over
+from ._run.sparse.tensor import SparseTensor as _SparseTensor
 from ._tensor.tensor import Tensor
 
 __all__ = ["addmm", "check_sparse_tensor_invariants", "mm", "sum"]
@@ -75,12 +77,12 @@ def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.sparse.sum.html
     """
-    if not isinstance(input, _sparse.SparseTensor):
+    if not isinstance(input, _SparseTensor):
         raise RuntimeError("coalesce expected sparse coordinate tensor layout but got Strided")
     if dim is None:
         return function("sum")(input, dtype=dtype)
     input = input if dtype is None else input.to(dtype)
-    return _sparse.sum_over(input, (dim,) if isinstance(dim, int) else dim)
+    return _sum_over(input, (dim,) if isinstance(dim, int) else dim)
 
 
 class check_sparse_tensor_invariants:
@@ -100,24 +102,24 @@ class check_sparse_tensor_invariants:
     @staticmethod
     def is_enabled() -> bool:
         """Whether the default is to check."""
-        return _sparse.check_invariants_by_default
+        return _making.check_invariants_by_default
 
     @staticmethod
     def enable() -> None:
         """Check by default."""
-        _sparse.check_invariants_by_default = True
+        _making.check_invariants_by_default = True
 
     @staticmethod
     def disable() -> None:
         """Do not check by default."""
-        _sparse.check_invariants_by_default = False
+        _making.check_invariants_by_default = False
 
     def __enter__(self) -> None:
         self._before = self.is_enabled()
-        _sparse.check_invariants_by_default = self.state
+        _making.check_invariants_by_default = self.state
 
     def __exit__(self, *exception: Any) -> None:
-        _sparse.check_invariants_by_default = self._before
+        _making.check_invariants_by_default = self._before
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -129,4 +131,4 @@ class check_sparse_tensor_invariants:
 
 
 for _name in ("log_softmax", "sampled_addmm", "softmax", "spdiags", "spsolve"):
-    globals()[_name] = _sparse.refused(f"sparse.{_name}")
+    globals()[_name] = _making.refused(f"sparse.{_name}")

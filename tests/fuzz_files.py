@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 import functorch_port as ft
-from functorch_port._run.sparse import SparseTensor
+from functorch_port._run.sparse.tensor import SparseTensor
 
 REFUSALS = (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, NotImplementedError)
 NUMBERS = (0, 1, 2, 7, 63, 64, 127, 128, 255, 256, 65535, 2**31 - 1, 2**31, 2**32 - 1)

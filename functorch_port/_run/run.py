@@ -45,7 +45,7 @@ def run(plan: Plan, dyn: Sequence[Any]) -> Any:
         else:
             values.append(a)
     if plan.eager:
-        values = arrays(values, dyn)
+        values = [*arrays(values, dyn)]
     if plan.check is not None:
         plan.check(*values)
     mask: tuple[bool, ...] | None = None

@@ -2063,7 +2063,7 @@ class Tensor:
         """In-place version of `tan`."""
 
     def tanh(self) -> Tensor:
-        """The hyperbolic tangent."""
+        """Hyperbolic tangent."""
 
     def tanh_(self) -> Self:
         """In-place version of `tanh`."""

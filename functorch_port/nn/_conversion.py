@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._base.device import as_device
@@ -51,6 +52,43 @@ def parse_to(*args: Any, **kwargs: Any) -> tuple[Device | None, DType | None, bo
     dtype = like.dtype if like is not None else given.get("dtype")
     device = None if device is None else as_device(device, "to")
     return device, dtype, bool(given.get("non_blocking", False)), given.get("memory_format")
+
+
+def converter(*args: Any, **kwargs: Any) -> Callable[[Tensor], Tensor]:
+    """What `Module.to` with these arguments makes of each parameter and buffer."""
+    device, dtype, non_blocking, memory_format = parse_to(*args, **kwargs)
+    if dtype is not None:
+        if not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
+        if dtype.is_complex:
+            warnings.warn(
+                "Complex modules are a new feature under active development whose design may change, "
+                "and some modules might not work as expected when using complex tensors as parameters or buffers. "
+                "Please file an issue at https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml "
+                "if a complex module does not work as expected.",
+                stacklevel=3,
+            )
+
+    def convert(t: Tensor) -> Tensor:
+        castable = t.is_floating_point() or t.is_complex()
+        try:
+            return t.to(
+                device,
+                dtype if castable else None,
+                non_blocking,
+                memory_format=memory_format if t.dim() in (4, 5) else None,
+            )
+        except NotImplementedError as error:
+            if not t.is_meta:
+                raise
+            raise NotImplementedError(
+                f"{error} Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module "
+                "from meta to a different device."
+            ) from None
+
+    return convert
 
 
 def _types_fit(given: dict[str, Any]) -> bool:

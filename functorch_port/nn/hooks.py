@@ -6,7 +6,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._array import storage
 from .._tensor.grad_mode import is_grad_enabled
@@ -14,7 +14,25 @@ from .._tensor.node import RemovableHandle
 from .._tensor.tensor import Tensor
 from ..autograd.function import Function
 
+if TYPE_CHECKING:
+    from .module import Module
+
 HookDict = OrderedDict  # id -> hook, in call order
+
+#: where a module has its hooks, in the order in which it gets them
+DICTS = (
+    "_backward_pre_hooks",
+    "_backward_hooks",
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)
 
 
 class ModuleHookHandle(RemovableHandle):
@@ -309,3 +327,108 @@ def warn_if_not_full(inputs: Any, result: Any, grad_fn: Any) -> None:
     else:
         return
     warnings.warn(text, FutureWarning, stacklevel=4)
+
+
+# ---------------------------------------------------------------- a call with hooks
+
+
+def call(module: Module, state: dict[str, Any], called: set[int]) -> Any:
+    """`forward` and the hooks around it, of the arguments in ``state``; ``called`` gets the forward hooks' ids."""
+    backward_pre, backward, old_backward = _backward_in_order(module)
+    _run_forward_pre(module, state)
+    wrap = BackwardHook(module, backward, backward_pre) if backward or backward_pre else None
+    if wrap is not None:
+        state["args"] = wrap.setup_inputs(state["args"])
+    state["result"] = module.forward(*state["args"], **state["kwargs"])
+    for hook_id, hook, with_kwargs, _ in _forward_in_order(module):
+        called.add(hook_id)
+        _run_forward(module, hook, with_kwargs, state)
+    result = state["result"]
+    if wrap is not None:
+        if not isinstance(result, (Tensor, tuple)):
+            warnings.warn(
+                "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors "
+                f"but received {type(result)}",
+                stacklevel=4,
+            )
+        else:
+            result = wrap.setup_outputs(result)
+    if old_backward:
+        _attach_old_backward(module, old_backward, state["args"], result)
+    return result
+
+
+def _backward_in_order(module: Module) -> tuple[list, list, list]:
+    """(full backward pre-hooks, full backward hooks, hooks of the old kind), process-wide ones first."""
+    pre = [*globals_.backward_pre.values(), *module._backward_pre_hooks.values()]
+    full: list = []
+    old: list = []
+    for is_full, found in (
+        (globals_.is_full_backward, globals_.backward),
+        (module._is_full_backward_hook, module._backward_hooks),
+    ):
+        (full if is_full else old).extend(found.values())
+    return pre, full, old
+
+
+def _run_forward_pre(module: Module, state: dict[str, Any]) -> None:
+    for hook_id, hook in (*globals_.forward_pre.items(), *module._forward_pre_hooks.items()):
+        if hook_id in module._forward_pre_hooks_with_kwargs:
+            out = hook(module, state["args"], state["kwargs"])
+            if out is None:
+                continue
+            if not (isinstance(out, tuple) and len(out) == 2):
+                raise RuntimeError(
+                    f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {out}."
+                )
+            state["args"], state["kwargs"] = out
+        else:
+            out = hook(module, state["args"])
+            if out is not None:
+                state["args"] = out if isinstance(out, tuple) else (out,)
+
+
+def _forward_in_order(module: Module) -> list[tuple[int, Callable, bool, bool]]:
+    """(id, hook, takes kwargs, runs even after an error), process-wide ones first."""
+    found = []
+    for all_hooks, with_kwargs, always in (
+        (globals_.forward, globals_.forward_with_kwargs, globals_.forward_always_called),
+        (module._forward_hooks, module._forward_hooks_with_kwargs, module._forward_hooks_always_called),
+    ):
+        found += [(i, hook, i in with_kwargs, i in always) for i, hook in all_hooks.items()]
+    return found
+
+
+def _run_forward(module: Module, hook: Callable, with_kwargs: bool, state: dict[str, Any]) -> None:
+    if with_kwargs:
+        out = hook(module, state["args"], state["kwargs"], state["result"])
+    else:
+        out = hook(module, state["args"], state["result"])
+    if out is not None:
+        state["result"] = out
+
+
+def run_missed(module: Module, state: dict[str, Any], called: set[int]) -> None:
+    """After an error: the hooks registered with `always_call` that did not get their turn."""
+    for hook_id, hook, with_kwargs, always in _forward_in_order(module):
+        if not always or hook_id in called:
+            continue
+        try:
+            _run_forward(module, hook, with_kwargs, state)
+        except Exception as error:
+            which = "global module" if hook_id in globals_.forward else "module"
+            warnings.warn(
+                f"{which} forward hook with ``always_call=True`` raised an exception that was silenced "
+                f"as another error was raised in forward: {error}",
+                stacklevel=4,
+            )
+
+
+def _attach_old_backward(module: Module, old_hooks: list[Callable], args: tuple, result: Any) -> None:
+    tensor = result
+    while not isinstance(tensor, Tensor):
+        tensor = next(iter(tensor.values())) if isinstance(tensor, dict) else tensor[0]
+    if tensor.grad_fn is not None:
+        for hook in old_hooks:
+            tensor.grad_fn.register_hook(WrappedHook(hook, module))
+        warn_if_not_full(args, result, tensor.grad_fn)

@@ -22,7 +22,7 @@ from functorch_port._run.bind import publish_functions
 from functorch_port._tensor import creation
 from functorch_port._tensor.grad_mode import no_grad
 from functorch_port._tensor.tensor import Tensor
-from functorch_port.ops.random import trunc_normal_fill
+from functorch_port.ops.random_fills import trunc_normal_fill
 
 __all__ = [
     "calculate_gain",

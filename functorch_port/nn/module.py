@@ -9,32 +9,17 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._array import executor, storage
-from .._base import inside
 from .._tensor.grad_mode import no_grad
 from .._tensor.grad_mode import state as _grad
 from .._tensor.tensor import Tensor
-from . import _state_dict, hooks
-from ._conversion import parse_to, typename
+from . import _filing, _state_dict, hooks
+from ._conversion import converter, typename
 from .hooks import RemovableHandle, WrappedHook
 from .parameter import Buffer, Parameter
 
 T = TypeVar("T", bound="Module")
 
 __all__ = ["Module"]
-
-_HOOK_DICTS = (
-    "_backward_pre_hooks",
-    "_backward_hooks",
-    "_forward_hooks",
-    "_forward_hooks_with_kwargs",
-    "_forward_hooks_always_called",
-    "_forward_pre_hooks",
-    "_forward_pre_hooks_with_kwargs",
-    "_state_dict_hooks",
-    "_state_dict_pre_hooks",
-    "_load_state_dict_pre_hooks",
-    "_load_state_dict_post_hooks",
-)
 
 
 class Module:
@@ -87,7 +72,7 @@ class Module:
         fields["_parameters"] = {}
         fields["_buffers"] = {}
         fields["_non_persistent_buffers_set"] = set()
-        for hook_dict in _HOOK_DICTS:
+        for hook_dict in hooks.DICTS:
             fields[hook_dict] = OrderedDict()
             if hook_dict == "_backward_hooks":
                 fields["_is_full_backward_hook"] = None
@@ -122,22 +107,22 @@ class Module:
         if isinstance(value, Parameter):
             if "_parameters" not in fields:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
-            self._unfile(name, keep="_parameters")
+            _filing.unfile(self, name, keep="_parameters")
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             if "_modules" not in fields:
                 raise AttributeError("cannot assign module before Module.__init__() call")
-            self._refuse(name, value, "_parameters", "parameter", "torch.nn.Parameter or None")
-            self._unfile(name, keep="_modules")
-            self._set_child(name, value)
+            _filing.refuse(self, name, value, "_parameters", "parameter", "torch.nn.Parameter or None")
+            _filing.unfile(self, name, keep="_modules")
+            _filing.set_child(self, name, value)
         elif name in fields.get("_parameters", ()):
-            self._refuse(name, value, "_parameters", "parameter", "torch.nn.Parameter or None")
+            _filing.refuse(self, name, value, "_parameters", "parameter", "torch.nn.Parameter or None")
             self.register_parameter(name, value)
         elif name in fields.get("_modules", ()):
-            self._refuse(name, value, "_modules", "child module", "torch.nn.Module or None")
-            self._set_child(name, value)
+            _filing.refuse(self, name, value, "_modules", "child module", "torch.nn.Module or None")
+            _filing.set_child(self, name, value)
         elif name in fields.get("_buffers", ()) or isinstance(value, Buffer):
-            self._set_buffer(name, value)
+            _filing.set_buffer(self, name, value)
         else:
             if name == "training":
                 storage.bump_epoch()
@@ -146,39 +131,6 @@ class Module:
             elif name in storage.watched:
                 storage.attributes += 1
             object.__setattr__(self, name, value)
-
-    def _refuse(self, name: str, value: Any, kind: str, what: str, expected: str) -> None:
-        """A name that is filed as `kind` takes only such values."""
-        if value is not None and name in self.__dict__[kind]:
-            raise TypeError(f"cannot assign '{typename(value)}' as {what} '{name}' ({expected} expected)")
-
-    def _unfile(self, name: str, keep: str) -> None:
-        """Takes `name` out of everywhere but `keep`, where its new value goes."""
-        fields = self.__dict__
-        fields.pop(name, None)
-        for kind in ("_parameters", "_buffers", "_modules"):
-            if kind != keep:
-                fields[kind].pop(name, None)
-        if keep != "_buffers":
-            fields["_non_persistent_buffers_set"].discard(name)
-
-    def _set_child(self, name: str, module: Module | None) -> None:
-        self._modules[name] = hooks.on_registration(hooks.globals_.module_registration, self, name, module)
-        storage.bump_epoch()
-
-    def _set_buffer(self, name: str, value: Any) -> None:
-        if value is not None and not isinstance(value, Tensor):
-            expected = "torch.nn.Buffer, torch.Tensor or None"
-            raise TypeError(f"cannot assign '{typename(value)}' as buffer '{name}' ({expected} expected)")
-        if isinstance(value, Buffer):
-            persistent = value.persistent
-            self._unfile(name, keep="_buffers")
-        else:
-            persistent = name not in self._non_persistent_buffers_set
-        if persistent:  # a subclass may override register_buffer without the argument `persistent`
-            self.register_buffer(name, value)
-        else:
-            self.register_buffer(name, value, False)
 
     def __delattr__(self, name: str) -> None:
         for kind in ("_parameters", "_buffers", "_modules"):
@@ -206,12 +158,12 @@ class Module:
             tensor: the buffer, or None (then it is left out of `state_dict`).
             persistent: whether it is part of `state_dict`.
         """
-        self._check_new_name("buffer", name, "_buffers")
+        _filing.check_new_name(self, "buffer", name, "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
                 f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
-        self._may_replace(self._buffers.get(name), tensor)
+        _filing.may_replace(self._buffers.get(name), tensor)
         self._buffers[name] = hooks.on_registration(hooks.globals_.buffer_registration, self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -221,7 +173,7 @@ class Module:
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Files a parameter (or None) under `name`."""
-        self._check_new_name("parameter", name, "_parameters")
+        _filing.check_new_name(self, "parameter", name, "_parameters")
         if param is not None:
             if not isinstance(param, Parameter):
                 expected = "torch.nn.Parameter or None"
@@ -235,13 +187,9 @@ class Module:
                     f"the forward() method."
                 )
             param = hooks.on_registration(hooks.globals_.parameter_registration, self, name, param)
-        self._may_replace(self._parameters.get(name), param)
+        _filing.may_replace(self._parameters.get(name), param)
         self._parameters[name] = param
         storage.bump_epoch()
-
-    def _may_replace(self, old: Tensor | None, new: Tensor | None) -> None:
-        if old is not None and storage.in_jax():
-            inside.may_rebind(old, new, "is replaced in its module")
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Files a child module (or None) under `name`."""
@@ -255,23 +203,11 @@ class Module:
             raise KeyError(f'module name can\'t contain ".", got: {name}')
         if name == "":
             raise KeyError('module name can\'t be empty string ""')
-        self._set_child(name, module)
+        _filing.set_child(self, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
         """The same as `add_module`."""
         self.add_module(name, module)
-
-    def _check_new_name(self, what: str, name: Any, kind: str) -> None:
-        if kind not in self.__dict__:
-            raise AttributeError(f"cannot assign {what} before Module.__init__() call")
-        if not isinstance(name, str):
-            raise TypeError(f"{what} name should be a string. Got {typename(name)}")
-        if "." in name:
-            raise KeyError(f'{what} name can\'t contain "."')
-        if name == "":
-            raise KeyError(f'{what} name can\'t be empty string ""')
-        if hasattr(self, name) and name not in self.__dict__[kind]:
-            raise KeyError(f"attribute '{name}' already exists")
 
     # ---------------------------------------------------------------- lookup by path
 
@@ -474,39 +410,7 @@ class Module:
         Raises:
             TypeError: for a dtype that is neither floating point nor complex.
         """
-        device, dtype, non_blocking, memory_format = parse_to(*args, **kwargs)
-        if dtype is not None:
-            if not (dtype.is_floating_point or dtype.is_complex):
-                raise TypeError(
-                    f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
-                )
-            if dtype.is_complex:
-                warnings.warn(
-                    "Complex modules are a new feature under active development whose design may change, "
-                    "and some modules might not work as expected when using complex tensors as parameters or buffers. "
-                    "Please file an issue at https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml "
-                    "if a complex module does not work as expected.",
-                    stacklevel=2,
-                )
-
-        def convert(t: Tensor) -> Tensor:
-            castable = t.is_floating_point() or t.is_complex()
-            try:
-                return t.to(
-                    device,
-                    dtype if castable else None,
-                    non_blocking,
-                    memory_format=memory_format if t.dim() in (4, 5) else None,
-                )
-            except NotImplementedError as error:
-                if not t.is_meta:
-                    raise
-                raise NotImplementedError(
-                    f"{error} Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module "
-                    "from meta to a different device."
-                ) from None
-
-        return self._apply(convert)
+        return self._apply(converter(*args, **kwargs))
 
     def to_empty(self: T, *, device: Any, recurse: bool = True) -> T:
         """Moves parameters and buffers to a device without their values (for modules built on the meta device)."""
@@ -589,109 +493,11 @@ class Module:
         called: set[int] = set()
         state: dict[str, Any] = {"args": args, "kwargs": kwargs, "result": None}
         try:
-            return self._call_with_hooks(state, called)
+            return hooks.call(self, state, called)
         except Exception:
             if always:
-                self._run_missed_forward_hooks(state, called)
+                hooks.run_missed(self, state, called)
             raise
-
-    def _call_with_hooks(self, state: dict[str, Any], called: set[int]) -> Any:
-        backward_pre, backward, old_backward = self._backward_hooks_in_order()
-        self._run_forward_pre_hooks(state)
-        wrap = hooks.BackwardHook(self, backward, backward_pre) if backward or backward_pre else None
-        if wrap is not None:
-            state["args"] = wrap.setup_inputs(state["args"])
-        state["result"] = self.forward(*state["args"], **state["kwargs"])
-        for hook_id, hook, with_kwargs, _ in self._forward_hooks_in_order():
-            called.add(hook_id)
-            self._run_forward_hook(hook, with_kwargs, state)
-        result = state["result"]
-        if wrap is not None:
-            if not isinstance(result, (Tensor, tuple)):
-                warnings.warn(
-                    "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors "
-                    f"but received {type(result)}",
-                    stacklevel=4,
-                )
-            else:
-                result = wrap.setup_outputs(result)
-        if old_backward:
-            self._attach_old_backward_hooks(old_backward, state["args"], result)
-        return result
-
-    def _backward_hooks_in_order(self) -> tuple[list, list, list]:
-        """(full backward pre-hooks, full backward hooks, hooks of the old kind), process-wide ones first."""
-        pre = [*hooks.globals_.backward_pre.values(), *self._backward_pre_hooks.values()]
-        full: list = []
-        old: list = []
-        for is_full, found in (
-            (hooks.globals_.is_full_backward, hooks.globals_.backward),
-            (self._is_full_backward_hook, self._backward_hooks),
-        ):
-            (full if is_full else old).extend(found.values())
-        return pre, full, old
-
-    def _run_forward_pre_hooks(self, state: dict[str, Any]) -> None:
-        for hook_id, hook in (*hooks.globals_.forward_pre.items(), *self._forward_pre_hooks.items()):
-            if hook_id in self._forward_pre_hooks_with_kwargs:
-                out = hook(self, state["args"], state["kwargs"])
-                if out is None:
-                    continue
-                if not (isinstance(out, tuple) and len(out) == 2):
-                    raise RuntimeError(
-                        f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {out}."
-                    )
-                state["args"], state["kwargs"] = out
-            else:
-                out = hook(self, state["args"])
-                if out is not None:
-                    state["args"] = out if isinstance(out, tuple) else (out,)
-
-    def _forward_hooks_in_order(self) -> list[tuple[int, Callable, bool, bool]]:
-        """(id, hook, takes kwargs, runs even after an error), process-wide ones first."""
-        found = []
-        for all_hooks, with_kwargs, always in (
-            (
-                hooks.globals_.forward,
-                hooks.globals_.forward_with_kwargs,
-                hooks.globals_.forward_always_called,
-            ),
-            (self._forward_hooks, self._forward_hooks_with_kwargs, self._forward_hooks_always_called),
-        ):
-            found += [(i, hook, i in with_kwargs, i in always) for i, hook in all_hooks.items()]
-        return found
-
-    def _run_forward_hook(self, hook: Callable, with_kwargs: bool, state: dict[str, Any]) -> None:
-        if with_kwargs:
-            out = hook(self, state["args"], state["kwargs"], state["result"])
-        else:
-            out = hook(self, state["args"], state["result"])
-        if out is not None:
-            state["result"] = out
-
-    def _run_missed_forward_hooks(self, state: dict[str, Any], called: set[int]) -> None:
-        """After an error: the hooks registered with `always_call` that did not get their turn."""
-        for hook_id, hook, with_kwargs, always in self._forward_hooks_in_order():
-            if not always or hook_id in called:
-                continue
-            try:
-                self._run_forward_hook(hook, with_kwargs, state)
-            except Exception as error:
-                which = "global module" if hook_id in hooks.globals_.forward else "module"
-                warnings.warn(
-                    f"{which} forward hook with ``always_call=True`` raised an exception that was silenced "
-                    f"as another error was raised in forward: {error}",
-                    stacklevel=4,
-                )
-
-    def _attach_old_backward_hooks(self, old_hooks: list[Callable], args: tuple, result: Any) -> None:
-        tensor = result
-        while not isinstance(tensor, Tensor):
-            tensor = next(iter(tensor.values())) if isinstance(tensor, dict) else tensor[0]
-        if tensor.grad_fn is not None:
-            for hook in old_hooks:
-                tensor.grad_fn.register_hook(WrappedHook(hook, self))
-            hooks.warn_if_not_full(args, result, tensor.grad_fn)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Makes calls of this module run as one XLA program; takes what `functorch_port.compile` takes."""
@@ -865,7 +671,7 @@ class Module:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        for name in _HOOK_DICTS:
+        for name in hooks.DICTS:
             self.__dict__.setdefault(name, OrderedDict())
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
         self.__dict__.setdefault("_is_full_backward_hook", None)

@@ -296,6 +296,13 @@ def stable_order(x: jax.Array, axis: int, descending: bool = False) -> jax.Array
     return jnp.flip(order, axis) if descending else order
 
 
+def take_along(input: jax.Array, index: jax.Array, dim: int) -> jax.Array:
+    """``input`` at indices along one dimension that are known to be in range."""
+    if input.ndim == 0:
+        return input
+    return jnp.take_along_axis(input, index, axis=dim, mode="promise_in_bounds")
+
+
 def add_at(x: jax.Array, at: Any, values: Any, mode: str | None = None) -> jax.Array:
     """``x`` with ``values`` added at index arrays; logical or for bools."""
     places = x.at[at]

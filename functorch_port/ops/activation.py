@@ -14,7 +14,7 @@ from jax import lax
 from functorch_port._array.fits import fits
 from functorch_port._base.division import divide
 from functorch_port._base.promotion import cast
-from functorch_port._run.registry import Array, op, pointwise_op
+from functorch_port._run.registry import Array, TensorOnly, op, pointwise_op
 from functorch_port.ops._common import compute, elementwise_float, not_implemented, type_name, wide, wrap_dim
 
 _SELU_ALPHA = 1.6732632423543772848170429916717
@@ -42,14 +42,14 @@ def _real(x: Any) -> None:
 
 
 @pointwise_op(where="torch method F", inplace=True)
-def sigmoid(input: Array):
+def sigmoid(input: TensorOnly):
     """``1 / (1 + exp(-input))``."""
     return elementwise_float(lax.logistic, input)
 
 
 @pointwise_op(where="torch method F", inplace=True)
-def tanh(input: Array):
-    """The hyperbolic tangent."""
+def tanh(input: TensorOnly):
+    """Hyperbolic tangent."""
     return elementwise_float(jnp.tanh, input)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functorch_port._run.registry import Arrays, Scalar, op
 from functorch_port.ops._common import compute
-from functorch_port.ops.pointwise import _lerp, add, div, sub
+from functorch_port.ops.arithmetic import _lerp, add, div, sub
 
 
 @op("_lerped", where="", differentiable=False)

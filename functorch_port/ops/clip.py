@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from functorch_port._base.promotion import promote
 from functorch_port._run.registry import Array, Arrays, Scalar, op
-from functorch_port.ops.reduction import vector_norm
+from functorch_port.ops.vector_norms import vector_norm
 
 
 @op("_total_norm", where="", differentiable=False)

@@ -14,9 +14,15 @@ from .._base import dtypes
 from .._run import bind
 from .._run.registry import TensorOnly, composite, op
 from .._tensor.tensor import Tensor
-from . import shape
 from ._common import wrap_dim
 from ._matrices import with_out
+from .complex import _view_as_complex, _view_as_real
+from .diagonals import diagonal
+from .permuting import permute, t, transpose
+from .repeating import expand
+from .reshaping import infer_size, squeeze, squeeze_node, unsqueeze
+from .splitting import check_split_sizes, select, split_sizes_of
+from .strides import as_strided, unfold
 
 
 def _twin(name: str, view: Callable[..., Any], node: Any = None) -> None:
@@ -24,11 +30,11 @@ def _twin(name: str, view: Callable[..., Any], node: Any = None) -> None:
     op(f"{name}_copy", where="torch", node=node or f"{camel}Backward0_copy")(view)
 
 
-for _name in ("expand", "diagonal", "unsqueeze", "transpose", "t", "permute", "unfold", "select"):
-    _twin(_name, getattr(shape, _name))
-_twin("squeeze", shape.squeeze, lambda static: f"{shape.squeeze_node(static)}_copy")
-_twin("view_as_real", shape._view_as_real)
-_twin("view_as_complex", shape._view_as_complex)
+for _view in (expand, diagonal, unsqueeze, transpose, t, permute, unfold, select):
+    _twin(_view.__name__, _view)
+_twin("squeeze", squeeze, lambda static: f"{squeeze_node(static)}_copy")
+_twin("view_as_real", _view_as_real)
+_twin("view_as_complex", _view_as_complex)
 
 
 @op("alias_copy", where="torch", node="AliasBackward0_copy")
@@ -66,7 +72,7 @@ def view_copy(input: Tensor, size: Any) -> Tensor:
     """A copy in another shape, or of the same bytes in another dtype."""
     if isinstance(size, dtypes.dtype):
         return bind.function("_view_dtype")(input, size).clone()
-    return bind.function("_view_copy")(input, shape.infer_size(size, input.numel()))
+    return bind.function("_view_copy")(input, infer_size(size, input.numel()))
 
 
 @composite(where="torch")
@@ -75,7 +81,7 @@ def as_strided_copy(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
     """A copy of the `as_strided` view."""
-    return shape.as_strided(input, size, stride, storage_offset).clone()  # type: ignore[attr-defined]
+    return as_strided(input, size, stride, storage_offset).clone()  # type: ignore[attr-defined]
 
 
 @op("_split_copy", where="", node=lambda static: static["node"])
@@ -95,7 +101,7 @@ def _parts(input: Tensor, sizes: Sequence[int], dim: int, name: str) -> tuple[Te
 @with_out
 def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Copies of the chunks of ``split_size`` along ``dim``; the last may be smaller."""
-    return _parts(input, shape.split_sizes_of(input, split_size, dim), dim, "Split")
+    return _parts(input, split_sizes_of(input, split_size, dim), dim, "Split")
 
 
 @composite(where="torch")
@@ -103,7 +109,7 @@ def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ..
 def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Copies of the chunks of sizes ``split_sizes`` along ``dim``."""
     sizes = [operator.index(n) for n in split_sizes]
-    shape.check_split_sizes(input, sizes, dim)
+    check_split_sizes(input, sizes, dim)
     return _parts(input, sizes, dim, "SplitWithSizes")
 
 
@@ -121,3 +127,12 @@ def unbind_copy(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if input.ndim == 0:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     return bind.function("_unbind_copy")(input, wrap_dim(dim, input.ndim))
+
+
+@composite("narrow_copy")
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """A copy of `narrow`."""
+    if length < 0 and input.ndim:
+        size = input.shape[wrap_dim(dim, input.ndim)]
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    return bind.function("narrow")(input, dim, start, length).clone()

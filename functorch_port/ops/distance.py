@@ -20,7 +20,7 @@ from functorch_port.ops._common import (
     wrap_dim,
     wrap_dims,
 )
-from functorch_port.ops.reduction import vector_norm_of
+from functorch_port.ops.vector_norms import vector_norm_of
 
 
 @op("cosine_similarity", where="torch F", node="SumBackward1")

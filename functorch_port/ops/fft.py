@@ -15,7 +15,7 @@ from .._run.registry import TensorOnly, composite, op
 from .._tensor import creation
 from .._tensor.tensor import Tensor
 from ._common import type_name
-from .shape import roll
+from .permuting import roll
 
 Sizes = int | tuple[int, ...] | None
 

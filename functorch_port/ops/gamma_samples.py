@@ -19,7 +19,7 @@ from functorch_port._run.run import run
 from functorch_port._tensor.plan import Plan
 from functorch_port._tensor.tensor import Tensor, wrap
 from functorch_port.ops._beta import beta_slope
-from functorch_port.ops.random import _is_meta, _require, _unsupported, _with_history
+from functorch_port.ops._drawing import _is_meta, _require, _unsupported, _with_history
 
 __all__: list[str] = []
 

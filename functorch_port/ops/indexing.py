@@ -35,10 +35,10 @@ from ._common import (
     numel,
     put_at,
     rounded_once,
+    take_along,
     type_name,
     wrap_dim,
 )
-from .reduction import take_along
 
 Indices = tuple[Any, ...]
 

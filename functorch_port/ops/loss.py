@@ -26,8 +26,8 @@ from functorch_port.ops._common import (
     type_name,
     wide,
 )
+from functorch_port.ops.arithmetic import abs_
 from functorch_port.ops.distance import cosine_of_loss, pairwise_distance
-from functorch_port.ops.pointwise import abs_
 from functorch_port.ops.softmax import log_softmax
 
 

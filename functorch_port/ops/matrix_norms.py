@@ -19,8 +19,8 @@ from ._common import (
     wrap_dim,
 )
 from ._matrices import check_matrix, check_square
-from .reduction import vector_norm, vector_norm_of
 from .solvers import solve_square
+from .vector_norms import vector_norm, vector_norm_of
 
 
 def _matrix_norm(x: jax.Array, ord: float | str, dim: tuple[int, int], keepdim: bool) -> jax.Array:

@@ -28,9 +28,9 @@ from ._common import (
     wide,
     wrap_dim,
 )
+from .arithmetic import check_factor
 from .distance import largest
-from .pointwise import check_factor
-from .reduction import vector_norm_of
+from .vector_norms import vector_norm_of
 
 
 def product(a: jax.Array, b: jax.Array, transposed: bool = False) -> jax.Array:

@@ -15,8 +15,16 @@ from .._base.promotion import promote
 from .._run import bind
 from .._run.registry import Array, TensorOnly, composite, op
 from .._tensor.tensor import Tensor
-from ._common import INT64, at_least_1d, is_inexact, no_complex, not_implemented, stable_order, wrap_dim
-from .reduction import take_along
+from ._common import (
+    INT64,
+    at_least_1d,
+    is_inexact,
+    no_complex,
+    not_implemented,
+    stable_order,
+    take_along,
+    wrap_dim,
+)
 
 # order
 

@@ -12,12 +12,11 @@ import numpy as np
 from jax import lax
 
 from .._run.registry import Array, TensorOnly, pointwise_op
-from . import pointwise
 from ._chebyshev import evaluate, fit
 from ._common import by_double, elementwise_float, not_implemented, only_single_and_double, times_infinite
-from .reduction import logsumexp as logsumexp
+from .activation import sigmoid
 
-pointwise_op("expit", where="special", node="SigmoidBackward0")(pointwise.sigmoid)
+pointwise_op("expit", where="special", node="SigmoidBackward0")(sigmoid)
 
 
 @pointwise_op(where="special")
@@ -133,3 +132,49 @@ def _xlog1py_jvp(primals: Any, tangents: Any) -> Any:
     flat = (x == 0) & (y <= -1)
     by_x = jnp.where(flat, 0, jnp.log1p(jnp.where(flat, 0, y)))
     return _xlog1py(x, y), times_infinite(by_x, dx) + x / (y + 1) * dy
+
+
+@pointwise_op(inplace=True, where="torch method special")
+def erf(input: TensorOnly):
+    """The error function."""
+    not_implemented("erf_vml_cpu", input, kinds="c")
+    return elementwise_float(lax.erf, input)
+
+
+@pointwise_op(inplace=True, where="torch method special")
+def erfc(input: TensorOnly):
+    """``1 - erf(input)``."""
+    not_implemented("erfc_vml_cpu", input, kinds="c")
+    return elementwise_float(by_double(lax.erfc), input)
+
+
+@pointwise_op(inplace=True, where="torch method special")
+def erfinv(input: TensorOnly):
+    """The inverse of `erf`."""
+    not_implemented("erfinv_vml_cpu", input, kinds="c")
+    return elementwise_float(by_double(lax.erf_inv), input)
+
+
+@pointwise_op(inplace=True, where="torch method special")
+def logit(input: TensorOnly, eps: float | None = None):
+    """``log(x / (1 - x))``, with ``x`` brought into ``[eps, 1 - eps]`` first."""
+    not_implemented("logit_cpu", input, kinds="c")
+
+    def formula(x: jax.Array) -> jax.Array:
+        if eps is not None:
+            inside = (x >= eps) & (x <= 1 - eps)
+            x = jnp.where(inside, x, lax.stop_gradient(jnp.where(x < eps, eps, jnp.minimum(x, 1 - eps))))
+        return _logit(x)
+
+    return elementwise_float(formula, input)
+
+
+@jax.custom_jvp
+def _logit(x: jax.Array) -> jax.Array:
+    return jnp.log(x / (1 - x))
+
+
+@_logit.defjvp
+def _logit_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (dx,) = primals, tangents
+    return _logit(x), jnp.where((x < 0) | (x > 1), jnp.nan, 1 / (x * (1 - x))).astype(x.dtype) * dx

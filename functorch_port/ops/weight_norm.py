@@ -8,7 +8,7 @@ from jax import lax
 
 from functorch_port._run.registry import Array, Scalar, op
 from functorch_port.ops._common import compute
-from functorch_port.ops.reduction import vector_norm_of
+from functorch_port.ops.vector_norms import vector_norm_of
 
 
 @op(where="torch")

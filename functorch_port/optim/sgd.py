@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from .._run.sparse import ADD_DENSE
+from .._run.sparse.operations import ADD_DENSE
 from .._tensor import grad_mode
 from .._tensor.tensor import Tensor
 from .engine import Batch, update

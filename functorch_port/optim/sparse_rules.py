@@ -21,7 +21,8 @@ import numpy as np
 
 from .._array import storage
 from .._array.donation import Before, Donating, call, is_whole, lent, own, whole
-from .._run.sparse import ADD_DENSE, SparseTensor, linear_index
+from .._run.sparse.operations import ADD_DENSE
+from .._run.sparse.tensor import SparseTensor, linear_index
 from .._tensor import grad_mode
 from .._tensor.tensor import Tensor
 from .engine import Batch

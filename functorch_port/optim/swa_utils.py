@@ -20,7 +20,7 @@ from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
 from ..nn.module import Module
 from ..nn.modules.batchnorm import _BatchNorm
-from .lr_scheduler import LRScheduler, _per_group
+from .lr_scheduler.base import LRScheduler, _per_group
 from .optimizer import Optimizer
 
 __all__ = [

@@ -16,7 +16,7 @@ from .._base import dtypes
 from .._base import layout as layouts
 from .._base.device import device, from_jax
 from .._base.size import Size
-from .._run.sparse import SparseTensor
+from .._run.sparse.tensor import SparseTensor
 from .._tensor import tensor as core
 from .._tensor.tensor import Tensor
 from ..nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter

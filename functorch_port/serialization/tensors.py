@@ -24,7 +24,7 @@ from .._base.device import as_device, device, to_jax
 from .._base.size import Size
 from .._base.strides import contiguous
 from .._run import bind
-from .._run.sparse import SparseTensor
+from .._run.sparse.tensor import SparseTensor
 from .._tensor import tensor as core
 from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from ..._array import storage
 from ..._run.bind import function
 from ..._run.opnode import edge_of
-from ..._run.sparse import SparseTensor
+from ..._run.sparse.tensor import SparseTensor
 from ..._tensor.grad_mode import is_grad_enabled, no_grad
 from ..._tensor.node import FREED, AccumulateGrad, Edge, Node
 from ..._tensor.tensor import Tensor, wrap

@@ -1,0 +1,434 @@
+"""`SparseTensor` itself."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..._array import storage
+from ..._base import dtypes
+from ..._base.layout import SparseOperand, sparse_coo
+from ..._base.size import Size
+from ..._tensor.overriding import disabled
+from ..._tensor.tensor import Tensor, wrap
+
+
+class NoStorage:
+    """What a sparse tensor has in place of a Storage."""
+
+    __slots__ = ("__weakref__",)
+    version = 0
+
+    @property
+    def value(self) -> Any:
+        raise SparseOperand
+
+    held = value
+
+    def look(self) -> Any:
+        raise SparseOperand
+
+    array = host = peek = aval = look
+
+
+class SparseTensor(Tensor):
+    """A tensor of layout `torch.sparse_coo`; made by `sparse_coo_tensor`, `Tensor.to_sparse` and sparse embeddings.
+
+    It takes part in sums, differences, products with numbers, matrix products, and reductions to a sum; its values
+    may have a history. What else is to be done with it, `to_dense` first.
+
+    Reference: https://docs.pytorch.org/docs/stable/sparse.html
+    """
+
+    is_sparse = True
+    __torch_function__ = disabled  # type: ignore[assignment]
+
+    _ids: Tensor
+    _vals: Tensor
+    _size: tuple[int, ...]
+    _coalesced: bool
+    _loose: bool
+
+    @classmethod
+    def _make(
+        cls, ids: Tensor, vals: Tensor, size: Sequence[int], coalesced: bool = False, loose: bool = False
+    ) -> SparseTensor:
+        """``loose`` says that entries may be left out."""
+        new: SparseTensor = object.__new__(cls)
+        new._view = new._base = new._grad_fn = new._grad = new._accumulator = None
+        new._requires_grad, new._output_nr = False, 0
+        new._storage = NoStorage()  # type: ignore[assignment]
+        new._hold(ids, vals, coalesced, loose)
+        new._size = tuple(size)
+        if storage.overlay:
+            storage.overlay.note_made(new)
+        return new
+
+    def _hold(self, ids: Tensor, vals: Tensor, coalesced: bool, loose: bool) -> None:
+        self._ids, self._vals, self._coalesced, self._loose = ids, vals, coalesced, loose
+
+    def _with(self, vals: Tensor) -> SparseTensor:
+        """The same entries with other values."""
+        return SparseTensor._make(self._ids, vals, self._size, self._coalesced, self._loose)
+
+    # ------------------------------------------------------------ what it holds
+
+    def _trim(self) -> None:
+        """Do away with entries that are left out."""
+        if self._loose:
+            ids = _on_host(self._ids)
+            keep = np.flatnonzero(ids[0] < self._size[0])
+            if len(keep) < ids.shape[1]:
+                kept = _device(keep)
+                self._vals = (
+                    self._vals.index_select(0, kept)  # type: ignore[attr-defined]
+                    if self._vals.requires_grad
+                    else _device(np.asarray(self._vals._value)[keep])
+                )
+                self._ids = _device(ids[:, keep])
+            self._loose = False
+
+    def _nnz(self) -> int:
+        """Number of entries."""
+        self._trim()
+        return self._ids.shape[1]
+
+    def _indices(self) -> Tensor:
+        """The indices (sparse_dim, nnz), coalesced or not."""
+        self._trim()
+        return self._ids
+
+    def _values(self) -> Tensor:
+        """The values (nnz, ...), coalesced or not; writing to them changes this tensor."""
+        self._trim()
+        return self._vals
+
+    def indices(self) -> Tensor:
+        """The indices (sparse_dim, nnz) of a coalesced tensor."""
+        return self._need_coalesced("indices")._indices()
+
+    def values(self) -> Tensor:
+        """The values (nnz, ...) of a coalesced tensor."""
+        return self._need_coalesced("values")._values()
+
+    def _need_coalesced(self, what: str) -> SparseTensor:
+        if not self._coalesced:
+            raise RuntimeError(f"Cannot get {what} on an uncoalesced tensor, please call .coalesce() first")
+        return self
+
+    def is_coalesced(self) -> bool:
+        """Whether the indices are known to be sorted and distinct."""
+        return self._coalesced
+
+    def coalesce(self) -> SparseTensor:
+        """This tensor with sorted indices, and the values of equal indices summed; itself if it is coalesced."""
+        if self._coalesced:
+            return self
+        ids, linear = self._host_indices()
+        _, first, inverse = np.unique(linear, return_index=True, return_inverse=True)
+        return self._gathered(ids[:, first], len(first), [(self._values(), inverse)], True)
+
+    def _host_indices(self) -> tuple[np.ndarray, np.ndarray]:
+        """The indices on the host, and as positions in the flattened sparse dimensions."""
+        self._trim()
+        ids = _on_host(self._ids)
+        return ids, linear_index(ids, self._size)
+
+    def _gathered(
+        self, ids: np.ndarray, n: int, parts: Sequence[tuple[Tensor, np.ndarray]], coalesced: bool
+    ) -> SparseTensor:
+        """``n`` entries with given indices, of which each is the sum of the parts' values that go there."""
+        room = max(1, 1 << (n - 1).bit_length()) if n else 0
+        filled = np.full((ids.shape[0], room), 0, np.int64)
+        filled[:, :n] = ids
+        filled[0, n:] = self._size[0]
+        like = functools.reduce(lambda a, b: np.promote_types(a, b), [_np_dtype(v) for v, _ in parts])
+        shape = (room, *self._size[ids.shape[0] :])
+        if any(v.requires_grad for v, _ in parts):
+            vals = wrap(_zeros(shape, like))
+            for v, at in parts:
+                vals = vals.index_add(0, _device(at), v.to(dtypes.from_np(like)))  # type: ignore[attr-defined]
+        else:
+            sums = np.zeros(shape, like)
+            for v, at in parts:
+                np.add.at(sums, at, np.asarray(v._value).astype(like, copy=False))
+            vals = _device(sums)
+        return SparseTensor._make(_device(filled), vals, self._size, coalesced, room > n)
+
+    def sparse_dim(self) -> int:
+        """Number of dimensions that are indexed."""
+        return self._ids.shape[0]
+
+    def dense_dim(self) -> int:
+        """Number of dimensions that each value has."""
+        return len(self._size) - self._ids.shape[0]
+
+    def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+        """The dense tensor with the same elements; differentiable with respect to the values."""
+        if dtype is not None:
+            raise RuntimeError("dtype argument is not supported by sparse_to_dense")
+        return _run(_dense_plan(self._size), [self._vals, self._ids])
+
+    def to_sparse(self, *args: Any, **kwargs: Any) -> SparseTensor:
+        return self
+
+    # ------------------------------------------------------- as other tensors
+
+    @property
+    def shape(self) -> Size:
+        return Size(self._size)
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self._size[self._wrap_dim(dim)]
+
+    def _wrap_dim(self, dim: int) -> int:
+        n = len(self._size)
+        if not -n <= dim < n:
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
+            )
+        return dim
+
+    @property
+    def ndim(self) -> int:
+        return len(self._size)
+
+    def dim(self) -> int:
+        return len(self._size)
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        return math.prod(self._size)
+
+    nelement = numel
+
+    def __len__(self) -> int:
+        return self._size[0]
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        return self._vals.dtype
+
+    @property
+    def itemsize(self) -> int:
+        return self._vals.itemsize
+
+    def element_size(self) -> int:
+        return self._vals.itemsize
+
+    @property
+    def device(self) -> Any:
+        return self._vals.device
+
+    @property
+    def layout(self) -> Any:
+        return sparse_coo
+
+    @property
+    def _writes(self) -> int:
+        return self._vals._writes
+
+    def is_inference(self) -> bool:
+        return self._vals.is_inference()
+
+    def stride(self, dim: int | None = None) -> Any:
+        return (0,) * self.ndim if dim is None else 0
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        return False
+
+    def is_same_size(self, other: Tensor) -> bool:
+        return self.shape == other.shape
+
+    def data_ptr(self) -> int:
+        raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+    def untyped_storage(self) -> Any:
+        raise NotImplementedError("Cannot access storage of SparseTensorImpl")
+
+    storage = _typed_storage = untyped_storage
+
+    @property
+    def requires_grad(self) -> bool:
+        return self._vals.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
+        if requires_grad and not self.requires_grad:
+            raise NotImplementedError(
+                "a sparse tensor cannot be a leaf that requires grad; make it from values that require grad"
+            )
+        if not requires_grad:
+            self._vals = self._vals.detach()
+        return self
+
+    @property
+    def grad_fn(self) -> Any:
+        return self._vals.grad_fn
+
+    def detach(self) -> SparseTensor:
+        return self._with(self._vals.detach())
+
+    def detach_(self) -> SparseTensor:
+        self._vals = self._vals.detach()
+        return self
+
+    @property  # type: ignore[override]
+    def data(self) -> SparseTensor:
+        return self.detach()
+
+    @data.setter
+    def data(self, other: SparseTensor) -> None:
+        self._hold(other._ids, other._vals.detach(), other._coalesced, other._loose)
+
+    def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
+        """With values of another dtype, or on another device."""
+        vals = self._vals.to(*args, **kwargs)  # type: ignore[attr-defined]
+        if vals is self._vals:
+            return self
+        new = self._with(vals)
+        if vals.device != self._vals.device:
+            new._ids = self._ids.to(vals.device)  # type: ignore[attr-defined]
+        return new
+
+    def type(self, dtype: Any = None, **kwargs: Any) -> Any:
+        if dtype is None:
+            return str(self._vals.type()).replace("torch.", "torch.sparse.")  # type: ignore[attr-defined]
+        return self._with(self._vals.type(dtype))  # type: ignore[attr-defined]
+
+    def _host(self, what: str) -> np.ndarray:
+        raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        from ..._tensor import printing
+
+        return printing.sparse_repr(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
+        if id(self) not in memo:
+            parts = self._ids.__deepcopy__(memo), self._vals.__deepcopy__(memo)
+            memo[id(self)] = SparseTensor._make(*parts, self._size, self._coalesced, self._loose)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        self._trim()
+        return SparseTensor._make, (self._ids, self._vals, self._size, self._coalesced)
+
+    def pow(self, exponent: Any) -> SparseTensor:
+        """The elements to a power that is a number."""
+        if isinstance(exponent, Tensor):
+            raise SparseOperand
+        coalesced = self.coalesce()
+        return coalesced._with(coalesced._vals.pow(exponent))  # type: ignore[attr-defined]
+
+    __pow__ = pow
+
+    # ------------------------------------------------------------------ in place
+
+    def _check_inplace(self, *others: Any, name: str = "") -> None:
+        pass
+
+    def _take(self, out: Any, recorded: bool = True) -> SparseTensor:
+        if not out.is_sparse or out.shape != self.shape:
+            raise SparseOperand
+        if out.dtype is not self.dtype:
+            out = out.to(self.dtype)
+        self._hold(out._ids, out._vals, out._coalesced, out._loose)
+        return self
+
+    def zero_(self) -> SparseTensor:
+        """Take all entries away."""
+        k = self.sparse_dim()
+        empty = wrap(_zeros((0, *self._size[k:]), self._vals._value.dtype))
+        self._hold(wrap(_zeros((k, 0), np.int64)), empty, True, False)
+        return self
+
+
+def _convert(name: str) -> Callable[..., Any]:
+    def method(self: SparseTensor, *args: Any, **kwargs: Any) -> SparseTensor:
+        return self.to(getattr(self._vals, name)(*args, **kwargs).dtype)
+
+    method.__name__ = name
+    return method
+
+
+for _name in ("double", "float", "half", "bfloat16", "long", "int", "short", "char", "bool"):
+    setattr(SparseTensor, _name, _convert(_name))
+
+
+# helpers
+
+
+def linear_index(indices: Any, size: Sequence[int]) -> Any:
+    """Indices ``(sparse_dim, n)`` as positions in the flattened sparse dimensions; works on numpy and JAX arrays.
+
+    An entry that is left out gets a position past the end.
+    """
+    k = indices.shape[0]
+    linear = (0 * indices).sum(0)  # zeros, of a 0-dim tensor too
+    for row, n in zip(indices, size[:k]):
+        linear = linear * n + row
+    return linear
+
+
+def _on_host(indices: Tensor) -> np.ndarray:
+    if isinstance(indices._value, jax.core.Tracer):
+        raise NotImplementedError(
+            "the entries of a sparse tensor are not known while a function is being compiled: use .to_dense(), or "
+            "look at them outside"
+        )
+    return np.asarray(indices._value)
+
+
+def _device(array: np.ndarray) -> Tensor:
+    return wrap(storage.put(array))
+
+
+def _zeros(shape: Sequence[int], dtype: Any) -> Any:
+    return storage.put(np.zeros(shape, dtype))
+
+
+def _np_dtype(tensor: Tensor) -> Any:
+    return tensor._value.dtype
+
+
+def _run(plan: Any, arguments: Sequence[Any]) -> Tensor:
+    from ..run import run
+
+    return run(plan, arguments)
+
+
+@functools.cache
+def _dense_plan(size: tuple[int, ...]) -> Any:
+    def to_dense(values: Any, indices: Any) -> Any:
+        return _scattered(jnp.zeros(size, values.dtype), indices, values)
+
+    return _plan(to_dense, "ToDenseBackward0")
+
+
+def _plan(fn: Callable[..., Any], node: str) -> Any:
+    from ..._tensor.plan import Plan
+
+    return Plan(fn, fn.__name__, node)
+
+
+def _scattered(dense: Any, indices: Any, values: Any) -> Any:
+    """``dense`` plus the entries."""
+    k = indices.shape[0]
+    flat = dense.reshape(-1, *dense.shape[k:])
+    places = flat.at[linear_index(indices, dense.shape)]
+    sums = places.max if flat.dtype == bool else places.add
+    return sums(values, mode="drop").reshape(dense.shape)

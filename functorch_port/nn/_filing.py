@@ -1,0 +1,71 @@
+"""Parameters, buffers and children as attributes of a module: which names and values they may have, and where they go.
+`Module`'s methods call these."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .._array import storage
+from .._base import inside
+from .._tensor.tensor import Tensor
+from . import hooks
+from ._conversion import typename
+from .parameter import Buffer
+
+if TYPE_CHECKING:
+    from .module import Module
+
+
+def check_new_name(module: Module, what: str, name: Any, kind: str) -> None:
+    if kind not in module.__dict__:
+        raise AttributeError(f"cannot assign {what} before Module.__init__() call")
+    if not isinstance(name, str):
+        raise TypeError(f"{what} name should be a string. Got {typename(name)}")
+    if "." in name:
+        raise KeyError(f'{what} name can\'t contain "."')
+    if name == "":
+        raise KeyError(f'{what} name can\'t be empty string ""')
+    if hasattr(module, name) and name not in module.__dict__[kind]:
+        raise KeyError(f"attribute '{name}' already exists")
+
+
+def refuse(module: Module, name: str, value: Any, kind: str, what: str, expected: str) -> None:
+    """A name that is filed as `kind` takes only such values."""
+    if value is not None and name in module.__dict__[kind]:
+        raise TypeError(f"cannot assign '{typename(value)}' as {what} '{name}' ({expected} expected)")
+
+
+def unfile(module: Module, name: str, keep: str) -> None:
+    """Takes `name` out of everywhere but `keep`, where its new value goes."""
+    fields = module.__dict__
+    fields.pop(name, None)
+    for kind in ("_parameters", "_buffers", "_modules"):
+        if kind != keep:
+            fields[kind].pop(name, None)
+    if keep != "_buffers":
+        fields["_non_persistent_buffers_set"].discard(name)
+
+
+def may_replace(old: Tensor | None, new: Tensor | None) -> None:
+    if old is not None and storage.in_jax():
+        inside.may_rebind(old, new, "is replaced in its module")
+
+
+def set_child(module: Module, name: str, child: Module | None) -> None:
+    module._modules[name] = hooks.on_registration(hooks.globals_.module_registration, module, name, child)
+    storage.bump_epoch()
+
+
+def set_buffer(module: Module, name: str, value: Any) -> None:
+    if value is not None and not isinstance(value, Tensor):
+        expected = "torch.nn.Buffer, torch.Tensor or None"
+        raise TypeError(f"cannot assign '{typename(value)}' as buffer '{name}' ({expected} expected)")
+    if isinstance(value, Buffer):
+        persistent = value.persistent
+        unfile(module, name, keep="_buffers")
+    else:
+        persistent = name not in module._non_persistent_buffers_set
+    if persistent:  # a subclass may override register_buffer without the argument `persistent`
+        module.register_buffer(name, value)
+    else:
+        module.register_buffer(name, value, False)

@@ -1,0 +1,67 @@
+"""Running sums, products, maxima and minima: `cumsum`, `cumprod`, `cummax`, `logcumsumexp`, ..."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._base import dtypes
+from .._run.registry import TensorOnly, op
+from ._common import INT64, at_least_1d, not_implemented, positions, take_along, wide, wrap_dim
+from .reduction import _sum_dtype
+
+
+def _scan(fn: Any, input: jax.Array, dim: int, out: np.dtype[Any]) -> jax.Array:
+    axis = wrap_dim(dim, input.ndim)
+    return fn(at_least_1d(input).astype(wide(out)), axis=axis).astype(out).reshape(input.shape)
+
+
+@op(inplace=True)
+def cumsum(input: TensorOnly, dim: int, *, dtype: dtypes.dtype | None = None):
+    """Running sums along ``dim``."""
+    return _scan(lax.cumsum, input, dim, _sum_dtype(input, dtype))
+
+
+@op(inplace=True)
+def cumprod(input: TensorOnly, dim: int, *, dtype: dtypes.dtype | None = None):
+    """Running products along ``dim``."""
+    return _scan(lax.cumprod, input, dim, _sum_dtype(input, dtype))
+
+
+@op()
+def logcumsumexp(input: TensorOnly, dim: int):
+    """``log(cumsum(exp(input)))`` without overflow."""
+    return _scan(lax.cumlogsumexp, input, dim, input.dtype)
+
+
+def _running(better: Any, input: jax.Array, dim: int) -> tuple[jax.Array, jax.Array]:
+    """Running extremum and its last place; nan, once met, stays."""
+    axis = wrap_dim(dim, input.ndim)
+    x = at_least_1d(input)
+    fixed = lax.stop_gradient(x)
+
+    def later(a: Any, b: Any) -> Any:
+        (value_a, index_a), (value_b, index_b) = a, b
+        take_b = (value_b != value_b) | ((value_a == value_a) & better(value_b, value_a))
+        return jnp.where(take_b, value_b, value_a), jnp.where(take_b, index_b, index_a)
+
+    _, index = lax.associative_scan(later, (fixed, positions(x, axis)), axis=axis)
+    return take_along(x, index, axis).reshape(input.shape), index.astype(INT64).reshape(input.shape)
+
+
+@op(returns=("values", "indices"))
+def cummax(input: TensorOnly, dim: int):
+    """Running maxima along ``dim`` and where they are."""
+    not_implemented("cummax_cpu", input, kinds="c")
+    return _running(jnp.greater_equal, input, dim)
+
+
+@op(returns=("values", "indices"))
+def cummin(input: TensorOnly, dim: int):
+    """Running minima along ``dim`` and where they are."""
+    not_implemented("cummin_cpu", input, kinds="c")
+    return _running(jnp.less_equal, input, dim)

@@ -1,0 +1,102 @@
+"""Logic and bits: `logical_and`, `bitwise_and`, shifts, and `gcd` and `lcm`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._base.promotion import promote
+from .._run.registry import Array, TensorOnly, composite, pointwise_op
+from ._common import check_broadcast, not_implemented
+
+
+@pointwise_op(inplace=True, differentiable=False)
+def logical_and(input: TensorOnly, other: TensorOnly):
+    """Whether both are nonzero."""
+    check_broadcast(input, other)
+    return jnp.logical_and(input, other)
+
+
+@pointwise_op(inplace=True, differentiable=False)
+def logical_or(input: TensorOnly, other: TensorOnly):
+    """Whether one of both is nonzero."""
+    check_broadcast(input, other)
+    return jnp.logical_or(input, other)
+
+
+@pointwise_op(inplace=True, differentiable=False)
+def logical_xor(input: TensorOnly, other: TensorOnly):
+    """Whether exactly one of both is nonzero."""
+    check_broadcast(input, other)
+    return jnp.logical_xor(input, other)
+
+
+@pointwise_op(inplace=True, differentiable=False)
+def logical_not(input: TensorOnly):
+    """Whether a value is zero."""
+    return jnp.logical_not(input)
+
+
+def _bits(fn: Any, kernel: str, *args: Any) -> jax.Array:
+    check_broadcast(*args)
+    arrays = promote(*args)
+    not_implemented(kernel, *arrays, kinds="fVc")
+    return fn(*arrays)
+
+
+@pointwise_op(inplace=True, differentiable=False, dunder=("__and__",), rdunder=("__rand__",))
+def bitwise_and(input: Array, other: Array):
+    """Bits set in both."""
+    return _bits(jnp.bitwise_and, "bitwise_and_cpu", input, other)
+
+
+@pointwise_op(inplace=True, differentiable=False, dunder=("__or__",), rdunder=("__ror__",))
+def bitwise_or(input: Array, other: Array):
+    """Bits set in one of both."""
+    return _bits(jnp.bitwise_or, "bitwise_or_cpu", input, other)
+
+
+@pointwise_op(inplace=True, differentiable=False, dunder=("__xor__",), rdunder=("__rxor__",))
+def bitwise_xor(input: Array, other: Array):
+    """Bits set in exactly one of both."""
+    return _bits(jnp.bitwise_xor, "bitwise_xor_cpu", input, other)
+
+
+@pointwise_op(inplace=True, differentiable=False)
+def bitwise_not(input: TensorOnly):
+    """All bits flipped; for bools, the negation."""
+    return _bits(jnp.bitwise_not, "bitwise_not_cpu", input)
+
+
+@composite("__invert__", where="", dunder=("__invert__",))
+def invert(input: Any) -> Any:
+    """``~input``."""
+    if input.is_floating_point() or input.is_complex():
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+    return input.bitwise_not()
+
+
+@pointwise_op(inplace=True, differentiable=False, dunder=("__lshift__",), rdunder=("__rlshift__",))
+def bitwise_left_shift(input: Array, other: Array):
+    """``input << other``."""
+    return _bits(jnp.left_shift, "lshift_cpu", input, other)
+
+
+@pointwise_op(inplace=True, differentiable=False, dunder=("__rshift__",), rdunder=("__rrshift__",))
+def bitwise_right_shift(input: Array, other: Array):
+    """``input >> other``, keeping the sign."""
+    return _bits(jnp.right_shift, "rshift_cpu", input, other)
+
+
+@pointwise_op(inplace=True, differentiable=False)
+def gcd(input: TensorOnly, other: TensorOnly):
+    """The greatest common divisor."""
+    return _bits(jnp.gcd, "gcd_cpu", input, other)
+
+
+@pointwise_op(inplace=True, differentiable=False)
+def lcm(input: TensorOnly, other: TensorOnly):
+    """The least common multiple."""
+    return _bits(jnp.lcm, "lcm_cpu", input, other)

@@ -1,0 +1,70 @@
+"""Rounding: `floor`, `ceil`, `trunc`, `round`, `frac`, and the next number, `nextafter`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._run.registry import TensorOnly, pointwise_op
+from ._common import compute, elementwise, is_inexact, not_implemented
+
+
+def _rounded(fn: Any, kernel: str, x: jax.Array) -> jax.Array:
+    not_implemented(kernel, x, kinds="b")
+    return fn(x) if is_inexact(x.dtype) else x
+
+
+@pointwise_op(inplace=True)
+def floor(input: TensorOnly):
+    """Rounded down."""
+    return _rounded(jnp.floor, "floor_vml_cpu", input)
+
+
+@pointwise_op(inplace=True)
+def ceil(input: TensorOnly):
+    """Rounded up."""
+    return _rounded(jnp.ceil, "ceil_vml_cpu", input)
+
+
+@pointwise_op("trunc", "fix", inplace=True)
+def trunc(input: TensorOnly):
+    """Rounded towards zero."""
+    return _rounded(jnp.trunc, "trunc_vml_cpu", input)
+
+
+@pointwise_op(inplace=True, where="torch method special")
+def round(input: TensorOnly, *, decimals: int = 0):
+    """Rounded to ``decimals`` places, halves to the even neighbour."""
+    if decimals == 0 or not is_inexact(input.dtype):
+        return _rounded(jnp.round, "round_vml_cpu", input)
+    scale = 10.0 ** (decimals if decimals > 0 else -decimals)
+    if decimals > 0:
+        return compute(lambda x: jnp.round(x * scale) / scale, input.dtype, input)
+    return compute(lambda x: jnp.round(x / scale) * scale, input.dtype, input)
+
+
+@pointwise_op(inplace=True)
+def frac(input: TensorOnly):
+    """The part behind the point, with the sign of ``input``."""
+    not_implemented("frac_cpu", input, kinds="biu")
+    return input - jnp.trunc(input)
+
+
+@pointwise_op(inplace=True)
+def nextafter(input: TensorOnly, other: TensorOnly):
+    """The next number that can be represented, in the direction of ``other``."""
+    not_implemented("nextafter_cpu", input, other, kinds="biuc")
+    return elementwise(_nextafter, input, other)
+
+
+@jax.custom_jvp
+def _nextafter(x: jax.Array, y: jax.Array) -> jax.Array:
+    return jnp.nextafter(x, y)
+
+
+@_nextafter.defjvp
+def _nextafter_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (dx, _) = primals, tangents
+    return _nextafter(x, y), jnp.where(x != y, dx, 0)
