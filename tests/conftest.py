@@ -16,7 +16,6 @@ import torch._dynamo  # brings 220,000 objects, which are to be there before the
 from functorch_port._base import settings
 from functorch_port._base.tuning import tuning
 from functorch_port._cpu import numpy_programs as host
-from functorch_port._tensor.plan import Plan
 
 torch.set_num_threads(1)
 tuning.compilations = 1 << 62  # tests count compilations; see `forget_programs`
@@ -70,7 +69,7 @@ def both_ways(request: pytest.FixtureRequest):
         patch.setattr(tuning, "numpy_elements", request.param)
         patch.setattr(host.enabled, "known", None)
         if not request.param:  # not the functions that were written before, either
-            patch.setattr(Plan, "hosted", lambda *_: None)
+            patch.setattr(host, "computed", lambda *_: None)
         yield
 
 

@@ -12,7 +12,9 @@ Reference: https://docs.jax.dev/en/latest/jax-primitives.html
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,8 +25,8 @@ if TYPE_CHECKING:  # it takes 20 ms to import
     from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
 
 __all__ = [
-    "Passes", "at_first_use", "compiler_options", "define", "function_of", "has_way", "ready", "register",
-    "register_passes", "rewritten",
+    "Passes", "at_first_use", "compiler_options", "define", "formulas_alone", "function_of", "has_way", "ready",
+    "register", "register_passes", "rewritten",
 ]  # fmt: skip
 
 _formulas: dict[Primitive, Callable[..., Any]] = {}
@@ -93,9 +95,28 @@ def register(
 
 def has_way(primitive: Primitive, *arguments: Any) -> bool:
     """Whether a platform has a way of its own for such arguments, in the program that is being made."""
+    if _alone.on:
+        return False
     ready()
     suits = _suits.get(primitive)
     return suits is not None and suits(*arguments)
+
+
+class _Alone(threading.local):
+    on = False
+
+
+_alone = _Alone()
+
+
+@contextmanager
+def formulas_alone() -> Iterator[None]:
+    """Trace what is computed otherwise than as a program of XLA: no primitive has a faster way."""
+    before, _alone.on = _alone.on, True
+    try:
+        yield
+    finally:
+        _alone.on = before
 
 
 # ------------------------------------------------------------------ whole programs

@@ -13,7 +13,6 @@ import contextvars
 import functools
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import jax
@@ -21,13 +20,12 @@ import numpy as np
 
 from .._array import fits, storage
 from .._array.storage import HOST
-from .._base import device, dtypes, settings
+from .._base import device, dtypes, lowering, settings
 from .._base.tuning import tuning
 from .._tensor.plan import LEAST, MOST, NUMBERS
 
 __all__ = [
     "enabled",
-    "formulas",
     "function",
     "is_only_cpu",
     "keeps",
@@ -36,9 +34,6 @@ __all__ = [
     "run",
 ]
 
-
-#: what primitives of this library compute, by them (see `_cpu.native.rows`)
-formulas: dict[Any, Callable[..., list[Any]]] = {}
 
 _DTYPES = frozenset(map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64")))
 
@@ -142,7 +137,7 @@ def function(
     """
     try:
         avals = [jax.ShapeDtypeStruct(a.shape, a.dtype) if hasattr(a, "dtype") else a for a in args]
-        with storage.x64():
+        with storage.x64(), lowering.formulas_alone():
             closed, shapes = jax.make_jaxpr(fn, return_shape=True)(*avals)
         if len(shapes if isinstance(shapes, tuple | list) else (shapes,)) != len(closed.out_avals):
             return None  # some of the results are None
@@ -294,12 +289,6 @@ class _Writer:
                     if hasattr(inner, "consts")
                     else self._run(inner, (), ins)
                 )
-            elif eqn.primitive in formulas:
-                formula = partial(formulas[eqn.primitive], **eqn.params)
-                given = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in ins]
-                with storage.x64():
-                    inner = jax.make_jaxpr(formula)(*given)
-                outs = self._run(inner.jaxpr, inner.consts, ins)
             elif name == "cond" and ins[0].const is not None:
                 branch = eqn.params["branches"][int(ins[0].const)]
                 outs = self._run(branch.jaxpr, branch.consts, ins[1:])

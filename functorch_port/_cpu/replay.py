@@ -22,8 +22,8 @@ from .._tensor.node import AccumulateGrad, Node
 from .._tensor.tensor import wrap
 from ..autograd import engine
 from . import deferred
+from . import numpy_programs as host
 from .deferred import Call, Deferred, unrun
-from .numpy_programs import computed, key_of
 from .programs import Numbered, asked_for, forward_of, found, given, replayed, settle, taken
 
 __all__ = ["backward"]
@@ -70,7 +70,7 @@ def _one_operation(
                 return None
     if wanted is not None and not (catch and all(type(n) is AccumulateGrad for n, _ in wanted)):
         return None
-    if gradient.__class__ not in storage.HOST or key_of(node.values) is None:  # type: ignore[attr-defined]
+    if gradient.__class__ not in storage.HOST or host.key_of(node.values) is None:  # type: ignore[attr-defined]
         return None
     sums: dict[Any, Any] = {}
     for edge, result in zip(node.edges, node.apply((gradient,))):
@@ -151,8 +151,8 @@ def _attempt(
     flat += [old for old in olds if old is not None]
     results = None
     if wanted is not None or len(leaves) <= tuning.numpy_leaves:
-        small = key_of(flat)
-        results = None if small is None else computed(program, small, flat)
+        small = host.key_of(flat)
+        results = None if small is None else host.computed(program, small, flat)
     if results is None:
         with storage.x64():
             results = memory.run(program.jit, flat, sum([call.size for call in calls]))

@@ -16,9 +16,9 @@ from functorch_port._base import device as devices
 from functorch_port._base import dtypes, watch
 from functorch_port._base.dtypes import dtype as DType
 from functorch_port._random.generator import Generator, draw
-from functorch_port._tensor.plan import Plan
 from functorch_port._run.run import run
 from functorch_port._tensor import creation, grad_mode
+from functorch_port._tensor.plan import Plan
 from functorch_port._tensor.tensor import Tensor, wrap
 
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1

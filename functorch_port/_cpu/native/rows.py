@@ -26,7 +26,6 @@ from ..._base import lowering
 from ..._base.tuning import tuning
 from ...ops import _extremes, _normalized, _softmax  # noqa: F401  (`install` is called once: all formulas must be there)
 from ...ops._rows import FORMULAS, Formula
-from .. import numpy_programs as host
 from . import ffi, kernels, llvm
 
 __all__ = ["install", "takes"]
@@ -52,7 +51,6 @@ def takes(array: Any, dims: Sequence[int]) -> bool:
 def install() -> None:
     """Have every formula computed in a loop."""
     for formula in FORMULAS:
-        host.formulas[formula.primitive] = formula.of_rows
         lowering.register(formula.primitive, "cpu", partial(_loop, formula), takes)
 
 
