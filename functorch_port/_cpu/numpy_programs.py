@@ -14,6 +14,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import jax
@@ -233,8 +234,10 @@ class _Writer:
         many = issubclass(self.kind, tuple | list)
         body.append(f"    return ({results},)" if many else f"    return {results}")
         source = "\n".join([f"def program({', '.join(self.inputs)}):", *body])
-        exec(compile(source, "<host program>", "exec"), self.names)
-        return self.names["program"]
+        made: dict[str, Any] = {}
+        exec(compile(source, "<host program>", "exec"), made)
+        code = made["program"].__code__  # most of the names are of what is computed already
+        return FunctionType(code, {name: self.names[name] for name in code.co_names if name in self.names})
 
     # ------------------------------------------------------------- building
 
@@ -586,6 +589,11 @@ def _reducing(ufunc: str, kinds: str, typed: bool = False) -> Callable[..., _Val
     return rule
 
 
+@functools.cache
+def _ones(dtype: np.dtype, bits: int) -> np.ndarray:
+    return np.ones(1 << bits, dtype)
+
+
 def _sum(w: _Writer, x: _Value, aval: Any, axes: tuple[int, ...]) -> _Value | None:
     """A sum over the first or the last dimensions, as a product with ones: a third of `numpy.add.reduce`'s time."""
     shape, rank, out = tuple(x.aval.shape), x.aval.ndim, tuple(aval.shape)
@@ -593,8 +601,7 @@ def _sum(w: _Writer, x: _Value, aval: Any, axes: tuple[int, ...]) -> _Value | No
     first, last = axes == tuple(range(len(axes))), axes == tuple(range(rank - len(axes), rank))
     if x.aval.dtype != aval.dtype or not (first or last):
         return None
-    ones = f"ones{aval.dtype.name}{count}"
-    w.names[ones] = np.ones(count, aval.dtype)
+    w.names[ones := f"ones{aval.dtype.name}{count}"] = _ones(aval.dtype, count.bit_length())[:count]
     flat = (count,) if first and last else (rest, count) if last else (count, rest)
     text = w._array(x) if flat == shape else f"{w._array(x)}.reshape({flat})"
     text = f"{text}.dot({ones})" if last else f"{ones}.dot({text})"

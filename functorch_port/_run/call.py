@@ -15,7 +15,9 @@ from .._array import fits, storage
 from .._array.storage import HOST, HostStorage, form_of
 from .._array.symbolic import SymNumber
 from .._base import config, dtypes, errors, inside, watch
+from .._base.bounded import Bounded
 from .._base.layout import SparseOperand
+from .._base.tuning import tuning
 from .._cpu.shared import SharedStorage
 from .._tensor import grad_mode, saved
 from .._tensor.node import _sequence as _sequence
@@ -49,10 +51,10 @@ class Op:
         self.kinds = spec.kinds[: spec.positional]
         self.positional = spec.positional
         self.kind_of = spec.kind_of
-        self.plans: dict[Any, Plan] = {}
+        self.plans: Bounded[Any, Plan] = Bounded(tuning.cached_plans)
         #: by what the arguments of a call are, if small tensors: the program on the host, the plan of a view, and the
         #: `form_of` the result
-        self.small: dict[Any, tuple[Callable[..., Any], Any, int]] = {}
+        self.small: Bounded[Any, tuple[Callable[..., Any], Any, int]] = Bounded(tuning.cached_kinds)
         config.remembered.append(self.small)
         self.__name__ = spec.name
         self.__doc__ = spec.fn.__doc__

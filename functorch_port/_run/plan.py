@@ -13,6 +13,8 @@ import numpy as np
 from .._array import storage
 from .._array.storage import HOST
 from .._base import config, memory
+from .._base.bounded import Bounded
+from .._base.tuning import tuning
 from .._cpu import numpy_programs as host
 from .._cpu.deferred import Deferred, avals_of, computed
 from .._tensor.node import _sequence as _sequence
@@ -93,15 +95,16 @@ class Plan:
         self.slots: dict[str, Any] = {}
         #: flat dynamic arguments to all arguments by name
         self.named: Callable[[Sequence[Any]], dict[str, Any]] | None = None
+        kinds = tuning.cached_kinds
         self._backward: dict[Any, Plan] = {}
         #: by which inputs have a tangent (see `_run.duals`)
         self.forward: dict[tuple[bool, ...], Plan] = {}
-        self._keeping: dict[Any, Callable[..., Any]] = {}
-        self._looking: dict[Any, Callable[..., Any]] = {}
-        self._kinds: dict[Any, Any] = {}
+        self._keeping: Bounded[Any, Callable[..., Any]] = Bounded(kinds)
+        self._looking: Bounded[Any, Callable[..., Any]] = Bounded(kinds)
+        self._kinds: Bounded[Any, Any] = Bounded(kinds)
         #: `avals_of` arguments with which calls ran by themselves that had been put off
-        self.ran: set[Any] = set()
-        self._hosted: dict[Any, Callable[..., Any] | None] | None = None if self.eager else {}
+        self.ran: Bounded[Any, None] = Bounded(kinds)
+        self._hosted: Bounded[Any, Callable[..., Any] | None] | None = None if self.eager else Bounded(kinds)
         self._reads: dict[Any, list[bool]] = {}
         #: whether it is itself a pullback
         self.pulls = False
@@ -341,7 +344,7 @@ class KeptPlan:
         return Pullback(pull, self.outs, self.many)([None if hole else next(grads) for hole in holes])
 
 
-kept_plan = functools.cache(KeptPlan)
+kept_plan = functools.lru_cache(tuning.cached_programs)(KeptPlan)
 
 
 def of_masked(fn: Callable[..., Any], mask: Sequence[bool], values: Sequence[Any]) -> Callable[..., Any]:

@@ -26,6 +26,7 @@ from .._array import storage
 from .._base import dtypes
 from .._base.layout import SparseOperand, sparse_coo
 from .._base.size import Size
+from .._base.tuning import tuning
 from .._tensor.overriding import disabled
 from .._tensor.tensor import Tensor, wrap
 from . import bind
@@ -427,7 +428,7 @@ def _run(plan: Any, arguments: Sequence[Any]) -> Tensor:
     return run(plan, arguments)
 
 
-@functools.cache
+@functools.lru_cache(tuning.cached_programs)
 def _dense_plan(size: tuple[int, ...]) -> Any:
     def to_dense(values: Any, indices: Any) -> Any:
         return _scattered(jnp.zeros(size, values.dtype), indices, values)
@@ -444,7 +445,7 @@ def _add_plan() -> Any:
     return _plan(add, "AddBackward0")
 
 
-@functools.cache
+@functools.lru_cache(tuning.cached_programs)
 def _mm_plan(rows: int) -> Any:
     def mm(indices: Any, values: Any, dense: Any) -> Any:
         """Sums over the entries: ``out[i] += value * dense[j]``."""

@@ -21,7 +21,9 @@ from jax import lax
 from .._array import storage
 from .._array.storage import HOST, Storage
 from .._base import memory
+from .._base.bounded import Bounded
 from .._base.strides import REINTERPRET, RULES, Layout, contiguous
+from .._base.tuning import tuning
 from .._cpu.deferred import Deferred, DeferredStorage, fill, may_wait, put_off
 from . import grad_mode
 
@@ -254,9 +256,9 @@ class View:
 
 _Shape = jax.ShapeDtypeStruct
 #: (plan of a view of a whole Storage, shape of that, shape of the view) -> its strides
-_strides: dict[Any, tuple[int, ...]] = {}
+_strides: Bounded[Any, tuple[int, ...]] = Bounded(tuning.cached_facts)
 #: the same -> whether it is contiguous
-_contiguous: dict[Any, bool] = {}
+_contiguous: Bounded[Any, bool] = Bounded(tuning.cached_facts)
 
 
 class Look:
@@ -299,7 +301,7 @@ class Look:
         return np.asarray(self.array(), dtype)
 
 
-@functools.cache
+@functools.lru_cache(tuning.cached_programs)
 def _through(plans: tuple[tuple[Any, int], ...]) -> Callable[..., Any]:
     return jax.jit(lambda *flat: seen((plans,), flat)[0])
 
@@ -339,7 +341,7 @@ def seen(looks: Looks | None, flat: Sequence[Any]) -> Sequence[Any]:
     return values
 
 
-@functools.cache
+@functools.lru_cache(tuning.cached_programs)
 def laid_out(strides: tuple[int, ...]) -> Any:
     """The plan of a view that shows all of a Storage, and has these strides: what a compiled function sees of an
     argument that is a view of another tensor.
@@ -408,7 +410,7 @@ def _kind(value: Any) -> jax.ShapeDtypeStruct:
 # ------------------------------------------------------------------- writing
 
 
-@functools.cache
+@functools.lru_cache(tuning.cached_programs)
 def put_through(plans: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """``put(base, value, extras) -> base`` with ``value`` written where the chain of view ops looks; and its
     jitted form.
@@ -504,7 +506,7 @@ _REINTERPRETED: dict[str, Callable[[Any, Any], Any]] = {
 # -------------------------------------------------------------------- layout
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(tuning.cached_facts)
 def _layout(
     shape: tuple[int, ...],
     dtype: np.dtype,

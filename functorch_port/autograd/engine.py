@@ -24,6 +24,7 @@ import numpy as np
 from .._array import storage
 from .._array.limits import tidy
 from .._base import inside, modes
+from .._base.tuning import tuning
 from .._cpu import replay
 from .._cpu.deferred import Deferred
 from .._run.plan import all_on_host
@@ -138,7 +139,7 @@ class _Ones(dict):
 _ones = _Ones()
 
 
-@functools.cache
+@functools.lru_cache(tuning.cached_arrays)
 def _host_ones(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     return np.ones(shape, dtype)
 

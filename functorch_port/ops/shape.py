@@ -20,6 +20,7 @@ from .._array.refusal import outside, refuse
 from .._base import dtypes, watch
 from .._base.layout import common_format_order, first_order
 from .._base.promotion import cast, promote
+from .._base.tuning import tuning
 from .._run import bind, duals
 from .._run.registry import Scalar, TensorOnly, TensorsOnly, composite, op
 from .._tensor import grad_mode
@@ -47,7 +48,7 @@ def infer_size(size: Sequence[int], count: int) -> tuple[int, ...]:
     return _inferred(tuple(size), count)
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(tuning.cached_facts)
 def _inferred(size: tuple[int, ...], count: int) -> tuple[int, ...]:
     if size.count(-1) > 1:
         raise RuntimeError("only one dimension can be inferred")

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -93,7 +93,7 @@ def by_xla(fn: Callable[..., Any], rows: Sequence[Row], numbers: Any, joined: Ro
     ], new_joined
 
 
-@cache
+@lru_cache(tuning.cached_programs)
 def _traced_once(fn: Callable[..., Any]) -> Callable[..., Any]:
     """The function, traced once for all arrays of one shape and type."""
     return jax.jit(fn)
@@ -103,7 +103,7 @@ def _types(arrays: Row) -> Types:
     return tuple([np.dtype(x.dtype) for x in arrays])
 
 
-@cache
+@lru_cache(tuning.cached_programs)
 def _kernel(
     fn: Callable[..., Any], row: Types, written: int, joined: Types, numbers: Types, vector: bool
 ) -> tuple[str, tuple[np.dtype | None, ...]] | None:
@@ -253,7 +253,7 @@ def join_written(eqn: JaxprEqn, array: Var, new: Var, read: Var | None = None) -
     return eqn.replace(invars=invars, outvars=outs, params={"call": call})
 
 
-@cache
+@lru_cache(tuning.cached_programs)
 def _with_first_joined(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A function for `run` that has the first element of a row among the joined ones."""
 
@@ -266,7 +266,7 @@ def _with_first_joined(fn: Callable[..., Any]) -> Callable[..., Any]:
     return update
 
 
-@cache
+@lru_cache(tuning.cached_programs)
 def _with_none_joined(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A function for `run` that has the joined elements in a row, before its last one."""
 
