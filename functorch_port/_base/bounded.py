@@ -11,9 +11,10 @@ V = TypeVar("V")
 
 
 class Bounded(dict[K, V]):
-    """A dict that forgets the oldest quarter of its entries when it has more than ``most``; to look up is a dict's.
+    """A dict that forgets the oldest quarter of its entries when it has more than ``most``.
 
-    Functions have `functools.lru_cache`; this is for what is asked in every call, where a dict is faster.
+    Functions have `functools.lru_cache`; this is for what is asked in every call. There use ``get``, which is a dict's:
+    Python gives the brackets of a subclass no shortcut.
     """
 
     __slots__ = ("most",)

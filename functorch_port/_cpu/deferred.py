@@ -134,7 +134,7 @@ class Call:
             self.done(self._of(values))
 
     def _of(self, values: Sequence[Any]) -> Sequence[Any]:
-        self.plan.ran[avals_of(values)] = None
+        self.plan.ran[avals_of(values)] = True
         out, self.kept = self.plan.run_recorded(self.mask, values)
         return out if type(out) is tuple or type(out) is list else (out,)
 

@@ -110,7 +110,7 @@ def _are_new(calls: Sequence[Call]) -> bool:
     """Whether to compile the operations one by one would take longer: 100 ms for each that is new, with its pullback,
     and a third of it, or less where operations are alike, for each in a program.
     """
-    new = {(call.plan, key) for call in calls if (key := avals_of(call.values or ())) not in call.plan.ran}
+    new = {(call.plan, key) for call in calls if not call.plan.ran.get(key := avals_of(call.values or ()))}
     return len(calls) < tuning.program_new * len(new)
 
 

@@ -153,7 +153,7 @@ class Op:
         if not self._in_order(kwargs):
             return
         program = (plan._hosted or {}).get(key_of(values))
-        if program is not None and not any(isinstance(k, Tensor) for k in signature):
+        if program and not any(isinstance(k, Tensor) for k in signature):
             needed = self.spec.view or plan.check is not None
             self.small[tuple(signature)] = program, plan if needed else None, made
 
@@ -316,7 +316,7 @@ def caller(op: Op, name: str = "", module: str = "") -> FunctionType:
 
     With a ``name`` it is a public one: arguments that it refuses may override it.
     """
-    spec, kinds, kind_of, small = op.spec, op.kinds, op.kind_of, op.small
+    spec, kinds, kind_of, find = op.spec, op.kinds, op.kind_of, op.small.get
     positional, is_view = op.positional, op.spec.view
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -332,11 +332,12 @@ def caller(op: Op, name: str = "", module: str = "") -> FunctionType:
             ):
                 # Most calls are like one that came before: on small tensors without a gradient, with the same settings.
                 try:
-                    program, plan, made = small[tuple(known)]
-                except KeyError:
-                    return op.run(args, kwargs, known, values)
+                    found = find(tuple(known))
                 except TypeError:  # a list in a list
                     return op.run(args, kwargs)
+                if found is None:
+                    return op.run(args, kwargs, known, values)
+                program, plan, made = found
                 if plan is not None and plan.check is not None:
                     plan.check(*values)
                 try:

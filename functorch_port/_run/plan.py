@@ -103,8 +103,9 @@ class Plan:
         self._looking: Bounded[Any, Callable[..., Any]] = Bounded(kinds)
         self._kinds: Bounded[Any, Any] = Bounded(kinds)
         #: `avals_of` arguments with which calls ran by themselves that had been put off
-        self.ran: Bounded[Any, None] = Bounded(kinds)
-        self._hosted: Bounded[Any, Callable[..., Any] | None] | None = None if self.eager else Bounded(kinds)
+        self.ran: Bounded[Any, bool] = Bounded(kinds)
+        #: programs on the host, or False if there can be none
+        self._hosted: Bounded[Any, Any] | None = None if self.eager else Bounded(kinds)
         self._reads: dict[Any, list[bool]] = {}
         #: whether it is itself a pullback
         self.pulls = False
@@ -182,11 +183,10 @@ class Plan:
         hosted = self._hosted
         if hosted is None:
             return None
-        try:
-            program = hosted[key]
-        except KeyError:
-            program = hosted[key] = host.function(self.fn, values) if host.enabled() else None
+        program = hosted.get(key)
         if program is None:
+            program = hosted[key] = (host.enabled() and host.function(self.fn, values)) or False
+        if program is False:
             return None
         try:
             return quiet(program, *values)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import gc
-import json
 import os
 import subprocess
 import sys
@@ -111,11 +109,15 @@ def test_handlers_have_a_bound(monkeypatch):
     """They stay as long as the process; what comes later is XLA's."""
     monkeypatch.setattr(tuning, "handlers", len(ffi._registered))
     before = set(ffi._registered)
-    image, weight = (np.random.default_rng(0).standard_normal(s).astype("f") for s in ((5, 7, 31, 29), (11, 7, 3, 3)))
+    image, weight = (
+        np.random.default_rng(0).standard_normal(s).astype("f") for s in ((5, 7, 31, 29), (11, 7, 3, 3))
+    )
     compiled = ft.compile(lambda x, w: ft.nn.functional.conv2d(x, w, padding=1).relu().softmax(-1))
     ours = compiled(ft.tensor(image), ft.tensor(weight))
     assert "functorch_port." not in compiled.programs()[0].lower().as_text()
-    theirs = torch.nn.functional.conv2d(torch.tensor(image), torch.tensor(weight), padding=1).relu().softmax(-1)
+    theirs = (
+        torch.nn.functional.conv2d(torch.tensor(image), torch.tensor(weight), padding=1).relu().softmax(-1)
+    )
     np.testing.assert_allclose(ours.numpy(), theirs.numpy(), atol=1e-5)
     assert set(ffi._registered) == before
 
@@ -132,5 +134,57 @@ def test_sizes_of_products_make_no_handlers():
     assert set(ffi._registered) == before
 
 
-SCRIPT = """
+#: Trains on batches of 500 sizes, and prints how many MB that leaves of what JAX lets go of, too.
+GROWTH = """
+import ctypes, gc, sys
+
+import jax
+import functorch_port as torch
+
+model = torch.nn.Linear(16, 16)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+def step(x):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+if sys.argv[1] == "compiled":
+    step = torch.compile(step)
+
+def megabytes():
+    jax.clear_caches()
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 1e6
+
+step(torch.ones(300, 16))
+before = megabytes()
+for size in range(301, 801):  # too many numbers for numpy
+    step(torch.ones(size, 16))
+print(megabytes() - before)
 """
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux for the memory")
+@pytest.mark.parametrize("how", ["eager", "compiled"])
+def test_sizes_of_batches_do_not_fill_the_memory(how):
+    """JAX and XLA by themselves are left with some 60 MB of what they have freed."""
+    env = (
+        {k: v for k, v in os.environ.items() if not k.startswith("FUNCTORCH_PORT")}
+        | {
+            "JAX_PLATFORMS": "cpu",
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "FUNCTORCH_PORT_CACHE": "0",
+            "FUNCTORCH_PORT_KEEP_MEMORY": "0",
+            # in half the time
+        "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+        }
+    )
+    script = [sys.executable, "-W", "ignore", "-c", GROWTH, how]
+    done = subprocess.run(script, env=env, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 150
