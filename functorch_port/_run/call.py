@@ -152,7 +152,7 @@ class Op:
         """
         if not self._in_order(kwargs):
             return
-        program = (plan._hosted or {}).get(key_of(values))
+        program = plan._hosted and plan._hosted.get(key_of(values))
         if program and not any(isinstance(k, Tensor) for k in signature):
             needed = self.spec.view or plan.check is not None
             self.small[tuple(signature)] = program, plan if needed else None, made

@@ -173,17 +173,14 @@ print(megabytes() - before)
 @pytest.mark.parametrize("how", ["eager", "compiled"])
 def test_sizes_of_batches_do_not_fill_the_memory(how):
     """JAX and XLA by themselves are left with some 60 MB of what they have freed."""
-    env = (
-        {k: v for k, v in os.environ.items() if not k.startswith("FUNCTORCH_PORT")}
-        | {
-            "JAX_PLATFORMS": "cpu",
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-            "FUNCTORCH_PORT_CACHE": "0",
-            "FUNCTORCH_PORT_KEEP_MEMORY": "0",
-            # in half the time
+    env = {k: v for k, v in os.environ.items() if not k.startswith("FUNCTORCH_PORT")} | {
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "FUNCTORCH_PORT_CACHE": "0",
+        "FUNCTORCH_PORT_KEEP_MEMORY": "0",
+        # in half the time
         "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
-        }
-    )
+    }
     script = [sys.executable, "-W", "ignore", "-c", GROWTH, how]
     done = subprocess.run(script, env=env, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
