@@ -172,7 +172,7 @@ print(megabytes() - before)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks Linux for the memory")
 @pytest.mark.parametrize("how", ["eager", "compiled"])
 def test_sizes_of_batches_do_not_fill_the_memory(how):
-    """JAX and XLA by themselves are left with some 60 MB of what they have freed."""
+    """JAX alone leaves 130 MB in such a loop, as XLA does not give back all that a compilation takes."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("FUNCTORCH_PORT")} | {
         "JAX_PLATFORMS": "cpu",
         "PYTHONPATH": str(Path(__file__).parents[2]),
