@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import jax
@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from .._base import lowering
+from .._base.tuning import tuning
 from . import storage
 
 if TYPE_CHECKING:  # it takes 20 ms to import
@@ -128,7 +129,7 @@ def by_xla(fn: Callable[..., Any], rows: Sequence[Row], numbers: Any, joined: Ro
     ], new_joined
 
 
-@cache
+@lru_cache(tuning.cached_programs)
 def _traced_once(fn: Callable[..., Any]) -> Callable[..., Any]:
     """The function, traced once for all arrays of one shape and type."""
     return jax.jit(fn)

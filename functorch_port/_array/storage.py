@@ -18,7 +18,9 @@ import jax
 import numpy as np
 
 from .._base import inside, settings
+from .._base.bounded import Bounded
 from .._base.modes import OfThread
+from .._base.tuning import tuning
 
 __all__ = [
     "HOST",
@@ -417,7 +419,7 @@ def is_guarded() -> bool:
     return jax.config.jax_transfer_guard_host_to_device not in (None, "allow")
 
 
-_asked: dict[Any, int] = {}
+_asked: Bounded[Any, int] = Bounded(tuning.cached_facts)
 
 
 def often(what: Any) -> bool:
@@ -453,13 +455,17 @@ def on_device(host: Any) -> Any:
     return jax.device_put(host.copy(order="C"))
 
 
-_forms: dict[Any, int] = {}
+_forms: Bounded[Any, int] = Bounded(tuning.cached_facts)
 _numbers = itertools.count(-2, -1)  # not their count: two threads may find the same
 
 
 def form_of(array: Any) -> int:
     """A number below -1 that stands for the shape and dtype: it is compared faster than they are."""
-    return _forms.setdefault((array.shape, array.dtype), next(_numbers))
+    kind = array.shape, array.dtype
+    found = _forms.get(kind)
+    if found is None:
+        found = _forms[kind] = next(_numbers)
+    return found
 
 
 def computed(values: Sequence[Any]) -> Sequence[Any]:

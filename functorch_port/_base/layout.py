@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .strides import contiguous
+from .tuning import tuning
 
 __all__ = [
     "channels_last",
@@ -115,7 +116,7 @@ def joint_order(shape: Sequence[int], tensors: Iterable[Any]) -> Sequence[int] |
     return _ordered(tuple(shape), tuple(steps))
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(tuning.cached_facts)
 def _ordered(shape: tuple[int, ...], steps: tuple[tuple[int, ...], ...]) -> Sequence[int] | None:
     def is_inside(a: int, b: int) -> int:
         """Whether dimension ``a`` lies inside of ``b``: 1, or -1 for outside, or 0 if nothing says it."""

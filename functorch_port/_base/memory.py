@@ -21,6 +21,9 @@ from typing import Any
 
 import jax
 
+from .bounded import Bounded
+from .tuning import tuning
+
 __all__ = ["OutOfMemoryError", "explain", "fits", "of", "require", "room", "started"]
 
 #: bytes beside its arguments from which on a program is looked at before every call
@@ -54,7 +57,7 @@ def run(fn: Any, args: Any, elements: int = 0) -> Any:
         outs = out if type(out) is tuple or type(out) is list else (out,)
         for x in outs:
             kind = getattr(x, "aval", None)
-            if kind is not None and kind.shape not in _few:
+            if kind is not None and not _few.get(kind.shape):
                 elements = max(elements, _elements(kind.shape))
         if elements > _MANY:
             device = _device(out)
@@ -69,13 +72,13 @@ def run(fn: Any, args: Any, elements: int = 0) -> Any:
 #: elements that are waited for
 _MANY = 1 << 24
 #: shapes of fewer
-_few: set[tuple[int, ...]] = set()
+_few: Bounded[tuple[int, ...], bool] = Bounded(tuning.cached_facts)
 
 
 def _elements(shape: tuple[int, ...]) -> int:
     found = math.prod(shape)
-    if found <= _MANY and len(_few) < 1 << 16:
-        _few.add(shape)
+    if found <= _MANY:
+        _few[shape] = True
     return found
 
 

@@ -38,7 +38,6 @@ class Tuning:
             not 3.4); those of one of 24 take 7.4 instead of 8.7 (the first one 7.0 instead of 3.6).
         program_pays: programs that are not small, which take a second or so to compile, may be one more than every so
             many calls of them: shapes that come a few times each run one by one.
-        programs_seen: keys of which there is no program that are remembered.
 
         bundle_elements: elements of the largest array that is joined with others to one input of a program.
         bundle_arrays: arrays of one such input: what XLA needs to compile the joining grows faster than their number.
@@ -94,6 +93,14 @@ class Tuning:
             (1024, 1536), a sigmoid 0.30 instead of 0.39, a training step of ResNet-18 0.91 to 0.94 of the time; a
             ViT's (0.96 to 1.07), a U-Net's and an LSTM's as long.
         compilations: after so many JAX is told to forget what it compiled.
+
+        cached_plans: of one operation, by its static arguments. A cache that is full forgets what is oldest.
+        cached_kinds: of one operation, or one plan, by the shapes and dtypes of what it is called with.
+        cached_programs: jitted functions of one purpose, by what they do: chains of views, an optimizer's step.
+        cached_traces: programs of one function that is compiled or functionalized.
+        cached_facts: what is a few numbers, by shapes and other numbers: strides, orders, counts.
+        cached_arrays: by shapes and values.
+        handlers: machine code and plans of oneDNN, which stay as long as the process: beyond it XLA computes.
     """
 
     numpy_elements: int = _setting("HOST_ELEMENTS")
@@ -108,7 +115,6 @@ class Tuning:
     program_elements: int = 1 << 28
     program_new: int = 16
     program_pays: int = 16
-    programs_seen: int = 4096
 
     bundle_elements: int = 1024
     bundle_arrays: int = 32
@@ -150,6 +156,14 @@ class Tuning:
     normals_least: int = 1 << 20
     vector_bits: int = 512
     compilations: int = 512
+
+    cached_plans: int = 1024
+    cached_kinds: int = 512
+    cached_programs: int = 1024
+    cached_traces: int = 64
+    cached_facts: int = 4096
+    cached_arrays: int = 256
+    handlers: int = 2048
 
 
 #: what the package reads

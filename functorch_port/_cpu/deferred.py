@@ -19,6 +19,7 @@ import jax
 from .._array import storage
 from .._array.storage import LAZY, Lazy, Storage, computed
 from .._base import determinism
+from .._base.bounded import Bounded
 from .._base.modes import OfThread
 from .._base.tuning import tuning
 from .._tensor.node import FREED
@@ -73,7 +74,7 @@ class _Waiting:
 
 waiting = _Waiting()
 #: plans with the shapes and dtypes with which a call of them ran by itself
-ran: set[Any] = set()
+ran: Bounded[Any, bool] = Bounded(tuning.cached_facts)
 
 
 class Call:
@@ -142,7 +143,7 @@ class Call:
             self.done(self._of(values))
 
     def _of(self, values: Sequence[Any]) -> Sequence[Any]:
-        ran.add((self.plan, avals_of(values)))
+        ran[self.plan, avals_of(values)] = True
         out, self.kept = self.plan.run_recorded(self.mask, computed(values))
         return out if type(out) is tuple or type(out) is list else (out,)
 

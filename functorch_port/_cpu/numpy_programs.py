@@ -13,6 +13,7 @@ import contextvars
 import functools
 import math
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import jax
@@ -102,12 +103,10 @@ def key_of(values: Sequence[Any]) -> tuple[Any, ...] | None:
 
 def computed(plan: Any, key: tuple[Any, ...], values: Sequence[Any]) -> Any:
     """The results of a plan for values with this key, as numpy arrays; None if it must be compiled."""
-    try:
-        program = plan.backend[key]
-    except KeyError:
-        program = function(plan.fn, values) if enabled() and not plan.eager else None
-        plan.backend[key] = program
+    program = plan.backend.get(key)
     if program is None:
+        program = plan.backend[key] = (enabled() and not plan.eager and function(plan.fn, values)) or False
+    if program is False:
         return None
     try:
         return quiet.run(program, *values)
@@ -247,8 +246,10 @@ class _Writer:
         many = issubclass(self.kind, tuple | list)
         body.append(f"    return ({results},)" if many else f"    return {results}")
         source = "\n".join([f"def program({', '.join(self.inputs)}):", *body])
-        exec(compile(source, "<host program>", "exec"), self.names)
-        return self.names["program"]
+        made: dict[str, Any] = {}
+        exec(compile(source, "<host program>", "exec"), made)
+        code = made["program"].__code__  # most of the names are of what is computed already
+        return FunctionType(code, {name: self.names[name] for name in code.co_names if name in self.names})
 
     # ------------------------------------------------------------- building
 
@@ -594,6 +595,11 @@ def _reducing(ufunc: str, kinds: str, typed: bool = False) -> Callable[..., _Val
     return rule
 
 
+@functools.cache
+def _ones(dtype: np.dtype, bits: int) -> np.ndarray:
+    return np.ones(1 << bits, dtype)
+
+
 def _sum(w: _Writer, x: _Value, aval: Any, axes: tuple[int, ...]) -> _Value | None:
     """A sum over the first or the last dimensions, as a product with ones: a third of `numpy.add.reduce`'s time."""
     shape, rank, out = tuple(x.aval.shape), x.aval.ndim, tuple(aval.shape)
@@ -601,8 +607,7 @@ def _sum(w: _Writer, x: _Value, aval: Any, axes: tuple[int, ...]) -> _Value | No
     first, last = axes == tuple(range(len(axes))), axes == tuple(range(rank - len(axes), rank))
     if x.aval.dtype != aval.dtype or not (first or last):
         return None
-    ones = f"ones{aval.dtype.name}{count}"
-    w.names[ones] = np.ones(count, aval.dtype)
+    w.names[ones := f"ones{aval.dtype.name}{count}"] = _ones(aval.dtype, count.bit_length())[:count]
     flat = (count,) if first and last else (rest, count) if last else (count, rest)
     text = w._array(x) if flat == shape else f"{w._array(x)}.reshape({flat})"
     text = f"{text}.dot({ones})" if last else f"{ones}.dot({text})"

@@ -22,6 +22,7 @@ from .._array import storage
 from .._array.donation import on_one_cpu
 from .._array.limits import Latest, tidy
 from .._base import memory
+from .._base.bounded import Bounded
 from .._base.tuning import tuning
 from .._tensor.plan import Plan, Pullback, avals_of, pullback_of
 from . import compiler_options, deferred
@@ -41,8 +42,10 @@ __all__ = [
 ]
 
 
-#: key -> how often it was seen, then its program
-_programs: dict[Any, Any] = {}
+#: key -> its program
+_programs: dict[Any, Plan] = {}
+#: hash of a key -> how often it has come without a program: a key is as long as what it stands for
+_seen: Bounded[int, int] = Bounded(tuning.cached_facts)
 #: the programs there, with their keys; operations of all together
 _keys: dict[Plan, Any] = {}
 KEPT, OPERATIONS, FEWEST = 128, 1 << 15, 8
@@ -52,7 +55,8 @@ def _drop(program: Plan) -> None:
     """Forget a program, not that it has come before."""
     key = _keys.pop(program)
     if _programs.get(key) is program:
-        _programs[key] = tuning.replay_after
+        del _programs[key]
+        _seen[hash(key)] = tuning.replay_after
 
 
 _kept: Latest[Plan] = Latest(KEPT, OPERATIONS, FEWEST, _drop)
@@ -80,12 +84,14 @@ def found(
         arguments: of which it will be called, and more.
         calls: the operations in it that were put off.
     """
-    program = _programs.get(key, 0)
-    if type(program) is int:
-        if not program and _are_new(calls):
-            program = tuning.replay_after
-        if program < tuning.replay_after or not _pays(arguments, calls):
-            _remember(key, min(program + 1, tuning.replay_after))
+    program = _programs.get(key)
+    if program is None:
+        number = hash(key)
+        times = _seen.get(number, 0)
+        if not times and _are_new(calls):
+            times = tuning.replay_after
+        if times < tuning.replay_after or not _pays(arguments, calls):
+            _seen[number] = min(times + 1, tuning.replay_after)
             return None
         fn = make()
         program = _programs[key] = Plan(fn, "program", "BackwardBackward0")
@@ -97,14 +103,6 @@ def found(
     else:
         _kept.use(program)
     return program
-
-
-def _remember(key: Any, times: int) -> None:
-    """Note how often a key has come."""
-    if key not in _programs and len(_programs) >= tuning.programs_seen:
-        for old in [old for old, program in _programs.items() if type(program) is int]:
-            del _programs[old]
-    _programs[key] = times
 
 
 def _are_new(calls: Sequence[Call]) -> bool:

@@ -9,6 +9,8 @@ from typing import Any
 from .._array import storage
 from .._array.storage import HOST, VALUES, form_of
 from .._base import config, watch
+from .._base.bounded import Bounded
+from .._base.tuning import tuning
 from .._run.call import Op
 from .._run.registry import ARRAY, ARRAYS, STATIC
 from .._run.run import attach_view
@@ -35,7 +37,8 @@ def caller(op: Op, name: str = "") -> Callable[..., Any]:
     """
     kinds, kind_of, positional, is_view = op.kinds, op.kind_of, op.positional, op.spec.view
     #: by what the arguments of a call are: the program, the plan if that is to be asked, and the `form_of` the result
-    small: dict[Any, tuple[Callable[..., Any], Any, int]] = {}
+    small: Bounded[Any, tuple[Callable[..., Any], Any, int]] = Bounded(tuning.cached_kinds)
+    find = small.get
     config.remembered.append(small)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -51,13 +54,14 @@ def caller(op: Op, name: str = "") -> Callable[..., Any]:
             ):
                 # Most calls are like one that came before: on small tensors without a gradient, with the same settings.
                 try:
-                    program, plan, made = small[tuple(known)]
-                except KeyError:
+                    found = find(tuple(known))
+                except TypeError:  # a list in a list
+                    return op.run(args, kwargs)
+                if found is None:
                     result = op.run(args, kwargs)
                     _remember(op, small, known, values, args, kwargs, result)
                     return result
-                except TypeError:  # a list in a list
-                    return op.run(args, kwargs)
+                program, plan, made = found
                 if plan is not None and plan.check is not None:
                     plan.check(*values)
                 try:
@@ -94,7 +98,7 @@ def _remember(
         return
     plan = op.plan(*args, **kwargs)
     program = plan.backend.get(key_of(values))
-    if program is not None:
+    if program:
         asked = plan if op.spec.view or plan.check is not None else None
         small[tuple(signature)] = program, asked, form_of(result._look())
 

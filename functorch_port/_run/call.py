@@ -15,7 +15,9 @@ from .._array import executor, fits, storage
 from .._array.storage import HOST
 from .._array.symbolic import SymNumber
 from .._base import config, dtypes, inside, watch
+from .._base.bounded import Bounded
 from .._base.layout import SparseOperand
+from .._base.tuning import tuning
 from .._tensor import errors, grad_mode, saved
 from .._tensor.node import _sequence as _sequence
 from .._tensor.overriding import noticed
@@ -48,7 +50,7 @@ class Op:
         self.kinds = spec.kinds[: spec.positional]
         self.positional = spec.positional
         self.kind_of = spec.kind_of
-        self.plans: dict[Any, Plan] = {}
+        self.plans: Bounded[Any, Plan] = Bounded(tuning.cached_plans)
         self.__name__ = spec.name
         self.__doc__ = spec.fn.__doc__
         space = spec.where[0] if spec.where else ""

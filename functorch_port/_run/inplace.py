@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from .._array import storage
 from .._array.storage import Storage
 from .._base import inside, watch
+from .._base.tuning import tuning
 from .._tensor import grad_mode, saved
 from .._tensor.node import EndedView
 from .._tensor.plan import Plan
@@ -327,7 +328,7 @@ def _grouped(flat: Sequence[Any], counts: Sequence[int]) -> list[Sequence[Any]]:
     return groups
 
 
-@functools.cache
+@functools.lru_cache(tuning.cached_programs)
 def _copy_slices(plans: tuple[Any, ...], counts: tuple[int, ...]) -> Any:
     """The plan that writes a value through a chain of views; the views' positions are dynamic arguments."""
 
@@ -345,7 +346,7 @@ def _look_through(plans: Sequence[Any], extras: Sequence[Sequence[Any]], value: 
     return value
 
 
-@functools.cache
+@functools.lru_cache(tuning.cached_programs)
 def _unseen(shape: tuple[int, ...], plans: tuple[Any, ...], counts: tuple[int, ...]) -> Any:
     """The plan that leads from a look into a Storage back to all of that; zero where the look does not lead."""
 
@@ -358,7 +359,7 @@ def _unseen(shape: tuple[int, ...], plans: tuple[Any, ...], counts: tuple[int, .
     return Plan(look, "unseen", "AsStridedBackward0")
 
 
-@functools.cache
+@functools.lru_cache(tuning.cached_programs)
 def view_again(plans: tuple[Any, ...], counts: tuple[int, ...]) -> Any:
     """The plan that looks through a chain of views anew."""
 

@@ -19,6 +19,7 @@ from .._base import device as devices
 from .._base import dtypes, memory
 from .._base.dtypes import dtype as DType
 from .._base.layout import contiguous_format, memory_order, preserve_format, sparse_coo
+from .._base.tuning import tuning
 from .data import checked_numpy, value_of
 from .registered import function
 from .tensor import Tensor, wrap
@@ -404,7 +405,7 @@ _PLAIN = frozenset({bool, int, float})
 _SMALL = 1 << 14
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(tuning.cached_arrays)
 def _small_fill(
     shape: tuple[int, ...], value: Any, spelled: str, np_dtype: np.dtype, device: Any
 ) -> jax.Array:
@@ -417,13 +418,13 @@ def _host_fill(shape: tuple[int, ...], value: Any, spelled: str, np_dtype: np.dt
     return np.full(shape, _element(value, spelled, np_dtype), np_dtype)
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(tuning.cached_arrays)
 def _element(value: Any, spelled: str, np_dtype: np.dtype) -> Any:
     with jax.ensure_compile_time_eval():
         return np.asarray(jnp.full((), value, np_dtype))
 
 
-_known_fill = functools.lru_cache(maxsize=256)(_host_fill)
+_known_fill = functools.lru_cache(tuning.cached_arrays)(_host_fill)
 
 
 def _filled(

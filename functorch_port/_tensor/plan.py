@@ -12,6 +12,8 @@ import numpy as np
 
 from .._array import storage
 from .._base import config, memory
+from .._base.bounded import Bounded
+from .._base.tuning import tuning
 
 if TYPE_CHECKING:
     from .._run.registry import OpSpec
@@ -86,13 +88,14 @@ class Plan:
         self.slots: dict[str, Any] = {}
         #: flat dynamic arguments to all arguments by name
         self.named: Callable[[Sequence[Any]], dict[str, Any]] | None = None
+        kinds = tuning.cached_kinds
         self._backward: dict[Any, Plan] = {}
         #: by which inputs have a tangent (see `_run.duals`)
         self.forward: dict[tuple[bool, ...], Plan] = {}
-        self._keeping: dict[Any, Callable[..., Any]] = {}
-        self._kinds: dict[Any, Any] = {}
+        self._keeping: Bounded[Any, Callable[..., Any]] = Bounded(kinds)
+        self._kinds: Bounded[Any, Any] = Bounded(kinds)
         #: what a backend remembers of it
-        self.backend: dict[Any, Any] = {}
+        self.backend: Bounded[Any, Any] = Bounded(kinds)
         self._reads: dict[Any, list[bool]] = {}
         #: whether it is itself a pullback
         self.pulls = False
@@ -292,7 +295,7 @@ class KeptPlan:
         return Pullback(pull, self.outs, self.many)([None if hole else next(grads) for hole in holes])
 
 
-kept_plan = functools.cache(KeptPlan)
+kept_plan = functools.lru_cache(tuning.cached_programs)(KeptPlan)
 
 
 def of_masked(fn: Callable[..., Any], mask: Sequence[bool], values: Sequence[Any]) -> Callable[..., Any]:

@@ -20,7 +20,9 @@ from jax import lax
 
 from .._array import executor, storage
 from .._array.storage import LAZY, Storage
+from .._base.bounded import Bounded
 from .._base.strides import REINTERPRET, RULES, Layout, contiguous
+from .._base.tuning import tuning
 from . import grad_mode
 from .plan import Plan
 
@@ -220,12 +222,12 @@ class View:
 
 
 #: (plan of a view of a whole Storage, shape of that, shape of the view) -> its strides
-_strides: dict[Any, tuple[int, ...]] = {}
+_strides: Bounded[Any, tuple[int, ...]] = Bounded(tuning.cached_facts)
 #: the same -> whether it is contiguous
-_contiguous: dict[Any, bool] = {}
+_contiguous: Bounded[Any, bool] = Bounded(tuning.cached_facts)
 
 
-@functools.cache
+@functools.lru_cache(tuning.cached_programs)
 def laid_out(strides: tuple[int, ...]) -> Any:
     """The plan of a view that shows all of a Storage, and has these strides: what a compiled function sees of an
     argument that is a view of another tensor.
@@ -289,7 +291,7 @@ def _kind(value: Any) -> jax.ShapeDtypeStruct:
 # ------------------------------------------------------------------- writing
 
 
-@functools.cache
+@functools.lru_cache(tuning.cached_programs)
 def put_through(plans: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """``put(base, value, extras) -> base`` with ``value`` written where the chain of view ops looks; and its
     jitted form.
@@ -385,7 +387,7 @@ _REINTERPRETED: dict[str, Callable[[Any, Any], Any]] = {
 # -------------------------------------------------------------------- layout
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(tuning.cached_facts)
 def _layout(
     shape: tuple[int, ...],
     dtype: np.dtype,

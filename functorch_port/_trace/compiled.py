@@ -14,7 +14,9 @@ import jax
 from .._array import storage
 from .._array.limits import Latest, tidy
 from .._base import config, dtypes, inside, modes, settings, watch
+from .._base.bounded import Bounded
 from .._base.jaxprs import count_of
+from .._base.tuning import tuning
 from .._run import autocast
 from .._tensor import grad_mode, overriding
 from .._tensor.tensor import Tensor
@@ -72,7 +74,7 @@ class Compiled:
         self._rng = rng
         self._keep_grads = keep_grads
         self._checks = checks
-        self._programs: dict[Any, _Programs] = {}
+        self._programs: Bounded[Any, _Programs] = Bounded(tuning.cached_programs)
         #: the last call's key, and the programs under it
         self._last: tuple[Any, _Programs] = (None, _Programs(None))
         self._kept: Latest[Program] = Latest(_KEEP, _OPERATIONS, _FEWEST, self._drop)
@@ -285,7 +287,7 @@ class Compiled:
 
 
 #: programs of one function; operations in all of them together; programs that stay whatever their size
-_KEEP, _OPERATIONS, _FEWEST = 64, 1 << 15, 8
+_KEEP, _OPERATIONS, _FEWEST = tuning.cached_traces, 1 << 15, 8
 #: how many are let go of before there is a warning
 _DROPPED = 16
 #: traces for one reason, after which there is a warning

@@ -11,6 +11,8 @@ import numpy as np
 
 from .._array import storage
 from .._array.storage import Storage
+from .._base.bounded import Bounded
+from .._base.tuning import tuning
 from .._tensor.overriding import is_overriding
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.tree import Structure, flatten_call, flatten_up_to, unflatten
@@ -27,7 +29,7 @@ class Functionalized:
     def __init__(self, fn: Callable[..., Any], rng: str = "jax") -> None:
         self._fn = fn
         self._rng = rng
-        self._programs: dict[Any, _Pure] = {}
+        self._programs: Bounded[Any, _Pure] = Bounded(tuning.cached_traces)
 
     def state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The current state that a call with such arguments reads or writes, by name.

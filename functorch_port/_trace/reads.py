@@ -33,6 +33,7 @@ import numpy as np
 from .._array import storage
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber
+from .._base.tuning import tuning
 from .._random.generator import Generator
 from .._tensor.tensor import Tensor
 from .variables import (
@@ -92,7 +93,7 @@ class _Names:
     paths: dict[str, set[tuple[str, ...]]] = field(default_factory=dict)
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(tuning.cached_facts)
 def _names_of(code: types.CodeType) -> _Names:
     found = _Names()
     root: str = ""

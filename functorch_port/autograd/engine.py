@@ -24,6 +24,7 @@ import numpy as np
 from .._array import executor, storage
 from .._array.limits import tidy
 from .._base import inside, modes
+from .._base.tuning import tuning
 from .._tensor import anomaly, grad_mode
 from .._tensor.node import AccumulateGrad, Node, accumulator
 from .._tensor.tensor import Tensor, wrap
@@ -135,7 +136,7 @@ class _Ones(dict):
 _ones = _Ones()
 
 
-@functools.cache
+@functools.lru_cache(tuning.cached_arrays)
 def _host_ones(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     return np.ones(shape, dtype)
 

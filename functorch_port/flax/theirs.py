@@ -17,6 +17,8 @@ import numpy as np
 
 from .._array import storage
 from .._base import dtypes
+from .._base.bounded import Bounded
+from .._base.tuning import tuning
 from .._random import generator as generators
 from .._run.run import run
 from .._tensor.plan import Plan, used_inputs
@@ -70,7 +72,7 @@ class FlaxModule(Module):
                         tensor, requires_grad=tensor.is_floating_point() or tensor.is_complex()
                     )
                 self._places.append(self._place(_names(path), tensor))
-        self._calls: dict[Any, _Call] = {}
+        self._calls: Bounded[Any, _Call] = Bounded(tuning.cached_plans)
 
     def _place(self, names: list[str], tensor: Tensor) -> tuple[dict[str, Any], str]:
         holder: Any = self
@@ -118,7 +120,7 @@ class FlaxModule(Module):
         return unflatten(call.tree, outs[:count])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_calls": {}}
+        return {**self.__dict__, "_calls": Bounded(tuning.cached_plans)}
 
 
 class _Call:

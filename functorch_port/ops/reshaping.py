@@ -14,6 +14,7 @@ from jax import lax
 
 from .._array import storage
 from .._base import dtypes
+from .._base.tuning import tuning
 from .._run import bind
 from .._run.registry import TensorOnly, composite, op
 from .._tensor import grad_mode
@@ -27,7 +28,7 @@ def infer_size(size: Sequence[int], count: int) -> tuple[int, ...]:
     return _inferred(tuple(size), count)
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(tuning.cached_facts)
 def _inferred(size: tuple[int, ...], count: int) -> tuple[int, ...]:
     if size.count(-1) > 1:
         raise RuntimeError("only one dimension can be inferred")

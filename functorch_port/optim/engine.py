@@ -11,7 +11,7 @@ with ``state`` a tuple of arrays (None: not there yet), ``scalars`` the tuple of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -282,7 +282,7 @@ def _calls(params: Sequence[Any], grads: Sequence[Any], states: Sequence[Any]) -
     ]
 
 
-@cache
+@lru_cache(tuning.cached_programs)
 def _of_elements(rule: Rule, flags: Any, there: tuple[bool, ...], joined: bool) -> Callable[..., Any]:
     """The rule as `loops` has it, with the state that is ``there``, which may be joined."""
 
@@ -306,7 +306,7 @@ def _in_order(entries: Sequence[Any], there: tuple[bool, ...]) -> tuple[Any, ...
     return tuple([next(old) if was else next(made) for was in there])
 
 
-@cache
+@lru_cache(tuning.cached_programs)
 def of_one(rule: Rule, flags: Any, elementwise: bool) -> Callable[..., Any]:
     """The rule for one parameter: traced once for all of one shape and type."""
 
@@ -355,13 +355,13 @@ def _is_narrow(param: Any, others: Sequence[Any]) -> bool:
     )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(tuning.cached_programs)
 def _program(rule: Rule, structure: Structure, elementwise: bool, types: Any) -> Donating:
     """The program for parameters, gradients and state of these shapes and dtypes."""
     return Donating(_compiled(rule, structure, elementwise))
 
 
-@cache
+@lru_cache(tuning.cached_programs)
 def _compiled(rule: Rule, structure: Structure, elementwise: bool) -> Callable[..., Any]:
     def step(written: Any, grads: Any, scalars: Any) -> Any:
         params, *states = written
@@ -427,7 +427,7 @@ class _Held:
         self.uses = 0
 
 
-@lru_cache(maxsize=64)
+@lru_cache(tuning.cached_arrays)
 def _held(rows: tuple[tuple[Any, ...], ...], double: bool) -> _Held:
     return _Held(np.array(rows, np.float64 if double else np.float32))
 
@@ -453,7 +453,7 @@ def on_one_device(error: ValueError) -> Exception:
 # ---------------------------------------------------------------------- differentiable=True
 
 
-@cache
+@lru_cache(tuning.cached_programs)
 def _recorded_plan(rule: Rule, flags: Any, present: tuple[bool, ...]) -> Plan:
     """The rule for one parameter as an operation of the tape; state that is None is no argument of it."""
 

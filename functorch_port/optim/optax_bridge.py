@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from operator import is_not
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from .._array import storage
 from .._array.donation import Donating, call, lent, own
+from .._base.tuning import tuning
 from .._tensor.grad_mode import enable_grad, no_grad
 from .._tensor.tensor import Tensor
 from .engine import arrays_of, write
@@ -141,7 +142,7 @@ def _with_numbers(state: Any, numbers: dict[str, Any]) -> Any:
     return jax.tree.map(change, state, is_leaf=_is_injected)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(tuning.cached_programs)
 def _plan(tx: Any, keys: tuple[_Key, ...], avals: tuple[tuple[tuple[int, ...], Any], ...]) -> _Plan:
     params = {k: jax.ShapeDtypeStruct(*aval) for k, aval in zip(keys, avals, strict=True)}
     return _Plan(tx, keys, params)
@@ -158,7 +159,7 @@ def _owned(structure: Any, params: Any, grads: Any, leaves: Any, numbers: Any, e
     return given, grads, list(map(own, leaves)), (numbers, extra)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(tuning.cached_programs)
 def _program(structure: Any, types: Any) -> Donating:
     """The program for parameters and state of these shapes and dtypes."""
     return Donating(_compiled(structure), _given(structure))
@@ -168,7 +169,7 @@ def _given(structure: Any) -> tuple[int, ...]:
     return (0, 2) if _all_live(structure) else (2,)
 
 
-@cache
+@lru_cache(tuning.cached_programs)
 def _compiled(structure: Any) -> Callable[..., Any]:
     def optax_step(params: Any, grads: Any, leaves: Any, others: Any) -> Any:
         return _apply(structure, params, grads, leaves, *others)

@@ -13,6 +13,8 @@ import numpy as np
 
 from .._array import storage
 from .._base import dtypes
+from .._base.bounded import Bounded
+from .._base.tuning import tuning
 from .._tensor.tensor import Tensor
 
 __all__ = [
@@ -25,9 +27,8 @@ __all__ = [
     "wide",
 ]
 
-_MOST_KNOWN = 1024
 #: id of an array made here -> the array and its value, so that nothing is read back from the device
-_known: dict[int, tuple[jax.Array, Any]] = {}
+_known: Bounded[int, tuple[jax.Array, Any]] = Bounded(tuning.cached_arrays)
 
 
 def host_number(array: Any) -> Any:
@@ -43,13 +44,11 @@ def replaced(array: Any, number: Any) -> Any:
     if isinstance(number, jax.Array):
         return number.astype(array.dtype).reshape(array.shape)
     new = number_array(float(number), array.dtype, array.shape)
-    if len(_known) >= _MOST_KNOWN:
-        _known.clear()
     _known[id(new)] = new, np.asarray(number, array.dtype)[()]
     return new
 
 
-@lru_cache(maxsize=256)
+@lru_cache(tuning.cached_arrays)
 def number_array(value: float, dtype: Any, shape: tuple[int, ...] = ()) -> jax.Array:
     with storage.x64(), jax.ensure_compile_time_eval():  # kept: it must not belong to a trace
         return jax.device_put(np.full(shape, value, dtype))  # `asarray` would compile a copy

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import jax
@@ -21,6 +21,7 @@ import numpy as np
 
 from .._array import storage
 from .._array.donation import Before, Donating, call, is_whole, lent, own, whole
+from .._base.tuning import tuning
 from .._run.sparse.operations import ADD_DENSE
 from .._run.sparse.tensor import SparseTensor, linear_index
 from .._tensor import grad_mode
@@ -142,13 +143,13 @@ def _applied(
     return [t.reshape(shape) for t in (new, *state)]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(tuning.cached_programs)
 def _program(rule: SparseRule, flags: Any, types: Any) -> Donating:
     """The program for tables and gradients of these shapes and dtypes."""
     return Donating(_compiled(rule, flags))
 
 
-@cache
+@lru_cache(tuning.cached_programs)
 def _compiled(rule: SparseRule, flags: Any) -> Callable[..., Any]:
     def step(tables: list[Any], indices: Any, values: Any, scalars: Any) -> list[Any]:
         return _applied(rule, flags, tables, indices, values, scalars)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import chain
 from math import prod
 from operator import attrgetter
@@ -463,7 +463,7 @@ class Joined(Part):
 # ---------------------------------------------------------------------- programs
 
 
-@cache
+@lru_cache(tuning.cached_programs)
 def _program(rule: Rule, structure: tuple[Any, ...]) -> Callable[..., Any]:
     def step(written: Any, grads: Any, rows: Any) -> Any:
         params, states = written

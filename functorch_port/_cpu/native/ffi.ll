@@ -38,6 +38,14 @@ work:
   ret ptr %error
 }
 
+; The words that a call is given: its only attribute, an array.
+define internal ptr @words(ptr %frame) alwaysinline {
+  %attributes = call ptr @pointer(ptr %frame, i64 160)
+  %array = call ptr @pointer(ptr %attributes, i64 0)
+  %data = call ptr @pointer(ptr %array, i64 16)
+  ret ptr %data
+}
+
 ; The data of an argument or result, of which the lists are.
 define internal ptr @array(ptr %list, i64 %which) alwaysinline {
   %buffer.at = getelementptr ptr, ptr %list, i64 %which

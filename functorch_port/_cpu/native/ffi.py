@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import jax
 
 from ..._base import settings
+from ..._base.tuning import tuning
 
-__all__ = ["available", "compiles", "function", "lanes", "register", "register_with"]
+__all__ = ["are_enough", "available", "compiles", "function", "lanes", "register", "register_with"]
 
 _lock = threading.Lock()
 _registered: set[str] = set()
@@ -64,12 +65,17 @@ def register(name: str, runtime: str, text: str) -> None:
             _tell(name, handler)
 
 
+def are_enough() -> bool:
+    """Whether no more handlers are to be made for single shapes: what is made stays, as XLA's threads may run it."""
+    return len(_registered) >= tuning.handlers
+
+
 def register_with(name: str, runtime: str, data: int, text: str = "") -> None:
     """`register` a handler that differs from others by its data alone: nothing is compiled for most of them.
 
     Args:
         name, runtime, text: as there.
-        data: an address, of what stays where it is.
+        data: an address, of what stays where it is; 0 for a handler that all calls tell what to do.
     """
     with _lock:
         if name not in _registered:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -74,7 +74,7 @@ def _types(arrays: Row) -> Types:
     return tuple([np.dtype(x.dtype) for x in arrays])
 
 
-@cache
+@lru_cache(tuning.cached_programs)
 def _kernel(
     fn: Callable[..., Any], row: Types, written: int, joined: Types, numbers: Types, vector: bool
 ) -> tuple[str, tuple[np.dtype | None, ...]] | None:
@@ -224,7 +224,7 @@ def join_written(eqn: JaxprEqn, array: Var, new: Var, read: Var | None = None) -
     return eqn.replace(invars=invars, outvars=outs, params={"call": call})
 
 
-@cache
+@lru_cache(tuning.cached_programs)
 def _with_first_joined(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A function for `run` that has the first element of a row among the joined ones."""
 
@@ -237,7 +237,7 @@ def _with_first_joined(fn: Callable[..., Any]) -> Callable[..., Any]:
     return update
 
 
-@cache
+@lru_cache(tuning.cached_programs)
 def _with_none_joined(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A function for `run` that has the joined elements in a row, before its last one."""
 

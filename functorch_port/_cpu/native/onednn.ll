@@ -8,7 +8,8 @@
 ;         for each step: where its primitives are, and how many bytes it is from a chunk's to the next chunk's; how many
 ;         memories it takes; four times what one is to it and its number; or of a function of epilogue.py 0; where it is;
 ;         the first of the memories that it takes; planes of a chunk, groups, height, width, rows, columns;
-; or of products, which threads compute in parts, each a number of rows or of columns of one product:
+; or it has none, and computes products with the words of the call. Threads compute them in parts, each a number of rows or of
+; columns of one product:
 ;     0; how many parts, how many of one product; rows or columns of a part, and of the whole; whether they are rows;
 ;     rows, columns and inner dimension of a product; "T" or "N" for each matrix, and the length of the rows it lies in;
 ;     for each of the three matrices how many elements it is from one product to the next, and from a row or column of the
@@ -30,14 +31,13 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare i32 @dnnl_sgemm(i8 signext, i8 signext, i64, i64, i64, float, ptr, i64, ptr, i64, float, ptr, i64)
 
 define internal ptr @answer(ptr %frame, ptr %plan) {
-  %engine = call ptr @pointer(ptr %plan, i64 0)
-  %has.phases = icmp ne ptr %engine, null
+  %has.phases = icmp ne ptr %plan, null
   br i1 %has.phases, label %phases, label %product
 phases:
   %run.status = call i32 @run(ptr %frame, ptr %plan)
   br label %end
 product:
-  %multiply.status = call i32 @multiply(ptr %frame, ptr %plan)
+  %multiply.status = call i32 @multiply(ptr %frame)
   br label %end
 end:
   %status = phi i32 [ %run.status, %phases ], [ %multiply.status, %product ]
@@ -58,7 +58,8 @@ product:
   ret void
 }
 
-; Of a job whose rest is the plan, the three matrices, where to note that something failed, and where to copy to.
+; Of a job whose rest is the plan, the three matrices, where to note that something failed, where to copy to, and the words
+; that are the plan.
 define internal void @work_on_product(ptr %job) {
 entry:
   %done = getelementptr %job, ptr %job, i64 0, i32 1
@@ -146,7 +147,7 @@ define internal ptr @part(ptr %matrix, ptr %steps, i64 %product, i64 %start) alw
   ret ptr %place
 }
 
-define internal i32 @multiply(ptr %frame, ptr %plan) {
+define internal i32 @multiply(ptr %frame) {
   %failed = alloca i32
   store i32 0, ptr %failed
   %args = call ptr @pointer(ptr %frame, i64 72)
@@ -155,7 +156,10 @@ define internal i32 @multiply(ptr %frame, ptr %plan) {
   %b = call ptr @array(ptr %args, i64 1)
   %out = call ptr @array(ptr %rets, i64 0)
   %room = call ptr @array(ptr %rets, i64 1)
-  %job = call ptr @new_job(i64 6)
+  %job = call ptr @new_job(i64 26)
+  %words = call ptr @words(ptr %frame)
+  %plan = getelementptr %job, ptr %job, i64 0, i32 4, i64 6
+  call void @llvm.memcpy.p0.p0.i64(ptr %plan, ptr %words, i64 160, i1 false) ; a thread may come when the call is over
   %plan.at = getelementptr %job, ptr %job, i64 0, i32 4, i64 0
   store ptr %plan, ptr %plan.at
   %room.at = getelementptr %job, ptr %job, i64 0, i32 4, i64 5

@@ -26,7 +26,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import byref, c_float, c_int, c_int32, c_int64, c_size_t, c_void_p
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -196,15 +196,26 @@ def _descriptor(primitive: c_void_p, which: int) -> c_void_p:
 
 # ------------------------------------------------------ a primitive of JAX
 
-#: The name that XLA knows a plan by, and the bytes of its second result, which it works in.
-Planned = tuple[str, int]
+
+class Planned(NamedTuple):
+    """What a program has of a plan.
+
+    Attributes:
+        name: that XLA knows the handler by.
+        room: bytes of its second result, which it works in.
+        words: what the handler is told by every call; empty if it has a plan of its own.
+    """
+
+    name: str
+    room: int
+    words: Ints = ()
 
 
 def call(planned: Planned, shape: Ints, *arrays: Any) -> jax.Array:
     """What a plan makes of arrays, in a program for a CPU."""
-    name, room = planned
-    made = jax.ShapeDtypeStruct(shape, np.float32), jax.ShapeDtypeStruct((room,), np.uint8)
-    return jax.ffi.ffi_call(name, made)(*arrays)[0]
+    made = jax.ShapeDtypeStruct(shape, np.float32), jax.ShapeDtypeStruct((planned.room,), np.uint8)
+    told = {"words": np.array(planned.words, np.int64)} if planned.words else {}
+    return jax.ffi.ffi_call(planned.name, made)(*arrays, **told)[0]
 
 
 # -------------------------------------------------------------------- a plan
@@ -327,7 +338,7 @@ def kept(words: Sequence[int]) -> int:
     return ctypes.addressof(held)
 
 
-@cache
+@lru_cache(tuning.handlers)
 def plan(
     kind: str, convolution: Convolution, blocks: tuple[int, int] = (0, 0), epilogue: Epilogue | None = None
 ) -> Planned | None:
@@ -341,8 +352,10 @@ def plan(
             and the plan's result is its.
 
     Returns:
-        None if oneDNN does not have it.
+        None if oneDNN does not have it, or there are enough.
     """
+    if ffi.are_enough() and not any(blocks) and epilogue is None:  # a program in blocks has all of its plans
+        return None
     try:
         made = _made(kind, convolution, blocks, epilogue)
     except _Error:
@@ -359,7 +372,7 @@ def in_parts(kind: str, how: Convolution) -> bool:
     return _parts(kind, how) > 0
 
 
-@cache
+@lru_cache(tuning.handlers)
 def blocks(kind: str, how: Convolution) -> tuple[int, int]:
     """The ``blocks`` that oneDNN itself would have; 0 where they are not full, too."""
     try:
@@ -383,17 +396,20 @@ def _block(c: Convolution, description: c_void_p, of: tuple[str, int, int]) -> i
     )
 
 
-@cache
+@lru_cache(tuning.handlers)
 def plan_product(product: Product) -> Planned:
     """As `plan`, for products of float32: each thread of XLA's pool computes a part of one, or some of them."""
-    if _suits_matmul(product):
+    if _suits_matmul(product) and not ffi.are_enough():
         try:
             with _one_thread():
                 made = _by_matmul(product)
             return _known_to_xla("product", product, made.words(), made.scratch)
         except _Error:
             pass
-    return _known_to_xla("product", product, *_by_sgemm(product))
+    name = "functorch_port.product"
+    ffi.register_with(name, "onednn.ll", 0)
+    words, scratch = _by_sgemm(product)
+    return Planned(name, max(scratch, _ALIGNMENT), tuple(words))
 
 
 def _suits_matmul(product: Product) -> bool:
@@ -530,7 +546,7 @@ def matmuls(rows: Sequence[int], inner: int, columns: int) -> Matmuls | None:
     return Matmuls([made[count] for count in rows], weights, arity)
 
 
-@cache
+@lru_cache(tuning.handlers)
 def plan_unblocking(count: int, block: int, pixels: Ints) -> Planned:
     """The plan that takes arrays out of blocks: of shape (count, H, W, block) to (count, block, H, W)."""
     most = max(1, min(4 * cores(), 4 * count * block * prod(pixels) // tuning.weights_alone))
@@ -570,7 +586,7 @@ def _known_to_xla(what: str, description: Any, words: Sequence[int], scratch: in
     digest = hashlib.sha256(repr(description).encode()).hexdigest()[:16]
     name = f"functorch_port.{what}.{digest}"
     ffi.register_with(name, "onednn.ll", kept(words))
-    return name, max(scratch, _ALIGNMENT)
+    return Planned(name, max(scratch, _ALIGNMENT))
 
 
 def _shapes(c: Convolution) -> dict[str, Ints]:

@@ -1,5 +1,5 @@
 ; A handler of XLA's foreign function interface that multiplies two small matrices on the thread that calls it, besides ffi.ll
-; and pool.ll. Its data are words: rows, inner dimension and columns; whether the first matrix is given as its transpose, and
+; and pool.ll. A call's words are rows, inner dimension and columns; whether the first matrix is given as its transpose, and
 ; whether the second one is.
 ;
 ; The result is computed in panels, of as many columns as a vector has floats. products.py adds
@@ -14,8 +14,9 @@ define internal void @work(ptr %job) {
   ret void
 }
 
-define internal ptr @answer(ptr %frame, ptr %data) {
+define internal ptr @answer(ptr %frame, ptr %none) {
 entry:
+  %data = call ptr @words(ptr %frame)
   %args = call ptr @pointer(ptr %frame, i64 72)
   %rets = call ptr @pointer(ptr %frame, i64 112)
   %a = call ptr @array(ptr %args, i64 0)

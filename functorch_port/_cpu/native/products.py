@@ -29,19 +29,17 @@ def takes(*arrays: Any) -> bool:
     return all(a.dtype == np.float32 for a in arrays) and storage.may_use_kernels() and ffi.available()
 
 
-@cache
 def plan(rows: int, inner: int, columns: int, left: bool, right: bool) -> onednn.Planned:
-    """A handler that multiplies (rows, inner) by (inner, columns) of float32, for `onednn.call`.
+    """The call that multiplies (rows, inner) by (inner, columns) of float32, for `onednn.call`.
 
     Args:
         left, right: whether the first and the second matrix are given as their transposes.
     """
     lanes = ffi.lanes()
-    name = f"functorch_port.small_product.{rows}.{inner}.{columns}.{left:d}.{right:d}.{lanes}"
-    ffi.register_with(
-        name, "products.ll", onednn.kept([rows, inner, columns, int(left), int(right)]), _source(lanes)
-    )
-    return name, 4 * lanes * -(-inner // lanes) * lanes
+    name = f"functorch_port.small_product.{lanes}"
+    ffi.register(name, "products.ll", _source(lanes))
+    words = (rows, inner, columns, int(left), int(right))
+    return onednn.Planned(name, 4 * lanes * -(-inner // lanes) * lanes, words)
 
 
 @cache

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -103,9 +103,11 @@ def run(
     return found[: len(what.results)], found[len(what.results) : end], None if what.first else found[end]
 
 
-@cache
+@lru_cache(tuning.handlers)
 def _plan(what: Recurrence, reverse: bool, sizes: _Sizes) -> tuple[str, int, onednn.Planned, int] | None:
     """The name of the handler, bytes that it works in, and the plan and size of the weights in their layout."""
+    if ffi.are_enough():
+        return None
     try:
         text = _source(what)
     except llvm.Unknown:

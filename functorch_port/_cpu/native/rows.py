@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, TypeAlias
 
@@ -60,9 +60,11 @@ def _loop(formula: Formula, arrays: Any, results: Any, **how: Any) -> Any:
     return None if name is None else jax.ffi.ffi_lowering(name)
 
 
-@cache
+@lru_cache(tuning.handlers)
 def _kernel(formula: Formula, given: tuple[Aval, ...], how: tuple[tuple[str, Any], ...]) -> str | None:
     """The name that XLA knows the loop by; None if there is an operation that no loop has."""
+    if ffi.are_enough():
+        return None
     with storage.x64():
         row = [jax.ShapeDtypeStruct((1, n), dtype) for n, dtype in given]
         closed = jax.make_jaxpr(partial(formula.loop, dims=(1,), **dict(how)))(*row)

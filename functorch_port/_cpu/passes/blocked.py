@@ -23,7 +23,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from ..._array.storage import x64
 from ...ops._convolution import Convolution, convolution_p
-from ..native import onednn
+from ..native import ffi, onednn
 from ..native.epilogue import Epilogue
 from .epilogues import PER_ELEMENT, Finished, find
 
@@ -74,7 +74,7 @@ class _Splat:
 
 def function_of(jaxpr: Jaxpr) -> Callable[[ClosedJaxpr], Callable[..., list[Any]]] | None:
     """`as_fun` for a program with several convolutions by oneDNN and no gradients of their weights; else None."""
-    kinds = list(_kinds(jaxpr))
+    kinds = [] if ffi.are_enough() else list(_kinds(jaxpr))
     return as_fun if len(kinds) > 1 and "weight" not in kinds else None
 
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..._base.tuning import tuning
 from ..._tensor.tensor import Tensor, wrap
 from .tensor import SparseTensor, _device, _plan, _run, _scattered, linear_index
 
@@ -25,7 +26,7 @@ def _add_plan() -> Any:
     return _plan(add, "AddBackward0")
 
 
-@functools.cache
+@functools.lru_cache(tuning.cached_programs)
 def _mm_plan(rows: int) -> Any:
     def mm(indices: Any, values: Any, dense: Any) -> Any:
         """Sums over the entries: ``out[i] += value * dense[j]``."""

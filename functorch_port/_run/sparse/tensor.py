@@ -15,6 +15,7 @@ from ..._array import storage
 from ..._base import dtypes
 from ..._base.layout import SparseOperand, sparse_coo
 from ..._base.size import Size
+from ..._base.tuning import tuning
 from ..._tensor.overriding import disabled
 from ..._tensor.tensor import Tensor, wrap
 
@@ -411,7 +412,7 @@ def _run(plan: Any, arguments: Sequence[Any]) -> Tensor:
     return run(plan, arguments)
 
 
-@functools.cache
+@functools.lru_cache(tuning.cached_programs)
 def _dense_plan(size: tuple[int, ...]) -> Any:
     def to_dense(values: Any, indices: Any) -> Any:
         return _scattered(jnp.zeros(size, values.dtype), indices, values)
