@@ -255,7 +255,7 @@ def gumbel_softmax(
     """Sample from the Gumbel-softmax (relaxed categorical) distribution.
 
     Args:
-        logits: unnormalised log-probabilities.
+        logits: unnormalized log-probabilities.
         tau: temperature.
         hard: return one-hot vectors, with the gradient of the soft sample (straight-through).
         dim: the dimension of the classes.

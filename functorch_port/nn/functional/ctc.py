@@ -25,7 +25,7 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Connectionist temporal classification (CTC): negative log-likelihood of label sequences, over all alignments.
+    """Connectionist temporal classification: the negative log-likelihood of label sequences.
 
     Args:
         log_probs: (T, N, C), or (T, C) with lengths given as tensors; the output of `log_softmax`.

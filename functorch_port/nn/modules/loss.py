@@ -540,7 +540,7 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class CTCLoss(_Loss):
-    """Connectionist temporal classification (CTC): negative log-likelihood of label sequences, over all alignments.
+    """Connectionist temporal classification: the negative log-likelihood of label sequences.
 
     Args:
         blank: index of the blank class.
