@@ -431,8 +431,8 @@ def as_optax(optimizer: type[Optimizer], *args: Any, **hyper: Any) -> Any:
     make = getattr(functional, name.lower(), None)
     if make is None or name.lower() not in functional.__all__:
         raise NotImplementedError(
-            f"as_optax does not support {name}, only {', '.join(_convertible())}. Write your own rule as an optax "
-            "transformation, and use it here with from_optax."
+            f"as_optax of {name} is not supported, only of {', '.join(_convertible())}. Write your own rule as an "
+            "optax transformation, and use it here with from_optax."
         )
     return optax.with_extra_args_support(make(*args, **hyper))
 
