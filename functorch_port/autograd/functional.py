@@ -109,7 +109,7 @@ def _filled(
     texts: tuple[str, str],
     create_graph: bool,
 ) -> tuple[Tensor, ...]:
-    """Replace missing gradients by zeros; ``strict`` raises ``texts[0]`` for missing, ``texts[1]`` for constant ones."""
+    """Replace missing gradients by zeros; ``strict`` raises ``texts[0]`` for missing, ``texts[1]`` for constants."""
     out = []
     for i, (g, t) in enumerate(zip(grads, like)):
         if strict and g is None:
