@@ -184,7 +184,7 @@ class allow_mutation_on_saved_tensors:
         >>> x = torch.ones(2, requires_grad=True)
         >>> with torch.autograd.graph.allow_mutation_on_saved_tensors():
         ...     y = x.exp()
-        ...     y.add_(1)
+        ...     _ = y.add_(1)
         ...     y.sum().backward()
         >>> x.grad
         tensor([2.7183, 2.7183])
