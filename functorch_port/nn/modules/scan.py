@@ -74,9 +74,7 @@ class ScanStack(Module):
         layers = list(modules)
         _check_layers(layers)
         if isinstance(remat, str) and not hasattr(jax.checkpoint_policies, remat):
-            raise ValueError(
-                f"ScanStack: remat={remat!r} is not the name of a policy in jax.checkpoint_policies"
-            )
+            raise ValueError(f"ScanStack: unknown remat, jax.checkpoint_policies has no {remat!r}")
         self.remat = remat
         self.count = len(layers)
         self.stacked = copy.deepcopy(layers[0])
