@@ -183,7 +183,8 @@ def rmsprop(
 
     Args:
         params, square_avgs, state_steps: updated in place.
-        grad_avgs, momentum_buffer_list: updated in place if ``centered`` or with momentum; else they may be empty.
+        grad_avgs: updated in place if ``centered``, else it may be empty.
+        momentum_buffer_list: updated in place with momentum, else it may be empty.
         grads: the gradients.
         foreach, differentiable, capturable, has_complex: accepted and ignored.
         maximize, lr, alpha, eps, weight_decay, momentum, centered: as for `RMSprop`.

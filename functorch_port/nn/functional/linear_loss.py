@@ -25,8 +25,9 @@ class LinearCrossEntropyOptions:
     Attributes:
         allow_retain_graph: accepted and ignored; a graph can always be retained here.
         batch_chunk_size: examples per chunk.
-        chunking_method: "auto", "aspect_ratio" or "aspect_ratio:N" choose the chunk from the shapes, so that its logits
-            take as much memory as the input (or 1/N of it); None uses `batch_chunk_size`.
+        chunking_method: "aspect_ratio:N" chooses the chunk from the shapes, so that its logits take about 1/N of the
+            memory of the input ("aspect_ratio": N is 1). "auto" uses `batch_chunk_size`, or N = 2 if that is None.
+            None uses `batch_chunk_size`.
         acc_policy: accepted and ignored; half precision is always computed in float32 here.
         acc_dtype: accepted and ignored, for the same reason.
     """
