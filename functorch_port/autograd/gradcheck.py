@@ -199,7 +199,7 @@ def _analytic(
             for row, g, x in zip(rows, grads, inputs):
                 if g is not None and (g.shape != x.shape or (check_dtypes and g.dtype is not x.dtype)):
                     raise GradcheckError(
-                        f"A gradient of output {index} has not the shape or dtype of its input"
+                        f"A gradient of output {index} does not have the shape or dtype of its input"
                     )
                 row.append(
                     np.zeros(x.shape, np.complex128)

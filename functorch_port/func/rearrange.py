@@ -156,12 +156,12 @@ def _split(pattern: str, group: Names, size: int, lengths: dict[str, int]) -> di
     free = [name for name in group if name not in lengths]
     if len(free) > 1:
         raise ValueError(
-            f"rearrange({pattern!r}): the sizes of {free} cannot be told from {size}; give all but one"
+            f"rearrange({pattern!r}): cannot infer the sizes of {free} from {size}; give all but one"
         )
     known = math.prod(lengths[name] for name in group if name in lengths)
     if known < 1 or size % known or (known != size and not free):
         given = {name: lengths[name] for name in group if name in lengths}
         raise ValueError(
-            f"rearrange({pattern!r}): a dimension of size {size} is not {list(group)} with {given}"
+            f"rearrange({pattern!r}): a dimension of size {size} cannot be {list(group)} with {given}"
         )
     return {name: lengths.get(name, size // known) for name in group}

@@ -189,7 +189,7 @@ class _Mapping:
         self.changed = [i for i, tensor in enumerate(tensors) if tensor._storage.version]
         if any(i >= mapped for i in self.changed):
             raise NotImplementedError(
-                f"vmap({self.name}, ...): the function changes an input that all examples share in place; change a "
+                f"vmap({self.name}, ...): the function changes in place an input that all examples share; change a "
                 "clone() of it"
             )
         return arrays, constants, [tensors[i]._value for i in self.changed]

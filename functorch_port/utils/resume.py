@@ -217,7 +217,7 @@ class Checkpoints:
         saved = state["parts"]
         if saved.keys() != self._parts.keys():
             raise RuntimeError(
-                f"{path} has the parts {sorted(saved)}, and this run has {sorted(self._parts)}"
+                f"{path} has the parts {sorted(saved)}, but this run has {sorted(self._parts)}"
             )
         streams, before = RandomState(), {}
         try:
@@ -230,7 +230,7 @@ class Checkpoints:
                 self._parts[done].load_state_dict(old)
             streams.restore()
             raise RuntimeError(
-                f"{path} does not fit, and everything is as it was. {name}: {type(error).__name__}: {error}"
+                f"{path} does not match this run, so nothing was changed. {name}: {type(error).__name__}: {error}"
             ) from error
         for name, part in self._parts.items():
             for tensor, on_host in zip(_tensors(part.state_dict()), state["on the host"][name]):

@@ -300,5 +300,5 @@ def _check_kept(values: list[Any], outs: list[Any], same: bool) -> None:
         raise RuntimeError("ScanStack: a layer must return the structure of Tensors that it received")
     for value, out in zip(values, outs, strict=True):
         if (value.shape, value.dtype) != (out._value.shape, out._value.dtype):
-            found = f"{tuple(value.shape)} {value.dtype} into {tuple(out._value.shape)} {out._value.dtype}"
-            raise RuntimeError(f"ScanStack: a layer turns {found}; shape and type must stay")
+            found = f"{tuple(value.shape)} {value.dtype} to {tuple(out._value.shape)} {out._value.dtype}"
+            raise RuntimeError(f"ScanStack: a layer changes {found}; shape and dtype must not change")

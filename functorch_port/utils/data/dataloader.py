@@ -405,7 +405,7 @@ class _BaseDataLoaderIter:
                 skip()
             except StopIteration:
                 raise RuntimeError(
-                    f"the DataLoader has {done} batches, and the pass that goes on had {count} already"
+                    f"the DataLoader has {done} batches, but {count} were done in the pass to resume"
                 ) from None
             except Exception:
                 self._num_failed += 1  # as it did then
