@@ -459,7 +459,7 @@ def arange(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """Numbers from ``start`` (0) up to but not including ``end`` in steps of ``step`` (1)."""
+    """Numbers from ``start`` (default 0) to ``end`` (exclusive) in steps of ``step`` (default 1)."""
 
 @overload
 def arange(
@@ -576,7 +576,7 @@ def as_strided_scatter(
     """A copy with ``src`` at the elements that these strides reach."""
 
 def as_tensor(data: Any, dtype: _dtype | None = None, device: _Device = None) -> Tensor:
-    """``data`` itself if it is a Tensor of that dtype and device, else a new tensor."""
+    """Convert ``data`` to a tensor; a Tensor of the right dtype and device is returned itself."""
 
 def asarray(
     obj: Any,
@@ -586,7 +586,7 @@ def asarray(
     copy: _bool | None = None,
     requires_grad: _bool = False,
 ) -> Tensor:
-    """As `as_tensor`, with a copy on request."""
+    """Convert ``obj`` to a tensor, like `as_tensor`, with control over copies."""
 
 def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Arc sine."""
@@ -1193,7 +1193,7 @@ def empty(
     pin_memory: _bool = False,
     memory_format: _memory_format | None = None,
 ) -> Tensor:
-    """A tensor whose values do not matter (zeros here)."""
+    """Create a tensor with unspecified values (zeros here)."""
 
 @overload
 def empty(
@@ -1216,7 +1216,7 @@ def empty_like(
     pin_memory: _bool = False,
     memory_format: _memory_format | None = None,
 ) -> Tensor:
-    """As `empty`, of the shape, dtype and device of ``input``."""
+    """Like `empty`, with the shape, dtype and device of ``input``."""
 
 def empty_permuted(
     size: Sequence[_int],
@@ -1228,7 +1228,7 @@ def empty_permuted(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """As `empty`, with the dimensions in memory in the order ``physical_layout``, the fastest one last."""
+    """Like `empty`, with the dimensions in memory in the order ``physical_layout``, the fastest-varying one last."""
 
 def empty_strided(
     size: Sequence[_int],
@@ -1240,7 +1240,7 @@ def empty_strided(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """As `empty`; the strides are the compiler's choice."""
+    """Like `empty`; the strides are checked and ignored, as XLA chooses the memory layout."""
 
 def eq(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input == other``."""
@@ -1301,7 +1301,7 @@ def eye(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """The identity matrix, ``n`` by ``m`` (default ``n``)."""
+    """The identity matrix, ``n`` by ``m`` (default: ``n`` by ``n``)."""
 
 def fill(input: Tensor | _Number, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``value`` in the shape and dtype of ``input``."""
@@ -1370,13 +1370,13 @@ def frobenius_norm(input: Tensor, dim: Any = (), keepdim: _bool = False) -> Tens
     """The square root of the sum of the squares."""
 
 def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A tensor from any object with ``__dlpack__``; the memory is shared where `from_numpy` says so."""
+    """Create a tensor from any object with ``__dlpack__``; it shares memory under the conditions of `from_numpy`."""
 
 def from_jax(array: Any) -> Tensor:
-    """A tensor around a `jax.Array`; nothing is copied."""
+    """Wrap a `jax.Array` as a tensor, without a copy."""
 
 def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
-    """A tensor with the array's values."""
+    """Create a tensor from a numpy array."""
 
 def full(
     size: Sequence[_int],
@@ -1389,7 +1389,7 @@ def full(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """A tensor filled with a number; the dtype is inferred from it."""
+    """Create a tensor filled with a number, which also determines the default dtype."""
 
 def full_like(
     input: Tensor,
@@ -1402,7 +1402,7 @@ def full_like(
     pin_memory: _bool = False,
     memory_format: _memory_format | None = None,
 ) -> Tensor:
-    """``fill_value`` in the shape, dtype and device of ``input``."""
+    """Like `full`, with the shape, dtype and device of ``input``."""
 
 def gather(
     input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None
@@ -1851,7 +1851,7 @@ def linspace(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """``steps`` evenly spaced numbers from ``start`` to ``end``, both included."""
+    """``steps`` evenly spaced numbers from ``start`` to ``end``, both inclusive."""
 
 def lobpcg(
     A: Tensor,
@@ -1962,7 +1962,7 @@ def logspace(
     device: _Device = None,
     requires_grad: _bool = False,
 ) -> Tensor:
-    """``base`` to the powers `linspace` gives."""
+    """``base`` to the power of each element of ``linspace(start, end, steps)``."""
 
 @overload
 def logsumexp(
@@ -2412,7 +2412,7 @@ def ones(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """A tensor of ones."""
+    """Create a tensor of ones."""
 
 @overload
 def ones(
@@ -2434,7 +2434,7 @@ def ones_like(
     pin_memory: _bool = False,
     memory_format: _memory_format | None = None,
 ) -> Tensor:
-    """Ones of the shape, dtype and device of ``input``."""
+    """Create a tensor of ones with the shape, dtype and device of ``input``."""
 
 def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The first columns of the product of Householder reflections, as of `geqrf`."""
@@ -2719,7 +2719,7 @@ def range(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """As `arange`, with ``end`` included and floats by default (deprecated in PyTorch)."""
+    """Deprecated: like `arange`, with ``end`` inclusive and floats by default."""
 
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension."""
@@ -3262,7 +3262,7 @@ def tensor(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """A new tensor with a copy of ``data``."""
+    """Create a tensor from a copy of ``data``."""
 
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: _int = 0) -> tuple[Tensor, ...]:
     """Parts along ``dim``: as many as given, differing by one element at most, or cut at the given positions."""
@@ -3538,7 +3538,7 @@ def zeros(
     requires_grad: _bool = False,
     pin_memory: _bool = False,
 ) -> Tensor:
-    """A tensor of zeros."""
+    """Create a tensor of zeros."""
 
 @overload
 def zeros(
@@ -3560,4 +3560,4 @@ def zeros_like(
     pin_memory: _bool = False,
     memory_format: _memory_format | None = None,
 ) -> Tensor:
-    """Zeros of the shape, dtype and device of ``input``."""
+    """Create a tensor of zeros with the shape, dtype and device of ``input``."""

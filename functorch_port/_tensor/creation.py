@@ -1,4 +1,4 @@
-"""Making tensors: from data, filled, and ranges."""
+"""Creation of tensors: from data, filled, and ranges."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _need(name: str, argument: str, value: Any) -> None:
 
 
 def _dtype(value: Any, name: str) -> DType | None:
-    """The ``dtype=`` argument; Python's number types mean the widest type of their kind."""
+    """The ``dtype=`` argument; Python's number types mean the widest dtype of their kind."""
     return None if value is None else dtypes.as_dtype(dtypes.PYTHON.get(value, value), name)
 
 
@@ -57,7 +57,7 @@ def _tensor_argument(value: Any, name: str) -> Any:
 
 
 def _shape(size: Sequence[Any], name: str = "") -> tuple[int, ...]:
-    """Sizes given one by one or as one sequence."""
+    """The shape from sizes given as separate arguments or as one sequence."""
     sequence = len(size) == 1 and isinstance(size[0], list | tuple)
     if sequence:
         size = size[0]
@@ -112,7 +112,7 @@ def place(value: Any, device: Any) -> Any:
 
 
 def finish(value: Any, device: Any, requires_grad: bool) -> Tensor:
-    """The last step of every factory."""
+    """Wrap the value of a factory: place it on ``device``, set ``requires_grad``."""
     tensor = wrap(place(value, device))
     return _requiring(tensor) if requires_grad else tensor
 
@@ -136,7 +136,9 @@ def _is_meta(device: Any) -> bool:
 
 def _strided(layout: Any) -> None:
     if layout is sparse_coo:
-        raise NotImplementedError("sparse tensors cannot be made by this factory; make a dense one")
+        raise NotImplementedError(
+            f"layout={layout} is not supported here; only torch.strided is: create a dense tensor"
+        )
 
 
 # ---------------------------------------------------------------- from data
@@ -150,16 +152,16 @@ def tensor(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A new tensor with a copy of ``data``.
+    """Create a tensor from a copy of ``data``.
 
     Args:
-        data: number, nested sequence, numpy or JAX array, Tensor.
+        data: a number, nested sequence, numpy or JAX array, or Tensor.
         dtype: default: inferred; Python floats get the default dtype.
         device: default: the default device.
-        requires_grad: record operations on it.
+        requires_grad: whether autograd records operations on the tensor.
 
     Raises:
-        TypeError, ValueError: if the data is no number or evenly nested sequence of numbers.
+        TypeError, ValueError: if the data is neither a number nor an evenly nested sequence of numbers.
 
     Example:
         >>> import functorch_port as torch
@@ -190,9 +192,9 @@ def _from_data(data: Any, dtype: DType | None, device: Any = None, requires_grad
 
 
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """``data`` itself if it is a Tensor of that dtype and device, else a new tensor.
+    """Convert ``data`` to a tensor; a Tensor of the right dtype and device is returned itself.
 
-    A numpy array of that dtype shares its memory with the tensor where `from_numpy` says so.
+    A numpy array of the right dtype shares its memory with the tensor, under the conditions of `from_numpy`.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.as_tensor.html
     """
@@ -219,14 +221,14 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """As `as_tensor`, with a copy on request.
+    """Convert ``obj`` to a tensor, like `as_tensor`, with control over copies.
 
     Args:
-        copy: True for a copy, False for an error instead of one; None for what `as_tensor` does.
+        copy: True always copies, False raises if a copy is needed, None copies only if needed.
 
     Raises:
-        ValueError, RuntimeError: ``copy=False`` of what has no memory to share, or another dtype.
-        NotImplementedError: ``copy=False`` of a numpy array that is too large to share its memory (see `from_numpy`).
+        ValueError, RuntimeError: for ``copy=False`` and an object without shareable memory, or another dtype.
+        NotImplementedError: for ``copy=False`` and a numpy array that cannot share its memory (see `from_numpy`).
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.asarray.html
     """
@@ -241,8 +243,8 @@ def asarray(
         return made
     if not _follows(made, obj) and copy is False:
         raise NotImplementedError(
-            "asarray(copy=False) of a numpy array that is read-only, has more than 4096 elements or a dtype that stays "
-            "with JAX: a jax.Array cannot share its memory. Leave out copy=False for a copy"
+            "asarray(copy=False): a numpy array that is read-only, has more than 4096 elements or a dtype that is kept "
+            "by JAX cannot share its memory with a jax.Array. Omit copy=False to copy it"
         )
     return made
 
@@ -265,15 +267,15 @@ def _check_alias(obj: Any, dtype: DType | None) -> None:
 
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:
-    """A tensor with the array's values.
+    """Create a tensor from a numpy array.
 
-    Up to 4,096 elements on a CPU the two share their memory, as in PyTorch: what is written to one is in the other. A
-    larger tensor is a `jax.Array`, which cannot share memory that others write to: it has the values of now, and does
-    not follow the array.
+    On a CPU, a writable array of up to 4,096 elements shares its memory with the tensor, as in PyTorch: a write to one
+    changes the other. A larger tensor is a `jax.Array`, which cannot share writable memory: it copies the current
+    values and does not follow the array.
 
     Raises:
-        TypeError: it is no numpy array, or PyTorch does not have its dtype.
-        ValueError: a stride is negative.
+        TypeError: if ``ndarray`` is not a numpy array, or PyTorch does not support its dtype.
+        ValueError: if a stride is negative.
 
     Example:
         >>> import functorch_port as torch, numpy as np
@@ -293,7 +295,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
 
 
 def from_jax(array: jax.Array) -> Tensor:
-    """A tensor around a `jax.Array`; nothing is copied.
+    """Wrap a `jax.Array` as a tensor, without a copy.
 
     Example:
         >>> import functorch_port as torch, jax.numpy as jnp
@@ -304,7 +306,7 @@ def from_jax(array: jax.Array) -> Tensor:
 
 
 def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A tensor from any object with ``__dlpack__``; the memory is shared where `from_numpy` says so.
+    """Create a tensor from any object with ``__dlpack__``; it shares memory under the conditions of `from_numpy`.
 
     Reference: https://docs.pytorch.org/docs/stable/dlpack.html
     """
@@ -318,7 +320,7 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
 
 
 def _seen_by_numpy(ext_tensor: Any) -> np.ndarray | None:
-    """What has ``__dlpack__`` as a numpy array in its memory; None for what numpy does not have."""
+    """An object with ``__dlpack__`` as a numpy array on its memory; None if numpy does not support it."""
     try:
         return None if isinstance(ext_tensor, jax.Array) else np.from_dlpack(ext_tensor)
     except (BufferError, RuntimeError, TypeError, AttributeError):
@@ -326,7 +328,7 @@ def _seen_by_numpy(ext_tensor: Any) -> np.ndarray | None:
 
 
 def legacy(args: tuple[Any, ...], device: Any = None, dtype: DType | None = None) -> Tensor:
-    """What ``torch.Tensor(*args)`` makes, or ``torch.FloatTensor`` and its like with their ``dtype``."""
+    """The tensor of ``torch.Tensor(*args)``, or with a ``dtype`` of ``torch.FloatTensor(*args)`` and the like."""
     kind = dtype or dtypes.get_default_dtype()
     if not args:
         return zeros(0, dtype=kind, device=device)
@@ -364,7 +366,7 @@ def _legacy_alias(source: Tensor, dtype: DType | None) -> Tensor:
 
 
 def _sizes_first(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Let a factory ``fn(shape, ...)`` be called with sizes one by one, as a sequence, or as ``size=``."""
+    """Let a factory ``fn(shape, ...)`` accept sizes as separate arguments, as a sequence, or as ``size=``."""
     name = fn.__name__
 
     @functools.wraps(fn)
@@ -382,7 +384,7 @@ def _sizes_first(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _as_jax(values: Any) -> Any:
-    """What was computed on the host, or traced, as an array."""
+    """A value computed on the host, or a traced value, as an array."""
     return values if isinstance(values, jax.core.Tracer) else storage.on_device(values)
 
 
@@ -409,7 +411,7 @@ _SMALL = 1 << 14
 def _small_fill(
     shape: tuple[int, ...], value: Any, spelled: str, np_dtype: np.dtype, device: Any
 ) -> jax.Array:
-    """``spelled`` tells values apart that are equal: -0.0 and 0.0."""
+    """``spelled`` distinguishes equal values: -0.0 and 0.0."""
     with jax.ensure_compile_time_eval():  # kept: it must not belong to a trace
         return jax.device_put(_host_fill(shape, value, spelled, np_dtype))
 
@@ -462,7 +464,7 @@ def zeros(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A tensor of zeros.
+    """Create a tensor of zeros.
 
     Example:
         >>> import functorch_port as torch
@@ -490,7 +492,7 @@ def ones(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A tensor of ones.
+    """Create a tensor of ones.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.ones.html
     """
@@ -509,7 +511,7 @@ def empty(
     pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """A tensor whose values do not matter (zeros here).
+    """Create a tensor with unspecified values (zeros here).
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.empty.html
     """
@@ -529,7 +531,7 @@ def empty_strided(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """As `empty`; the strides are the compiler's choice.
+    """Like `empty`; the strides are checked and ignored, as XLA chooses the memory layout.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.empty_strided.html
     """
@@ -551,7 +553,7 @@ def empty_permuted(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """As `empty`, with the dimensions in memory in the order ``physical_layout``, the fastest one last.
+    """Like `empty`, with the dimensions in memory in the order ``physical_layout``, the fastest-varying one last.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.empty_permuted.html
     """
@@ -586,7 +588,7 @@ def full(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A tensor filled with a number; the dtype is inferred from it.
+    """Create a tensor filled with a number, which also determines the default dtype.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.full.html
     """
@@ -610,7 +612,7 @@ def _fill_value(value: Any, name: str) -> Any:
 
 
 def _number_dtype(value: Any) -> DType:
-    """The dtype PyTorch gives a tensor filled with this number."""
+    """The dtype that PyTorch chooses for a tensor filled with this number."""
     plain = value.value if isinstance(value, SymNumber) else value
     if isinstance(plain, Tensor):
         return plain.dtype
@@ -653,7 +655,7 @@ def zeros_like(
     pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Zeros of the shape, dtype and device of ``input``.
+    """Create a tensor of zeros with the shape, dtype and device of ``input``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.zeros_like.html
     """
@@ -671,7 +673,7 @@ def ones_like(
     pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Ones of the shape, dtype and device of ``input``.
+    """Create a tensor of ones with the shape, dtype and device of ``input``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.ones_like.html
     """
@@ -689,7 +691,7 @@ def empty_like(
     pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """As `empty`, of the shape, dtype and device of ``input``.
+    """Like `empty`, with the shape, dtype and device of ``input``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.empty_like.html
     """
@@ -708,7 +710,7 @@ def full_like(
     pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """``fill_value`` in the shape, dtype and device of ``input``.
+    """Like `full`, with the shape, dtype and device of ``input``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.full_like.html
     """
@@ -737,10 +739,10 @@ def arange(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Numbers from ``start`` (0) up to but not including ``end`` in steps of ``step`` (1).
+    """Numbers from ``start`` (default 0) to ``end`` (exclusive) in steps of ``step`` (default 1).
 
     Raises:
-        RuntimeError: for a step of 0, or one that leads away from ``end``.
+        RuntimeError: if the step is 0 or leads away from ``end``.
 
     Example:
         >>> import functorch_port as torch
@@ -816,7 +818,7 @@ def _wrong_call(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> TypeE
 
 
 def range(start: Any, end: Any = _ABSENT, step: Any = 1, **kwargs: Any) -> Tensor:
-    """As `arange`, with ``end`` included and floats by default (deprecated in PyTorch)."""
+    """Deprecated: like `arange`, with ``end`` inclusive and floats by default."""
     _need("range", "end", end)
     warnings.warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is "
@@ -845,7 +847,7 @@ def linspace(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """``steps`` evenly spaced numbers from ``start`` to ``end``, both included.
+    """``steps`` evenly spaced numbers from ``start`` to ``end``, both inclusive.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.linspace.html
     """
@@ -866,7 +868,7 @@ def linspace(
 
 
 def _ends(name: str, start: Any, end: Any, steps: Any, kind: DType | None) -> tuple[Any, Any]:
-    """The first and the last of evenly spaced numbers, as numbers that the dtype holds."""
+    """The first and the last of evenly spaced numbers, converted to the dtype."""
     ndims = [x.ndim if isinstance(x, Tensor) else 0 for x in (start, end)]
     if any(ndims):
         raise RuntimeError(
@@ -887,12 +889,12 @@ def _ends(name: str, start: Any, end: Any, steps: Any, kind: DType | None) -> tu
 
 
 def _whole(value: Any, np_dtype: np.dtype) -> Any:
-    """A number in an integer type; negative ones wrap around in an unsigned type."""
+    """A number as an integer type; negative numbers wrap around in unsigned types."""
     return value if isinstance(value, jax.core.Tracer) else np.asarray(int(value)).astype(np_dtype).item()
 
 
 def _end(value: Any) -> Any:
-    """A number; a traced array where a trace does not know it."""
+    """A number, or a traced array if its value is unknown."""
     traced = isinstance(value, Tensor) and isinstance(value._value, jax.core.Tracer)
     return value._value if traced else _number(value)
 
@@ -902,7 +904,7 @@ def _of_type(kind: np.dtype, value: Any) -> Any:
 
 
 def _linspace(first: Any, last: Any, steps: int) -> Any:
-    """PyTorch counts from both ends towards the middle."""
+    """Count from both ends towards the middle, like PyTorch."""
     if steps == 1:
         return first.reshape(1)
     memory.room((steps,), first.dtype)
@@ -925,7 +927,7 @@ def logspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``base`` to the powers `linspace` gives.
+    """``base`` to the power of each element of ``linspace(start, end, steps)``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.logspace.html
     """
@@ -949,7 +951,7 @@ def eye(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """The identity matrix, ``n`` by ``m`` (default ``n``).
+    """The identity matrix, ``n`` by ``m`` (default: ``n`` by ``n``).
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.eye.html
     """
@@ -992,7 +994,7 @@ def scalar_tensor(
 
 
 def _new_method(name: str, factory: Any) -> Any:
-    """``Tensor.new_zeros`` and its like: a factory with this tensor's dtype and device as defaults."""
+    """A method such as ``Tensor.new_zeros``: a factory with the tensor's dtype and device as defaults."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if kwargs.get("dtype") is None:
@@ -1003,7 +1005,9 @@ def _new_method(name: str, factory: Any) -> Any:
         return factory(*args, **kwargs)
 
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"As `{factory.__name__.lstrip('_')}`, of this tensor's dtype and on its device."
+    method.__doc__ = (
+        f"Like `{factory.__name__.lstrip('_')}`, with this tensor's dtype and device as defaults."
+    )
     return method
 
 
@@ -1021,7 +1025,7 @@ def _new_from(
 
 
 def _new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
-    """The old spelling: an empty tensor of these sizes, or one with this data, of this tensor's dtype."""
+    """Legacy constructor: an empty tensor of the given sizes, or one with the given data, of this tensor's dtype."""
     return legacy(args, device, self.dtype)
 
 

@@ -1453,7 +1453,7 @@ class Tensor:
         """Number of elements."""
 
     def new(self, *args: Any, device: _Device = None) -> Tensor:
-        """The old spelling: an empty tensor of these sizes, or one with this data, of this tensor's dtype."""
+        """Legacy constructor: an empty tensor of the given sizes, or one with the given data, of this tensor's dtype."""
 
     @overload
     def new_empty(
@@ -1466,7 +1466,7 @@ class Tensor:
         requires_grad: _bool = False,
         pin_memory: _bool = False,
     ) -> Tensor:
-        """As `empty`, of this tensor's dtype and on its device."""
+        """Like `empty`, with this tensor's dtype and device as defaults."""
     @overload
     def new_empty(
         self,
@@ -1488,7 +1488,7 @@ class Tensor:
         requires_grad: _bool = False,
         pin_memory: _bool = False,
     ) -> Tensor:
-        """As `empty_strided`, of this tensor's dtype and on its device."""
+        """Like `empty_strided`, with this tensor's dtype and device as defaults."""
 
     def new_full(
         self,
@@ -1501,7 +1501,7 @@ class Tensor:
         requires_grad: _bool = False,
         pin_memory: _bool = False,
     ) -> Tensor:
-        """As `full`, of this tensor's dtype and on its device."""
+        """Like `full`, with this tensor's dtype and device as defaults."""
 
     @overload
     def new_ones(
@@ -1514,7 +1514,7 @@ class Tensor:
         requires_grad: _bool = False,
         pin_memory: _bool = False,
     ) -> Tensor:
-        """As `ones`, of this tensor's dtype and on its device."""
+        """Like `ones`, with this tensor's dtype and device as defaults."""
     @overload
     def new_ones(
         self,
@@ -1535,7 +1535,7 @@ class Tensor:
         requires_grad: _bool = False,
         pin_memory: _bool = False,
     ) -> Tensor:
-        """As `new_from`, of this tensor's dtype and on its device."""
+        """Like `new_from`, with this tensor's dtype and device as defaults."""
 
     @overload
     def new_zeros(
@@ -1548,7 +1548,7 @@ class Tensor:
         requires_grad: _bool = False,
         pin_memory: _bool = False,
     ) -> Tensor:
-        """As `zeros`, of this tensor's dtype and on its device."""
+        """Like `zeros`, with this tensor's dtype and device as defaults."""
     @overload
     def new_zeros(
         self,

@@ -1,4 +1,4 @@
-"""`torch.autograd`. What few programs use is loaded when asked for."""
+"""`torch.autograd`. Rarely used modules are imported on first access."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _MODULES = ("anomaly_mode", "forward_ad", "functional", "graph", "profiler", "pr
 
 
 def complete() -> None:
-    """Bind the function that has its submodule's name: an import of that would hide it later."""
+    """Bind the function that shares its name with a submodule, which a later import would otherwise replace."""
     globals()["gradcheck"] = importlib.import_module(f"{__name__}.gradcheck").gradcheck
 
 

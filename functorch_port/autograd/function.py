@@ -1,4 +1,4 @@
-"""`autograd.Function`: operations with a backward of the user's own."""
+"""`autograd.Function`: operations with a user-defined backward."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _DIRTY_LOST = (
 
 
 class FunctionCtx(Node):
-    """The node of a user's `Function`, which is also the ``ctx`` that its methods see.
+    """The node of a user's `Function`; its methods receive it as ``ctx``.
 
     Attributes:
-        needs_input_grad: for every argument of forward, whether its gradient is asked for.
+        needs_input_grad: for each argument of forward, whether its gradient is needed.
     """
 
     __slots__ = ("__dict__",)
@@ -51,36 +51,36 @@ class FunctionCtx(Node):
     # -- what forward may call ---------------------------------------------
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for backward; read them there as ``ctx.saved_tensors``."""
+        """Save tensors for backward, which reads them as ``ctx.saved_tensors``."""
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for ``jvp``."""
+        """Save tensors for ``jvp``."""
         self._for_forward = tensors
 
     def mark_dirty(self, *args: Tensor) -> None:
-        """Say which inputs forward changed in place."""
+        """Mark the inputs that forward changed in place."""
         self._dirty = args
 
     def mark_non_differentiable(self, *args: Tensor) -> None:
-        """Say which outputs have no gradient."""
+        """Mark the outputs that have no gradient."""
         self._non_differentiable = tuple(id(t) for t in args)
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether backward sees zeros (True, the default) or None for outputs without a gradient."""
+        """Set whether backward receives zeros (True, the default) or None for outputs without a gradient."""
         self.materialize_grads = value
         self.runs_empty = value
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What `save_for_backward` kept."""
+        """The tensors that `save_for_backward` saved."""
         if self._saved is None:
             raise RuntimeError(FREED)
         return tuple(self._unpack(*item) for item in self._saved)
 
     @property
     def saved_variables(self) -> tuple[Tensor | None, ...]:
-        """The old name of `saved_tensors`."""
+        """Deprecated name of `saved_tensors`."""
         warnings.warn(
             "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
         )
@@ -88,7 +88,7 @@ class FunctionCtx(Node):
 
     @property
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
-        """What stands for these."""
+        """The saved tensors in packed form, for registering hooks."""
         if self._saved is None:
             raise RuntimeError(FREED)
         return tuple(self._held(i) for i in range(len(self._saved)))
@@ -157,7 +157,7 @@ def _zeros(like: Any) -> Tensor | None:
 
 
 def _checked_results(name: str, results: Any, positions: Sequence[Any]) -> list[Any]:
-    """What backward returned, as one gradient (or None) per Tensor argument of forward."""
+    """The results of backward as one gradient or None per Tensor argument of forward; raises if they do not match."""
     results = (results,) if not isinstance(results, tuple | list) else tuple(results)
     count = len(positions)
     if len(results) > count and all(r is None for r in results[count:]):
@@ -194,14 +194,14 @@ def _fitted(name: str, result: Any, like: tuple[Any, Any], position: int) -> Ten
 
 
 class _NodeType:
-    """The class of a Function's nodes, as its attribute."""
+    """Descriptor that returns the node class of a Function."""
 
     def __get__(self, instance: Any, owner: type[Function]) -> type[FunctionCtx]:
         return _node_type(owner)  # type: ignore[arg-type]
 
 
 class Function:
-    """Base class of operations with a custom gradient.
+    """Base class of operations with a user-defined gradient.
 
     Subclass it with static methods ``forward(ctx, *args)`` (or ``forward(*args)`` and ``setup_context(ctx, inputs,
     output)``) and ``backward(ctx, *grad_outputs)``, and call ``MyFunction.apply(*args)``. Inside the transforms of
@@ -245,17 +245,17 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """The operation; runs with recording off."""
+        """The operation; it runs with autograd disabled."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Fill ``ctx`` after a ``forward`` that takes no ``ctx``."""
+        """Fill ``ctx`` after a ``forward`` that has no ``ctx`` argument."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """Gradients of the outputs to gradients of the inputs, one per argument of forward."""
+        """Map the gradients of the outputs to those of the inputs, one per argument of forward."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use "
             "it with backward mode AD."
@@ -265,14 +265,14 @@ class Function:
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """Forward-mode derivative: of the inputs' tangents those of the outputs."""
+        """Forward-mode derivative: map the tangents of the inputs to those of the outputs."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
-        """What `func.vmap` would run in PyTorch; here it maps over ``forward`` and ``backward``."""
+        """Batching rule for `func.vmap` in PyTorch; not used here: `vmap` maps ``forward`` and ``backward``."""
         raise NotImplementedError(
             "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
             "generate_vmap_rule=True."
@@ -280,7 +280,7 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run the operation and record it."""
+        """Run the operation and record it for autograd."""
         if kwargs:
             args = _positional(cls, args, kwargs)
         if watch.on and watch.state.level is not None:
@@ -293,7 +293,7 @@ class Function:
 
 
 def _apply_in_level(cls: type[Function], args: tuple[Any, ...]) -> Any:
-    """The operation, and its derivative in the direction of the arguments' tangents."""
+    """Run the operation and its forward-mode derivative along the tangents of the arguments."""
     from .._run import duals
     from .function_forward import push
 
@@ -306,7 +306,7 @@ def _apply_in_level(cls: type[Function], args: tuple[Any, ...]) -> Any:
 
 
 def _apply(cls: type[Function], args: tuple[Any, ...]) -> tuple[Any, FunctionCtx, Sequence[Any]]:
-    """The result, the node, and what forward returned."""
+    """Run the operation; return the result, the node, and the raw result of forward."""
     inputs = [a for a in args if isinstance(a, Tensor)]
     recorded = grad_mode.state.enabled and any(t.requires_grad for t in inputs)
     edges = tuple(edge_of(t) for t in inputs) if recorded else (None,) * len(inputs)
@@ -339,11 +339,11 @@ JVP_COUNT = "Function's jvp returned an invalid number of forward gradients (exp
 
 
 class InplaceFunction(Function):
-    """A `Function` whose constructor took ``inplace``; only old code derives from it."""
+    """Legacy base class of a `Function` with the constructor argument ``inplace``."""
 
 
 def _positional(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """The call's arguments in the order of forward's parameters."""
+    """The arguments of the call in the order of forward's parameters."""
     separate = cls.setup_context is not Function.setup_context
     bound = inspect.signature(cls.forward).bind(*(() if separate else (None,)), *args, **kwargs)
     bound.apply_defaults()
@@ -374,7 +374,7 @@ def _backward_of(cls: type[Function]) -> Callable[..., Any]:
 
 
 def _with_history(ctx: FunctionCtx, made: Sequence[Any], inputs: Sequence[Tensor]) -> tuple[Any, ...]:
-    """The outputs with the node as their history."""
+    """The outputs, with the node as their autograd history."""
     for tensor in ctx._dirty:
         if not any(tensor is out for out in made):
             raise RuntimeError(_DIRTY_LOST)
@@ -382,7 +382,7 @@ def _with_history(ctx: FunctionCtx, made: Sequence[Any], inputs: Sequence[Tensor
 
 
 def _output(ctx: FunctionCtx, out: Any, number: int, inputs: Sequence[Tensor]) -> Any:
-    """One output; an input handed through becomes another Tensor, unless it is marked dirty."""
+    """One output; an input that is returned becomes a new Tensor, unless it is marked dirty."""
     if not isinstance(out, Tensor) or id(out) in ctx._non_differentiable:
         return out
     if not (out.is_floating_point() or out.is_complex()):
@@ -396,7 +396,7 @@ def _output(ctx: FunctionCtx, out: Any, number: int, inputs: Sequence[Tensor]) -
 
 
 def _mark_views(outputs: Sequence[Any], inputs: Sequence[Tensor]) -> None:
-    """Say of outputs that are views that they are: their history is the function's, whatever it wrote."""
+    """Mark outputs that are views; their history is that of the function, whatever it wrote."""
     for out in outputs:
         if isinstance(out, Tensor) and out._base is not None and all(out is not t for t in inputs):
             out._view.origin = CUSTOM  # type: ignore[union-attr]
@@ -415,7 +415,7 @@ def _dirty_output(ctx: FunctionCtx, tensor: Tensor, number: int) -> Tensor:
 def _saved(
     ctx: FunctionCtx, tensor: Any, made: Sequence[Any], outputs: Sequence[Any]
 ) -> tuple[str, Any, int, int]:
-    """Outputs are saved without their history: the node would otherwise hold itself alive."""
+    """One saved tensor. Outputs are saved without history, which would make a reference cycle with the node."""
     if tensor is None:
         return ("input", None, 0, 0)
     for number, (raw, out) in enumerate(zip(made, outputs)):
@@ -433,9 +433,7 @@ def _node_type(cls: type[Function]) -> type[FunctionCtx]:
 
 
 def _apply_in_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
-    """The operation as a `jax.custom_vjp`, in forward mode with a `jax.custom_jvp` around it: there is no tape inside
-    the transforms of `func`.
-    """
+    """The operation as a `jax.custom_vjp`, in forward mode inside a `jax.custom_jvp`: transforms have no tape."""
     tensors = [a for a in args if isinstance(a, Tensor)]
     kept: list[FunctionCtx] = []
     shape: list[Any] = []
@@ -448,7 +446,8 @@ def _apply_in_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
         result = _forward(cls, ctx, given)
         if ctx._dirty:
             raise NotImplementedError(
-                f"{cls.__name__}: mark_dirty inside a transform of functorch_port.func; return a new tensor"
+                f"{cls.__name__}: mark_dirty() is not supported inside a transform of functorch_port.func; return a "
+                "new tensor instead of changing an input in place"
             )
         outs = result if isinstance(result, tuple) else (result,)
         kept[:], shape[:] = [ctx], [isinstance(result, tuple), outs]
@@ -523,7 +522,7 @@ def _gradient(ctx: FunctionCtx, cotangent: Any) -> Tensor | None:
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator for ``backward``: it is not recorded, and differentiating through it is an error.
+    """Decorator for ``backward`` that makes it non-differentiable: differentiating through it raises.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.function.once_differentiable.html
     """
@@ -554,7 +553,7 @@ _ONCE = "trying to differentiate twice a function that was marked with @once_dif
 
 
 def _refusing(outputs: Any, given: Sequence[Any]) -> Any:
-    """The same outputs; in a transform of JAX they may not be differentiated by what they were made of."""
+    """The same outputs; in a JAX transform, differentiating them with respect to ``given`` raises."""
     values = outputs if isinstance(outputs, tuple) else (outputs,)
     arrays = [t._value for t in given if isinstance(t, Tensor)]
     if not any(isinstance(a, jax.core.Tracer) for a in arrays):

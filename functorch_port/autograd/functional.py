@@ -1,4 +1,4 @@
-"""`torch.autograd.functional`: Jacobians, Hessians and their products with vectors, computed on the tape.
+"""`torch.autograd.functional`: Jacobians, Hessians and their vector products, computed with autograd.
 
 Reference: https://docs.pytorch.org/docs/stable/autograd.html#functional-higher-level-api
 """
@@ -20,7 +20,7 @@ _RETURNED = "outputs of the user-provided function"
 
 
 def _as_tuple(x: Any, argument: str, name: str) -> tuple[bool, tuple[Tensor, ...]]:
-    """Whether ``x`` was a tuple, and it as one; Tensors only."""
+    """Whether ``x`` is a tuple, and ``x`` as a tuple of Tensors; raises for other types."""
     if argument == _RETURNED:
         subject, thing = f"The {_RETURNED} given to {name}", f"the given {_RETURNED}"
     else:
@@ -42,14 +42,14 @@ def _as_tuple(x: Any, argument: str, name: str) -> tuple[bool, tuple[Tensor, ...
 
 
 def _fresh(inputs: Sequence[Tensor], create_graph: bool) -> tuple[Tensor, ...]:
-    """Inputs to differentiate: connected to the caller's graph if that is wanted, else new leaves."""
+    """The inputs to differentiate: part of the caller's graph with ``create_graph``, else new leaves."""
     if create_graph:
         return tuple(t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in inputs)
     return tuple(t.detach().requires_grad_() for t in inputs)
 
 
 def _call(func: Function, inputs: Any, create_graph: bool, name: str) -> Any:
-    """(inputs were a tuple, fresh inputs, outputs were a tuple, outputs)."""
+    """Call ``func``; return (inputs are a tuple, fresh inputs, outputs are a tuple, outputs)."""
     is_tuple, given = _as_tuple(inputs, "inputs", name)
     fresh = _fresh(given, create_graph)
     out_tuple, outputs = _as_tuple(func(*fresh), _RETURNED, name)
@@ -87,7 +87,7 @@ def _check_vector(
 def _gradients(
     outputs: Sequence[Tensor], inputs: Sequence[Tensor], vectors: Any, create_graph: bool
 ) -> tuple[Tensor | None, ...]:
-    """`grad` with outputs that do not depend on anything left out."""
+    """`grad` without the outputs that require no gradient."""
     pairs = [(o, v) for o, v in zip(outputs, vectors or [None] * len(outputs)) if o.requires_grad]
     if not pairs:
         return (None,) * len(inputs)
@@ -109,7 +109,7 @@ def _filled(
     texts: tuple[str, str],
     create_graph: bool,
 ) -> tuple[Tensor, ...]:
-    """Zeros for what is missing, or an error; the texts are for what is missing and for what is constant."""
+    """Replace missing gradients by zeros; ``strict`` raises ``texts[0]`` for missing, ``texts[1]`` for constants."""
     out = []
     for i, (g, t) in enumerate(zip(grads, like)):
         if strict and g is None:
@@ -142,14 +142,14 @@ _LINEAR = (
 
 
 def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """The outputs of ``func`` and the product of ``v`` with its Jacobian at ``inputs``.
+    """Vector-Jacobian product: the outputs of ``func`` and the product of ``v`` with the Jacobian at ``inputs``.
 
     Args:
-        func: takes Tensors, returns a Tensor or a tuple of them.
-        inputs: a Tensor or a tuple of them.
-        v: vector of the outputs' shapes; may be left out for one single-element output.
+        func: a function from Tensors to a Tensor or a tuple of Tensors.
+        inputs: a Tensor or a tuple of Tensors.
+        v: the vector, with the shapes of the outputs; optional for a single one-element output.
         create_graph: make the result differentiable.
-        strict: an error, instead of zeros, for inputs that the outputs do not depend on.
+        strict: raise, instead of returning zeros, if the outputs do not depend on an input.
     """
     with grad_mode.enable_grad():
         is_tuple, fresh, out_tuple, outputs = _call(func, inputs, create_graph, "vjp")
@@ -165,9 +165,11 @@ def vjp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, 
 
 
 def jvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """The outputs of ``func`` and the product of its Jacobian at ``inputs`` with ``v`` (by differentiating twice).
+    """Jacobian-vector product: the outputs of ``func`` and the product of the Jacobian at ``inputs`` with ``v``.
 
-    Args: as for `vjp`; ``v`` has the inputs' shapes.
+    It differentiates twice in reverse mode; `func.jvp` is cheaper.
+
+    Args: as for `vjp`; ``v`` has the shapes of the inputs.
     """
     with grad_mode.enable_grad():
         is_tuple, given = _as_tuple(inputs, "inputs", "jvp")
@@ -198,15 +200,15 @@ def jacobian(
     """The Jacobian of ``func`` at ``inputs``.
 
     Args:
-        func: takes Tensors, returns a Tensor or a tuple of them.
-        inputs: a Tensor or a tuple of them.
+        func: a function from Tensors to a Tensor or a tuple of Tensors.
+        inputs: a Tensor or a tuple of Tensors.
         create_graph: make the result differentiable.
-        strict: an error, instead of zeros, for inputs that an output does not depend on.
+        strict: raise, instead of returning zeros, if an output does not depend on an input.
         vectorize: compute all rows at once, with `func.jacrev`.
-        strategy: ``"forward-mode"`` (with ``vectorize``) goes column by column instead.
+        strategy: ``"reverse-mode"``, or with ``vectorize`` ``"forward-mode"``, which computes columns.
 
     Returns:
-        A Tensor of shape ``output.shape + input.shape``; nested tuples over outputs and inputs where there are several.
+        A Tensor of shape ``output.shape + input.shape``; tuples over outputs and inputs if there are several.
 
     Example:
         >>> import functorch_port as torch
@@ -255,7 +257,7 @@ def _check_strategy(strict: bool, vectorize: bool, strategy: str) -> None:
 def _rows(
     output: Tensor, index: int, inputs: Sequence[Tensor], create_graph: bool, strict: bool
 ) -> list[Tensor]:
-    """The Jacobian of one output with respect to every input."""
+    """The Jacobians of one output with respect to all inputs."""
     flat = output.reshape(-1)  # type: ignore[attr-defined]
     collected: list[list[Tensor]] = [[] for _ in inputs]
     texts = f"Output {index} {_NOT_STRICT}.", _FIRST[1]
@@ -289,7 +291,7 @@ def _vectorized(
 
 
 def _scalar(func: Function, name: str, strict: bool = False) -> Function:
-    """``func``, checked to return one element."""
+    """``func`` with a check that it returns a single element."""
 
     def checked(*args: Any) -> Tensor:
         was_tuple, outputs = _as_tuple(func(*args), _RETURNED, name)
@@ -313,9 +315,9 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """The matrix of second derivatives of ``func``, which returns one element, at ``inputs``.
+    """The Hessian at ``inputs`` of ``func``, which returns a single element.
 
-    Args: as for `jacobian`; ``outer_jacobian_strategy`` is the strategy of the outer of the two derivatives.
+    Args: as for `jacobian`; ``outer_jacobian_strategy`` is the strategy of the outer derivative.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.hessian.html
     """
@@ -344,15 +346,15 @@ def hessian(
 
 
 def vhp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """The value of ``func`` and the product of ``v`` with its Hessian at ``inputs``.
+    """Vector-Hessian product: the value of ``func`` and the product of ``v`` with the Hessian at ``inputs``.
 
-    Args: as for `vjp`; ``func`` returns one element, ``v`` has the inputs' shapes.
+    Args: as for `vjp`; ``func`` returns a single element, ``v`` has the shapes of the inputs.
     """
     return _hessian_product("vhp", func, inputs, v, create_graph, strict)
 
 
 def hvp(func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """The value of ``func`` and the product of its Hessian at ``inputs`` with ``v``: the same as `vhp`, by symmetry."""
+    """Hessian-vector product: the value of ``func`` and the product with ``v``; equal to `vhp` by symmetry."""
     return _hessian_product("hvp", func, inputs, v, create_graph, strict)
 
 

@@ -1,4 +1,4 @@
-"""`gradcheck` and `gradgradcheck`: compare backward with finite differences."""
+"""`gradcheck` and `gradgradcheck`: compare gradients with finite differences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 
 class GradcheckError(RuntimeError):
-    """What `gradcheck` raises when the gradients do not agree."""
+    """Raised by `gradcheck` if gradients do not agree."""
 
 
 def _inexact(t: Any) -> bool:
@@ -49,28 +49,28 @@ def gradcheck(
     """Compare the gradients of ``func`` with finite differences.
 
     Args:
-        func: takes Tensors, returns a Tensor or a tuple of them.
-        inputs: a Tensor or a tuple; those that require grad (in double precision) are checked.
-        eps: step of the differences.
+        func: a function from Tensors to a Tensor or a tuple of Tensors.
+        inputs: a Tensor or a tuple; those that require grad are checked, and should be in double precision.
+        eps: step of the finite differences.
         atol: absolute tolerance.
         rtol: relative tolerance.
         raise_exception: raise a `GradcheckError` instead of returning False.
-        nondet_tol: by how much two backward runs may differ.
-        check_grad_dtypes: also check that gradients have their inputs' dtypes.
-        check_backward_ad: compare backward.
-        check_forward_ad: also compare forward mode (dual numbers, see `forward_ad`).
-        check_undefined_grad: also check that an output without a gradient counts as one with a gradient of zero.
-        masked: a gradient of zero need be zero only nearly.
+        nondet_tol: tolerance between two runs of backward.
+        check_grad_dtypes: also check that gradients have the dtypes of their inputs.
+        check_backward_ad: check backward (reverse mode).
+        check_forward_ad: also check forward mode (dual numbers, see `forward_ad`).
+        check_undefined_grad: also check that an undefined output gradient counts as zero.
+        masked: for a zero output gradient, allow input gradients that are only close to zero.
         check_batched_forward_grad: also check `vmap` over tangents.
-        fast_mode, check_batched_grad: accepted; everything is always compared, and gradients are computed one by one.
+        fast_mode, check_batched_grad: accepted and ignored; full Jacobians are always compared, row by row.
 
     Returns:
         True if all gradients agree.
 
     Raises:
-        GradcheckError: if they do not.
+        GradcheckError: if a gradient does not agree.
         ValueError: if no input requires grad.
-        AssertionError: what is asked for makes no sense, or outputs change their shape or dtype with the input.
+        AssertionError: for contradictory options, or if outputs change their shape or dtype with the input.
 
     Example:
         >>> import functorch_port as torch
@@ -134,16 +134,16 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
 
 
 def _numeric(func: Callable[..., Any], inputs: Sequence[Any], eps: float) -> dict[int, list[np.ndarray]]:
-    """By input and output the finite differences (see `_numeric_columns`)."""
+    """The finite differences by input and output (see `_numeric_columns`)."""
     return {i: _numeric_columns(func, inputs, i, eps) for i in _checked(inputs)}
 
 
 def _numeric_columns(
     func: Callable[..., Any], inputs: Sequence[Any], index: int, eps: float
 ) -> list[np.ndarray]:
-    """For every output, the derivatives with respect to each element of one input: real, and imaginary if complex.
+    """For each output, the derivatives with respect to each element of one input: real, and imaginary if complex.
 
-    The input itself is changed, as ``func`` may know it in other ways than as its argument.
+    The input is perturbed in place, as ``func`` may also capture it.
     """
     x = inputs[index].data
     start = x.numpy().copy()
@@ -184,7 +184,7 @@ def _numeric_columns(
 def _analytic(
     output: Tensor, inputs: Sequence[Tensor], check_dtypes: bool, index: int
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Gradients of every element of an output (of its real part, and of its imaginary part) to every input."""
+    """Gradients of each element of an output (of its real and imaginary part) with respect to each input."""
     from .engine import grad  # not with this module, which an import of the package loads
 
     parts = [1.0, 1j] if output.is_complex() else [1.0]
@@ -198,7 +198,9 @@ def _analytic(
             grads = grad(output, inputs, vector, retain_graph=True, allow_unused=True)
             for row, g, x in zip(rows, grads, inputs):
                 if g is not None and (g.shape != x.shape or (check_dtypes and g.dtype is not x.dtype)):
-                    raise GradcheckError(f"Gradient of output {index} has the wrong shape or dtype")
+                    raise GradcheckError(
+                        f"A gradient of output {index} does not have the shape or dtype of its input"
+                    )
                 row.append(
                     np.zeros(x.shape, np.complex128)
                     if g is None
@@ -247,7 +249,7 @@ def _compare(
 
 
 def _rounding(output: Tensor, gradients: np.ndarray) -> float:
-    """How much two runs may differ because the second is one program, which rounds otherwise."""
+    """The tolerance between two runs, as the second one is a single program, which rounds differently."""
     return 16 * float(finfo(output.dtype.np).eps) * float(np.abs(gradients).max(initial=0.0))
 
 
@@ -261,7 +263,7 @@ def _match(
     atol: float,
     rtol: float,
 ) -> None:
-    """Finite differences ``d(out)/d(re x) + 1j d(out)/d(im x)`` against the gradient, for both parts of the output."""
+    """Compare finite differences ``d(out)/d(re x) + 1j d(out)/d(im x)`` with the gradient, for each part of ``out``."""
     parts = [("real", numeric.real, real)]
     if output.is_complex():
         parts.insert(0, ("imaginary", numeric.imag, imaginary))
@@ -282,7 +284,7 @@ def _mismatch(mode: str, place: tuple[int, int], numeric: np.ndarray, analytic: 
 
 
 def _check_zero(func: Callable[..., Any], inputs: Sequence[Any], masked: bool, undefined: bool) -> None:
-    """No gradient, or one of zeros, must give zeros."""
+    """Check that zero and undefined output gradients give zero input gradients."""
     from .engine import grad
 
     tensors = [inputs[i] for i in _checked(inputs)]
@@ -308,7 +310,7 @@ def _check_zero(func: Callable[..., Any], inputs: Sequence[Any], masked: bool, u
 
 
 def _check_undefined(func: Callable[..., Any], inputs: Sequence[Any], tensors: Sequence[Tensor]) -> None:
-    """No gradient for any output, and for one of them, must count as zero."""
+    """Check that undefined gradients of all outputs, or of one of them, count as zero."""
     from ._functions import UndefinedGrad
     from .engine import grad
 
@@ -350,7 +352,7 @@ def _zeros(tensors: Sequence[Tensor]) -> list[Tensor]:
 def _tangents(
     func: Callable[..., Any], inputs: Sequence[Any], directions: dict[int, Tensor]
 ) -> list[Tensor | None]:
-    """The outputs' tangents, given those of some inputs."""
+    """The tangents of the outputs, given those of some inputs."""
     from . import forward_ad
 
     with forward_ad.dual_level():
@@ -367,7 +369,7 @@ def _compare_forward(
     atol: float,
     rtol: float,
 ) -> None:
-    """Forward mode against finite differences, one input element at a time."""
+    """Compare forward mode with finite differences, one input element at a time."""
     zero = {i: creation.zeros_like(inputs[i]).detach() for i in _checked(inputs)}
     for i in zero:
         x = inputs[i]
@@ -402,7 +404,7 @@ def _compare_forward(
 
 
 def _check_no_tangent(func: Callable[..., Any], inputs: Sequence[Any]) -> None:
-    """An input without a tangent must be as one whose tangent is zero."""
+    """Check that an input without a tangent counts as one with a zero tangent."""
     checked = _checked(inputs)
     ones = {i: creation.ones_like(inputs[i]).detach() for i in checked}
     for i in checked:
@@ -418,7 +420,7 @@ def _check_no_tangent(func: Callable[..., Any], inputs: Sequence[Any]) -> None:
 
 
 def _check_batch_of_tangents(func: Callable[..., Any], inputs: Sequence[Any]) -> None:
-    """`vmap` over tangents must give what a loop gives."""
+    """Check that `vmap` over tangents agrees with a loop."""
     from ..func import vmap
 
     for i in _checked(inputs):
@@ -437,7 +439,9 @@ def _check_batch_of_tangents(func: Callable[..., Any], inputs: Sequence[Any]) ->
             ) from error
         for o, (a, b) in enumerate(zip(at_once, one_by_one)):
             if not np.allclose(a.detach().numpy(), np.stack([t.detach().numpy() for t in b])):
-                raise GradcheckError(f"Batched tangents of output {o} and input {i} are not those of a loop")
+                raise GradcheckError(
+                    f"vmap over tangents of input {i} does not agree with a loop for output {o}"
+                )
 
 
 def _stack(tensors: Sequence[Tensor]) -> Tensor:
@@ -465,9 +469,9 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """`gradcheck` of the gradients of ``func``: compares second derivatives.
+    """Compare the second derivatives of ``func`` with finite differences: `gradcheck` of its gradients.
 
-    Args: as for `gradcheck`; ``grad_outputs`` are the outputs' gradients (random ones by default).
+    Args: as for `gradcheck`; ``grad_outputs`` are the gradients of the outputs (default: random).
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.autograd.gradcheck.gradgradcheck.html
     """

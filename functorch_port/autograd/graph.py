@@ -1,4 +1,4 @@
-"""`torch.autograd.graph`: looking at the tape, and hooks on several tensors."""
+"""`torch.autograd.graph`: gradient edges, saved-tensor hooks, and hooks on several tensors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class GradientEdge(NamedTuple):
-    """Where a gradient goes: an output of a node. Accepted by `autograd.grad` in place of a tensor."""
+    """An output of a node, where a gradient enters. `autograd.grad` accepts it in place of a tensor."""
 
     node: Node
     output_nr: int
@@ -50,13 +50,13 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def increment_version(tensor: Any) -> None:
-    """Count a change that was made behind the library's back."""
+    """Increment the version counter of a tensor, or of each of several, after a write that autograd did not see."""
     for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
         t._storage.version += 1
 
 
 class _MultiHandle(RemovableHandle):
-    """Removes several hooks."""
+    """A handle that removes several hooks."""
 
     def __init__(self, handles: Sequence[RemovableHandle]) -> None:
         self.handles = tuple(handles)
@@ -69,12 +69,12 @@ class _MultiHandle(RemovableHandle):
 def register_multi_grad_hook(
     tensors: Sequence[Tensor], fn: Callable[[Any], None], *, mode: str = "all"
 ) -> RemovableHandle:
-    """Call ``fn`` when the gradients of all (or of the first) of several tensors are there.
+    """Register a hook that is called when the gradients of all tensors, or of any one of them, are computed.
 
     Args:
         tensors: tensors that require grad.
-        fn: gets the list of gradients, None for those that this backward does not reach; with ``mode="any"`` the first
-            gradient.
+        fn: called with the list of gradients, with None for tensors that the backward does not reach; with
+            ``mode="any"``, with the first gradient.
         mode: ``"all"`` or ``"any"``.
 
     Reference: https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.register_multi_grad_hook
@@ -116,17 +116,17 @@ def register_multi_grad_hook(
 
 
 class saved_tensors_hooks:
-    """Context in which operations keep what a hook makes of the tensors that they save for the backward pass.
+    """Context manager in which a hook packs the tensors that operations save for the backward pass.
 
-    The hooks see the tensors that PyTorch saves. A node here may keep other inputs as well, as they are; and where
-    PyTorch saves a result, the gradient is computed from the inputs, so such a result must come back as it was.
+    The hooks receive the tensors that PyTorch saves; a node here may also keep other inputs, unpacked. Where PyTorch
+    saves a result, the gradient here is computed from the inputs, so the result must be unpacked unchanged.
 
     Args:
-        pack_hook: gets a tensor, returns anything.
-        unpack_hook: gets that, returns the tensor.
+        pack_hook: maps a saved tensor to any object.
+        unpack_hook: maps that object back to the tensor.
 
     Raises:
-        NotImplementedError: in a compiled function, or where an unpack hook gives back another result.
+        NotImplementedError: in a compiled function, or if an unpack hook returns a changed result.
 
     Example:
         >>> import functorch_port as torch
@@ -160,10 +160,10 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Context in which saved tensors are kept on the CPU (see `saved_tensors_hooks`).
+    """Context manager in which saved tensors are kept on the CPU (see `saved_tensors_hooks`).
 
     Args:
-        pin_memory, device_type: accepted.
+        pin_memory, device_type: accepted and ignored.
 
     Reference: https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.save_on_cpu
     """
@@ -175,16 +175,16 @@ class save_on_cpu(saved_tensors_hooks):
 
 
 class allow_mutation_on_saved_tensors:
-    """A context in which tensors that an operation saved for its backward pass may be written to.
+    """Context manager that allows in-place writes to tensors that an operation saved for its backward pass.
 
-    Its gradients are those of the values that it was given: these are immutable arrays, and nothing is copied.
+    The gradients use the values before the write. Nothing is copied, as arrays are immutable.
 
     Example:
         >>> import functorch_port as torch
         >>> x = torch.ones(2, requires_grad=True)
         >>> with torch.autograd.graph.allow_mutation_on_saved_tensors():
         ...     y = x.exp()
-        ...     y.add_(1)
+        ...     _ = y.add_(1)
         ...     y.sum().backward()
         >>> x.grad
         tensor([2.7183, 2.7183])
@@ -204,35 +204,35 @@ class allow_mutation_on_saved_tensors:
 
 
 class SavedInContext:
-    """What operations saved in an `allow_mutation_on_saved_tensors` context, as long as their backward is to come."""
+    """The tensors saved in an `allow_mutation_on_saved_tensors` context, until their backward has run."""
 
     def __init__(self) -> None:
         self._nodes: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def note(self, node: Any, where: Sequence[int], inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """An operation saves these inputs and outputs (see `saved.note`)."""
+        """Note that an operation saves these inputs and outputs (see `saved.note`)."""
         saved.note(node, where, inputs, outputs)
         node.saved = saved.Allowed(node.saved)
         self._nodes.add(node)
 
     def _alive(self) -> list[tuple[Any, int]]:
-        """The Storages with how often they had been written to."""
+        """The saved Storages, with their version when they were saved."""
         items = [item for node in list(self._nodes) for item in node.saved]
         return [(cell, item[1]) for item in items if (cell := item[0]()) is not None]
 
     @property
     def tid_to_weakhandle(self) -> dict[Any, Any]:
-        """The Storages by their numbers."""
+        """The saved Storages by id."""
         return {id(cell): cell for cell, _ in self._alive()}
 
     @property
     def cloned(self) -> dict[Any, Any]:
-        """Those that were written to since, once for each time they were saved between writes."""
+        """The saved Storages that were written to later, once for each saved version."""
         return {(id(c), n): c for c, n in self._alive() if c.version - c.apart != n}
 
 
 class disable_saved_tensors_hooks:
-    """Context in which `saved_tensors_hooks` is refused with this text.
+    """Context manager in which `saved_tensors_hooks` raises a RuntimeError with the given message.
 
     Reference: https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.disable_saved_tensors_hooks
     """

@@ -1,6 +1,4 @@
-"""Whole-program compilation: find the state a function touches, and run it as one XLA program (also
-``torch.compiler``).
-"""
+"""``torch.compiler``, and whole-program compilation: capture the state a function uses and run one XLA program."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from .._trace.functionalize import functionalize as functionalize
 
 
 def is_compiling() -> bool:
-    """Whether a function is being traced for `compile` right now.
+    """Whether `compile` is tracing a function now.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.compiler.is_compiling.html
     """
@@ -29,7 +27,7 @@ is_dynamo_compiling = is_compiling
 
 
 def reset() -> None:
-    """Forget every compiled program of every compiled function; the next calls trace again.
+    """Clear the caches of all compiled functions; the next calls trace again.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.compiler.reset.html
     """
@@ -38,14 +36,15 @@ def reset() -> None:
 
 
 class set_stance(ContextDecorator):
-    """Say whether compiled functions run compiled: from now on, in a ``with`` block, or in a decorated function.
+    """Set whether compiled functions run compiled: from now on, in a ``with`` block, or in a decorated function.
 
     Args:
-        stance: ``"default"``, or ``"force_eager"``: the Python functions run as they are.
-        skip_guard_eval_unsafe, force_backend: accepted.
+        stance: ``"default"``, or ``"force_eager"`` to run the Python functions without compiling.
+        skip_guard_eval_unsafe, force_backend: accepted and ignored.
 
     Raises:
         NotImplementedError: for PyTorch's other stances.
+        RuntimeError: for ``force_backend`` with another stance than the default.
 
     Example:
         >>> import functorch_port as torch
@@ -69,7 +68,7 @@ class set_stance(ContextDecorator):
             raise RuntimeError("non-default stance cannot have force_backend set")
         if stance not in self._calls:
             raise NotImplementedError(
-                f"compiler.set_stance({stance!r}): there are 'default' and 'force_eager'"
+                f"compiler.set_stance({stance!r}) is not supported; use 'default' or 'force_eager'"
             )
         self.stance, self.before = stance, Compiled.__call__
         self.__enter__()
@@ -86,16 +85,15 @@ class set_stance(ContextDecorator):
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """A function that runs outside compiled functions only.
+    """Mark a function as not compilable: calling it inside a compiled function raises.
 
     Args:
-        fn: the function; a decorator is returned when it is left out.
-        recursive, reason: accepted.
+        fn: the function; if omitted, a decorator is returned.
+        recursive, reason: accepted and ignored.
 
     Raises:
-        NotImplementedError: when the function is called in a trace. A compiled function is one program, so no part of
-        it
-            can stay eager.
+        NotImplementedError: if the function is called in a trace. A compiled function is one program, so no part of
+            it can stay eager.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.compiler.disable.html
     """
@@ -106,9 +104,8 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     def outside(*args: Any, **kwargs: Any) -> Any:
         if is_compiling():
             raise NotImplementedError(
-                f"{getattr(fn, '__qualname__', fn)} is marked with compiler.disable, and a compiled function is "
-                f"one XLA "
-                "program, so no part of it can stay eager. Call that part outside, or compile the parts around it "
+                f"{getattr(fn, '__qualname__', fn)} is marked with compiler.disable, and a compiled function is one "
+                "XLA program, so no part of it can stay eager. Call that part outside, or compile the parts around it "
                 "separately"
             )
         return fn(*args, **kwargs)
@@ -117,17 +114,17 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def is_exporting() -> bool:
-    """False: there is no exporter that would trace."""
+    """Always False: there is no exporter."""
     return False
 
 
 def allow_in_graph(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """``fn`` itself: everything is in the graph."""
+    """Return ``fn`` unchanged: every function is part of the graph."""
     return fn
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Nothing to do: one call is one program."""
+    """Do nothing: each call is one program."""
 
 
 assume_constant_result = substitute_in_graph = allow_in_graph

@@ -1,4 +1,4 @@
-"""`torch.func`: JAX's function transforms with Tensors at the border, and structured control flow."""
+"""`torch.func`: JAX's function transforms on Tensors, and structured control flow."""
 
 from .compatibility import debug_unwrap as debug_unwrap
 from .compatibility import functionalize as functionalize

@@ -1,8 +1,8 @@
-"""`lax.while_loop` with a gradient, for loops whose number of rounds nobody knows beforehand.
+"""`lax.while_loop` with a gradient, for loops with an unknown number of iterations.
 
-The forward pass keeps the states of every ``stride``-th round in a fixed number of slots; when they are full, every
-second one is dropped and the stride doubled. The backward pass goes through the rounds from the last to the first and
-computes the state before each again from the nearest one kept: at most ``stride - 1`` rounds, none for short loops.
+The forward pass saves the state of every ``stride``-th iteration in a fixed number of slots; when they are full, every
+second one is dropped and the stride is doubled. The backward pass runs from the last iteration to the first and
+recomputes the state before each from the nearest saved one: at most ``stride - 1`` iterations, none for short loops.
 """
 
 from __future__ import annotations

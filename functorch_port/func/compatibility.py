@@ -1,4 +1,4 @@
-"""What of `torch.func` has little to do here: `functionalize`, `debug_unwrap`, `replace_all_batch_norm_modules_`."""
+"""Compatibility functions of `torch.func`: `functionalize`, `debug_unwrap`, `replace_all_batch_norm_modules_`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ __all__ = ["debug_unwrap", "functionalize", "replace_all_batch_norm_modules_"]
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
-    """``func`` itself: what its in-place operations and views come down to are pure functions already.
+    """Return a function that calls ``func``: its in-place operations and views already run as pure functions.
 
-    To get the pure function of a program's state, see `functionalize` of the package.
+    `functorch_port.functionalize` gives the pure function of a program's state.
 
     Args:
         func: any function.
-        remove: ``"mutations"`` or ``"mutations_and_views"``, which are the same here.
+        remove: ``"mutations"`` or ``"mutations_and_views"``, which have the same effect here.
 
     Raises:
-        RuntimeError: for another ``remove``.
+        RuntimeError: for any other ``remove``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.functionalize.html
     """
@@ -37,19 +37,18 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
 
 
 def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
-    """``tensor`` itself: transforms hand out plain Tensors, there is nothing to unwrap."""
+    """Return ``tensor`` unchanged: transforms pass plain Tensors, so there is nothing to unwrap."""
     return tensor
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
-    """Make all batch norm layers of a module use the batch's own statistics, without running ones.
+    """Make all batch norm layers of a module use batch statistics, without running statistics.
 
     Args:
         root: a module; changed in place.
 
     Returns:
-        ``root``. Its batch norm layers have ``track_running_stats=False`` and no buffers, so that they can be used
-        in `vmap`.
+        ``root``. Its batch norm layers have ``track_running_stats=False`` and no buffers, so that they work in `vmap`.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.replace_all_batch_norm_modules_.html
     """

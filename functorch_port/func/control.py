@@ -1,7 +1,7 @@
-"""Control flow that a compiled function can take: `cond`, `while_loop`, `scan`, `map`, `associative_scan`.
+"""Control flow for compiled functions: `cond`, `while_loop`, `scan`, `map`, `associative_scan`.
 
-Where the values are known (eagerly) all but the last are Python's own ``if``, ``while`` and ``for``; in a trace they
-become the structured operations of `jax.lax`.
+In eager mode all but the last run as Python's ``if``, ``while`` and ``for``; in a trace they become the control flow
+operators of `jax.lax`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _is_traced(x: Any) -> bool:
 
 
 def _known(pred: Any) -> bool | None:
-    """A condition's value; None where it is not known, in `compile` or for the examples of `vmap`."""
+    """The value of a condition; None if it is traced by `compile` or mapped by `vmap`."""
     if not _is_traced(pred):
         return bool(pred)
     try:
@@ -42,13 +42,13 @@ def _known(pred: Any) -> bool | None:
 
 
 class _Failures:
-    """Checks of several branches, or of the rounds of a loop, as one number: 0, or which one failed, from 1 on."""
+    """The checks of several branches or iterations as one number: 0, or the index (from 1) of the one that failed."""
 
     def __init__(self) -> None:
         self.errors: list[Callable[..., Exception]] = []
 
     def number(self, checks: Sequence[Check]) -> Any:
-        """The number of the first of these checks that fails."""
+        """The number of the first failing check."""
         start, found = len(self.errors), jnp.zeros((), np.int32)
         self.errors += [unknown(check) for check in checks]
         for k, check in reversed(list(enumerate(checks, start + 1))):
@@ -94,7 +94,7 @@ def _check_same(first: str, ours: Sequence[Any], second: str, theirs: Sequence[A
 
 
 def _check_keys(where: str, given: Structure, returned: Structure) -> None:
-    """Raise if dicts come back with other keys, or in another order: what is carried is matched by position."""
+    """Raise if the keys of dicts or their order changed, as carried values are matched by position."""
     if keys(given) and keys(returned) and keys(given) != keys(returned):
         raise RuntimeError(
             f"{where} must keep the keys of dicts in their order; got {given}, returned {returned}"
@@ -102,16 +102,16 @@ def _check_keys(where: str, given: Structure, returned: Structure) -> None:
 
 
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:
-    """``true_fn(*operands)`` if ``pred`` else ``false_fn(*operands)``, also where ``pred`` is not known yet.
+    """``true_fn(*operands)`` if ``pred`` else ``false_fn(*operands)``, also for a traced ``pred``.
 
     Args:
-        pred: a one-element Tensor, or a Python number, which chooses the branch at once.
+        pred: a one-element Tensor, or a Python number, which is never traced.
         true_fn: a function without side effects.
-        false_fn: the same, returning Tensors of the same shapes and dtypes.
+        false_fn: the same; it returns Tensors of the same shapes and dtypes.
         operands: tuple of pytrees of Tensors.
 
     Raises:
-        RuntimeError: for other arguments; in a trace, if the branches return different structures, shapes or dtypes.
+        RuntimeError: for invalid arguments; in a trace, if the branches return different structures, shapes or dtypes.
 
     Example:
         >>> import functorch_port as torch
@@ -173,20 +173,20 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any) -> Any:
     """Repeat ``carried = body_fn(*carried)`` while ``cond_fn(*carried)`` is true.
 
-    In a trace ints become 0-dim Tensors, and the gradient (of reverse mode, once) is computed with the memory of 64
-    states: for longer loops some rounds are computed again.
+    In a trace ints become 0-dim Tensors, and reverse mode (once) saves at most 64 states: for longer loops it
+    recomputes some iterations.
 
     Args:
         cond_fn: returns a bool or a 0-dim bool Tensor.
-        body_fn: returns what it got: Tensors of the same shapes and dtypes, ints for ints.
+        body_fn: returns Tensors with the shapes and dtypes of its arguments, and ints for ints.
         carried_inputs: tuple or list of pytrees of Tensors and ints.
 
     Returns:
-        What ``body_fn`` returned last, or ``carried_inputs``.
+        The last result of ``body_fn``, or ``carried_inputs`` if it never ran.
 
     Raises:
-        AssertionError: if something else than Tensors and ints is carried.
-        RuntimeError: for a condition of another kind; if ``body_fn`` changes shapes or dtypes.
+        AssertionError: if a carried value is neither a Tensor nor an int.
+        RuntimeError: for another type of condition, or if ``body_fn`` changes shapes or dtypes.
 
     Example:
         >>> import functorch_port as torch
@@ -269,21 +269,23 @@ def scan(
     dim: int = 0,
     reverse: bool = False,
 ) -> tuple[Any, Any]:
-    """Carry a state along a dimension: ``carry, y = combine_fn(carry, x)`` for every ``x``; differentiable.
+    """Scan over a dimension with a carried state: ``carry, y = combine_fn(carry, x)`` for each slice ``x``.
+
+    Differentiable.
 
     Args:
-        combine_fn: takes and returns pytrees of Tensors; the carry keeps its shapes and dtypes.
-        init: the first carry.
-        xs: pytree of Tensors, sliced along ``dim``; the first says how often.
-        dim: the dimension to go along.
-        reverse: go from the end.
+        combine_fn: takes and returns pytrees of Tensors; the shapes and dtypes of the carry must not change.
+        init: the initial carry.
+        xs: pytree of Tensors, sliced along ``dim``; the first leaf sets the number of steps.
+        dim: the dimension to scan over.
+        reverse: scan from the end.
 
     Returns:
         The last carry, and the outputs stacked along ``dim`` (along 0 if they have too few dimensions); ``init`` and
         an empty list if ``xs`` has no Tensors.
 
     Raises:
-        RuntimeError: for arguments that do not fit; if ``combine_fn`` changes the carry's shapes or dtypes.
+        RuntimeError: for invalid arguments, or if ``combine_fn`` changes the shapes or dtypes of the carry.
 
     Example:
         >>> import functorch_port as torch
@@ -314,7 +316,7 @@ def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
     Args:
         f: returns a pytree of Tensors.
         xs: pytree of Tensors.
-        args: given to every call.
+        args: further arguments of every call.
 
     Example:
         >>> import functorch_port as torch
@@ -397,11 +399,13 @@ def _check_scan(combine_fn: Any, carry: list[Any], leaves: list[Any], axis: Any,
         raise RuntimeError(_NO_DIMENSION)
     sizes = [leaf.shape[axis] for leaf in leaves]
     if min(sizes) < sizes[0]:
-        raise RuntimeError(f"scan: the first of the xs leaves is the longest along dim {axis}: {sizes}")
+        raise RuntimeError(
+            f"scan: no xs leaf may be shorter along dim {axis} than the first, but got sizes {sizes}"
+        )
 
 
 def _canonical(dim: int, ndim: int) -> int:
-    """A dimension counted from the first; 0-dim Tensors have one to speak of."""
+    """A dimension counted from the first; 0-dim Tensors count as 1-dim."""
     ndim = max(ndim, 1)
     if not -ndim <= dim < ndim:
         raise IndexError(
@@ -417,19 +421,19 @@ def associative_scan(
     reverse: bool = False,
     combine_mode: str = "generic",
 ) -> Any:
-    """Running results of an associative function along a dimension, in logarithmic depth; differentiable.
+    """Parallel prefix scan with an associative function, in logarithmic depth; differentiable.
 
     Args:
-        combine_fn: takes two slices (pytrees like ``xs`` without ``dim``) and returns one; it is run for many pairs at
-            once, as by `vmap`, and has no random operations.
-        xs: pytree of Tensors of one size along ``dim``.
-        dim: the dimension to go along.
-        reverse: go from the end.
-        combine_mode: ``"generic"`` or ``"pointwise"``, which here are the same.
+        combine_fn: takes two slices (pytrees like ``xs`` without ``dim``) and returns one; it runs under `vmap` and
+            must not use random operations.
+        xs: pytree of Tensors of the same size along ``dim``.
+        dim: the dimension to scan over.
+        reverse: scan from the end.
+        combine_mode: ``"generic"`` or ``"pointwise"``, which have the same effect here.
 
     Raises:
-        ValueError: for ``xs`` that cannot be gone along, or another ``combine_mode``.
-        RuntimeError: if ``combine_fn`` returns other shapes, dtypes or structures than it got.
+        ValueError: for invalid ``xs``, ``dim`` or ``combine_mode``.
+        RuntimeError: if ``combine_fn`` changes the structure, shapes or dtypes.
 
     Example:
         >>> import functorch_port as torch
@@ -450,7 +454,7 @@ def associative_scan(
                     (o.shape, o.dtype) != (t.shape, t.dtype) for o, t in zip(outs, tensors)
                 ):
                     raise RuntimeError(
-                        "associative_scan: combine_fn must return Tensors of the structure, shapes and dtypes it got"
+                        "associative_scan: combine_fn must keep the structure, shapes and dtypes of its arguments"
                     )
                 return [o._value for o in outs]
 
@@ -476,7 +480,7 @@ def associative_scan(
 
 
 def _checked_scan(combine_fn: Any, leaves: list[Any], dim: Any, reverse: Any, combine_mode: str) -> int:
-    """The dimension of an associative scan, counted from the first; errors for arguments that do not fit."""
+    """The dimension of an associative scan, counted from the first; raises for invalid arguments."""
     if not callable(combine_fn):
         raise ValueError(f"Combine_fn must be a callable, but got {combine_fn}")
     if not isinstance(dim, int):
@@ -494,5 +498,5 @@ def _checked_scan(combine_fn: Any, leaves: list[Any], dim: Any, reverse: Any, co
         raise ValueError(_NO_DIMENSION)
     sizes = [leaf.shape[axis] for leaf in leaves]
     if any(n != sizes[0] for n in sizes):
-        raise ValueError(f"associative_scan: all xs leaves must have one size along dim {dim}, got {sizes}")
+        raise ValueError(f"associative_scan: xs leaves must have the same size along dim {dim}, got {sizes}")
     return axis

@@ -28,8 +28,8 @@ def functional_call(
         parameter_and_buffer_dicts: a dict from qualified names to Tensors, or a tuple of such dicts.
         args: the arguments, a tuple or a single value.
         kwargs: keyword arguments.
-        tie_weights: a tensor given for one of several names of a shared parameter stands for all of them.
-        strict: every name must be given, and none besides.
+        tie_weights: a tensor for one name of a shared parameter replaces it under all its names.
+        strict: require exactly the names of the module's parameters and buffers.
 
     Raises:
         ValueError: if a name is in two dicts.
@@ -75,7 +75,7 @@ def _merged(dicts: Any) -> dict[str, Any]:
 
 
 def _slots(module: Any) -> dict[str, tuple[dict[str, Any], str]]:
-    """Qualified name -> (the dict that holds the parameter or buffer, its key there); shared ones under every name."""
+    """Qualified name -> (the dict that holds the parameter or buffer, its key); shared ones under all names."""
     found = {}
     for prefix, child in module.named_modules(remove_duplicate=False):
         for table in (child._parameters, child._buffers):
@@ -115,7 +115,7 @@ _MISSING = object()
 
 
 def _attribute(module: Any, name: str) -> tuple[dict[str, Any], str]:
-    """Where a name is kept that is no parameter or buffer: one that is None, or an attribute, which may be missing."""
+    """The dict and key of a name that is None or an attribute (possibly missing), not a parameter or buffer."""
     path, _, key = name.rpartition(".")
     for i, part in enumerate(parts := path.split(".") if path else []):
         if not hasattr(module, part):
@@ -136,7 +136,7 @@ def _attribute(module: Any, name: str) -> tuple[dict[str, Any], str]:
 
 
 def _tied(slots: dict[str, tuple[dict[str, Any], str]], given: dict[str, Any]) -> dict[str, Any]:
-    """A value given under one name of a shared tensor, under all its names."""
+    """Extend ``given`` to all names of each shared tensor."""
     by_tensor: dict[int, list[str]] = {}
     for name, (table, key) in slots.items():
         by_tensor.setdefault(id(table[key]), []).append(name)
@@ -169,10 +169,10 @@ def _check_names(module: Any, slots: dict[str, Any], given: dict[str, Any]) -> N
 
 
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The parameters and the buffers of several modules of one kind, stacked, for `vmap` over an ensemble.
+    """Stack the parameters and buffers of several modules of one class, for `vmap` over an ensemble.
 
     Args:
-        models: modules with the same structure and training mode.
+        models: modules of the same class, structure and training mode.
 
     Returns:
         ``(params, buffers)``: dicts from names to stacked Tensors; the parameters are new leaves.

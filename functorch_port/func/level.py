@@ -1,9 +1,8 @@
-"""What a function sees while a transform runs it: a `Level`, and the border between Tensors and arrays.
+"""`Level`, the context in which a transform runs a function, and the conversion between Tensors and arrays.
 
-Inside a transform there is no tape: operations run as plain JAX on the transform's tracers. Tensors made
-inside are free;
-Tensors from outside may be read, not written. A transform as a whole is one operation on the outer tape: if one of its
-arguments, or a tensor that the function captured, requires grad, it is run once more as a pure function of all of them.
+Inside a transform there is no tape: operations run as plain JAX on the transform's tracers. Tensors created inside may
+be written to; Tensors from outside may only be read. On the outer tape a transform is one operation: if an argument or
+a captured tensor requires grad, it is run a second time as a pure function of all of them.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ CAPTURED = (
 )
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
 LEAF_UNRECORDED = (
-    "no_grad(): writing to an argument that is being differentiated (grad, vjp, jacrev): compute the new value outside "
-    "of the function, or of a clone() of the argument"
+    "no_grad(): an argument that is being differentiated (grad, vjp, jacrev) cannot be written to in place; compute "
+    "the new value outside of the function, or write to a clone() of the argument"
 )
 ITEM = (
     "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
@@ -61,8 +60,8 @@ RANDOM = (
     "'different' randomness flags on vmap or perform the randomness operation out of vmap"
 )
 NO_GRAD = (
-    "no_grad() inside of jvp, jacfwd or linearize inside of a derivative in reverse mode (grad, vjp, jacrev): compute "
-    "what is to be constant outside and give it as an argument, or use detach()"
+    "no_grad() is not supported inside jvp, jacfwd or linearize inside a reverse-mode derivative (grad, vjp, jacrev): "
+    "compute what is to be constant outside and pass it as an argument, or use detach()"
 )
 REQUIRES_GRAD = (
     "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) "
@@ -77,13 +76,13 @@ BACKWARD = (
 
 
 class Session:
-    """What all levels of one outermost transform share.
+    """The state shared by all levels of one outermost transform.
 
     Attributes:
-        captured: tensors from outside that require grad and were read, in order; bases stand for their views.
-        substitutes: Storages of those tensors -> the array that stands for them in the second run.
-        draws: the random arrays of the first run, which the second run gets again.
-        device: where the first argument is; None if there is none.
+        captured: tensors from outside that require grad and were read, in order; for a view, its base.
+        substitutes: Storages of those tensors -> the arrays that replace them in the second run.
+        draws: the random arrays of the first run, which the second run uses again.
+        device: device of the first argument; None if there is none.
     """
 
     def __init__(self, device: Any = None) -> None:
@@ -109,14 +108,14 @@ class Session:
 
 
 class Level:
-    """One transform in progress (see `storage.overlay`). Reads and notes go on to the overlay around it.
+    """One transform in progress (see `storage.overlay`). It passes reads and notes on to the outer overlay.
 
     Attributes:
-        outer: the overlay around this one: another level, a trace of `compile`, or None.
-        mapped: for `vmap` (number of examples, index of the example, randomness).
-        mode: for a derivative ``"forward"`` or ``"reverse"``.
-        checks: what is to be checked, where its values do not outlive the level; None where they do.
-        leaves: Storages of what is differentiated in reverse mode, which may not be written to.
+        outer: the outer overlay: another level, a trace of `compile`, or None.
+        mapped: for `vmap`, (number of examples, index of the example, randomness).
+        mode: for a derivative, ``"forward"`` or ``"reverse"``.
+        checks: collected checks whose values do not outlive the level; None if they do.
+        leaves: Storages differentiated in reverse mode, which must not be written to.
         recorded: Storages that were written to with gradients enabled.
     """
 
@@ -192,7 +191,7 @@ class Level:
             self.outer.note_inputs(dyn)
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else is the business of the trace around, if there is one."""
+        """Delegate everything else to the outer trace, if there is one."""
         if name.startswith("__"):
             raise AttributeError(name)
         if self.outer is not None:
@@ -215,7 +214,7 @@ class Level:
             raise RuntimeError(BRANCH if what == "bool(tensor)" else ITEM) from None
 
     def note_check(self, check: Check) -> None:
-        """A check of values that are not known here: a derivative knows those it is taken at."""
+        """Defer a check of values that are not known here, or do it where a derivative knows them."""
         if self.session.dry:
             return
         values = [lax.stop_gradient(v) if isinstance(v, jax.core.Tracer) else v for v in check.values]
@@ -231,7 +230,7 @@ class Level:
     # ------------------------------------------------------------- operations
 
     def run_op(self, plan: Plan, dyn: Sequence[Any]) -> Any:
-        """One operation: plain JAX. Under `no_grad` inside the function its result is a `constant`."""
+        """Run one operation as plain JAX. Under `no_grad` inside the function its result is a `constant`."""
         values = [self.value_of(a) for a in dyn]
         traced = any(isinstance(v, jax.core.Tracer) for v in values)
         if plan.eager and traced:  # such an op has no gradient
@@ -255,10 +254,10 @@ class Level:
         return wrap(out)
 
     def constant(self, value: Any) -> Any:
-        """What `no_grad` makes of a result: a constant of derivatives in reverse mode. Forward mode goes on through it.
+        """A result under `no_grad`: a constant for reverse mode. Forward mode still differentiates it.
 
         Raises:
-            NotImplementedError: in forward mode inside of reverse mode, where it would be both.
+            NotImplementedError: in forward mode inside reverse mode, where the two conflict.
         """
         modes = [level.mode for level in _levels(self) if level.mode is not None]
         if "forward" not in modes:
@@ -275,7 +274,7 @@ class Level:
             return value
 
     def value_of(self, a: Any) -> Any:
-        """The array of an operation's argument; other arguments are what they are."""
+        """The array of an operation's argument; other arguments are returned unchanged."""
         if not isinstance(a, Tensor):
             return a.array if isinstance(a, SymNumber) else a
         value = a._value
@@ -298,7 +297,7 @@ class Level:
     # ------------------------------------------------------------- randomness
 
     def host_draw(self, draw: Any) -> Any:
-        """Random numbers: the same for every example, or a slice of numbers drawn for all of them."""
+        """Random numbers: the same for every example, or the slice of the numbers drawn for all examples."""
         sizes: list[tuple[int, Any]] = []
         for level in _levels(self):
             if level.mapped is not None:
@@ -321,7 +320,7 @@ class Level:
         return array
 
     def _constant(self, param: Any, kind: str) -> Any:
-        """A parameter of a distribution outside of all levels: what is drawn does not pass gradients on to it."""
+        """A parameter of a distribution as a constant outside all levels: draws pass no gradients to it."""
         if not isinstance(param, jax.core.Tracer):
             return param
         param = lax.stop_gradient(param)
@@ -331,13 +330,13 @@ class Level:
             return np.asarray(param)
         except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
             raise NotImplementedError(
-                f"vmap: {kind} numbers whose parameters are mapped over, or traced by another transform of JAX. Draw "
-                "them outside and pass them in"
+                f"vmap: {kind} numbers whose parameters are mapped over, or traced by another JAX transform, are not "
+                "supported. Draw them outside and pass them in"
             ) from None
 
 
 def _levels(overlay: Any) -> Iterator[Level]:
-    """The levels in progress, the innermost first."""
+    """The levels in progress, innermost first."""
     while isinstance(overlay, Level):
         yield overlay
         overlay = overlay.outer
@@ -345,7 +344,7 @@ def _levels(overlay: Any) -> Iterator[Level]:
 
 @jax.custom_vjp
 def _stop_reverse(value: Any) -> Any:
-    """The value, as a constant of the innermost derivative, which is one of reverse mode."""
+    """The value as a constant for the innermost derivative, which is in reverse mode."""
     return value
 
 
@@ -353,20 +352,20 @@ _stop_reverse.defvjp(lambda value: (value, None), lambda _, slope: (jnp.zeros_li
 
 
 def in_compile(overlay: Any) -> bool:
-    """Whether there is a trace of `compile` around all levels."""
+    """Whether the outermost overlay is a trace of `compile`."""
     for level in _levels(overlay):
         overlay = level.outer
     return overlay is not None
 
 
 def differentiated_forward() -> bool:
-    """Whether the innermost derivative that is being taken is one of forward mode."""
+    """Whether the innermost derivative in progress is in forward mode."""
     modes = (level.mode for level in _levels(storage.current()) if level.mode is not None)
     return next(modes, None) == "forward"
 
 
 def _draw(draw: Any, around: Any) -> Any:
-    """Draw outside all levels: from the host's stream, or as the trace of `compile` around them does."""
+    """Draw outside all levels: from the host's stream, or like the outer trace of `compile`."""
     with storage.x64():
         if around is None:
             return jnp.asarray(draw())
@@ -377,7 +376,7 @@ def _draw(draw: Any, around: Any) -> Any:
 
 
 class _State(OfThread):
-    """The session of the outermost transform that is running in the calling thread."""
+    """The session of the outermost transform running in the current thread."""
 
     def __init__(self) -> None:
         self.session = Session()
@@ -387,7 +386,7 @@ _state = _State()
 
 
 def current_session() -> Session:
-    """What the levels of the transform that is running share."""
+    """The session shared by the levels of the running transform."""
     return _state.session
 
 
@@ -411,10 +410,9 @@ def inside(
     checks: list[Check] | None = None,
     leaves: int = 0,
 ) -> Any:
-    """``call`` with Tensors around ``arrays``, one level deeper; a derivative (see `Level.mode`) is recorded.
+    """Call ``call`` with ``arrays`` wrapped as Tensors, in a new level; with ``mode``, the level is a derivative.
 
-    What is to be checked of values inside is put into ``checks``. The first ``leaves`` arrays are differentiated in
-    reverse mode.
+    Checks of values inside are appended to ``checks``. The first ``leaves`` arrays are differentiated in reverse mode.
     """
     if checks is not None:
         checks.clear()  # of an earlier run of the same
@@ -429,18 +427,18 @@ def inside(
 
 
 def arrays_of(checks: Sequence[Check]) -> list[list[Any]]:
-    """For a function that is mapped or repeated to return: whether the checks failed, and their values."""
+    """The flags and values of checks, for a mapped or repeated function to return."""
     return [[check.flag(), *check.values] for check in checks]
 
 
 def refuse_collected(checks: Sequence[Check], stacked: Sequence[Arrays]) -> None:
-    """Make the checks, given what `arrays_of` returned for every example or round, stacked along dimension 0."""
+    """Do the checks on the results of `arrays_of` for all examples or iterations, stacked along dimension 0."""
     for check, arrays in zip(checks, stacked):
         refuse(some, first_of(check.error), *arrays)
 
 
 def through(name: str, compute: Callable[[list[Any]], list[Any]], tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Run a transform, given as a function of arrays, on Tensors, as one operation on the outer tape."""
+    """Run a transform, a function of arrays, on Tensors as one operation on the outer tape."""
     level = storage.current()
     if isinstance(level, Level):
         outs = compute([t._value for t in tensors])
@@ -471,7 +469,7 @@ def _record(
     captured: Sequence[Tensor],
     session: Session,
 ) -> list[Tensor]:
-    """The second run, as a pure function of arguments and captured tensors, on the tape."""
+    """Do the second run as a pure function of arguments and captured tensors, and record it on the tape."""
     count = len(tensors)
 
     def pure(*flat: Any) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""A module as JAX code wants it: a pure function, and its parameters and buffers as plain dicts of arrays."""
+"""A module for JAX code: a pure function, and its parameters and buffers as plain dicts of arrays."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Tree = dict[str, Any]
 
 
 class Pure(NamedTuple):
-    """What `pure` returns.
+    """The result of `pure`.
 
     Attributes:
         apply: ``apply(params, buffers, *args, rng=None, **kwargs) -> (output, buffers)``.
-        params: name -> `jax.Array`; a shared parameter once, under its first name.
-        buffers: name -> `jax.Array`, those left out of state dicts among them.
+        params: name -> `jax.Array`; a shared parameter only under its first name.
+        buffers: name -> `jax.Array`, including non-persistent buffers.
     """
 
     apply: Callable[..., tuple[Any, Tree]]
@@ -36,21 +36,21 @@ class Pure(NamedTuple):
 
 
 def pure(module: Any) -> Pure:
-    """A module as a pure function of JAX arrays, for `jax.jit`, `jax.grad`, `jax.vmap`, `shard_map`, optax and orbax.
+    """Turn a module into a pure function of JAX arrays, for `jax.jit`, `jax.grad`, `jax.vmap`, optax and orbax.
 
-    No Tensor is seen outside: arrays among the arguments become Tensors, and Tensors in the output become arrays.
-    The module itself is not changed; its mode (train or eval) is the one it has when JAX traces the call.
+    The function takes and returns arrays: it converts array arguments to Tensors and Tensors in the output to arrays.
+    The module itself is not changed; its mode (train or eval) is read when JAX traces the call.
 
     Args:
         module: an `nn.Module`.
 
     Returns:
-        The function and the arrays to start with, a `Pure`. The function takes the parameters, the buffers, the
-        module's own arguments, and as ``rng`` a JAX key for its random numbers (dropout). It returns the output and
-        the buffers as the call leaves them. `load_pytree` puts arrays back into the module.
+        The function and the initial arrays, a `Pure`. The function takes the parameters, the buffers, the arguments
+        of the module, and as ``rng`` a JAX key for random numbers (dropout). It returns the output and the new
+        buffers. `load_pytree` writes arrays back to the module.
 
     Raises:
-        RuntimeError: in the call, if the module draws random numbers and there is no ``rng``.
+        RuntimeError: in the call, if the module draws random numbers and ``rng`` is None.
 
     Example:
         >>> import jax
@@ -82,16 +82,16 @@ def pure(module: Any) -> Pure:
 
 
 def load_pytree(module: Any, params: Mapping[str, Any], buffers: Mapping[str, Any] | None = None) -> None:
-    """Writes arrays, named as `pure` names them, into a module's parameters and buffers.
+    """Write arrays, with the names of `pure`, to a module's parameters and buffers.
 
     Args:
         module: the module.
-        params: name -> array; need not be all of them.
+        params: name -> array; a subset of the parameters is allowed.
         buffers: the same for buffers.
 
     Raises:
-        KeyError: for a name that the module does not have.
-        ValueError: for an array of another shape.
+        KeyError: if the module has no parameter or buffer of a name.
+        ValueError: if an array has the wrong shape.
 
     Example:
         >>> import functorch_port as torch
@@ -114,7 +114,7 @@ def load_pytree(module: Any, params: Mapping[str, Any], buffers: Mapping[str, An
 
 
 class _PureLevel(Level):
-    """Operations are plain JAX; random numbers come from one key."""
+    """The level of a `Pure` call: operations are plain JAX, random numbers come from one key."""
 
     def __init__(self, key: Any) -> None:
         super().__init__()
@@ -123,9 +123,8 @@ class _PureLevel(Level):
     def host_draw(self, draw: Any) -> Any:
         if self.key is None:
             raise RuntimeError(
-                "this module draws random numbers (dropout, for example): give apply() a JAX key, "
-                "rng=jax.random.key(0), "
-                "or put the module in evaluation mode"
+                "this module draws random numbers (dropout, for example): pass a JAX key to apply(), such as "
+                "rng=jax.random.key(0), or put the module in evaluation mode"
             )
         self.key, key = jax.random.split(self.key)
         with storage.x64():

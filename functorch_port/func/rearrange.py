@@ -1,4 +1,4 @@
-"""`rearrange`: split, reorder and join dimensions that a pattern names."""
+"""`rearrange`: split, reorder and merge dimensions by a pattern of names."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Side = list[Names | None]
 
 
 def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: int) -> Tensor:
-    """``tensor`` with its dimensions split, reordered and joined, in the notation of einops.
+    """Split, reorder and merge the dimensions of a tensor, in the notation of einops.
 
     Args:
-        tensor: a Tensor, or several of one shape, which are stacked first.
-        pattern: the dimensions before and after ``->``. Brackets join dimensions, ``1`` is a dimension of size 1, and
-            ``...`` stands for those without names.
-        axes_lengths: sizes of dimensions in brackets; one of each pair of brackets may be left out.
+        tensor: a Tensor, or several of the same shape, which are stacked first.
+        pattern: the dimensions before and after ``->``. Parentheses merge dimensions, ``1`` is a dimension of size 1,
+            and ``...`` is all dimensions without names.
+        axes_lengths: sizes of dimensions in parentheses; one in each pair of parentheses may be omitted.
 
     Raises:
-        ValueError: for a pattern that is not well-formed or does not fit ``tensor``.
-        TypeError: for sizes that are not ints.
+        ValueError: if the pattern is malformed or does not match ``tensor``.
+        TypeError: if a size is not an int.
 
     Example:
         >>> import functorch_port as torch
@@ -54,7 +54,7 @@ def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: i
 
 
 def _sides(pattern: str) -> tuple[Side, Side]:
-    """What stands before and after the arrow."""
+    """The sides of a pattern before and after the arrow."""
     sides = pattern.split("->")
     if len(sides) != 2:
         raise ValueError("Pattern must contain a single '->' separator")
@@ -67,7 +67,7 @@ def _sides(pattern: str) -> tuple[Side, Side]:
 
 
 def _groups(side: str) -> Side:
-    """One side of a pattern, dimension by dimension."""
+    """Split one side of a pattern into dimensions."""
     if "." in side.replace(_DOTS, "", 1):
         more = "; only one ellipsis for tensor " if _DOTS in side else ""
         raise ValueError(f"Expression may contain dots only inside ellipsis (...){more}")
@@ -93,7 +93,7 @@ def _groups(side: str) -> Side:
 
 
 def _name(token: str) -> Names:
-    """The name that a token is, or nothing for a dimension of size 1."""
+    """The name in a token, or no name for a dimension of size 1."""
     if token == "1":
         return ()
     if token != _DOTS and not re.match(r"\w", token):
@@ -110,7 +110,7 @@ def _name(token: str) -> Names:
 
 
 def _check_names(left: Side, right: Side, lengths: dict[str, int]) -> None:
-    """Both sides must have the same names, each once, and the lengths no others."""
+    """Raise unless both sides have the same names, each once, and the lengths have no others."""
     both = []
     for side in (left, right):
         names = [name for group in side for name in ((_DOTS,) if group is None else group)]
@@ -128,7 +128,7 @@ def _check_names(left: Side, right: Side, lengths: dict[str, int]) -> None:
 
 
 def _unnamed(left: Side, ndim: int) -> Names:
-    """Names for the dimensions that ``...`` stands for."""
+    """Names for the dimensions of ``...``."""
     dots = None in left
     named = len(left) - dots
     relation = "less than or equal" if dots else "equal"
@@ -141,7 +141,7 @@ def _unnamed(left: Side, ndim: int) -> Names:
 
 
 def _written_out(side: Side, unnamed: Names) -> list[Names]:
-    """A side with every dimension named."""
+    """One side with every dimension named."""
     groups: list[Names] = []
     for group in side:
         if group is None:
@@ -152,16 +152,16 @@ def _written_out(side: Side, unnamed: Names) -> list[Names]:
 
 
 def _split(pattern: str, group: Names, size: int, lengths: dict[str, int]) -> dict[str, int]:
-    """The sizes of a group's dimensions, which together are ``size``."""
+    """The sizes of the dimensions in a group, whose product is ``size``."""
     free = [name for name in group if name not in lengths]
     if len(free) > 1:
         raise ValueError(
-            f"rearrange({pattern!r}): the sizes of {free} cannot be told from {size}; give all but one"
+            f"rearrange({pattern!r}): cannot infer the sizes of {free} from {size}; give all but one"
         )
     known = math.prod(lengths[name] for name in group if name in lengths)
     if known < 1 or size % known or (known != size and not free):
         given = {name: lengths[name] for name in group if name in lengths}
         raise ValueError(
-            f"rearrange({pattern!r}): a dimension of size {size} is not {list(group)} with {given}"
+            f"rearrange({pattern!r}): a dimension of size {size} cannot be {list(group)} with {given}"
         )
     return {name: lengths.get(name, size // known) for name in group}

@@ -35,14 +35,14 @@ ArgNums = int | tuple[int, ...]
 
 
 class Call:
-    """A call of the user's function, taken apart: which Tensor leaves are differentiated, and how to put it together.
+    """A flattened call of the user's function: its Tensor leaves, and how to rebuild the arguments.
 
     Attributes:
-        tensors: all Tensor leaves of the arguments, those to differentiate first.
-        count: how many of them are differentiated.
-        changed: which tensors the function wrote to, and whether with gradients enabled, known after it ran.
+        tensors: all Tensor leaves of the arguments, the differentiated ones first.
+        count: number of differentiated leaves.
+        changed: index of each tensor that the function wrote to -> whether autograd was enabled; set by `run`.
         trees: structure of each differentiated argument.
-        single: whether ``argnums`` was one number.
+        single: whether ``argnums`` is a single number.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Call:
     def run(
         self, tensors: Sequence[Tensor], take: Callable[[Any], tuple[Any, list[Any]]]
     ) -> tuple[Any, list[Any]]:
-        """What ``take`` makes of the result (outputs, and others), with what was written to the tensors at the end."""
+        """Run the function; return the outputs and other arrays from ``take``, followed by the changed inputs."""
         outs, aux = take(self(tensors))
         recorded = storage.current().recorded
         cells = [tensor._storage for tensor in tensors]
@@ -78,7 +78,7 @@ class Call:
         return outs, [*aux, *(tensors[i]._value for i in self.changed)]
 
     def written(self, results: list[Tensor]) -> list[Tensor]:
-        """Write to the caller's tensors as the function did to those in their place; the results without that."""
+        """Copy the changed inputs to the caller's tensors; return the results without them."""
         rest = len(results) - len(self.changed)
         for (i, recorded), result in zip(self.changed.items(), results[rest:], strict=True):
             with grad_mode.set_grad_enabled(recorded and grad_mode.is_grad_enabled()):
@@ -86,7 +86,7 @@ class Call:
         return results[:rest]
 
     def __call__(self, tensors: Sequence[Tensor]) -> Any:
-        """The user's function with ``tensors`` in place of `self.tensors`."""
+        """Call the user's function with ``tensors`` in place of `self.tensors`."""
         it = iter(tensors)
         chosen = [unflatten(tree, [next(it) for _ in range(tree.num_leaves)]) for tree in self.trees]
         rest, kwargs = unflatten(
@@ -121,14 +121,14 @@ def _places(argnums: ArgNums, count: int) -> list[int]:
 
 
 class Outputs:
-    """The structure of what the function returned, known after it ran."""
+    """The structure of the function's result, set when it runs."""
 
     tree: Structure = LEAF
     aux_tree: Structure = LEAF
     count = 0
 
     def split(self, result: Any, where: str, has_aux: bool) -> tuple[list[Any], list[Any]]:
-        """Arrays of the outputs and of the auxiliary outputs."""
+        """The arrays of the outputs and of the auxiliary outputs."""
         aux: Any = ()
         if has_aux:
             if not (isinstance(result, tuple) and len(result) == 2):
@@ -176,7 +176,7 @@ def grad_and_value(
     Args:
         func: a function that returns a scalar Tensor, or ``(scalar, aux)`` with ``has_aux``.
         argnums: which arguments to differentiate; each may be a pytree of Tensors.
-        has_aux: ``func`` also returns something that is passed on.
+        has_aux: ``func`` also returns an auxiliary output, which is not differentiated.
 
     Raises:
         RuntimeError: if ``func`` does not return a scalar Tensor.
@@ -208,7 +208,7 @@ def grad_and_value(
 
 
 def _scalar(result: Any, made: Outputs, where: str, has_aux: bool) -> tuple[Any, list[Any]]:
-    """The array of a scalar result, and those of the auxiliary results."""
+    """The array of a scalar result, and the arrays of the auxiliary results."""
     aux: Any = ()
     if has_aux:
         if not (isinstance(result, tuple) and len(result) == 2):
@@ -273,7 +273,7 @@ def value_and_grad(
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """The output of ``func`` and the function that multiplies with its transposed Jacobian.
+    """The output of ``func`` and a function that computes vector-Jacobian products.
 
     Args:
         func: returns a pytree of Tensors.
@@ -281,8 +281,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         has_aux: ``func`` returns ``(output, aux)``.
 
     Returns:
-        ``(output, vjp_fn)``, or ``(output, vjp_fn, aux)``; ``vjp_fn(cotangents)`` gives one gradient per primal, as
-        often as it is called (``retain_graph`` and ``create_graph`` are accepted and change nothing).
+        ``(output, vjp_fn)``, or ``(output, vjp_fn, aux)``; ``vjp_fn(cotangents)`` returns one gradient per primal and
+        may be called repeatedly (``retain_graph`` and ``create_graph`` are accepted and ignored).
 
     Example:
         >>> import functorch_port as torch
@@ -352,13 +352,13 @@ def _cotangents(cotangents: Any, made: Outputs, outs: Sequence[Any]) -> list[Ten
 def jvp(
     func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
 ) -> Any:
-    """The output of ``func`` and its derivative in the direction of ``tangents``.
+    """Jacobian-vector product: the output of ``func`` and its derivative along ``tangents``.
 
     Args:
         func: returns a pytree of Tensors.
         primals: tuple of arguments.
         tangents: tuple of the same structure.
-        strict: an error, instead of zeros, for an output that does not depend on the primals (eager mode only).
+        strict: raise, instead of returning zeros, if the output does not depend on the primals (eager mode only).
         has_aux: ``func`` returns ``(output, aux)``.
 
     Returns:
@@ -429,18 +429,18 @@ def jvp(
 
 
 def _dense(tangent: Any, out: Any) -> Any:
-    """A tangent as an array: integers have none, which JAX writes as float0."""
+    """A tangent as an array; zeros for integers, whose tangents have the type float0 in JAX."""
     return jnp.zeros(out.shape, out.dtype) if tangent.dtype == jax.dtypes.float0 else tangent
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> Any:
-    """The output of ``func`` at ``primals`` and the linear function that `jvp` is there.
+    """The output of ``func`` at ``primals`` and its linear approximation there.
 
     Returns:
-        ``(output, jvp_fn)`` with ``jvp_fn(*tangents)``.
+        ``(output, jvp_fn)``; ``jvp_fn(*tangents)`` is the Jacobian-vector product.
 
     Raises:
-        RuntimeError: in ``jvp_fn``, for tangents of another structure, shape or dtype than the primals.
+        RuntimeError: in ``jvp_fn``, if tangents do not have the structure, shapes and dtypes of the primals.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.linearize.html
     """
@@ -481,13 +481,13 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
 
 
 def _basis(x: Any) -> Any:
-    """The unit vectors of the space of ``x``, stacked."""
+    """The standard basis of the space of ``x``, stacked."""
     n = math.prod(x.shape)
     return jnp.eye(n, dtype=x.dtype).reshape(n, *x.shape)
 
 
 def _one_at_a_time(arrays: Sequence[Any], k: int) -> list[Any]:
-    """Unit vectors for array ``k``, zeros for the others."""
+    """The standard basis for array ``k``, zeros for the others."""
     n = math.prod(arrays[k].shape)
     return [_basis(a) if i == k else jnp.zeros((n, *a.shape), a.dtype) for i, a in enumerate(arrays)]
 
@@ -506,10 +506,10 @@ def jacrev(
         func: returns a pytree of Tensors.
         argnums: which arguments to differentiate.
         has_aux: ``func`` returns ``(output, aux)``.
-        chunk_size: how many rows at a time; None is all of them.
+        chunk_size: number of rows computed at a time; None for all.
 
     Returns:
-        For every output the Jacobian with respect to the arguments, of shape ``output.shape + input.shape``.
+        A function that returns, for each output, the Jacobians of shape ``output.shape + input.shape``.
 
     Example:
         >>> import functorch_port as torch
@@ -560,8 +560,8 @@ def jacfwd(
         func: returns a pytree of Tensors.
         argnums: which arguments to differentiate.
         has_aux: ``func`` returns ``(output, aux)``.
-        randomness: ``"error"`` refuses random operations; ``"same"`` allows them: every column sees the same numbers;
-            with ``"different"`` every column has its own.
+        randomness: ``"error"`` raises for random operations, ``"same"`` uses the same numbers for all columns,
+            ``"different"`` different ones for each column.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.jacfwd.html
     """
@@ -602,7 +602,7 @@ def jacfwd(
 
 
 def _columns_of_their_own(forward: Any, diff: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-    """The outputs, each input's columns of the Jacobian, and the rest, where the function runs once per column."""
+    """The outputs, the columns of the Jacobian per input, and the rest; the function runs once per column."""
     tangents = [jnp.concatenate(rows) for rows in zip(*(_one_at_a_time(diff, k) for k in range(len(diff))))]
     count = tangents[0].shape[0]
 
@@ -621,7 +621,7 @@ def _dense_columns(column: Any, out: Any, x: Any) -> Any:
 
 
 def _nested(tensors: Sequence[Any], call: Call, made: Outputs, has_aux: bool) -> Any:
-    """Blocks in the structure of the outputs, each in the structure of the arguments."""
+    """The Jacobians in the structure of the outputs, each in the structure of the arguments."""
     n, count = made.count, call.count
     jacobian = made.join([call.gather(tensors[i * count : (i + 1) * count]) for i in range(n)])
     return (jacobian, made.join_aux(tensors[n * count :])) if has_aux else jacobian
@@ -642,7 +642,7 @@ def _check_chunk(chunk_size: int | None, name: str) -> None:
 
 
 def hessian(func: Callable[..., Any], argnums: ArgNums = 0) -> Callable[..., Any]:
-    """A function that returns the matrix of second derivatives of ``func`` (forward over reverse mode).
+    """A function that returns the Hessian of ``func`` (forward-over-reverse mode).
 
     Example:
         >>> import functorch_port as torch

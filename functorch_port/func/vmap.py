@@ -1,4 +1,4 @@
-"""`vmap`: a function of one example made into a function of a batch."""
+"""`vmap`: vectorize a function of one example over a batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["check_randomness", "vmap", "vmap_arrays"]
 def vmap_arrays(
     fn: Callable[..., list[Any]], arrays: Sequence[Any], chunk_size: int | None = None
 ) -> list[Any]:
-    """``fn`` of arrays over their first dimension, in chunks if asked; in chunks of one nothing is mapped."""
+    """Map ``fn`` over the first dimension of arrays, optionally in chunks; chunks of one run in a loop."""
     size = arrays[0].shape[0] if arrays else 0
     if not chunk_size or chunk_size >= size:
         return jax.vmap(fn)(*arrays)
@@ -42,15 +42,15 @@ def vmap(
 
     Args:
         func: takes and returns pytrees of Tensors, without the mapped dimension.
-        in_dims: the dimension to map, per input or for all of them; None for inputs that all examples share.
-        out_dims: where the mapped dimension goes in the outputs; None for outputs that are the same for all.
-        randomness: ``"error"`` refuses random operations, ``"same"`` gives every example the same numbers,
-            ``"different"`` gives each its own.
-        chunk_size: how many examples at a time; None is all of them.
+        in_dims: the dimension to map, for each input or for all; None for inputs that all examples share.
+        out_dims: the position of the mapped dimension in the outputs; None for outputs that are not mapped.
+        randomness: ``"error"`` raises for random operations, ``"same"`` uses the same numbers for all examples,
+            ``"different"`` different ones for each example.
+        chunk_size: number of examples computed at a time; None for all.
 
     Raises:
-        ValueError: for dimensions that do not fit the inputs or outputs.
-        RuntimeError: where the function needs the value of a mapped tensor (``item``, ``if``).
+        ValueError: if dimensions do not match the inputs or outputs.
+        RuntimeError: if the function needs the value of a mapped tensor (``item``, ``if``).
 
     Example:
         >>> import functorch_port as torch
@@ -160,7 +160,7 @@ class _Mapping:
         return placed + [_moved(array, dims[i]) for i, array in zip(self.changed, changed)]
 
     def _call(self, tensors: Sequence[Tensor], mapped: int) -> tuple[list[Any], list[Any], list[Any]]:
-        """Run the user's function on one example: its outputs, those not to be mapped, and changed inputs."""
+        """Run the user's function on one example: mapped outputs, outputs that are not mapped, changed inputs."""
         own, shared = iter(tensors[:mapped]), iter(tensors[mapped:])
         leaves = [
             next(own) if dim is not None else next(shared) if isinstance(leaf, Tensor) else leaf
@@ -189,7 +189,7 @@ class _Mapping:
         self.changed = [i for i, tensor in enumerate(tensors) if tensor._storage.version]
         if any(i >= mapped for i in self.changed):
             raise NotImplementedError(
-                f"vmap({self.name}, ...): the function changes an input that all examples share in place; change a "
+                f"vmap({self.name}, ...): the function changes in place an input that all examples share; change a "
                 "clone() of it"
             )
         return arrays, constants, [tensors[i]._value for i in self.changed]
@@ -200,7 +200,7 @@ def _is_none(x: Any) -> bool:
 
 
 def _outputs(result: Any) -> tuple[list[Any], Structure]:
-    """Leaves and structure of what a function returned; None is a leaf."""
+    """Leaves and structure of a function's result; None is a leaf."""
     return flatten(result, _is_none)
 
 
@@ -284,7 +284,7 @@ def _output_dims(name: str, out_dims: Any, result: Any, tree: Structure) -> list
 
 
 def _moved(array: Any, dim: int) -> Any:
-    """``array`` with its first dimension at ``dim``."""
+    """``array`` with its first dimension moved to ``dim``."""
     ndim = array.ndim
     if not -ndim <= dim < ndim:
         raise IndexError(

@@ -480,13 +480,13 @@ from .parameter import UninitializedParameter as UninitializedParameter
 
 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    """The arguments `device`, `dtype` and `memory_format` of a module, in one dict for `empty` and its kin.
+    """Collect `device`, `dtype` and `memory_format` from a module's arguments, for factory functions like `empty`.
 
     Args:
-        kwargs: a module's keyword arguments; ``factory_kwargs`` among them holds such a dict.
+        kwargs: a module's keyword arguments; it may contain a dict of these under ``factory_kwargs``.
 
     Raises:
-        TypeError: for any other argument, or one given twice.
+        TypeError: for any other argument, or an argument given twice.
 
     Example:
         >>> import functorch_port as torch
@@ -509,7 +509,7 @@ if not TYPE_CHECKING:  # there every name is known
     def __getattr__(name: str) -> Any:
         if name in ("intrinsic", "qat", "quantizable", "quantized"):
             raise NotImplementedError(
-                f"torch.nn.{name}: there is no quantization here; use bfloat16 (functorch_port.amp), or quantize the "
+                f"torch.nn.{name}: quantization is not supported; use bfloat16 (functorch_port.amp), or quantize the "
                 "trained state dict with PyTorch"
             )
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

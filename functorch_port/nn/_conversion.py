@@ -1,4 +1,4 @@
-"""Small conversions shared by the module files: the arguments of `Module.to`, type names for messages, n-tuples."""
+"""Conversions that the module files share: the arguments of `Module.to`, type names in messages, n-tuples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SIGNATURES = (
 
 
 def typename(value: Any) -> str:
-    """The name of a value's type as error messages show it: ``torch.FloatTensor``, ``int``."""
+    """The name of a value's type for error messages: ``torch.FloatTensor``, ``int``."""
     if isinstance(value, Tensor):
         return value.type()
     kind = type(value)
@@ -33,8 +33,8 @@ def parse_to(*args: Any, **kwargs: Any) -> tuple[Device | None, DType | None, bo
     """(device, dtype, non_blocking, memory_format) from the arguments of `Module.to`.
 
     Raises:
-        TypeError: for arguments that fit none of the three forms.
-        RuntimeError: if a copy is asked for.
+        TypeError: if the arguments match none of the three signatures.
+        RuntimeError: for ``copy=True``.
     """
     names: tuple[str, ...] = ("device", "dtype", "non_blocking", "copy")
     first = args[0] if args else kwargs.get("tensor")
@@ -109,5 +109,5 @@ def _bad_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 def ntuple(value: Any, n: int) -> tuple[Any, ...]:
-    """`value` itself as a tuple when it is a sequence, else repeated n times."""
+    """`value` as a tuple if it is a sequence, else `value` repeated n times."""
     return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,) * n

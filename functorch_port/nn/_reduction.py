@@ -1,4 +1,4 @@
-"""``torch.nn._reduction``: reductions by number, and what the old arguments mean, for losses of other libraries."""
+"""``torch.nn._reduction``: reductions as numbers and from deprecated arguments, for losses of other libraries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__: list[str] = []
 
 
 def get_enum(reduction: str) -> int:
-    """0 for "none", 1 for "mean", 2 for "sum"."""
+    """The number of a reduction: 0 for "none", 1 for "mean", 2 for "sum"."""
     if reduction == "elementwise_mean":
         warnings.warn(
             "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.", stacklevel=2
@@ -22,7 +22,7 @@ def get_enum(reduction: str) -> int:
 
 
 def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> str:
-    """The reduction that `size_average` and `reduce` mean; None is True."""
+    """The reduction for the deprecated `size_average` and `reduce`; None means True."""
     with warnings.catch_warnings():
         if not emit_warning:
             warnings.simplefilter("ignore")

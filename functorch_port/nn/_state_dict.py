@@ -1,4 +1,4 @@
-"""Saving a tree of modules to a state dict and loading it back; `Module`'s methods call these."""
+"""Save a tree of modules to a state dict and load it back; the methods of `Module` call these functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNREACHABLE = (
 
 
 class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
-    """What `load_state_dict` returns."""
+    """The result of `load_state_dict`."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpe
 
 
 def save(module: Module, destination: Any, prefix: str, keep_vars: bool) -> Any:
-    """Fills `destination` from `module` and all below; hooks run around every module's own part."""
+    """Fill `destination` from `module` and its descendants; hooks run around the part of each module."""
     if destination is None:
         destination = OrderedDict()
         destination._metadata = OrderedDict()
@@ -65,7 +65,7 @@ def save(module: Module, destination: Any, prefix: str, keep_vars: bool) -> Any:
 
 
 def save_own(module: Module, destination: Any, prefix: str, keep_vars: bool) -> None:
-    """The part of one module without its children."""
+    """Save one module without its children."""
     for name, tensor in _own_state(module).items():
         destination[prefix + name] = tensor if keep_vars else tensor.detach()
     if _overrides(module, "get_extra_state"):
@@ -73,7 +73,7 @@ def save_own(module: Module, destination: Any, prefix: str, keep_vars: bool) -> 
 
 
 def _own_state(module: Module) -> dict[str, Tensor]:
-    """Parameters, then persistent buffers, that are not None."""
+    """The parameters, then the persistent buffers, that are not None."""
     state: dict[str, Any] = dict(module._parameters)
     state |= {n: b for n, b in module._buffers.items() if n not in module._non_persistent_buffers_set}
     return {name: tensor for name, tensor in state.items() if tensor is not None}
@@ -89,7 +89,7 @@ def _overrides(module: Module, method: str) -> bool:
 
 
 def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> _IncompatibleKeys:
-    """Loads a whole tree; if anything does not fit, puts everything back and raises."""
+    """Load a tree of modules; if anything does not match, restore everything and raise."""
     if not isinstance(state_dict, Mapping):
         raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
     metadata = getattr(state_dict, "_metadata", None)
@@ -132,7 +132,7 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bo
 
 @contextmanager
 def all_or_nothing(module: Module) -> Iterator[None]:
-    """What is loaded into a module in a ``with`` block that fails has not been loaded."""
+    """Restore the module if the ``with`` block raises."""
     before = list(_snapshot(module))
     try:
         yield
@@ -142,9 +142,9 @@ def all_or_nothing(module: Module) -> Iterator[None]:
 
 
 def _snapshot(module: Module) -> Iterator[tuple[dict[str, Any], str, Tensor, Any]]:
-    """(dict, name, tensor, value) of everything that loading may write; cheap, since arrays are immutable.
+    """(dict, name, tensor, value) for everything that loading may write; cheap, since arrays are immutable.
 
-    The value of a tensor without a shape is what makes it one: its type, Storage and view.
+    For an uninitialized tensor the value is its type, Storage and view.
     """
     for part in module.modules():
         for filed in (part._parameters, part._buffers):
@@ -178,7 +178,7 @@ def load_own(
     unexpected_keys: list[str],
     error_msgs: list[str],
 ) -> None:
-    """The part of one module without its children."""
+    """Load one module without its children."""
     for hook in module._load_state_dict_pre_hooks.values():
         hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
     own = _own_state(module)
@@ -211,7 +211,7 @@ def _is_known(rest: str, own: Mapping[str, Any], module: Module) -> bool:
 
 
 def _load_tensor(module: Module, name: str, tensor: Tensor, key: str, new: Any, assign: bool) -> str | None:
-    """Puts `new` into (or in the place of) `module.name`; the text of what is wrong, if it cannot."""
+    """Copy `new` into `module.name`, or replace it; return an error text if that fails."""
     if not isinstance(new, Tensor):
         return (
             f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '

@@ -1,4 +1,4 @@
-"""``torch.nn.common_types``: names for annotations; a size is a number or a tuple of them."""
+"""``torch.nn.common_types``: type annotations; a size is a number or a tuple of numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``torch.nn.grad``: the gradients of convolutions as functions.
+"""``torch.nn.grad``: gradients of convolutions.
 
 Reference: https://docs.pytorch.org/docs/stable/nn.functional.html#convolution-functions
 """
@@ -21,7 +21,7 @@ __all__ = [
 def _gradient(
     conv: Any, sizes: tuple[Any, Any], given: Tensor, grad_output: Tensor, options: tuple
 ) -> Tensor:
-    """The gradient for the tensor whose size is in ``sizes``; the other one is ``given``."""
+    """The gradient with respect to the tensor whose size is in ``sizes``; ``given`` is the other tensor."""
     with enable_grad():
         tensors = [
             given if size is None else zeros(size, dtype=given.dtype, requires_grad=True) for size in sizes
@@ -40,13 +40,13 @@ def conv1d_input(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The gradient of `nn.functional.conv1d` for its input.
+    """Gradient of `nn.functional.conv1d` with respect to its input.
 
     Args:
         input_size: the input's shape.
         weight: the convolution's weight.
-        grad_output: the gradient for its output.
-        stride, padding, dilation, groups: the convolution's.
+        grad_output: the gradient of the output.
+        stride, padding, dilation, groups: those of the convolution.
     """
     options = (stride, padding, dilation, groups)
     return _gradient(F.conv1d, (tuple(input_size), None), weight, grad_output, options)
@@ -61,13 +61,13 @@ def conv1d_weight(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The gradient of `nn.functional.conv1d` for its weight.
+    """Gradient of `nn.functional.conv1d` with respect to its weight.
 
     Args:
         input: the convolution's input.
         weight_size: the weight's shape.
-        grad_output: the gradient for its output.
-        stride, padding, dilation, groups: the convolution's.
+        grad_output: the gradient of the output.
+        stride, padding, dilation, groups: those of the convolution.
     """
     options = (stride, padding, dilation, groups)
     return _gradient(F.conv1d, (None, tuple(weight_size)), input, grad_output, options)
@@ -82,13 +82,13 @@ def conv2d_input(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The gradient of `nn.functional.conv2d` for its input.
+    """Gradient of `nn.functional.conv2d` with respect to its input.
 
     Args:
         input_size: the input's shape.
         weight: the convolution's weight.
-        grad_output: the gradient for its output.
-        stride, padding, dilation, groups: the convolution's.
+        grad_output: the gradient of the output.
+        stride, padding, dilation, groups: those of the convolution.
     """
     options = (stride, padding, dilation, groups)
     return _gradient(F.conv2d, (tuple(input_size), None), weight, grad_output, options)
@@ -103,13 +103,13 @@ def conv2d_weight(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The gradient of `nn.functional.conv2d` for its weight.
+    """Gradient of `nn.functional.conv2d` with respect to its weight.
 
     Args:
         input: the convolution's input.
         weight_size: the weight's shape.
-        grad_output: the gradient for its output.
-        stride, padding, dilation, groups: the convolution's.
+        grad_output: the gradient of the output.
+        stride, padding, dilation, groups: those of the convolution.
     """
     options = (stride, padding, dilation, groups)
     return _gradient(F.conv2d, (None, tuple(weight_size)), input, grad_output, options)
@@ -124,13 +124,13 @@ def conv3d_input(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The gradient of `nn.functional.conv3d` for its input.
+    """Gradient of `nn.functional.conv3d` with respect to its input.
 
     Args:
         input_size: the input's shape.
         weight: the convolution's weight.
-        grad_output: the gradient for its output.
-        stride, padding, dilation, groups: the convolution's.
+        grad_output: the gradient of the output.
+        stride, padding, dilation, groups: those of the convolution.
     """
     options = (stride, padding, dilation, groups)
     return _gradient(F.conv3d, (tuple(input_size), None), weight, grad_output, options)
@@ -145,13 +145,13 @@ def conv3d_weight(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The gradient of `nn.functional.conv3d` for its weight.
+    """Gradient of `nn.functional.conv3d` with respect to its weight.
 
     Args:
         input: the convolution's input.
         weight_size: the weight's shape.
-        grad_output: the gradient for its output.
-        stride, padding, dilation, groups: the convolution's.
+        grad_output: the gradient of the output.
+        stride, padding, dilation, groups: those of the convolution.
     """
     options = (stride, padding, dilation, groups)
     return _gradient(F.conv3d, (None, tuple(weight_size)), input, grad_output, options)

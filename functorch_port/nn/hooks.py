@@ -1,4 +1,4 @@
-"""Module hooks: handles, the process-wide hooks, and the identity nodes behind full backward hooks."""
+"""Module hooks: handles, global hooks, and the identity nodes that full backward hooks use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DICTS = (
 
 
 class ModuleHookHandle(RemovableHandle):
-    """A handle whose removal also tells the compiler that the module changed."""
+    """A handle that also tells the compiler that the module changed when it removes its hook."""
 
     def remove(self) -> None:
         super().remove()
@@ -46,7 +46,7 @@ class ModuleHookHandle(RemovableHandle):
 def register(
     hooks: HookDict, hook: Callable, extra: Sequence[dict] = (), prepend: bool = False
 ) -> ModuleHookHandle:
-    """Files `hook` in `hooks`, marks its id in every dict of `extra`, and returns the handle that undoes both."""
+    """Add `hook` to `hooks` and its id to every dict of `extra`; return the handle that removes both."""
     handle = ModuleHookHandle(hooks, extra_dict=list(extra))
     hooks[handle.id] = hook
     for marks in extra:
@@ -58,7 +58,7 @@ def register(
 
 
 class GlobalHooks:
-    """The hooks that apply to every module of the process (`register_module_*`)."""
+    """The global hooks, which run for every module (`register_module_*`)."""
 
     def __init__(self) -> None:
         self.forward_pre: HookDict = OrderedDict()
@@ -73,15 +73,15 @@ class GlobalHooks:
         self.parameter_registration: HookDict = OrderedDict()
 
     def any_for_call(self) -> bool:
-        """Whether a plain `module(x)` has to take the slow path."""
+        """Whether a call `module(x)` must take the slow path."""
         return bool(self.forward_pre or self.forward or self.backward_pre or self.backward)
 
     def for_call(self) -> tuple[HookDict, ...]:
-        """What decides about calls of modules."""
+        """The hooks that affect calls of modules."""
         return self.forward_pre, self.forward, self.backward_pre, self.backward
 
     def claim_backward(self, full: bool) -> None:
-        """The first backward hook decides which kind is in use; mixing the two kinds is an error."""
+        """Fix the kind of backward hook (full or not) with the first one; raise if the kinds are mixed."""
         if self.is_full_backward is (not full):
             raise RuntimeError(
                 "Cannot use both regular backward hooks and full backward hooks as a global Module hook. "
@@ -94,7 +94,7 @@ globals_ = GlobalHooks()
 
 
 def on_registration(hooks: HookDict, module: Any, name: str, value: Any) -> Any:
-    """Runs the process-wide registration hooks; each may replace the value."""
+    """Run the global registration hooks; each may replace the value."""
     for hook in hooks.values():
         replaced = hook(module, name, value)
         if replaced is not None:
@@ -103,52 +103,52 @@ def on_registration(hooks: HookDict, module: Any, name: str, value: Any) -> Any:
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls `hook(module, name, buffer)` whenever any module registers a buffer; a returned Tensor replaces it."""
+    """Call `hook(module, name, buffer)` whenever a module registers a buffer; a returned Tensor replaces it."""
     return register(globals_.buffer_registration, hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls `hook(module, name, submodule)` whenever any module registers a child; a returned Module replaces it."""
+    """Call `hook(module, name, submodule)` whenever a module registers a child; a returned Module replaces it."""
     return register(globals_.module_registration, hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls `hook(module, name, param)` whenever any module registers a Parameter; a returned one replaces it."""
+    """Call `hook(module, name, param)` whenever a module registers a Parameter; a returned one replaces it."""
     return register(globals_.parameter_registration, hook)
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls `hook(module, args)` before every module's `forward`; what it returns replaces the arguments."""
+    """Call `hook(module, args)` before every module's `forward`; its result, unless None, replaces `args`."""
     return register(globals_.forward_pre, hook)
 
 
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """Calls `hook(module, args, output)` after every module's `forward`; what it returns replaces the output."""
+    """Call `hook(module, args, output)` after every `forward`; its result, unless None, replaces `output`."""
     marks = [globals_.forward_with_kwargs] * with_kwargs + [globals_.forward_always_called] * always_call
     return register(globals_.forward, hook, marks)
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """The old kind of process-wide backward hook; prefer `register_module_full_backward_hook`."""
+    """Register a non-full global backward hook; prefer `register_module_full_backward_hook`."""
     globals_.claim_backward(full=False)
     return register(globals_.backward, hook)
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls `hook(module, grad_output)` before the gradients of every module's inputs are computed."""
+    """Call `hook(module, grad_output)` for every module, before its input gradients are computed."""
     return register(globals_.backward_pre, hook)
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls `hook(module, grad_input, grad_output)` once the gradients of every module's inputs are known."""
+    """Call `hook(module, grad_input, grad_output)` for every module, after its input gradients are computed."""
     globals_.claim_backward(full=True)
     return register(globals_.backward, hook)
 
 
 class WrappedHook:
-    """A hook that is handed its module first; holds the module weakly, so that a hook keeps nothing alive."""
+    """A hook that receives its module as first argument; it holds the module by a weak reference."""
 
     def __init__(self, hook: Callable[..., Any], module: Any = None) -> None:
         self.hook = hook
@@ -174,7 +174,7 @@ class WrappedHook:
 
 
 class BackwardHookFunction(Function):
-    """The identity: a node of the tape that module hooks can watch gradients pass through."""
+    """The identity; its node in the graph gives module hooks access to the gradients."""
 
     @staticmethod
     def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -187,10 +187,10 @@ class BackwardHookFunction(Function):
 
 
 class BackwardHook:
-    """Full backward (pre) hooks of one call of one module.
+    """The full backward hooks and pre-hooks of one call of a module.
 
-    The differentiable inputs pass through one identity node, the outputs through another. When the engine reaches the
-    output node the pre-hooks see `grad_output`; when it leaves the input node the hooks see `grad_input` beside it.
+    The differentiable inputs pass through one identity node, the outputs through another. The pre-hooks receive
+    `grad_output` at the output node; the hooks receive `grad_input` and `grad_output` at the input node.
     """
 
     def __init__(self, module: Any, hooks: list[Callable], pre_hooks: list[Callable]) -> None:
@@ -202,7 +202,7 @@ class BackwardHook:
         self.n_inputs = -1
 
     def setup_inputs(self, args: tuple) -> tuple:
-        """Routes the tensors of `args` through the input node."""
+        """Pass the tensors of `args` through the input node."""
         args, positions, node = _through_identity(args)
         self.n_inputs = len(args)
         if node is not None:
@@ -211,7 +211,7 @@ class BackwardHook:
         return args
 
     def setup_outputs(self, result: Any) -> Any:
-        """Routes the tensors of a module's result (a Tensor or a tuple) through the output node."""
+        """Pass the tensors of a module's result (a Tensor or a tuple) through the output node."""
         outputs, positions, node = _through_identity((result,) if isinstance(result, Tensor) else result)
         self.n_outputs, self.output_positions = len(outputs), positions
         if node is not None:
@@ -238,7 +238,7 @@ class BackwardHook:
         return new_grads
 
     def _without_input_grads(self) -> None:
-        """No input requires a gradient: the hooks run at once, with None for every input."""
+        """Run the hooks at once, with None for every input, as no input requires a gradient."""
         warnings.warn(
             "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
             "require gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
@@ -282,7 +282,7 @@ def _scatter(values: Sequence, positions: list[int], length: int) -> tuple:
 
 
 def _through_identity(args: tuple) -> tuple[tuple, list[int], Any]:
-    """(args with their tensors passed through one identity node, the tensors' positions, the node or None)."""
+    """`args` with its tensors passed through an identity node, their positions, and the node or None."""
     positions = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
     tensors = [args[i] for i in positions]
     if not (is_grad_enabled() and any(t.requires_grad for t in tensors)):
@@ -296,7 +296,7 @@ def _through_identity(args: tuple) -> tuple[tuple, list[int], Any]:
 
 
 def warn_if_not_full(inputs: Any, result: Any, grad_fn: Any) -> None:
-    """The old backward hooks see only one node; say when that is not the whole module."""
+    """Warn if the one node that a non-full backward hook sees is not the whole module."""
     future = "deprecated and will be removed in future versions."
     if not isinstance(result, (Tensor, tuple)) or (
         isinstance(result, tuple) and not all(isinstance(r, Tensor) for r in result)

@@ -1,4 +1,4 @@
-"""torch.nn.init: fill parameters in place, unrecorded, with the numbers that PyTorch draws for the same seed.
+"""torch.nn.init: fill tensors in place without autograd, with PyTorch's random numbers for the same seed.
 
 Reference: https://docs.pytorch.org/docs/stable/nn.init.html
 """
@@ -47,15 +47,14 @@ _GAINS = dict.fromkeys(_UNIT_GAINS, 1) | {"tanh": 5.0 / 3, "relu": math.sqrt(2.0
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor by which a layer's weights are scaled up to make good for its nonlinearity.
+    """The recommended gain of the weights for a nonlinearity.
 
     Args:
-        nonlinearity: the function's name: linear, conv*d, sigmoid, tanh (5/3), relu (sqrt 2), leaky_relu,
-            selu (3/4).
-        param: the slope of leaky_relu (0.01).
+        nonlinearity: linear, conv*d, sigmoid (1), tanh (5/3), relu (sqrt 2), leaky_relu or selu (3/4).
+        param: negative slope of leaky_relu; default 0.01.
 
     Raises:
-        ValueError: for another name, or a slope that is not a number.
+        ValueError: for an unknown nonlinearity, or a slope that is not a number.
 
     Example:
         >>> import functorch_port as torch
@@ -72,7 +71,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
-    """How many inputs each output depends on, and the reverse, for a weight of shape (out, in, *kernel)."""
+    """Fan-in and fan-out of a weight of shape (out, in, *kernel)."""
     shape = tuple(tensor.shape)
     if len(shape) < 2:
         raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
@@ -88,7 +87,7 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 
 
 def _assign(tensor: Tensor, values: Any) -> Tensor:
-    """Overwrite ``tensor`` with an array, in its dtype and place."""
+    """Overwrite ``tensor`` with an array, keeping its dtype and device."""
     if tensor.is_meta:
         return tensor
     with no_grad(), storage.x64():
@@ -96,13 +95,13 @@ def _assign(tensor: Tensor, values: Any) -> Tensor:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill with uniform numbers on [a, b).
+    """Fill with numbers from the uniform distribution on [a, b).
 
     Args:
-        tensor: what to fill; it is also returned.
+        tensor: the tensor to fill; it is also returned.
         a: lower bound.
         b: upper bound.
-        generator: where the numbers come from.
+        generator: the random generator; None for the default one.
 
     Example:
         >>> import functorch_port as torch
@@ -117,13 +116,13 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Fill with normal numbers of the given mean and standard deviation.
+    """Fill with numbers from a normal distribution.
 
     Args:
-        tensor: what to fill; it is also returned.
+        tensor: the tensor to fill; it is also returned.
         mean: mean.
         std: standard deviation.
-        generator: where the numbers come from.
+        generator: the random generator; None for the default one.
 
     Example:
         >>> import functorch_port as torch
@@ -141,15 +140,15 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill with normal numbers that lie in [a, b] (absolute bounds, not multiples of ``std``).
+    """Fill with numbers from a normal distribution truncated to [a, b] (absolute bounds, not multiples of ``std``).
 
     Args:
-        tensor: what to fill; it is also returned.
-        mean: mean of the normal distribution before the cut.
+        tensor: the tensor to fill; it is also returned.
+        mean: mean of the normal distribution before truncation.
         std: its standard deviation.
         a: lower bound.
         b: upper bound.
-        generator: where the numbers come from.
+        generator: the random generator; None for the default one.
 
     Example:
         >>> import functorch_port as torch
@@ -169,7 +168,7 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with ``val``.
 
     Args:
-        tensor: what to fill; it is also returned.
+        tensor: the tensor to fill; it is also returned.
         val: the number.
 
     Example:
@@ -185,7 +184,7 @@ def ones_(tensor: Tensor) -> Tensor:
     """Fill with ones.
 
     Args:
-        tensor: what to fill; it is also returned.
+        tensor: the tensor to fill; it is also returned.
 
     Example:
         >>> import functorch_port as torch
@@ -199,7 +198,7 @@ def zeros_(tensor: Tensor) -> Tensor:
     """Fill with zeros.
 
     Args:
-        tensor: what to fill; it is also returned.
+        tensor: the tensor to fill; it is also returned.
 
     Example:
         >>> import functorch_port as torch
@@ -216,7 +215,7 @@ def eye_(tensor: Tensor) -> Tensor:
         tensor: the matrix; it is also returned.
 
     Raises:
-        ValueError: if it is not 2-dimensional.
+        ValueError: if the tensor is not 2-dimensional.
 
     Example:
         >>> import functorch_port as torch
@@ -230,14 +229,14 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Fill a convolution's weight so that it passes on as many input channels as it can.
+    """Fill the weight of a convolution with the Dirac delta: it passes on as many input channels as possible.
 
     Args:
         tensor: a weight of 3 to 5 dimensions; it is also returned.
-        groups: the convolution's groups.
+        groups: number of groups of the convolution.
 
     Raises:
-        ValueError: for another number of dimensions, or channels that ``groups`` does not divide.
+        ValueError: for another number of dimensions, or if ``groups`` does not divide the output channels.
 
     Example:
         >>> import functorch_port as torch
@@ -259,12 +258,12 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill with uniform numbers of standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``.
+    """Xavier (Glorot) uniform initialization, with standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``.
 
     Args:
         tensor: a weight of at least 2 dimensions; it is also returned.
-        gain: factor, see `calculate_gain`.
-        generator: where the numbers come from.
+        gain: scaling factor, see `calculate_gain`.
+        generator: the random generator; None for the default one.
 
     Example:
         >>> import functorch_port as torch
@@ -278,12 +277,12 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill with normal numbers of standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``.
+    """Xavier (Glorot) normal initialization, with standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``.
 
     Args:
         tensor: a weight of at least 2 dimensions; it is also returned.
-        gain: factor, see `calculate_gain`.
-        generator: where the numbers come from.
+        gain: scaling factor, see `calculate_gain`.
+        generator: the random generator; None for the default one.
 
     Example:
         >>> import functorch_port as torch
@@ -307,14 +306,14 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill with uniform numbers of standard deviation ``gain / sqrt(fan)``.
+    """Kaiming (He) uniform initialization, with standard deviation ``gain / sqrt(fan)``.
 
     Args:
         tensor: a weight of at least 2 dimensions; it is also returned.
         a: negative slope of the leaky_relu after this layer.
-        mode: ``"fan_in"`` keeps the size of activations, ``"fan_out"`` that of gradients.
-        nonlinearity: the function after this layer, see `calculate_gain`.
-        generator: where the numbers come from.
+        mode: ``"fan_in"`` keeps the variance of activations, ``"fan_out"`` that of gradients.
+        nonlinearity: the nonlinearity after this layer, see `calculate_gain`.
+        generator: the random generator; None for the default one.
 
     Example:
         >>> import functorch_port as torch
@@ -335,14 +334,14 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill with normal numbers of standard deviation ``gain / sqrt(fan)``.
+    """Kaiming (He) normal initialization, with standard deviation ``gain / sqrt(fan)``.
 
     Args:
         tensor: a weight of at least 2 dimensions; it is also returned.
         a: negative slope of the leaky_relu after this layer.
-        mode: ``"fan_in"`` keeps the size of activations, ``"fan_out"`` that of gradients.
-        nonlinearity: the function after this layer, see `calculate_gain`.
-        generator: where the numbers come from.
+        mode: ``"fan_in"`` keeps the variance of activations, ``"fan_out"`` that of gradients.
+        nonlinearity: the nonlinearity after this layer, see `calculate_gain`.
+        generator: the random generator; None for the default one.
 
     Example:
         >>> import functorch_port as torch
@@ -368,15 +367,15 @@ def _is_empty(tensor: Tensor) -> bool:
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
-    """Fill with a matrix of orthonormal rows or columns, times ``gain``; later dimensions count as columns.
+    """Fill with a (semi-)orthogonal matrix times ``gain``; dimensions after the first are flattened to columns.
 
     Args:
         tensor: a weight of at least 2 dimensions; it is also returned.
-        gain: factor.
-        generator: where the numbers come from.
+        gain: scaling factor.
+        generator: the random generator; None for the default one.
 
     Raises:
-        ValueError: if there are fewer than 2 dimensions.
+        ValueError: if the tensor has fewer than 2 dimensions.
 
     Example:
         >>> import functorch_port as torch
@@ -407,7 +406,7 @@ def _check_orthogonal(d: dtypes.dtype) -> None:
 
 @jax.jit
 def _orthonormal(flat: jax.Array) -> jax.Array:
-    """The orthonormal factor of a matrix, with the signs that make the triangular one's diagonal positive."""
+    """The factor Q of the QR decomposition, with the signs that make the diagonal of R positive."""
     wide = flat.shape[0] < flat.shape[1]
     q, r = jnp.linalg.qr(flat.T if wide else flat)
     q = q * jnp.sign(jnp.diagonal(r))
@@ -415,16 +414,16 @@ def _orthonormal(flat: jax.Array) -> jax.Array:
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
-    """Fill a matrix with normal numbers, a fraction of each column being zero.
+    """Fill a matrix with numbers from a normal distribution, and set a fraction of each column to zero.
 
     Args:
         tensor: the matrix; it is also returned.
-        sparsity: the fraction of zeros in a column.
-        std: standard deviation of the others.
-        generator: where the normal numbers come from.
+        sparsity: the fraction of zeros in each column.
+        std: standard deviation of the other elements.
+        generator: the random generator of the normal numbers; None for the default one.
 
     Raises:
-        ValueError: if it is not 2-dimensional.
+        ValueError: if the tensor is not 2-dimensional.
 
     Example:
         >>> import functorch_port as torch
@@ -446,7 +445,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
 
 
 def _deprecated(new: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The spelling without underscore, which warns."""
+    """The deprecated name without underscore, which warns."""
     name = new.__name__
 
     @functools.wraps(new)

@@ -1,6 +1,4 @@
-"""`Parameter` and `Buffer`: Tensors that a `Module` files when they are assigned to an attribute, and the same without
-a shape yet.
-"""
+"""`Parameter` and `Buffer`, Tensors that a `Module` registers on assignment, and their uninitialized variants."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter
 
 
 class _ParameterType(type):
-    """A tensor of a subclass becomes a parameter by a mark, so that it stays what it is."""
+    """`isinstance` also accepts tensors of a subclass that are marked as parameters."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         marked = cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False)
@@ -25,16 +23,16 @@ class _ParameterType(type):
 
 
 class Parameter(Tensor, metaclass=_ParameterType):
-    """A Tensor that is learned: assigned to a module's attribute it becomes one of `Module.parameters()`.
+    """A trainable Tensor: assigned to an attribute of a module, it becomes one of `Module.parameters()`.
 
     Args:
-        data: the tensor; the parameter shares its Storage. Of a tensor of a subclass the result is of that class,
-            and an instance of `Parameter` nevertheless.
-        requires_grad: whether it takes part in autograd.
+        data: the tensor; the parameter shares its Storage. For a Tensor subclass the result keeps that class, and
+            ``isinstance(result, Parameter)`` is True.
+        requires_grad: whether the parameter requires a gradient.
 
     Raises:
         RuntimeError: for an integer or bool tensor, unless ``requires_grad=False``; for a subclass whose ``detach()``
-            gives another class.
+            returns another class.
 
     Example:
         >>> import functorch_port as torch
@@ -71,10 +69,10 @@ class Parameter(Tensor, metaclass=_ParameterType):
         return self  # type: ignore[return-value]
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        """Everything is done in `__new__`; the legacy constructor of `Tensor` must not run."""
+        """`__new__` does everything; the legacy constructor of `Tensor` must not run."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
-        """A parameter with the same values and nothing else: no gradient, no hooks, no attributes, as in PyTorch."""
+        """A parameter with the same values, without gradient, hooks and attributes, as in PyTorch."""
         if id(self) not in memo:
             memo[id(self)] = type(self)(Tensor._wrap(self._value), self.requires_grad)
         return memo[id(self)]
@@ -84,7 +82,7 @@ class Parameter(Tensor, metaclass=_ParameterType):
 
 
 def _marked(data: Any, requires_grad: bool) -> Any:
-    """A tensor of a subclass as a parameter."""
+    """A tensor of a subclass, marked as a parameter."""
     made = data.detach().requires_grad_(requires_grad)
     kind = type(data).__name__
     if type(made) is not type(data):
@@ -98,14 +96,14 @@ def _marked(data: Any, requires_grad: bool) -> Any:
 
 
 class _BufferType(type):
-    """A buffer is an ordinary Tensor that carries a mark, so that operations need not know about it."""
+    """`isinstance` accepts Tensors that are marked as buffers; operations need not know the mark."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False)
 
 
 class Buffer(metaclass=_BufferType):
-    """A Tensor that is state but not learned: assigned to a module's attribute it becomes one of `Module.buffers()`.
+    """A Tensor of non-trainable state: assigned to an attribute of a module, it becomes one of `Module.buffers()`.
 
     Args:
         data: the tensor; the buffer shares its Storage.
@@ -129,7 +127,7 @@ class Buffer(metaclass=_BufferType):
 
 
 class _NotYet(View):
-    """Stands where a tensor's view would: whatever wants the value of a tensor without a shape comes here."""
+    """The view of an uninitialized tensor: any access to its value raises."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -145,7 +143,7 @@ class _NotYet(View):
 
 
 def _converted(name: str) -> Callable[..., Any]:
-    """The Tensor method that casts or moves: it gives another uninitialised tensor of the same kind."""
+    """A Tensor method that casts or moves, for uninitialized tensors: the result is uninitialized too."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         data = getattr(self.data, name)(*args, **kwargs)
@@ -156,7 +154,7 @@ def _converted(name: str) -> Callable[..., Any]:
 
 
 class UninitializedTensorMixin:
-    """What a tensor without a shape can do: be cast, be moved, and get its shape (`materialize`)."""
+    """Methods of uninitialized tensors: casts, moves, and `materialize`, which sets the shape."""
 
     cls_to_become: type[Tensor]
     _storage: Any
@@ -166,12 +164,12 @@ class UninitializedTensorMixin:
         self._storage, self._view = data._storage, _NotYet(type(self).__name__)
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Gives the tensor its shape; it becomes an ordinary Parameter or Tensor, whose values do not matter yet.
+        """Give the tensor a shape; it becomes an ordinary Parameter or Tensor with arbitrary values.
 
         Args:
             shape: the shape.
-            device: where it goes; where it was when left out.
-            dtype: its dtype; the one it had when left out.
+            device: the device; default: unchanged.
+            dtype: the dtype; default: unchanged.
         """
         made = empty(
             shape,
@@ -184,7 +182,7 @@ class UninitializedTensorMixin:
 
     @property
     def data(self) -> Tensor:
-        """An empty tensor of the dtype and device that the tensor will have."""
+        """An empty tensor with the dtype and device that the tensor will have."""
         made = bare(Tensor)
         made._storage = self._storage
         return made
@@ -207,7 +205,7 @@ class UninitializedTensorMixin:
         )
 
     def size(self, dim: int | None = None) -> Any:
-        """That of an empty tensor."""
+        """The size of an empty tensor."""
         return self.data.size(dim)
 
     for _name in ("half", "float", "double", "char", "short", "int", "long", "bfloat16", "cuda", "cpu", "to"):
@@ -234,11 +232,11 @@ def is_lazy(param: Any) -> bool:
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc]
-    """A parameter whose shape is not known yet, as those of lazy modules before the first call.
+    """A parameter whose shape is not known yet, as in lazy modules before the first call.
 
     Args:
-        requires_grad: whether it takes part in autograd.
-        device, dtype: what it will have.
+        requires_grad: whether the parameter requires a gradient.
+        device, dtype: of the parameter.
 
     Example:
         >>> import functorch_port as torch
@@ -264,7 +262,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
         return self  # type: ignore[return-value]
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
-        """Everything is done in `__new__`."""
+        """`__new__` does everything."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
         if id(self) not in memo:
@@ -276,8 +274,8 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
     """A buffer whose shape is not known yet.
 
     Args:
-        requires_grad: whether it takes part in autograd.
-        device, dtype: what it will have.
+        requires_grad: whether the buffer requires a gradient.
+        device, dtype: of the buffer.
         persistent: whether it is part of `Module.state_dict()`.
 
     Reference:
@@ -299,7 +297,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
     def __init__(
         self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
     ) -> None:
-        """Everything is done in `__new__`."""
+        """`__new__` does everything."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedBuffer:
         if id(self) not in memo:

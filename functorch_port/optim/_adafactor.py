@@ -11,7 +11,7 @@ with ``b = t**beta2_decay``:
     p = p - alpha / max(1, rms(u) / d) * u
 
 where ``alpha = max(eps2, rms(p before the decay)) * min(lr, 1 / sqrt(t))``. A parameter of fewer than two
-dimensions has a full ``v``, averaged the same way; one of more has matrices in its last two.
+dimensions keeps a full ``v``, averaged the same way; for more than two, the last two are the matrix.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = ["Adafactor", "adafactor"]
 
 
 class Flags(NamedTuple):
-    """What decides the structure of a group's update; its numbers are data."""
+    """The static settings of a group's update; its numbers are passed as data."""
 
     weight_decay: bool
     maximize: bool
 
 
 class Scalars(NamedTuple):
-    """The factors of the rule in one step."""
+    """The scalar factors of the rule in one step."""
 
     rho: Any  # min(lr, 1 / sqrt(t))
     one_minus_beta2: Any
@@ -51,7 +51,7 @@ class Scalars(NamedTuple):
 def adafactor_rule(
     param: Any, grad: Any, state: tuple[Any, ...], scalars: Any, flags: Flags
 ) -> tuple[Any, tuple[Any, ...]]:
-    """One step of one parameter; the state is ``(row_var, col_var, variance)``, of which some are None."""
+    """One step of one parameter; the state is ``(row_var, col_var, variance)``, with None for unused entries."""
     s = Scalars(*scalars)
     eps1 = jnp.finfo(param.dtype).eps if s.eps1 is None else s.eps1
     if flags.maximize:
@@ -78,7 +78,7 @@ def adafactor_rule(
 
 
 def _norm(x: Any, axis: int | None = None) -> Any:
-    """The 2-norm, rounded to the dtype of ``x``; of all elements as a factor, in float32 at least."""
+    """The 2-norm in the dtype of ``x``; without ``axis`` over all elements, in float32 at least."""
     wide = jnp.result_type(x, jnp.float32)
     square = jnp.square(x.astype(wide))
     norm = jnp.sqrt(jnp.sum(square, axis, keepdims=axis is not None)).astype(x.dtype)
@@ -131,7 +131,7 @@ METHOD = Method(adafactor_rule, _flags, _slots, _scalars, shape=_shape)
 
 
 class Adafactor(RuledOptimizer):
-    r"""Adafactor: steps scaled by an average of the squared gradient, kept as its row and column means.
+    r"""Adafactor: steps scaled by a running average of the squared gradient, factored into row and column means.
 
     .. math::
         R \leftarrow \beta_2 R + (1 - \beta_2)\, \overline{G^2}^{\,\text{columns}}, \qquad
@@ -144,17 +144,17 @@ class Adafactor(RuledOptimizer):
 
     Args:
         params: real parameters, ``(name, parameter)`` pairs, or dicts that define groups.
-        lr: largest relative step :math:`\gamma`, a number or a one-element tensor (default: 1e-2).
-        beta2_decay: :math:`\tau`, how fast the average becomes longer (default: -0.8).
-        eps: :math:`(\epsilon_1, \epsilon_2)`: keeps the quotient finite, and the least scale of a parameter
-            (default: None, for the rounding unit of the dtype of the group's first parameter, and 1e-3).
+        lr: upper bound :math:`\gamma` of the relative step, a number or a one-element tensor (default: 1e-2).
+        beta2_decay: :math:`\tau`, the exponent of the decay rate (default: -0.8).
+        eps: :math:`(\epsilon_1, \epsilon_2)`: :math:`\epsilon_1` avoids division by zero, :math:`\epsilon_2` is the
+            least scale of a parameter (default: None, the machine epsilon of the group's first parameter, and 1e-3).
         d: root mean square above which an update is clipped (default: 1).
-        weight_decay: shrink the parameter by ``1 - lr * weight_decay`` first (default: 0).
-        foreach: accepted and kept; it makes no difference.
-        maximize: go uphill.
+        weight_decay: multiply the parameter by ``1 - lr * weight_decay`` first (default: 0).
+        foreach: accepted and stored, but ignored.
+        maximize: maximize the loss instead of minimizing it.
 
     Raises:
-        ValueError: for numbers out of range, or a tensor ``lr`` of several elements.
+        ValueError: if a number is out of range, or ``lr`` is a tensor of several elements.
         RuntimeError: in `step`, for complex parameters or sparse gradients.
 
     Example:
@@ -212,7 +212,7 @@ class Adafactor(RuledOptimizer):
 
 
 def _eps1(eps1: float | None, params: Sequence[Tensor]) -> float | None:
-    """The default is the first parameter's for all, as in PyTorch."""
+    """``eps1``, by default the machine epsilon of the first parameter's dtype for all, as in PyTorch."""
     return float(finfo(params[0].dtype).eps) if eps1 is None and params else eps1
 
 
@@ -239,9 +239,9 @@ def adafactor(
     """One step of `Adafactor` on lists of tensors, in place.
 
     Args:
-        params, row_vars, col_vars, variances, state_steps: written to; None where there is no such entry.
+        params, row_vars, col_vars, variances, state_steps: updated in place; None where there is no such entry.
         grads: the gradients.
-        foreach, has_complex: accepted; they make no difference here.
+        foreach, has_complex: accepted and ignored.
         grad_scale, found_inf: must be None.
         d, lr, beta2_decay, weight_decay, eps1, eps2, maximize: as for `Adafactor`.
     """

@@ -5,9 +5,9 @@ For gradient ``g`` of a matrix, with momentum ``mu`` and weight decay ``w``:
     buf = buf + (1 - mu) * (g - buf)
     d   = g + mu * (buf - g)              (without nesterov: buf)
     p   = (1 - lr * w) * p
-    p   = p - lr * ratio * (d with its singular values brought near 1)
+    p   = p - lr * ratio * newton_schulz(d)
 
-The last is the Newton-Schulz iteration in bfloat16; ``ratio`` depends on the shape of the matrix.
+The Newton-Schulz iteration, in bfloat16, brings the singular values near 1; ``ratio`` depends on the matrix shape.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
 class Flags(NamedTuple):
-    """What decides the structure of a group's update; its numbers are data."""
+    """The static settings of a group's update; its numbers are passed as data."""
 
     nesterov: bool
     ns_steps: int
@@ -40,7 +40,7 @@ class Flags(NamedTuple):
 
 
 class Scalars(NamedTuple):
-    """The factors of the rule."""
+    """The scalar factors of the rule."""
 
     minus_lr: Any
     momentum: Any
@@ -67,10 +67,10 @@ def muon_rule(
 
 
 def orthogonal(matrix: Any, coefficients: Sequence[Any], steps: int, eps: Any) -> Any:
-    """The matrix with its singular values brought near 1, by ``steps`` of Newton-Schulz; in bfloat16.
+    """Orthogonalize a matrix approximately, by ``steps`` Newton-Schulz iterations in bfloat16.
 
-    Every step is the polynomial ``a x + b x**3 + c x**5`` of the singular values. Products are summed in float32,
-    and what a step adds to them is rounded with them, once to float32 and once to bfloat16.
+    Each step applies the polynomial ``a x + b x**3 + c x**5`` to the singular values. Matrix products accumulate in
+    float32; product and addend are rounded together, once to float32 and once to bfloat16.
     """
     a, b, c = (jnp.asarray(x, jnp.float32) for x in coefficients)
     x = _rounded(matrix)
@@ -92,9 +92,9 @@ def _product(x: Any, y: Any) -> Any:
 
 
 def _fused(a: Any, x: Any, y: Any) -> Any:
-    """``a * x + y`` with one rounding, as a fused multiply-add gives it; ``a`` and ``y`` float32, ``x`` bfloat16.
+    """``a * x + y`` with one rounding, like a fused multiply-add; ``a`` and ``y`` float32, ``x`` bfloat16.
 
-    PyTorch's product on a CPU ends with that, and a second rounding would move some results to a neighbour.
+    PyTorch's matrix product on CPUs ends this way; a second rounding would change the last bit of some results.
     """
     x = x.astype(jnp.float32)
     upper = lax.reduce_precision(a, 8, 15)  # its product with 8 bits is exact, and so is the rest's
@@ -105,12 +105,12 @@ def _fused(a: Any, x: Any, y: Any) -> Any:
 
 
 def _rounded(x: Any) -> Any:
-    """As bfloat16. A bare cast there and back could be optimized away."""
+    """Round to bfloat16. The compiler could remove a plain cast to bfloat16 and back."""
     return lax.reduce_precision(x.astype(jnp.float32), 8, 7).astype(jnp.bfloat16)
 
 
 def ratio(adjust_lr_fn: str | None, shape: Sequence[int]) -> float:
-    """What the learning rate is multiplied with for a matrix of that shape."""
+    """The factor of the learning rate for a matrix of the given shape."""
     rows, columns = shape
     if adjust_lr_fn is None or adjust_lr_fn == "original":
         return math.sqrt(max(1, rows / columns))
@@ -137,32 +137,32 @@ METHOD = Method(muon_rule, _flags, lambda flags: ("momentum_buffer",), _scalars)
 
 
 class Muon(Optimizer):
-    r"""Momentum whose direction is made (nearly) orthogonal, for the weight matrices of hidden layers.
+    r"""Muon: momentum with orthogonalized updates, for the weight matrices of hidden layers.
 
     .. math::
         B \leftarrow \mu B + (1 - \mu) G, \qquad
         D = \mu B + (1 - \mu) G, \qquad
         \theta \leftarrow (1 - \gamma\lambda)\,\theta - \gamma\, r\, \mathrm{NS}(D)
 
-    :math:`\mathrm{NS}` brings the singular values near 1 by a few Newton-Schulz steps in bfloat16. Biases,
-    embeddings and other parameters belong in another optimizer, such as `AdamW`.
+    :math:`\mathrm{NS}` is a Newton-Schulz iteration in bfloat16 that brings the singular values near 1. Use another
+    optimizer, such as `AdamW`, for biases, embeddings and other parameters.
 
     Args:
         params: two-dimensional real parameters, ``(name, parameter)`` pairs, or dicts that define groups.
-        lr: step size :math:`\gamma`, a number or a one-element tensor (default: 1e-3).
+        lr: learning rate :math:`\gamma`, a number or a one-element tensor (default: 1e-3).
         weight_decay: decoupled weight decay :math:`\lambda` (default: 0.1).
         momentum: :math:`\mu` (default: 0.95).
-        nesterov: use :math:`D`, not :math:`B` (default: True).
-        ns_coefficients: of the polynomial :math:`a x + b x^3 + c x^5` (default: (3.4445, -4.775, 2.0315)).
-        eps: least norm that the direction is divided by (default: 1e-7).
+        nesterov: use :math:`D` rather than :math:`B` (default: True).
+        ns_coefficients: coefficients of the polynomial :math:`a x + b x^3 + c x^5` (default: (3.4445, -4.775, 2.0315)).
+        eps: lower bound of the norm by which the direction is divided (default: 1e-7).
         ns_steps: number of Newton-Schulz steps, below 100 (default: 5).
         adjust_lr_fn: ``"original"`` (also None, the default) for :math:`r = \sqrt{\max(1, n/m)}` with ``n`` rows
-            and ``m`` columns, or ``"match_rms_adamw"`` for :math:`0.2 \sqrt{\max(n, m)}`, with which the rates of
-            AdamW fit.
+            and ``m`` columns, or ``"match_rms_adamw"`` for :math:`0.2 \sqrt{\max(n, m)}`, which allows the learning
+            rates of AdamW.
 
     Raises:
-        ValueError: for numbers out of range, a tensor ``lr`` of several elements, an unknown ``adjust_lr_fn``, or
-            parameters that are no matrices.
+        ValueError: if a number is out of range, ``lr`` is a tensor of several elements, ``adjust_lr_fn`` is unknown, or
+            a parameter is not a matrix.
         RuntimeError: in `step`, for complex parameters or sparse gradients.
 
     Example:
@@ -213,11 +213,11 @@ class Muon(Optimizer):
                     )
 
     def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        """The state before the first step."""
+        """The initial state."""
         return {"momentum_buffer": zero_state(param)}
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; returns the closure's loss, if there is a closure."""
+        """Update the parameters once; return the loss of the closure, if there is one."""
         with grad_mode.no_grad():
             loss = None
             if closure is not None:
@@ -272,7 +272,7 @@ def muon(
     """One step of `Muon` on lists of tensors, in place.
 
     Args:
-        params, muon_momentum_bufs: written to.
+        params, muon_momentum_bufs: updated in place.
         grads: the gradients.
         foreach: must not be True.
         lr, weight_decay, momentum, nesterov, ns_coefficients, ns_steps, eps, adjust_lr_fn: as for `Muon`.

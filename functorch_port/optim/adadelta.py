@@ -1,4 +1,4 @@
-"""Adadelta: steps in proportion to the size of past steps over the size of past gradients.
+"""Adadelta: gradients scaled by the ratio of the sizes of past steps and past gradients.
 
 For gradient ``g`` (negated first if ``maximize``), with weight decay ``w``:
 
@@ -22,14 +22,14 @@ __all__ = ["Adadelta", "adadelta"]
 
 
 class Flags(NamedTuple):
-    """What decides the structure of a group's update; its numbers are data."""
+    """The static settings of a group's update; its numbers are passed as data."""
 
     weight_decay: bool
     maximize: bool
 
 
 class Scalars(NamedTuple):
-    """The factors of the rule."""
+    """The scalar factors of the rule."""
 
     minus_lr: Any
     rho: Any
@@ -70,7 +70,7 @@ METHOD = Method(adadelta_rule, _flags, _slots, _scalars)
 
 
 class Adadelta(RuledOptimizer):
-    r"""Adadelta: a step has the units of the parameter, whatever the scale of the gradient.
+    r"""Adadelta: steps in the units of the parameter, independent of the scale of the gradient.
 
     .. math::
         v \leftarrow \rho v + (1 - \rho) g^2, \qquad
@@ -80,16 +80,16 @@ class Adadelta(RuledOptimizer):
 
     Args:
         params: parameters, ``(name, parameter)`` pairs, or dicts that define groups.
-        lr: factor :math:`\gamma` of the steps, a number or a one-element tensor.
-        rho: decay rate of the two averages.
-        eps: :math:`\epsilon`; the first steps have its root as their scale.
+        lr: factor :math:`\gamma` of the step, a number or a one-element tensor.
+        rho: decay rate of the two running averages.
+        eps: :math:`\epsilon`; its square root is the scale of the first steps.
         weight_decay: L2 penalty added to the gradient.
-        maximize: go uphill.
-        foreach, capturable: accepted and kept. They make no difference: a step is one compiled program.
-        differentiable: record the step, so that gradients can flow through it.
+        maximize: maximize the loss instead of minimizing it.
+        foreach, capturable: accepted and stored, but ignored: a step is always one compiled program.
+        differentiable: record the step in autograd, so that gradients flow through it.
 
     Raises:
-        ValueError: for numbers out of range, or a tensor ``lr`` of several elements.
+        ValueError: if a number is out of range, or ``lr`` is a tensor of several elements.
 
     Example:
         >>> import functorch_port as torch
@@ -152,9 +152,9 @@ def adadelta(
     """One step of `Adadelta` on lists of tensors, in place.
 
     Args:
-        params, square_avgs, acc_deltas, state_steps: written to.
+        params, square_avgs, acc_deltas, state_steps: updated in place.
         grads: the gradients.
-        capturable, foreach, differentiable, has_complex: accepted; they make no difference here.
+        capturable, foreach, differentiable, has_complex: accepted and ignored.
         lr, rho, eps, weight_decay, maximize: as for `Adadelta`.
     """
     group = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}

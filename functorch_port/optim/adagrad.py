@@ -1,4 +1,4 @@
-"""Adagrad: steps divided by the root of the sum of all squared gradients.
+"""Adagrad: gradients divided by the root of the sum of all past squared gradients.
 
 For gradient ``g`` (negated first if ``maximize``) in step ``t``, with weight decay ``w``:
 
@@ -29,14 +29,14 @@ __all__ = ["Adagrad", "adagrad"]
 
 
 class Flags(NamedTuple):
-    """What decides the structure of a group's update; its numbers are data."""
+    """The static settings of a group's update; its numbers are passed as data."""
 
     weight_decay: bool
     maximize: bool
 
 
 class Scalars(NamedTuple):
-    """The factors of the rule in one step."""
+    """The scalar factors of the rule in one step."""
 
     minus_step_size: Any
     eps: Any
@@ -77,28 +77,28 @@ METHOD = Method(
 
 
 class Adagrad(RuledOptimizer):
-    r"""Adagrad: the more a parameter has moved its gradients, the smaller its steps.
+    r"""Adagrad: gradients divided by the root of the sum of all past squared gradients.
 
     .. math::
         s \leftarrow s + g^2, \qquad
         \theta \leftarrow \theta - \frac{\gamma}{1 + (t - 1)\eta}\,\frac{g}{\sqrt s + \epsilon}
 
-    The state is made with the optimizer, not in the first step.
+    The state is created in the constructor, not in the first step.
 
     Args:
         params: parameters, ``(name, parameter)`` pairs, or dicts that define groups.
-        lr: step size :math:`\gamma`, a number or a one-element tensor.
-        lr_decay: :math:`\eta`.
+        lr: learning rate :math:`\gamma`, a number or a one-element tensor.
+        lr_decay: decay :math:`\eta` of the learning rate.
         weight_decay: L2 penalty added to the gradient.
-        initial_accumulator_value: what :math:`s` starts from.
-        eps: :math:`\epsilon`, keeps the quotient finite.
-        maximize: go uphill.
-        foreach, fused: accepted and kept. They make no difference: a step is one compiled program.
-        differentiable: record the step, so that gradients can flow through it.
+        initial_accumulator_value: initial value of :math:`s`.
+        eps: :math:`\epsilon`, added to the denominator to avoid division by zero.
+        maximize: maximize the loss instead of minimizing it.
+        foreach, fused: accepted and stored, but ignored: a step is always one compiled program.
+        differentiable: record the step in autograd, so that gradients flow through it.
 
     Raises:
-        ValueError: for numbers out of range, or a tensor ``lr`` of several elements.
-        RuntimeError: for ``fused`` together with ``foreach`` or ``differentiable``.
+        ValueError: if a number is out of range, or ``lr`` is a tensor of several elements.
+        RuntimeError: if ``fused`` is combined with ``foreach`` or ``differentiable``.
 
     Example:
         >>> import functorch_port as torch
@@ -158,7 +158,7 @@ class Adagrad(RuledOptimizer):
             raise RuntimeError("`fused` does not support sparse grad or complex param")
 
     def share_memory(self) -> None:
-        """Calls ``share_memory_()`` of the sums."""
+        """Call ``share_memory_()`` on the sums."""
         for group in self.param_groups:
             for p in group["params"]:
                 self.state[p]["sum"].share_memory_()
@@ -186,9 +186,9 @@ def adagrad(
     """One step of `Adagrad` on lists of tensors, in place.
 
     Args:
-        params, state_sums, state_steps: written to.
+        params, state_sums, state_steps: updated in place.
         grads: the gradients.
-        fused, has_sparse_grad, foreach, differentiable, has_complex: accepted; they make no difference here.
+        fused, has_sparse_grad, foreach, differentiable, has_complex: accepted and ignored.
         grad_scale, found_inf: must be None.
         lr, weight_decay, lr_decay, eps, maximize: as for `Adagrad`.
     """

@@ -1,4 +1,4 @@
-"""Adam and, with decoupled weight decay, AdamW: the pure rule, the class, PyTorch's functional twin.
+"""Adam and, with decoupled weight decay, AdamW: the pure rule, the class, PyTorch's functional form.
 
 For gradient ``g`` (negated first if ``maximize``) in step ``t``, with weight decay ``w``:
 
@@ -7,8 +7,8 @@ For gradient ``g`` (negated first if ``maximize``) in step ``t``, with weight de
     v = beta2 * v + (1 - beta2) * g * g
     p = p - lr / (1 - beta1**t) * m / (sqrt(v) / sqrt(1 - beta2**t) + eps)
 
-With ``amsgrad``, the largest ``v`` so far stands under the root. The factors that depend on ``t`` are
-computed in float64.
+With ``amsgrad``, the denominator uses the largest ``v`` so far. The factors that depend on ``t`` are computed in
+float64.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["Adam", "adam"]
 
 
 class Flags(NamedTuple):
-    """What decides the structure of a group's update; its numbers are data."""
+    """The static settings of a group's update; its numbers are passed as data."""
 
     weight_decay: bool
     decoupled: bool
@@ -53,7 +53,7 @@ class Flags(NamedTuple):
 
 
 class Scalars(NamedTuple):
-    """The factors of the rule in one step."""
+    """The scalar factors of the rule in one step."""
 
     minus_step_size: Any
     one_minus_beta1: Any
@@ -117,20 +117,20 @@ class Adam(RuledOptimizer):
 
     Args:
         params: parameters, ``(name, parameter)`` pairs, or dicts that define groups.
-        lr: step size :math:`\gamma`, a number or a one-element tensor.
+        lr: learning rate :math:`\gamma`, a number or a one-element tensor.
         betas: :math:`(\beta_1, \beta_2)`, two numbers or two one-element tensors.
-        eps: :math:`\epsilon`, keeps the quotient finite.
+        eps: :math:`\epsilon`, added to the denominator to avoid division by zero.
         weight_decay: L2 penalty added to the gradient.
         amsgrad: use the largest :math:`v` so far.
-        maximize: go uphill.
-        foreach, fused, capturable: accepted and kept. They make no difference: a step is one compiled
+        maximize: maximize the loss instead of minimizing it.
+        foreach, fused, capturable: accepted and stored, but ignored: a step is always one compiled
             program.
-        differentiable: record the step, so that gradients can flow through it.
-        decoupled_weight_decay: shrink the parameter by ``1 - lr * weight_decay`` instead: AdamW.
+        differentiable: record the step in autograd, so that gradients flow through it.
+        decoupled_weight_decay: multiply the parameter by ``1 - lr * weight_decay`` instead, as in AdamW.
 
     Raises:
-        ValueError: for numbers out of range, or tensors of several elements.
-        RuntimeError: for ``fused`` together with ``foreach`` or ``differentiable``.
+        ValueError: if a number is out of range, or a tensor has several elements.
+        RuntimeError: if ``fused`` is combined with ``foreach`` or ``differentiable``.
 
     Example:
         >>> import functorch_port as torch
@@ -231,10 +231,10 @@ def adam(
     """One step of `Adam` on lists of tensors, in place.
 
     Args:
-        params, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps: written to; the maxima only with
+        params, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps: updated in place; the maxima only with
             ``amsgrad``.
         grads: the gradients.
-        foreach, capturable, differentiable, fused, has_complex: accepted; they make no difference here.
+        foreach, capturable, differentiable, fused, has_complex: accepted and ignored.
         grad_scale, found_inf: must be None.
         decoupled_weight_decay, amsgrad, beta1, beta2, lr, weight_decay, eps, maximize: as for `Adam`.
     """

@@ -1,4 +1,4 @@
-"""Adamax: Adam with the largest gradient so far in place of the root of their mean square.
+"""Adamax: Adam with a decaying maximum of the gradient in place of the root of its mean square.
 
 For gradient ``g`` (negated first if ``maximize``) in step ``t``, with weight decay ``w``:
 
@@ -24,14 +24,14 @@ __all__ = ["Adamax", "adamax"]
 
 
 class Flags(NamedTuple):
-    """What decides the structure of a group's update; its numbers are data."""
+    """The static settings of a group's update; its numbers are passed as data."""
 
     weight_decay: bool
     maximize: bool
 
 
 class Scalars(NamedTuple):
-    """The factors of the rule in one step."""
+    """The scalar factors of the rule in one step."""
 
     minus_step_size: Any
     one_minus_beta1: Any
@@ -76,7 +76,7 @@ METHOD = Method(adamax_rule, _flags, _slots, _scalars)
 
 
 class Adamax(RuledOptimizer):
-    r"""Adamax: steps scaled by the largest gradient so far, slowly forgotten.
+    r"""Adamax: Adam with a decaying maximum of the absolute gradient as the denominator.
 
     .. math::
         m \leftarrow \beta_1 m + (1 - \beta_1) g, \qquad
@@ -85,16 +85,16 @@ class Adamax(RuledOptimizer):
 
     Args:
         params: parameters, ``(name, parameter)`` pairs, or dicts that define groups.
-        lr: step size :math:`\gamma`, a number or a one-element tensor.
+        lr: learning rate :math:`\gamma`, a number or a one-element tensor.
         betas: :math:`(\beta_1, \beta_2)`.
-        eps: :math:`\epsilon`, keeps the quotient finite.
+        eps: :math:`\epsilon`, added to the absolute gradient to avoid division by zero.
         weight_decay: L2 penalty added to the gradient.
-        maximize: go uphill.
-        foreach, capturable: accepted and kept. They make no difference: a step is one compiled program.
-        differentiable: record the step, so that gradients can flow through it.
+        maximize: maximize the loss instead of minimizing it.
+        foreach, capturable: accepted and stored, but ignored: a step is always one compiled program.
+        differentiable: record the step in autograd, so that gradients flow through it.
 
     Raises:
-        ValueError: for numbers out of range, or a tensor ``lr`` of several elements.
+        ValueError: if a number is out of range, or ``lr`` is a tensor of several elements.
 
     Example:
         >>> import functorch_port as torch
@@ -157,9 +157,9 @@ def adamax(
     """One step of `Adamax` on lists of tensors, in place.
 
     Args:
-        params, exp_avgs, exp_infs, state_steps: written to.
+        params, exp_avgs, exp_infs, state_steps: updated in place.
         grads: the gradients.
-        foreach, differentiable, capturable, has_complex: accepted; they make no difference here.
+        foreach, differentiable, capturable, has_complex: accepted and ignored.
         maximize, eps, beta1, beta2, lr, weight_decay: as for `Adamax`.
     """
     group = {

@@ -12,24 +12,24 @@ __all__ = ["AdamW", "adamw"]
 
 
 class AdamW(Adam):
-    r"""Adam whose weight decay shrinks the parameters directly and does not pass through the averages.
+    r"""AdamW: Adam with decoupled weight decay, which does not enter the running averages.
 
     .. math::
         \theta \leftarrow (1 - \gamma\lambda)\,\theta, \quad \text{then the step of Adam.}
 
     Args:
         params: parameters, ``(name, parameter)`` pairs, or dicts that define groups.
-        lr: step size :math:`\gamma`, a number or a one-element tensor.
-        betas: decay rates of the two averages.
-        eps: keeps the quotient finite.
+        lr: learning rate :math:`\gamma`, a number or a one-element tensor.
+        betas: decay rates of the two running averages.
+        eps: added to the denominator to avoid division by zero.
         weight_decay: :math:`\lambda`.
-        amsgrad: use the largest second average so far.
-        maximize: go uphill.
-        foreach, fused, capturable: accepted and kept; they make no difference.
-        differentiable: record the step.
+        amsgrad: use the largest average of the squared gradient so far.
+        maximize: maximize the loss instead of minimizing it.
+        foreach, fused, capturable: accepted and stored, but ignored.
+        differentiable: record the step in autograd, so that gradients flow through it.
 
     Raises:
-        ValueError, RuntimeError: as `Adam`.
+        ValueError, RuntimeError: as for `Adam`.
 
     Example:
         >>> import functorch_port as torch

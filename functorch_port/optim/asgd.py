@@ -1,4 +1,4 @@
-"""ASGD: stochastic gradient descent that also keeps the average of the parameters.
+"""ASGD: stochastic gradient descent with a running average of the parameters.
 
 For gradient ``g`` (negated first if ``maximize``) in step ``t``, with weight decay ``w``:
 
@@ -27,14 +27,14 @@ __all__ = ["ASGD", "asgd"]
 
 
 class Flags(NamedTuple):
-    """What decides the structure of a group's update; its numbers are data."""
+    """The static settings of a group's update; its numbers are passed as data."""
 
     weight_decay: bool
     maximize: bool
 
 
 class Scalars(NamedTuple):
-    """The factors of the rule in one step."""
+    """The scalar factors of the rule in one step."""
 
     minus_eta: Any
     shrinkage: Any
@@ -85,7 +85,7 @@ METHOD = Method(
 
 
 class ASGD(RuledOptimizer):
-    r"""Averaged stochastic gradient descent: the average of the parameters is the entry ``ax`` of the state.
+    r"""Averaged stochastic gradient descent; the state entry ``ax`` is the average of the parameters.
 
     .. math::
         \theta \leftarrow (1 - \lambda\eta_t)\theta - \eta_t g, \qquad
@@ -96,17 +96,17 @@ class ASGD(RuledOptimizer):
 
     Args:
         params: parameters, ``(name, parameter)`` pairs, or dicts that define groups.
-        lr: step size :math:`\gamma`, a number or a one-element tensor.
-        lambd: :math:`\lambda`.
-        alpha: :math:`\alpha`.
+        lr: learning rate :math:`\gamma`, a number or a one-element tensor.
+        lambd: decay :math:`\lambda` of the parameter.
+        alpha: exponent :math:`\alpha` of the learning rate's decay.
         t0: the step after which averaging starts.
         weight_decay: L2 penalty added to the gradient.
-        maximize: go uphill.
-        foreach, capturable: accepted and kept. They make no difference: a step is one compiled program.
-        differentiable: record the step, so that gradients can flow through it.
+        maximize: maximize the loss instead of minimizing it.
+        foreach, capturable: accepted and stored, but ignored: a step is always one compiled program.
+        differentiable: record the step in autograd, so that gradients flow through it.
 
     Raises:
-        ValueError: for a negative ``lr`` or ``weight_decay``, or a tensor ``lr`` of several elements.
+        ValueError: if ``lr`` or ``weight_decay`` is negative, or ``lr`` is a tensor of several elements.
 
     Example:
         >>> import functorch_port as torch
@@ -169,9 +169,9 @@ def asgd(
     """One step of `ASGD` on lists of tensors, in place.
 
     Args:
-        params, axs, mus, etas, state_steps: written to.
+        params, axs, mus, etas, state_steps: updated in place.
         grads: the gradients.
-        foreach, differentiable, capturable, has_complex: accepted; they make no difference here.
+        foreach, differentiable, capturable, has_complex: accepted and ignored.
         maximize, lambd, lr, t0, alpha, weight_decay: as for `ASGD`.
     """
     group = {

@@ -1,8 +1,7 @@
-"""The same update rules for functional JAX code: each function here gives an `optax.GradientTransformation`.
+"""The optimizers for functional JAX code: each function here returns an `optax.GradientTransformation`.
 
-Parameters are any pytree of arrays. ``update`` returns the change to add, as optax has it, so
-``optax.apply_updates`` and ``optax.chain`` work; the numbers are those of the classes in
-`functorch_port.optim`.
+Parameters are any pytree of arrays. As in optax, ``update`` returns the change to add, so ``optax.apply_updates``
+and ``optax.chain`` work. The numbers equal those of the classes in `functorch_port.optim`.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ class SGDState(NamedTuple):
     """State of `sgd`.
 
     Attributes:
-        count: steps taken.
-        momentum_buffer: like the parameters, or None without momentum.
+        count: number of steps taken.
+        momentum_buffer: a pytree like the parameters, or None without momentum.
     """
 
     count: jax.Array  # type: ignore[assignment]
@@ -63,14 +62,14 @@ def sgd(
     """`functorch_port.optim.SGD` as an optax transformation.
 
     Args:
-        lr: step size, or a function of the step count that gives it.
+        lr: learning rate, or a function from the step count to it.
         momentum, dampening, weight_decay, nesterov, maximize: as for the class.
 
     Returns:
         ``optax.GradientTransformation(init, update)``; ``update`` needs ``params`` if there is weight decay.
 
     Raises:
-        ValueError: if ``nesterov`` comes without momentum or with dampening.
+        ValueError: for ``nesterov`` without momentum or with dampening.
 
     Example:
         >>> import jax.numpy as jnp
@@ -98,7 +97,7 @@ def sgd(
     def update(grads: Any, state: SGDState, params: Any = None) -> tuple[Any, SGDState]:
         if params is None:
             if weight_decay:
-                raise ValueError("sgd with weight_decay needs params: update(grads, state, params)")
+                raise ValueError("sgd with weight_decay needs params: call update(grads, state, params)")
             params = grads
         step_size = lr(state.count) if callable(lr) else lr
         # From zeros the first buffer is the gradient, if dampening starts in the second step.
@@ -124,11 +123,11 @@ class LBFGSState(NamedTuple):
     """State of `lbfgs`. Vectors are flat, over all parameters.
 
     Attributes:
-        step: iterations done.
-        direction, step_length, grad: of the last iteration.
-        ys, ss, rhos: the remembered changes of the gradient and of the parameters, and one over their products.
-        used: how many changes were ever stored; the next goes to place ``used % history_size``.
-        scale: of the first estimate of the inverse Hessian.
+        step: number of iterations.
+        direction, step_length, grad: those of the last iteration.
+        ys, ss, rhos: the stored changes of the gradient (y) and of the parameters (s), and ``1 / (y . s)``.
+        used: number of changes stored so far; the next is stored at index ``used % history_size``.
+        scale: scale of the initial estimate of the inverse Hessian.
     """
 
     step: jax.Array
@@ -150,13 +149,13 @@ def lbfgs(
 ) -> Any:
     """`functorch_port.optim.LBFGS` as an optax transformation: an update is one iteration, without line search.
 
-    It does what the class does with ``max_iter=1``.
+    It equals the class with ``max_iter=1``.
 
     Args:
-        lr: step length, or a function of the step count that gives it.
-        history_size: number of changes remembered.
-        tolerance_grad: an update is zero where no element of the gradient is larger,
-        tolerance_change: or where the slope along the direction is smaller.
+        lr: step length, or a function from the step count to it.
+        history_size: number of stored changes.
+        tolerance_grad: the update is zero if no element of the gradient is larger.
+        tolerance_change: the update is zero if the descent along the direction is smaller.
 
     Returns:
         ``optax.GradientTransformation(init, update)``; ``update`` needs the gradients only.
@@ -213,11 +212,11 @@ def lbfgs(
 
 
 class RuleState(NamedTuple):
-    """State of all transformations here but `sgd`.
+    """State of all transformations here except `sgd` and `lbfgs`.
 
     Attributes:
-        step: steps taken.
-        entries: PyTorch's state entries by name: trees like the parameters, or numbers.
+        step: number of steps taken.
+        entries: PyTorch's state entries by name: pytrees like the parameters, or numbers.
     """
 
     step: jax.Array
@@ -229,12 +228,12 @@ def transformation(method: Method, hyper: dict[str, Any]) -> Any:
 
     Args:
         method: the rule and its factors.
-        hyper: all hyperparameters by name; each number may also be an array, and ``lr`` a function of the number
-            of steps taken.
+        hyper: all hyperparameters by name; a number may also be an array, and ``lr`` a function of the number of
+            steps taken.
 
     Returns:
-        ``optax.GradientTransformationExtraArgs(init, update)``; ``update`` needs ``params``, and returns what
-        is to be added to them.
+        ``optax.GradientTransformationExtraArgs(init, update)``; ``update`` needs ``params`` and returns the change to
+        add to them.
     """
     import optax
 
@@ -255,7 +254,7 @@ def transformation(method: Method, hyper: dict[str, Any]) -> Any:
 
     def update(grads: Any, state: RuleState, params: Any = None, **extra_args: Any) -> tuple[Any, RuleState]:
         if params is None:
-            raise ValueError("this update needs params: update(grads, state, params)")
+            raise ValueError("update needs params: call update(grads, state, params)")
         now, entries = at(state.step), dict(state.entries)
         count = (state.step + 1).astype(jnp.result_type(float))
         numbers = [entries[k] for k in method.numbers]
@@ -289,9 +288,9 @@ _FACE_ONLY = {"params", "foreach", "fused", "capturable", "differentiable"}
 
 
 def _of_class(cls: type[RuledOptimizer] | type[Muon], ndim: int = 0) -> Callable[..., Any]:
-    """The function that makes the optax transformation of an optimizer class; it has the class's defaults.
+    """The function that creates the optax transformation of an optimizer class, with the defaults of the class.
 
-    ``ndim`` is that of a parameter which the class takes.
+    ``ndim`` is a number of dimensions that the class accepts for a parameter.
     """
     parameters = inspect.signature(cls).parameters
     signature = inspect.Signature([p for name, p in parameters.items() if name not in _FACE_ONLY])
@@ -312,15 +311,15 @@ def _of_class(cls: type[RuledOptimizer] | type[Muon], ndim: int = 0) -> Callable
 
 _DOC = """`functorch_port.optim.{cls}` as an optax transformation.
 
-    Args: hyperparameters of the class, in its order and with its defaults; ``lr`` may be a function of the number
-        of steps taken.
+    Args: the hyperparameters of the class, in its order and with its defaults; ``lr`` may be a function of the
+        number of steps taken.
 
     Returns:
         ``optax.GradientTransformationExtraArgs(init, update)``; ``update`` needs ``params``, and its state is
         a `RuleState`.
 
     Raises:
-        ValueError: as the class.
+        ValueError: as for the class.
 
     Example:
         >>> import jax.numpy as jnp

@@ -1,8 +1,8 @@
-"""L-BFGS: the pure pieces of an iteration, the line search, the class.
+"""L-BFGS: the pure parts of an iteration, the line search, the class.
 
-The pieces run on one flat vector of all parameters, each as one jitted call. The numbers that the algorithm
-branches on (slopes, losses, step lengths) are brought to the host as numpy scalars of the parameters' dtype,
-which round as PyTorch's 0-dim tensors do.
+The parts run on one flat vector of all parameters, each as one jitted call. The numbers on which the algorithm
+branches (slopes, losses, step lengths) are numpy scalars on the host, in the dtype of the parameters, so that they
+round like PyTorch's 0-dim tensors.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = ["LBFGS"]
 
 
 def flat_vector(arrays: Sequence[Any]) -> Any:
-    """All elements one after the other; complex ones as pairs of real ones."""
+    """Concatenate all elements; complex ones become pairs of real numbers."""
     return jnp.concatenate([_real(x).ravel() for x in arrays])
 
 
 def moved(arrays: Sequence[Any], t: Any, direction: Any) -> list[Any]:
-    """``arrays`` plus ``t`` times the parts of a flat direction."""
+    """``arrays`` plus ``t`` times the matching parts of a flat direction."""
     new = []
     for x, along in zip(arrays, parts(direction, arrays), strict=True):
         real = _real(x)
@@ -44,7 +44,7 @@ def moved(arrays: Sequence[Any], t: Any, direction: Any) -> list[Any]:
 
 
 def parts(flat: Any, arrays: Sequence[Any]) -> list[Any]:
-    """The parts of a flat vector that belong to ``arrays``, in their shapes (of complex ones: real pairs)."""
+    """Split a flat vector into parts with the shapes of ``arrays`` (for complex arrays: real pairs)."""
     out, start = [], 0
     for x in arrays:
         shape = _real(x).shape
@@ -61,20 +61,20 @@ def curvature(grad: Any, previous: Any, direction: Any, t: Any) -> tuple[Any, An
 
 
 def unwind(q: Any, y: Any, s: Any, rho: Any) -> tuple[Any, Any]:
-    """One link of the first loop, from the newest pair to the oldest: the new ``q``, and its ``alpha``."""
+    """One iteration of the first loop, from the newest pair to the oldest: the new ``q`` and its ``alpha``."""
     alpha = _dot(s, q) * rho
     return axpy(q, -alpha, y), alpha
 
 
 def rewind(r: Any, y: Any, s: Any, rho: Any, alpha: Any) -> Any:
-    """One link of the second loop, from the oldest pair to the newest."""
+    """One iteration of the second loop, from the oldest pair to the newest."""
     return axpy(r, alpha - _dot(y, r) * rho, s)
 
 
 def quasi_newton(grad: Any, ys: Any, ss: Any, rhos: Any, scale: Any, used: Any) -> Any:
-    """Minus the gradient, times the inverse Hessian of ``m`` pairs in a ring: ``ys`` and ``ss`` are ``(m, n)``.
+    """The direction ``-H g``, where H is the inverse Hessian of ``m`` pairs in a ring buffer, ``(m, n)`` each.
 
-    ``used`` is the number of pairs ever stored, at ``used % m``; empty places are zeros.
+    ``used`` is the number of pairs stored so far; the next index is ``used % m``. Empty rows are zeros.
     """
     order = (used - 1 - jnp.arange(len(rhos))) % len(rhos)  # from the newest to the oldest
     q, alphas = lax.scan(lambda q, i: unwind(q, ys[i], ss[i], rhos[i]), -grad, order)
@@ -87,7 +87,7 @@ def quasi_newton(grad: Any, ys: Any, ss: Any, rhos: Any, scale: Any, used: Any) 
 
 
 def slopes(grad: Any, direction: Any) -> Any:
-    """Directional derivative, sum of the gradient's and largest of the direction's absolute values."""
+    """The directional derivative, the 1-norm of the gradient, and the infinity norm of the direction."""
     return jnp.stack([_dot(grad, direction), jnp.sum(jnp.abs(grad)), jnp.max(jnp.abs(direction))])
 
 
@@ -118,7 +118,7 @@ _minus, _largest = jax.jit(lambda x: -x), jax.jit(_largest_element)
 
 
 class Point(NamedTuple):
-    """A place on the line: its step length, and there the loss, the gradient, its slope along the direction."""
+    """A point on the line: its step length, loss, gradient, and slope along the direction."""
 
     t: Any
     loss: Any
@@ -127,9 +127,9 @@ class Point(NamedTuple):
 
 
 def cubic_minimum(a: Point, b: Point, bounds: tuple[Any, Any] | None = None) -> Any:
-    """Where the cubic through two points is least, kept within bounds (default: the points).
+    """The minimum of the cubic through two points, clamped to the bounds (default: the points).
 
-    If it is least nowhere, the middle of the bounds.
+    If the cubic has no minimum, the middle of the bounds.
     """
     low, high = bounds or ((a.t, b.t) if a.t <= b.t else (b.t, a.t))
     d1 = a.slope + b.slope - _quotient(3 * (a.loss - b.loss), a.t - b.t)
@@ -144,7 +144,7 @@ def cubic_minimum(a: Point, b: Point, bounds: tuple[Any, Any] | None = None) -> 
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    """``a / b``; a number by an array element is, in PyTorch, its reciprocal times the number."""
+    """``a / b``; PyTorch computes a number by an array element as the reciprocal times the number."""
     return (1 / b) * a if isinstance(b, np.generic) and not isinstance(a, np.generic) else a / b
 
 
@@ -158,14 +158,14 @@ def strong_wolfe(
     c2: float = 0.9,
     tolerance_change: float = 1e-9,
 ) -> tuple[Point, int]:
-    """A point of sufficient decrease and small slope on the line, and how often the loss was evaluated.
+    """Line search: find a point that meets the strong Wolfe conditions; also return the number of evaluations.
 
     Args:
-        evaluate: the point at a step length.
+        evaluate: maps a step length to a point.
         start: the point at step length 0.
         t: the step length to try first.
         width: the largest absolute value of the direction.
-        most: after so many further evaluations the best point so far is returned.
+        most: the largest number of further evaluations; then the best point so far is returned.
     """
 
     def too_high(p: Point) -> bool:
@@ -215,7 +215,7 @@ def _lower(bracket: Sequence[Point]) -> int:
 
 
 def _off_the_ends(t: Any, a: Any, b: Any, stalled: bool) -> tuple[Any, bool]:
-    """``t``, moved a tenth of the interval inwards if it is at an end, or near one for the second time."""
+    """``t``, moved inwards by a tenth of the interval if it is at an end, or near one for the second time."""
     low, high = min(a, b), max(a, b)
     margin = 0.1 * (high - low)
     if not min(high - t, t - low) < margin:
@@ -231,25 +231,24 @@ def _off_the_ends(t: Any, a: Any, b: Any, stalled: bool) -> tuple[Any, bool]:
 class LBFGS(Optimizer):
     r"""Limited-memory BFGS: quasi-Newton steps from the last changes of parameters and gradients.
 
-    One `step` makes up to ``max_iter`` iterations, each with one evaluation of the closure (more with a line
-    search), so the closure is required. There is one parameter group, and what is remembered is kept with its
-    first parameter.
+    One `step` runs up to ``max_iter`` iterations. Each evaluates the closure once (more often with a line search), so
+    the closure is required. There is only one parameter group; its state is stored with the first parameter.
 
-    A step cannot be part of a function given to `functorch_port.compile`, since how often it evaluates the loss
-    depends on values. Compile the closure: then every evaluation is one XLA call.
+    `step` cannot be compiled, since the number of evaluations depends on values. Compile the closure instead: then
+    each evaluation is one XLA call.
 
     Args:
         params: real or complex parameters, in one group.
-        lr: step length :math:`t` that is tried first (default: 1).
-        max_iter: most iterations per step (default: 20).
-        max_eval: most evaluations per step (default: ``max_iter * 5 // 4``).
+        lr: initial step length :math:`t` (default: 1).
+        max_iter: maximum number of iterations per step (default: 20).
+        max_eval: maximum number of evaluations per step (default: ``max_iter * 5 // 4``).
         tolerance_grad: stop when no element of the gradient is larger (default: 1e-7).
-        tolerance_change: stop when neither loss nor parameters change by more (default: 1e-9).
-        history_size: number of changes remembered (default: 100).
-        line_search_fn: None for the fixed step ``lr``, or ``"strong_wolfe"``.
+        tolerance_change: stop when the loss or the parameters change by less (default: 1e-9).
+        history_size: number of stored changes (default: 100).
+        line_search_fn: None for the fixed step length ``lr``, or ``"strong_wolfe"``.
 
     Raises:
-        ValueError: for a negative ``lr``, a tensor ``lr`` of several elements, or several groups.
+        ValueError: if ``lr`` is negative or a tensor of several elements, or there are several groups.
         RuntimeError: in `step`, for an unknown line search.
         NotImplementedError: in `step`, inside a compiled function.
 
@@ -301,18 +300,18 @@ class LBFGS(Optimizer):
         return self.param_groups[0]["params"]
 
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
-        """Make up to ``max_iter`` iterations.
+        """Run up to ``max_iter`` iterations.
 
         Args:
             closure: clears the gradients, computes the loss, calls ``backward`` and returns the loss.
 
         Returns:
-            The loss of the first evaluation, at the parameters as they were.
+            The loss of the first evaluation, before the parameters change.
         """
         if storage.overlay:
             raise NotImplementedError(
-                "LBFGS.step() cannot be compiled or transformed: how often it evaluates the loss depends on "
-                "values. Compile the closure instead, and call optimizer.step(compiled_closure) outside"
+                "LBFGS.step() cannot be compiled or transformed: the number of loss evaluations depends on values. "
+                "Compile the closure instead, and call optimizer.step(compiled_closure) outside"
             )
         if len(self.param_groups) != 1:
             raise AssertionError(f"Expected exactly one param_group, but got {len(self.param_groups)}")
@@ -368,7 +367,7 @@ class LBFGS(Optimizer):
         return first
 
     def _evaluate(self, closure: Callable[[], Any]) -> tuple[Any, float, Any, Any]:
-        """What the closure returned, as a number too, the flat gradient, and its largest absolute value."""
+        """The result of the closure, the loss as a number, the flat gradient, and its largest absolute value."""
         with grad_mode.enable_grad():
             loss = closure()
         value = float(loss)
@@ -376,7 +375,7 @@ class LBFGS(Optimizer):
         return loss, value, flat, np.asarray(largest)[()]
 
     def _line(self, closure: Callable[[], Any], d: Any) -> Callable[[Any], Point]:
-        """The loss along the direction, from the parameters as they are now."""
+        """The loss along the direction, starting at the current parameters."""
         start = [p._value for p in self._params]
 
         def at(t: Any) -> Point:
@@ -396,7 +395,7 @@ class LBFGS(Optimizer):
 
 
 class _Memory:
-    """What one iteration leaves to the next, between two steps in the optimizer's state."""
+    """The state that one iteration passes to the next; between two steps it is in the optimizer's state."""
 
     def __init__(self, state: dict[str, Any]) -> None:
         self.d = state.get("d")
@@ -409,7 +408,7 @@ class _Memory:
         self.prev_loss = state.get("prev_loss")
 
     def save(self, state: dict[str, Any]) -> None:
-        """Store it under PyTorch's names."""
+        """Store the state under PyTorch's names."""
         state["d"] = self.d
         state["t"] = _tensor(self.t)
         state["old_dirs"], state["old_stps"], state["ro"] = self.dirs, self.steps, self.ro
@@ -418,7 +417,7 @@ class _Memory:
         state["prev_loss"] = self.prev_loss
 
     def direction(self, state: dict[str, Any], grad: Any, history_size: int) -> Any:
-        """Minus the gradient, times the inverse Hessian that the remembered changes make up."""
+        """The direction ``-H g``, where H is the inverse Hessian from the stored changes."""
         if state["n_iter"] == 1:
             self.dirs, self.steps, self.ro, self.scale = [], [], [], 1
             d = _minus(grad)
@@ -433,7 +432,7 @@ class _Memory:
         return d
 
     def _add(self, grad: Any, history_size: int) -> None:
-        """Remember the change that the last iteration made, unless the curvature along it is too small."""
+        """Store the change of the last iteration, unless the curvature along it is too small."""
         assert self.prev_grad is not None and self.d is not None
         y, s, numbers = _curvature(grad, self.prev_grad._value, self.d._value, np.float64(self.t))
         ys, scale, ro = np.asarray(numbers)
@@ -465,7 +464,7 @@ class _Memory:
 
 
 def _dense_grad(param: Tensor) -> Any:
-    """The gradient's array; zeros if there is none."""
+    """The array of the gradient; zeros if there is none."""
     grad = param.grad
     if grad is None:
         return zero_state(param)._value

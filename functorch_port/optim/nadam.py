@@ -11,7 +11,7 @@ For gradient ``g`` (negated first if ``maximize``) in step ``t``, with weight de
     p     = p - lr * (1 - mu(t)) / (1 - M) * g / size
     p     = p - lr * mu(t + 1) / (1 - M * mu(t + 1)) * m / size
 
-``M`` is the state entry ``mu_product``, in PyTorch's type for it (float32 by default).
+``M`` is the state entry ``mu_product``, in PyTorch's dtype for it (float32 by default).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = ["NAdam", "nadam"]
 
 
 class Flags(NamedTuple):
-    """What decides the structure of a group's update; its numbers are data."""
+    """The static settings of a group's update; its numbers are passed as data."""
 
     weight_decay: bool
     decoupled: bool
@@ -55,7 +55,7 @@ class Flags(NamedTuple):
 
 
 class Scalars(NamedTuple):
-    """The factors of the rule in one step."""
+    """The scalar factors of the rule in one step."""
 
     minus_grad_step: Any
     minus_mean_step: Any
@@ -94,7 +94,7 @@ def _momentum(hyper: dict[str, Any], count: Any) -> Any:
 
 
 def _advance(hyper: dict[str, Any], count: Any, product: Any) -> tuple[Any, ...]:
-    """``M`` after the step; like PyTorch's product of tensors it is rounded to the type of the state entry."""
+    """``M`` after the step, rounded to the dtype of the state entry, like PyTorch's product of tensors."""
     if isinstance(product, Tensor):
         return (product * _momentum(hyper, count),)
     xp = np if isinstance(count, float) else jnp
@@ -125,7 +125,7 @@ METHOD = Method(
 
 
 class NAdam(RuledOptimizer):
-    r"""Adam with Nesterov momentum: the step already takes the momentum of the next one.
+    r"""NAdam: Adam with Nesterov momentum.
 
     .. math::
         \mu_t = \beta_1 \big(1 - \tfrac12\, 0.96^{t\psi}\big), \qquad
@@ -137,18 +137,18 @@ class NAdam(RuledOptimizer):
 
     Args:
         params: parameters, ``(name, parameter)`` pairs, or dicts that define groups.
-        lr: step size :math:`\gamma`, a number or a one-element tensor.
-        betas: :math:`(\beta_1, \beta_2)`, decay rates of the two averages.
-        eps: :math:`\epsilon`, keeps the quotient finite.
+        lr: learning rate :math:`\gamma`, a number or a one-element tensor.
+        betas: :math:`(\beta_1, \beta_2)`, decay rates of the two running averages.
+        eps: :math:`\epsilon`, added to the denominator to avoid division by zero.
         weight_decay: L2 penalty added to the gradient.
-        momentum_decay: :math:`\psi`, how fast the momentum grows to :math:`\beta_1`.
-        decoupled_weight_decay: shrink the parameter by ``1 - lr * weight_decay`` instead, as AdamW.
-        maximize: go uphill.
-        foreach, capturable: accepted and kept. They make no difference: a step is one compiled program.
-        differentiable: record the step, so that gradients can flow through it.
+        momentum_decay: :math:`\psi`, the rate at which the momentum approaches :math:`\beta_1`.
+        decoupled_weight_decay: multiply the parameter by ``1 - lr * weight_decay`` instead, as in AdamW.
+        maximize: maximize the loss instead of minimizing it.
+        foreach, capturable: accepted and stored, but ignored: a step is always one compiled program.
+        differentiable: record the step in autograd, so that gradients flow through it.
 
     Raises:
-        ValueError: for numbers out of range, or a tensor ``lr`` of several elements.
+        ValueError: if a number is out of range, or ``lr`` is a tensor of several elements.
 
     Example:
         >>> import functorch_port as torch
@@ -222,9 +222,9 @@ def nadam(
     """One step of `NAdam` on lists of tensors, in place.
 
     Args:
-        params, exp_avgs, exp_avg_sqs, mu_products, state_steps: written to.
+        params, exp_avgs, exp_avg_sqs, mu_products, state_steps: updated in place.
         grads: the gradients.
-        foreach, capturable, differentiable, has_complex: accepted; they make no difference here.
+        foreach, capturable, differentiable, has_complex: accepted and ignored.
         decoupled_weight_decay, maximize, beta1, beta2, lr, weight_decay, momentum_decay, eps: as for `NAdam`.
     """
     group = {

@@ -1,8 +1,8 @@
-"""optax both ways: `from_optax` makes an `Optimizer` of an optax transformation, `as_optax` does the reverse.
+"""`from_optax` turns an optax transformation into an `Optimizer`; `as_optax` does the reverse.
 
-An optax state is a pytree. Here its leaves lie in ``optimizer.state`` under plain names: those that belong to a
-parameter under the parameter, the others (step counts, mostly) under the name of the group. The parameters of a
-group are given to optax as a dict with keys of a type of our own, so that a leaf's path tells whose it is.
+An optax state is a pytree. Here its leaves are stored in ``optimizer.state``: those of a parameter under the
+parameter, the others (mostly step counts) under the name of the group. optax receives the parameters of a group as a
+dict whose keys are of the type `_Key`, so that the path of a leaf identifies its parameter.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ __all__ = ["OptaxOptimizer", "as_optax", "from_optax"]
 
 
 class _Key(str):
-    """The place of a parameter in what optax is given."""
+    """The key of a parameter in the dict that optax receives."""
 
     __slots__ = ()
 
 
 class _Plan:
-    """How one group's optax state is laid out.
+    """The layout of one group's optax state.
 
     Attributes:
-        tx: the transformation, taking extra arguments.
-        keys: of the parameters.
-        tree: structure of the state.
-        owners: for each leaf of it, which parameter it belongs to, or None.
-        names: for each leaf, its name in the owner's table.
-        hyper: names of the numbers that the state holds for the user to change.
+        tx: the transformation, with support for extra arguments.
+        keys: the keys of the parameters.
+        tree: the tree structure of the state.
+        owners: for each leaf, the index of its parameter, or None.
+        names: for each leaf, its name in the table of its owner.
+        hyper: names of the hyperparameters in the state that the user can change.
     """
 
     def __init__(self, tx: Any, keys: tuple[_Key, ...], params: dict[_Key, Any]) -> None:
@@ -60,7 +60,7 @@ class _Plan:
         self.hyper = sorted({name for node in _injected(state) for name in _free(node)})
 
     def hyperparameters(self) -> dict[str, float]:
-        """The values that the transformation was made with."""
+        """The initial values of the hyperparameters."""
         if not self.hyper:
             return {}
 
@@ -83,7 +83,7 @@ class _Plan:
         numbers: dict[str, Any],
         extra: Any,
     ) -> tuple[list[Any], list[Any]]:
-        """One step: new parameters and new leaves of the state. What is not ``live`` stays."""
+        """One step: the new parameters and leaves of the state. Those that are not ``live`` stay unchanged."""
         tree = dict(zip(self.keys, params, strict=True))
         slopes = [jnp.zeros_like(p) if g is None else g for p, g in zip(params, grads, strict=True)]
         state = _with_numbers(self.tree.unflatten(leaves), numbers)
@@ -107,7 +107,7 @@ def _owner(path: Any, place: dict[_Key, int]) -> int | None:
 
 
 def _text(entry: Any) -> str:
-    """One step of a path; a parameter's key is left out by being the owner."""
+    """The text of one path entry; ``*`` for the key of a parameter, which is the owner."""
     for attribute in ("name", "idx", "key"):
         if hasattr(entry, attribute):
             value = getattr(entry, attribute)
@@ -120,12 +120,12 @@ def _is_injected(node: Any) -> bool:
 
 
 def _injected(state: Any) -> list[Any]:
-    """The parts of a state that `optax.inject_hyperparams` made."""
+    """The parts of a state that come from `optax.inject_hyperparams`."""
     return [x for x in jax.tree.leaves(state, is_leaf=_is_injected) if _is_injected(x)]
 
 
 def _free(node: Any) -> list[str]:
-    """The numbers of such a part that no schedule of its own sets."""
+    """The hyperparameters of such a part that no optax schedule sets."""
     return [name for name in node.hyperparams if name not in getattr(node, "hyperparams_states", ())]
 
 
@@ -154,7 +154,7 @@ def _apply(structure: Any, params: Any, grads: Any, leaves: Any, numbers: Any, e
 
 
 def _owned(structure: Any, params: Any, grads: Any, leaves: Any, numbers: Any, extra: Any) -> tuple[Any, ...]:
-    """The arguments of a program, with what is given for good."""
+    """The arguments of a program; `own` prepares the donated ones."""
     given = list(map(own, params)) if _all_live(structure) else params
     return given, grads, list(map(own, leaves)), (numbers, extra)
 
@@ -182,7 +182,7 @@ def _all_live(structure: Any) -> bool:
 
 
 class OptaxOptimizer(Optimizer):
-    """An optax transformation as an optimizer; made by `from_optax`."""
+    """An optax transformation as an optimizer; create one with `from_optax`."""
 
     def __init__(self, tx: Any, params: ParamsT, lr: Any = None, **hyper: Any) -> None:
         if not _is_transformation(tx):
@@ -194,7 +194,8 @@ class OptaxOptimizer(Optimizer):
         unknown = [name for name in hyper if name not in defaults]
         if unknown:
             raise TypeError(
-                f"the transformation has no hyperparameter {unknown[0]!r} that can be set; it has {list(defaults)}"
+                f"from_optax: the transformation has no hyperparameter {unknown[0]!r}; those that can be set are "
+                f"{list(defaults)}"
             )
         defaults.update(hyper if lr is None else {"lr": lr, **hyper})
         if not 0.0 <= defaults["lr"]:  # noqa: SIM300
@@ -227,7 +228,7 @@ class OptaxOptimizer(Optimizer):
         return plan
 
     def _tables(self, group: dict[str, Any], plan: _Plan) -> list[tuple[dict[str, Any], str]]:
-        """For every leaf of the group's state, the table it lies in and its name there. Filled if it was not."""
+        """For each leaf of the group's state, its table and its name there; missing leaves are created first."""
         place = f"group {next(i for i, g in enumerate(self.param_groups) if g is group)}"
         shared = take_premade(self, place)  # type: ignore[arg-type]
         own = [take_premade(self, p) for p in group["params"]]
@@ -241,7 +242,8 @@ class OptaxOptimizer(Optimizer):
         missing = [name for table, name in where if name not in table]
         if missing:
             raise RuntimeError(
-                f"the optimizer's state has no {missing[0]!r}: it is that of another transformation"
+                f"the optimizer's state has no entry {missing[0]!r}, as it was saved with another transformation; "
+                "load a state dict of the same transformation"
             )
         return where
 
@@ -252,7 +254,7 @@ class OptaxOptimizer(Optimizer):
             return [Tensor._wrap(jnp.array(leaf)) for leaf in leaves]
 
     def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        """The whole group's state before its first step, ahead of a trace."""
+        """The initial state of the whole group, created before a trace."""
         if param is not group["params"][0]:
             return self._premade.get(param, {})
         plan = self._layout(group)
@@ -268,7 +270,7 @@ class OptaxOptimizer(Optimizer):
         """Update the parameters once.
 
         Args:
-            closure: recomputes the loss and returns it. Transformations that want the loss get it as ``value``.
+            closure: recomputes the loss and returns it. Transformations receive the loss as ``value``.
         """
         loss, extra = None, {}
         if closure is not None:
@@ -326,47 +328,47 @@ def _is_transformation(tx: Any) -> bool:
 
 
 def _inject(factory: Any, lr: Any, hyper: dict[str, Any]) -> Any:
-    """The transformation that a function such as `optax.adam` makes, its numbers open to change."""
+    """The transformation from a function such as `optax.adam`, with hyperparameters that can be changed."""
     import optax
 
     if not callable(factory):
         raise TypeError(
-            f"from_optax needs an optax transformation or a function that makes one, but got {factory!r}"
+            f"from_optax needs an optax transformation or a function that returns one, but got {factory!r}"
         )
     if lr is not None:
         if "learning_rate" not in inspect.signature(factory).parameters:
             raise TypeError(
-                f"{getattr(factory, '__name__', factory)} takes no learning_rate, so lr cannot be given to it"
+                f"{getattr(factory, '__name__', factory)} takes no learning_rate, but got lr={lr!r}; omit lr"
             )
         hyper = {"learning_rate": lr, **hyper}
     return optax.inject_hyperparams(factory)(**hyper)
 
 
 def from_optax(tx: Any, params: ParamsT | None = None, lr: Any = None, **hyper: Any) -> Any:
-    """Any optax transformation as an optimizer: with groups, schedules, hooks, `state_dict`, and in `compile`.
+    """Turn an optax transformation into an optimizer, with groups, schedules, hooks, `state_dict` and `compile`.
 
-    The transformation sees the parameters of one group as a dict (with the names, if named parameters were
-    given): what it computes over all parameters, such as a global norm, is over the group. A parameter without
-    gradient keeps its value and its state, and counts as a gradient of zero for the others.
+    The transformation receives the parameters of one group as a dict, with their names if they are named, so a
+    global norm is the norm of the group. A parameter without gradient keeps its value and its state; its gradient
+    counts as zero in such reductions.
 
     Args:
         tx: one of
 
-            - a function that makes a transformation, such as ``optax.adamw``: ``lr`` is its ``learning_rate``,
-              the other arguments are in ``hyper``, and all its numbers become entries of the groups;
+            - a function that returns a transformation, such as ``optax.adamw``: ``lr`` is its ``learning_rate``,
+              ``hyper`` holds its other arguments, and all its numbers become entries of the groups;
             - a transformation from `optax.inject_hyperparams`: the same;
             - any other transformation: its updates are multiplied by ``lr``, by default 1.
-        params: parameters, ``(name, parameter)`` pairs, or dicts that define groups. Without them a function is
-            returned that takes them, in place of an optimizer's class.
-        lr: step size; see above.
+        params: parameters, ``(name, parameter)`` pairs, or dicts that define groups. If omitted, return a function of
+            the parameters, to use in place of an optimizer class.
+        lr: learning rate; see above.
         **hyper: hyperparameters by optax's names.
 
     Returns:
-        The optimizer. In its state, optax's leaves have their path as name, such as ``inner_state.0.mu.*``.
+        The optimizer. Its state entries are named by the paths of optax's leaves, such as ``inner_state.0.mu.*``.
 
     Raises:
-        TypeError: if ``tx`` is no transformation, or lacks a hyperparameter.
-        ValueError: for a negative ``lr``.
+        TypeError: if ``tx`` is not a transformation, or has no hyperparameter of a given name.
+        ValueError: if ``lr`` is negative.
 
     Example:
         >>> import optax
@@ -393,19 +395,19 @@ def from_optax(tx: Any, params: ParamsT | None = None, lr: Any = None, **hyper: 
 
 
 def as_optax(optimizer: type[Optimizer], *args: Any, **hyper: Any) -> Any:
-    """One of our optimizers as an optax transformation, on plain pytrees under plain `jax.jit`.
+    """Turn an optimizer class into an optax transformation, for pytrees of JAX arrays and `jax.jit`.
 
     Args:
         optimizer: the class, such as ``optim.AdamW``.
-        *args, **hyper: its hyperparameters, as for the class but without the parameters; ``lr`` may be a
-            function of the number of steps taken.
+        *args, **hyper: the arguments of the class without the parameters; ``lr`` may be a function of the number of
+            steps taken.
 
     Returns:
-        An ``optax.GradientTransformationExtraArgs``: what `functorch_port.optim.functional` has under the
-        optimizer's name. Its ``update`` needs ``params``.
+        An ``optax.GradientTransformationExtraArgs``, the one in `functorch_port.optim.functional`. Its ``update``
+        needs ``params``.
 
     Raises:
-        NotImplementedError: for an optimizer that is no function of gradients alone, or a user's own class.
+        NotImplementedError: for a user-defined class, or an optimizer without such a transformation.
 
     Example:
         >>> import jax
@@ -430,8 +432,8 @@ def as_optax(optimizer: type[Optimizer], *args: Any, **hyper: Any) -> Any:
     make = getattr(functional, name.lower(), None)
     if make is None or name.lower() not in functional.__all__:
         raise NotImplementedError(
-            f"as_optax of {name}: there is a transformation of {', '.join(_convertible())}. A user's own rule can be "
-            "written as an optax transformation and used here with from_optax"
+            f"as_optax of {name} is not supported, only of {', '.join(_convertible())}. Write your own rule as an "
+            "optax transformation, and use it here with from_optax."
         )
     return optax.with_extra_args_support(make(*args, **hyper))
 

@@ -30,7 +30,7 @@ StateDict: TypeAlias = dict[str, Any]
 
 
 class _RequiredParameter:
-    """Marks an entry of ``defaults`` that every group must bring itself."""
+    """Marker of an entry of ``defaults`` that every group must set."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -63,7 +63,7 @@ def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
         hook: may return None or a new ``(args, kwargs)``.
 
     Returns:
-        A handle whose ``remove()`` takes the hook away.
+        A handle whose ``remove()`` removes the hook.
     """
     return _register(_step_pre_hooks, hook)
 
@@ -84,7 +84,7 @@ def _register(
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """``step`` between its pre and post hooks, announced to a trace in progress."""
+    """``step`` with its pre-hooks and post-hooks; a trace in progress is notified."""
 
     @functools.wraps(step)
     def hooked(*args: Any, **kwargs: Any) -> Any:
@@ -126,7 +126,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def switch_grad(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Run ``step`` with recording off, or on if the optimizer was made with ``differentiable=True``."""
+    """Run ``step`` with autograd disabled, or enabled if the optimizer has ``differentiable=True``."""
 
     @functools.wraps(step)
     def switched(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -142,7 +142,7 @@ def switch_grad(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def typename(x: object) -> str:
-    """What PyTorch's messages call the type of ``x``, such as ``torch.FloatTensor``."""
+    """The name of the type of ``x`` in PyTorch's messages, such as ``torch.FloatTensor``."""
     if isinstance(x, Tensor):
         return str(x.type())
     kind = x if isinstance(x, type) else type(x)
@@ -153,19 +153,19 @@ def typename(x: object) -> str:
 class Optimizer:
     r"""Base class of all optimizers.
 
-    A subclass calls ``super().__init__(params, defaults)`` and defines ``step``: in it, it may loop over
-    ``self.param_groups`` and write to the parameters with tensor operations, or do the whole update in one
-    jitted call.
+    A subclass calls ``super().__init__(params, defaults)`` and defines ``step``, which may loop over
+    ``self.param_groups`` and write to the parameters with tensor operations, or do the whole update in one jitted
+    call.
 
     Args:
-        params: parameters, ``(name, parameter)`` pairs, or dicts with a ``"params"`` entry and
-            hyperparameters of their own.
-        defaults: hyperparameters of the groups that do not set them.
+        params: parameters, ``(name, parameter)`` pairs, or dicts with a ``"params"`` entry and the
+            hyperparameters of a group.
+        defaults: hyperparameters for groups that do not set them.
 
     Attributes:
-        defaults: as given.
+        defaults: the default hyperparameters.
         param_groups: the list of groups, plain dicts that may be edited at any time.
-        state: what the optimizer remembers for each parameter, keyed by the parameter itself.
+        state: the state of each parameter, a dict with the parameters as keys.
 
     Raises:
         TypeError: if ``params`` is a tensor, or holds something that is not a tensor.
@@ -234,7 +234,7 @@ class Optimizer:
             self.add_param_group(group)
 
     def _prepare(self) -> None:
-        """Give the instance its hook tables, and its class a `step` that runs them (once per class)."""
+        """Create the hook tables of the instance, and once per class a `step` that runs the hooks."""
         for name in _HOOK_TABLES:
             self.__dict__.setdefault(name, OrderedDict())
         self.__dict__.setdefault("_premade", {})
@@ -253,13 +253,13 @@ class Optimizer:
         object.__setattr__(self, name, value)
 
     def _count_cells(self) -> list[list[tuple[Storage, ...]]]:
-        """Of every group, for every parameter, the Storages of the 0-dim state by which steps are counted."""
+        """For each group and parameter, the Storages of the 0-dim state that counts steps."""
         return []
 
     def _loosen(self, packed: bool = True) -> None:
-        """Give the state's tensors Storages of their own, where `steady` or `packed` put them together.
+        """Give each tensor of the state its own Storage, where `steady` or `packed` merged them.
 
-        Without ``packed`` only what `steady` did.
+        Without ``packed``, undo only what `steady` merged.
         """
         with storage.turn:
             if self._steady is not None:
@@ -268,11 +268,11 @@ class Optimizer:
                 loosen(self._packs)
 
     def _tighten(self) -> list[Any]:
-        """Put state together for a trace, where that can be; returns the packs that were apart."""
+        """Merge the state for a trace where possible; return the packs that were not merged before."""
         return pack_state(self)
 
     def _kind_of(self, group: dict[str, Any]) -> Any:
-        """How the parameters of a group are updated (`steady.Kind`), where each element is by itself."""
+        """The update of a group's parameters as a `steady.Kind`, if it is elementwise."""
         return None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -306,7 +306,7 @@ class Optimizer:
     def register_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(optimizer)`` before `state_dict`; first of all hooks with ``prepend``."""
+        """Call ``hook(optimizer)`` before `state_dict`; with ``prepend``, before all other hooks."""
         return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)  # type: ignore[attr-defined]
 
     def register_state_dict_post_hook(
@@ -318,7 +318,7 @@ class Optimizer:
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(optimizer, state_dict)`` before loading a (shallow copy); it may return another."""
+        """Call ``hook(optimizer, state_dict)`` before loading, on a shallow copy; it may return another dict."""
         return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)  # type: ignore[attr-defined]
 
     def register_load_state_dict_post_hook(
@@ -330,11 +330,10 @@ class Optimizer:
     # ------------------------------------------------------------------ saving and loading
 
     def state_dict(self) -> StateDict:
-        """The optimizer's state and groups, with parameters replaced by their place in the order of the
-        groups.
+        """The optimizer's state and groups, with an index in place of each parameter.
 
         Returns:
-            ``{"state": {place: dict}, "param_groups": [dict]}``; the tensors are the live ones, not copies.
+            ``{"state": {index: dict}, "param_groups": [dict]}``; the tensors are not copies.
         """
         for hook in self._optimizer_state_dict_pre_hooks.values():  # type: ignore[attr-defined]
             hook(self)
@@ -357,13 +356,13 @@ class Optimizer:
         return state_dict
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Take over what `state_dict` of a like optimizer gave.
+        """Load a state dict.
 
-        Parameters are matched by order. Hyperparameters are overwritten. State tensors get the dtype and
-        device of their parameter, except ``step``.
+        Parameters are matched by order. Hyperparameters are overwritten. State tensors get the dtype and device of
+        their parameter, except ``step``.
 
         Args:
-            state_dict: from `state_dict`; it is not changed.
+            state_dict: the result of `state_dict` of an optimizer of the same kind; it is not changed.
 
         Raises:
             ValueError: if the groups differ in number or size; the optimizer is then unchanged.
@@ -403,12 +402,11 @@ class Optimizer:
     # ------------------------------------------------------------------ training
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters.
+        """Clear the gradients of all parameters.
 
         Args:
-            set_to_none: set ``grad`` to None (the default) instead of filling it with zeros. An optimizer
-                skips a
-                parameter whose gradient is None, but takes a step with a gradient of zero.
+            set_to_none: set ``grad`` to None (the default) instead of zero. An optimizer skips a parameter whose
+                gradient is None, but takes a step with a gradient of zero.
         """
         if storage.overlay:
             storage.overlay.note_optimizer(self)
@@ -430,23 +428,23 @@ class Optimizer:
         """Update the parameters once.
 
         Args:
-            closure: recomputes the loss (with gradients on) and returns it; optional for most optimizers.
+            closure: recomputes the loss (with autograd enabled) and returns it; optional for most optimizers.
 
         Returns:
-            What the closure returned, or None.
+            The result of the closure, or None.
         """
         raise NotImplementedError
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group of parameters, for instance layers that are trained from now on.
+        """Add a parameter group, for instance when layers are unfrozen.
 
         Args:
-            param_group: ``"params"`` and hyperparameters; those it lacks are filled in from ``defaults``.
+            param_group: ``"params"`` and hyperparameters; missing ones are taken from ``defaults``.
 
         Raises:
-            TypeError: if it is not a dict, its params are a set, or one of them is not a tensor.
-            ValueError: if a parameter is not a leaf or in two groups, names are partly missing, or a required
-                option is.
+            TypeError: if ``param_group`` is not a dict, its params are a set, or one of them is not a tensor.
+            ValueError: if a parameter is not a leaf or is in two groups, some names are missing, or a required
+                option is missing.
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
@@ -502,7 +500,7 @@ def _separate_names(group: dict[str, Any], params: Sequence[Any]) -> None:
 
 
 def _fit(param: Tensor, value: Any, key: Any, hosted: bool) -> Any:
-    """A loaded state value with its tensors in the parameter's device and, but for ``step``, dtype."""
+    """A loaded state value, with its tensors on the device and (except ``step``) in the dtype of the parameter."""
     if isinstance(value, Tensor):
         if key == "step":
             return value.to(dtype=dtypes.float32, device=param.device) if hosted else value
@@ -517,7 +515,7 @@ def _fit(param: Tensor, value: Any, key: Any, hosted: bool) -> Any:
 
 
 class _Before(Before):
-    """An optimizer's state and parameters before a step, to be put back; values are those of `Optimizer._numbers`."""
+    """A snapshot of an optimizer's state and parameters before a step; values are those of `Optimizer._numbers`."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
@@ -546,9 +544,9 @@ def _is_dense(value: Any) -> bool:
 
 
 def whole_step(optimizer: Optimizer, work: Callable[[], Any]) -> None:
-    """Do the work of a step all or nothing, whatever interrupts it (see `_array.donation`).
+    """Run a step atomically: an interrupt leaves the optimizer unchanged (see `_array.donation`).
 
-    In a trace that is the trace's business; a recorded step (``differentiable=True``) is as PyTorch's.
+    In a trace, the trace takes care of that; a recorded step (``differentiable=True``) behaves as in PyTorch.
     """
     if storage.overlay or grad_mode.state.enabled:
         work()
@@ -559,12 +557,12 @@ def whole_step(optimizer: Optimizer, work: Callable[[], Any]) -> None:
 def settled_step(
     optimizer: Any, find: Callable[[], Any], settles: Callable[[Any], bool], rest: Callable[[Any], Any]
 ) -> None:
-    """A step, all or nothing, of an optimizer that may become `steady` by it.
+    """Run a step atomically; the optimizer may become `steady` by it.
 
     Args:
-        find: gives what takes part in the step, with its first state made.
-        settles: of that: whether the step was taken as `steady` takes it.
-        rest: takes the step otherwise.
+        find: returns the parameters and gradients of the step, with their state initialized.
+        settles: whether the step on the result of ``find`` was done in the way of `steady`.
+        rest: does the step otherwise.
     """
     if storage.overlay or grad_mode.state.enabled:
         rest(find())
@@ -583,7 +581,7 @@ def settled_step(
 
 
 def take_premade(optimizer: Optimizer, param: Tensor) -> dict[str, Any]:
-    """The state of ``param``; during a trace, an empty one first gets what `compile` made for it."""
+    """The state of ``param``; during a trace, an empty state is first filled with the one `compile` created."""
     state: dict[str, Any] = optimizer.state[param]
     if not state and storage.overlay and param in optimizer._premade:
         state.update(optimizer._premade.pop(param))
@@ -591,14 +589,14 @@ def take_premade(optimizer: Optimizer, param: Tensor) -> dict[str, Any]:
 
 
 def zero_state(param: Tensor) -> Tensor:
-    """Zeros of the parameter's shape, dtype and place."""
+    """Zeros with the shape, dtype and device of the parameter."""
     return filled_state(param, 0)
 
 
 def filled_state(param: Tensor, value: Any, shape: tuple[int, ...] | None = None) -> Tensor:
-    """A tensor like the parameter with one value everywhere (of a complex one, in both parts).
+    """A tensor like the parameter, filled with one value (for a complex parameter, in both parts).
 
-    ``shape`` is for one of another shape. Made on the host: nothing is compiled for it.
+    ``shape`` overrides the shape. It is created on the host: nothing is compiled for it.
     """
     like = param._value
     value = storage.as_array(value)
@@ -617,7 +615,7 @@ def to_scalar(x: Any) -> Any:
 
 
 def check_fused(param: Tensor) -> None:
-    """PyTorch's refusal of parameters that its fused kernels cannot take."""
+    """Raise PyTorch's error for parameters that its fused kernels do not support."""
     if not param.is_floating_point():
         devices = ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone"]
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""RAdam: Adam that waits with its adaptive rate until the variance of that rate can be rectified.
+"""RAdam: Adam that uses its adaptive rate only when the variance of that rate can be rectified.
 
 For gradient ``g`` (negated first if ``maximize``) in step ``t``, with weight decay ``w``:
 
@@ -41,7 +41,7 @@ __all__ = ["RAdam", "radam"]
 
 
 class Flags(NamedTuple):
-    """What decides the structure of a group's update; its numbers are data."""
+    """The static settings of a group's update; its numbers are passed as data."""
 
     weight_decay: bool
     decoupled: bool
@@ -49,7 +49,7 @@ class Flags(NamedTuple):
 
 
 class Scalars(NamedTuple):
-    """The factors of the rule in one step."""
+    """The scalar factors of the rule in one step."""
 
     lr: Any
     one_minus_beta1: Any
@@ -103,7 +103,7 @@ def _scalars(hyper: dict[str, Any], count: Any) -> Scalars:
 
 
 def _rectification(beta2: Any, count: Any) -> Any:
-    """The factor ``rect``, and 0 for ``rho <= 5``."""
+    """The factor ``rect``, or 0 for ``rho <= 5``."""
     longest = 2 / (1 - beta2) - 1
     if isinstance(count, float):
         length = longest - 2 * count * (beta2**count) / (1 - beta2**count)
@@ -118,10 +118,10 @@ def _squared_rectification(length: Any, longest: Any) -> Any:
 
 
 def _length(beta2: Any, count: Any) -> Any:
-    """``rho`` of arrays, in a form that keeps its digits in float32 too.
+    """``rho`` of arrays, in a form that is accurate in float32 too.
 
     With ``u = -log(beta2)`` and ``x = u * t`` it is ``(coth(u / 2) - 2 / u) + 2 / u * (1 - x / expm1(x))``; for
-    small arguments both terms are taken from their power series.
+    small arguments both terms are computed from their power series.
     """
     u = -jnp.log(jnp.asarray(beta2, count.dtype))
     x = u * count
@@ -134,7 +134,7 @@ METHOD = Method(radam_rule, _flags, _slots, _scalars)
 
 
 class RAdam(RuledOptimizer):
-    r"""Rectified Adam: without an adaptive rate in the first steps, then with one that is damped at first.
+    r"""Rectified Adam: no adaptive rate in the first steps, then one with a growing rectification factor.
 
     .. math::
         \rho_t = \rho_\infty - \frac{2 t \beta_2^t}{1 - \beta_2^t}, \quad \rho_\infty = \frac{2}{1 - \beta_2} - 1,
@@ -149,17 +149,17 @@ class RAdam(RuledOptimizer):
 
     Args:
         params: parameters, ``(name, parameter)`` pairs, or dicts that define groups.
-        lr: step size :math:`\gamma`, a number or a one-element tensor.
-        betas: :math:`(\beta_1, \beta_2)`, decay rates of the two averages.
-        eps: :math:`\epsilon`, keeps the quotient finite.
+        lr: learning rate :math:`\gamma`, a number or a one-element tensor.
+        betas: :math:`(\beta_1, \beta_2)`, decay rates of the two running averages.
+        eps: :math:`\epsilon`, added to the denominator to avoid division by zero.
         weight_decay: L2 penalty added to the gradient.
-        decoupled_weight_decay: shrink the parameter by ``1 - lr * weight_decay`` instead, as AdamW.
-        maximize: go uphill.
-        foreach, capturable: accepted and kept. They make no difference: a step is one compiled program.
-        differentiable: record the step, so that gradients can flow through it.
+        decoupled_weight_decay: multiply the parameter by ``1 - lr * weight_decay`` instead, as in AdamW.
+        maximize: maximize the loss instead of minimizing it.
+        foreach, capturable: accepted and stored, but ignored: a step is always one compiled program.
+        differentiable: record the step in autograd, so that gradients flow through it.
 
     Raises:
-        ValueError: for numbers out of range, or a tensor ``lr`` of several elements.
+        ValueError: if a number is out of range, or ``lr`` is a tensor of several elements.
 
     Example:
         >>> import functorch_port as torch
@@ -229,9 +229,9 @@ def radam(
     """One step of `RAdam` on lists of tensors, in place.
 
     Args:
-        params, exp_avgs, exp_avg_sqs, state_steps: written to.
+        params, exp_avgs, exp_avg_sqs, state_steps: updated in place.
         grads: the gradients.
-        foreach, differentiable, capturable, has_complex: accepted; they make no difference here.
+        foreach, differentiable, capturable, has_complex: accepted and ignored.
         decoupled_weight_decay, maximize, beta1, beta2, lr, weight_decay, eps: as for `RAdam`.
     """
     group = {

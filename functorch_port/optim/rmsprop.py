@@ -1,4 +1,4 @@
-"""RMSprop: steps divided by the root of a running average of squared gradients.
+"""RMSprop: gradients divided by the root of a running average of their squares.
 
 For gradient ``g`` (negated first if ``maximize``), with weight decay ``w`` and momentum ``mu``:
 
@@ -25,7 +25,7 @@ __all__ = ["RMSprop", "rmsprop"]
 
 
 class Flags(NamedTuple):
-    """What decides the structure of a group's update; its numbers are data."""
+    """The static settings of a group's update; its numbers are passed as data."""
 
     momentum: bool
     centered: bool
@@ -34,7 +34,7 @@ class Flags(NamedTuple):
 
 
 class Scalars(NamedTuple):
-    """The factors of the rule."""
+    """The scalar factors of the rule."""
 
     minus_lr: Any
     alpha: Any
@@ -94,22 +94,22 @@ class RMSprop(RuledOptimizer):
         b \leftarrow \mu b + \frac{g}{\sqrt v + \epsilon}, \qquad
         \theta \leftarrow \theta - \gamma b
 
-    With ``centered`` a running mean of the gradient, squared, is taken off :math:`v` under the root.
+    With ``centered``, the square of the running mean of the gradient is subtracted from :math:`v` under the root.
 
     Args:
         params: parameters, ``(name, parameter)`` pairs, or dicts that define groups.
-        lr: step size :math:`\gamma`, a number or a one-element tensor.
+        lr: learning rate :math:`\gamma`, a number or a one-element tensor.
         alpha: decay rate of the averages.
-        eps: :math:`\epsilon`, keeps the quotient finite.
+        eps: :math:`\epsilon`, added to the denominator to avoid division by zero.
         weight_decay: L2 penalty added to the gradient.
         momentum: :math:`\mu`.
-        centered: divide by the standard deviation instead.
-        maximize: go uphill.
-        foreach, capturable: accepted and kept. They make no difference: a step is one compiled program.
-        differentiable: record the step, so that gradients can flow through it.
+        centered: divide by an estimate of the standard deviation instead.
+        maximize: maximize the loss instead of minimizing it.
+        foreach, capturable: accepted and stored, but ignored: a step is always one compiled program.
+        differentiable: record the step in autograd, so that gradients flow through it.
 
     Raises:
-        ValueError: for negative numbers, or a tensor ``lr`` of several elements.
+        ValueError: if a number is negative, or ``lr`` is a tensor of several elements.
 
     Example:
         >>> import functorch_port as torch
@@ -182,10 +182,11 @@ def rmsprop(
     """One step of `RMSprop` on lists of tensors, in place.
 
     Args:
-        params, square_avgs, state_steps: written to; so are ``grad_avgs`` if centered, and
-            ``momentum_buffer_list`` with momentum (else they may be empty).
+        params, square_avgs, state_steps: updated in place.
+        grad_avgs: updated in place if ``centered``, else it may be empty.
+        momentum_buffer_list: updated in place with momentum, else it may be empty.
         grads: the gradients.
-        foreach, differentiable, capturable, has_complex: accepted; they make no difference here.
+        foreach, differentiable, capturable, has_complex: accepted and ignored.
         maximize, lr, alpha, eps, weight_decay, momentum, centered: as for `RMSprop`.
     """
     group = {

@@ -1,4 +1,4 @@
-"""Rprop: every element has a step size of its own, which grows while its gradient keeps its sign.
+"""Rprop: each element has its own step size, which grows while its gradient keeps its sign.
 
 For gradient ``g`` (negated first if ``maximize``), element by element:
 
@@ -7,7 +7,7 @@ For gradient ``g`` (negated first if ``maximize``), element by element:
     p    = p - size * sign(g)
     prev = g
 
-``lr`` is the first ``size``.
+``lr`` is the initial ``size``.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = ["Rprop", "rprop"]
 
 
 class Flags(NamedTuple):
-    """What decides the structure of a group's update; its numbers are data."""
+    """The static settings of a group's update; its numbers are passed as data."""
 
     maximize: bool
 
 
 class Scalars(NamedTuple):
-    """The factors of the rule."""
+    """The scalar factors of the rule."""
 
     eta_minus: Any
     eta_plus: Any
@@ -40,9 +40,9 @@ class Scalars(NamedTuple):
 
 
 def _sign_of_product(a: Any, b: Any) -> Any:
-    """A number with the sign of ``a * b`` as PyTorch computes it, between -1 and 1 where that rounds to zero.
+    """A number with the sign of ``a * b``; it is between -1 and 1 where PyTorch's product rounds to zero.
 
-    XLA flushes denormal products to zero, PyTorch keeps them; so the factors are scaled up first.
+    XLA flushes denormal products to zero and PyTorch does not, so the factors are scaled up first.
     """
     info, wide = jnp.finfo(a.dtype), jnp.promote_types(a.dtype, jnp.float32)
     room = info.nmant - info.minexp + 1  # 2**-room is half of the smallest denormal number
@@ -82,26 +82,26 @@ METHOD = Method(rprop_rule, _flags, _slots, _scalars, start=lambda hyper: {"step
 
 
 class Rprop(RuledOptimizer):
-    r"""Resilient backpropagation: only the signs of the gradient count.
+    r"""Resilient backpropagation: uses only the signs of the gradient.
 
-    Each element's step size :math:`\eta` is multiplied by :math:`\eta_+` if the gradient has the sign of the last
-    one, and by :math:`\eta_-` if it has the other sign; then that element stays where it is and is treated
-    as if its gradient had been zero. Otherwise
+    The step size :math:`\eta` of an element is multiplied by :math:`\eta_+` if its gradient keeps its sign, and by
+    :math:`\eta_-` if the sign changes. If the sign changes, the element is not updated and its gradient counts as
+    zero. Otherwise
 
     .. math::
         \theta \leftarrow \theta - \eta\,\mathrm{sign}(g)
 
     Args:
         params: parameters, ``(name, parameter)`` pairs, or dicts that define groups.
-        lr: the first step size, a number or a one-element tensor.
+        lr: the initial step size, a number or a one-element tensor.
         etas: :math:`(\eta_-, \eta_+)`.
         step_sizes: the smallest and the largest step size.
-        maximize: go uphill.
-        foreach, capturable: accepted and kept. They make no difference: a step is one compiled program.
-        differentiable: record the step, so that gradients can flow through it.
+        maximize: maximize the loss instead of minimizing it.
+        foreach, capturable: accepted and stored, but ignored: a step is always one compiled program.
+        differentiable: record the step in autograd, so that gradients flow through it.
 
     Raises:
-        ValueError: for a negative ``lr`` or a tensor of several elements, or ``etas`` not around 1.
+        ValueError: if ``lr`` is negative or a tensor of several elements, or not :math:`0 < \eta_- < 1 < \eta_+`.
 
     Example:
         >>> import functorch_port as torch
@@ -162,10 +162,10 @@ def rprop(
     """One step of `Rprop` on lists of tensors, in place.
 
     Args:
-        params, prevs, step_sizes, state_steps: written to.
+        params, prevs, step_sizes, state_steps: updated in place.
         grads: the gradients.
-        foreach, capturable, differentiable, has_complex: accepted; they make no difference here.
-        maximize: go uphill.
+        foreach, capturable, differentiable, has_complex: accepted and ignored.
+        maximize: maximize the loss instead of minimizing it.
         step_size_min, step_size_max, etaminus, etaplus: the ``step_sizes`` and ``etas`` of `Rprop`.
     """
     group = {

@@ -1,7 +1,7 @@
-"""What the optimizers with a ``step`` count share: from one pure rule to the class and the functional twin.
+"""Base of the optimizers with a ``step`` count: from one pure rule to the class and its functional forms.
 
-An optimizer is a `Method`: the rule, and functions that give its factors. `RuledOptimizer` makes the class of it,
-`step_lists` the twin on lists of tensors, `functional` the optax transformation.
+An optimizer is a `Method`: the rule and the functions that compute its factors. `RuledOptimizer` is the base of the
+class, `step_lists` of the function on lists of tensors, `functional` of the optax transformation.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ def _same_shape(slot: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Method(NamedTuple):
-    """An update rule and how its state and factors come about.
+    """An update rule, with the functions that compute its state and factors.
 
     Attributes:
-        rule: the pure rule, as `engine` has it.
-        flags: of a group: what decides the structure of its update (hashable; its zeros, not its numbers).
-        slots: of the flags: names of the state entries that are like the parameter, in the rule's order; None
-            where one is not in use.
+        rule: the pure rule, with the signature of `engine`.
+        flags: ``flags(group)``: the static settings of the update (hashable: whether a number is zero, not its value).
+        slots: ``slots(flags)``: names of the state entries that are like the parameter, in the rule's order; None
+            for unused ones.
         scalars: ``scalars(hyper, count, *numbers)``: the rule's factors in step ``count`` (from 1).
-        numbers: names of 0-dim state entries beside ``step``; `scalars` gets their values from before the step.
+        numbers: names of 0-dim state entries besides ``step``; `scalars` receives their values before the step.
         advance: ``advance(hyper, count, *numbers)``: those values after the step.
-        start: of the hyperparameters: what entries are filled with at first, if not zero.
-        shape: of a slot's name and the parameter's shape: the entry's shape, or None if there is no such entry.
-        rows: the rule for sparse gradients, as `sparse_rules` has it; None where they are refused.
+        start: ``start(hyper)``: the initial values of entries that do not start as zeros.
+        shape: ``shape(slot, shape)``: the shape of an entry of a parameter, or None if there is no such entry.
+        rows: the rule for sparse gradients, see `sparse_rules`; None if they are not supported.
     """
 
     rule: Rule
@@ -71,21 +71,21 @@ class Method(NamedTuple):
 
     @property
     def elementwise(self) -> bool:
-        """Whether every state entry is like its parameter, so that any shape may stand for the real one."""
+        """Whether every state entry has the shape of its parameter, so that the rule works for any shape."""
         return self.shape is _same_shape
 
     def factors(self, hyper: Hyper, count: Any, numbers: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]:
-        """Of the numbers before step ``count``, ``step`` the first: the rule's factors, and the numbers after."""
+        """The rule's factors in step ``count``, and the new numbers; ``numbers`` are the old ones, ``step`` first."""
         rest = numbers[1:]
         return self.scalars(hyper, count, *rest), [numbers[0] + 1, *self.advance(hyper, count, *rest)]
 
 
 class RuledOptimizer(Optimizer):
-    """An optimizer whose step is a `Method`. A subclass has a constructor and the attributes below.
+    """Base of the optimizers whose step is a `Method`. A subclass defines a constructor and the attributes below.
 
     Attributes:
         method: the method.
-        old_groups: hyperparameters that groups of old checkpoints lack, with the values they had.
+        old_groups: hyperparameters that old checkpoints lack, with their values.
     """
 
     method: ClassVar[Method]
@@ -109,7 +109,7 @@ class RuledOptimizer(Optimizer):
                         mine[name] = number_tensor(float(mine[name]), group.get("fused"))
 
     def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        """The state before the first step."""
+        """The initial state."""
         start = self.method.start(_hyper(group))
         slots = self.method.slots(self.method.flags(group))
         state = {
@@ -133,7 +133,7 @@ class RuledOptimizer(Optimizer):
 
     @switch_grad
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; returns the closure's loss, if there is a closure."""
+        """Update the parameters once; return the loss of the closure, if there is one."""
         loss = None
         if closure is not None:
             with grad_mode.enable_grad():
@@ -144,7 +144,7 @@ class RuledOptimizer(Optimizer):
         return loss
 
     def _found(self) -> list[Any]:
-        """For every group the dense and the sparse gradients, with their parameters and state."""
+        """For each group, the dense and the sparse gradients with their parameters and state."""
         found: list[Any] = []
         for group in self.param_groups:
             entries: list[Any] = []
@@ -173,7 +173,7 @@ class RuledOptimizer(Optimizer):
         update_rows(self.method.rows, by_rows)
 
     def _settles(self, found: Sequence[Any]) -> bool:
-        """Whether the step could be taken in the way of which the next ones are repetitions."""
+        """Whether the step was done in a way that the next steps can repeat."""
         groups = [(group, self._kind_of(group), entries) for group, entries, _ in found]
         if any(kind is None for _, kind, _ in groups) or any(sparse for _, _, sparse in found):
             return False
@@ -194,10 +194,10 @@ class RuledOptimizer(Optimizer):
             raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
 
     def _check_state(self, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """For checks of a parameter's state before a step."""
+        """Check the state of a parameter before a step; a hook for subclasses."""
 
     def _resolved(self, group: Hyper, entries: Sequence[tuple[Tensor, Tensor, dict[str, Any]]]) -> Hyper:
-        """The hyperparameters of a step, where some depend on the parameters."""
+        """The hyperparameters of a step; a hook for those that depend on the parameters."""
         return group
 
 
@@ -214,7 +214,7 @@ def step_lists(
     Args:
         group: the hyperparameters.
         params, grads, state_steps: parameters, their gradients, their ``step`` entries.
-        lists: the other entries of the state by name; one that is not in use may be empty.
+        lists: the other state entries by name; unused ones may be empty.
     """
     for kind in ("step", *method.numbers):
         if not all(isinstance(t, Tensor) for t in (state_steps if kind == "step" else lists[kind])):
@@ -247,8 +247,8 @@ def collect(
 ) -> None:
     """Count a step for the parameters of a group, and add them to the batch with their factors.
 
-    Parameters whose ``step`` and other numbers are equal share the factors. The numbers are computed on the
-    host, but in a trace.
+    Parameters whose ``step`` and other numbers are equal share the factors. The numbers are computed on the host,
+    except in a trace.
     """
     entries = list(entries)
     if not entries:
@@ -292,17 +292,17 @@ def collect(
 
 
 def _known(entry: Tensor, array: Any) -> Any:
-    """A number of the state; the entry itself if a recorded step is to be differentiated by it."""
+    """A number of the state; the entry itself if a recorded step is differentiated with respect to it."""
     return entry if grad_mode.state.enabled and entry.requires_grad else host_number(array)
 
 
 def _after(array: Any, known: Any, moved: Any) -> Any:
-    """What to write to a number of the state: with its history if it had one."""
+    """The new value of a number of the state, with its autograd history if it had one."""
     return moved if isinstance(moved, Tensor) and isinstance(known, Tensor) else replaced(array, moved)
 
 
 def _hyper(group: Hyper) -> Hyper:
-    """Hyperparameters to compute with: numbers, 0-dim tensors, and in a trace arrays."""
+    """The hyperparameters as numbers or 0-dim tensors; in a trace, as arrays."""
     if not storage.overlay and all(map(_is_plain, group.values())):
         return group
     return {
@@ -327,7 +327,7 @@ def _plain(value: Any) -> Any:
 
 
 def _counted(array: Any) -> Any:
-    """The step count of a trace, in the type that its powers are computed in."""
+    """The step count of a trace, in the dtype in which its powers are computed."""
     return (array + 1).astype(jnp.float64 if storage.X64 else jnp.float32)
 
 
@@ -365,7 +365,7 @@ def check_no_scaling(grad_scale: Any, found_inf: Any) -> None:
 
 
 def check_should_be(name: str, value: Any, relation: str = ">=", bound: int = 0) -> None:
-    """A check of one number, in the words of PyTorch's newer optimizers."""
+    """Check one number, with the message of PyTorch's newer optimizers."""
     good = float(bound) <= value if relation == ">=" else float(bound) >= value
     if not good:
         raise ValueError(f"{name} should be {relation} {bound} but is: {value}")

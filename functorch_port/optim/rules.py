@@ -1,4 +1,4 @@
-"""Arithmetic that the update rules share: PyTorch's rounding, on arrays."""
+"""Arithmetic of the update rules, on arrays, with PyTorch's rounding."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = [
 
 
 def axpy(x: Any, alpha: Any, y: Any) -> Any:
-    """``x + alpha * y`` in the type of ``x``, as PyTorch's ``x.add(y, alpha=alpha)`` on the CPU.
+    """``x + alpha * y`` in the dtype of ``x``, like PyTorch's ``x.add(y, alpha=alpha)`` on the CPU.
 
-    Half types are computed in float32 and rounded once, with ``alpha`` in the half type. The product stands
-    first: then XLA makes one multiply-add of it, as PyTorch does.
+    Half types are computed in float32 and rounded once, with ``alpha`` in the half type. With the product as the
+    first operand XLA emits one fused multiply-add, as PyTorch does.
     """
     wide = _wide(x.dtype)
     alpha = _factor(alpha, x.dtype).astype(jnp.finfo(wide).dtype)
@@ -31,54 +31,54 @@ def axpy(x: Any, alpha: Any, y: Any) -> Any:
 
 
 def scaled(x: Any, factor: Any) -> Any:
-    """``x * factor`` in the type of ``x``; half types are computed in float32 and rounded once."""
+    """``x * factor`` in the dtype of ``x``; half types are computed in float32 and rounded once."""
     wide = _wide(x.dtype)
     return _rounded(x.astype(wide) * _factor(factor, wide), x.dtype)
 
 
 def divided(x: Any, factor: Any) -> Any:
-    """``x / factor``, rounded as `scaled`."""
+    """``x / factor``, rounded like `scaled`."""
     wide = _wide(x.dtype)
     return _rounded(divide(x.astype(wide), _factor(factor, wide)), x.dtype)
 
 
 def plus(x: Any, number: Any) -> Any:
-    """``x + number``, with the number in the type of ``x``, rounded as `scaled`."""
+    """``x + number``, with the number in the dtype of ``x``, rounded like `scaled`."""
     wide = _wide(x.dtype)
     return _rounded(x.astype(wide) + _factor(number, x.dtype).astype(jnp.finfo(wide).dtype), x.dtype)
 
 
 def over(number: Any, x: Any) -> Any:
-    """``number / x`` as PyTorch has it: the rounded reciprocal of ``x``, times the number."""
+    """``number / x`` as in PyTorch: the rounded reciprocal of ``x``, times the number."""
     wide = _wide(x.dtype)
     return scaled(_rounded(1 / x.astype(wide), x.dtype), number)
 
 
 def times(x: Any, y: Any) -> Any:
-    """``x * y`` of two arrays, rounded as `scaled`."""
+    """``x * y`` of two arrays, rounded like `scaled`."""
     wide = _wide(x.dtype)
     return _rounded(x.astype(wide) * y.astype(wide), x.dtype)
 
 
 def root(x: Any) -> Any:
-    """The square root, rounded as `scaled`."""
+    """The square root, rounded like `scaled`."""
     return _rounded(jnp.sqrt(x.astype(_wide(x.dtype))), x.dtype)
 
 
 def minus(x: Any, y: Any) -> Any:
-    """``x - y`` of two arrays, rounded as `scaled`."""
+    """``x - y`` of two arrays, rounded like `scaled`."""
     wide = _wide(x.dtype)
     return _rounded(x.astype(wide) - y.astype(wide), x.dtype)
 
 
 def quotient(x: Any, y: Any) -> Any:
-    """``x / y`` of two arrays, rounded as `scaled`."""
+    """``x / y`` of two arrays, rounded like `scaled`."""
     wide = _wide(x.dtype)
     return _rounded(x.astype(wide) / y.astype(wide), x.dtype)
 
 
 def lerp(x: Any, y: Any, weight: Any) -> Any:
-    """From ``x`` the part ``weight`` of the way to ``y``, reckoned from the nearer end as PyTorch does."""
+    """Linear interpolation from ``x`` to ``y``, computed from the nearer end as in PyTorch."""
     wide = _wide(x.dtype)
     a, b, w = x.astype(wide), y.astype(wide), _factor(weight, wide)
     near = jnp.abs(w) < 0.5
@@ -98,7 +98,7 @@ def addcdiv(x: Any, value: Any, y: Any, z: Any) -> Any:
 
 
 def partwise(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """The rule for complex parameters too: their real and imaginary parts are parameters of their own."""
+    """Extend a rule to complex parameters: it is applied to their real and imaginary parts."""
 
     @wraps(rule)
     def either(param: Any, grad: Any, state: tuple[Any, ...], scalars: Any, flags: Any) -> Any:
@@ -111,15 +111,15 @@ def partwise(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def penalized(grad: Any, param: Any, weight_decay: Any, flags: Any) -> Any:
-    """The gradient, negated if ``flags.maximize``, plus the L2 penalty's if ``flags.weight_decay``."""
+    """The gradient, negated if ``flags.maximize``, plus that of the L2 penalty if ``flags.weight_decay``."""
     grad = -grad if flags.maximize else grad
     return axpy(grad, weight_decay, param) if flags.weight_decay else grad
 
 
 def decayed(param: Any, grad: Any, decay: Any, flags: Any) -> tuple[Any, Any]:
-    """Parameter and gradient, negated if ``flags.maximize``, with weight decay if ``flags.weight_decay``.
+    """Parameter, and gradient negated if ``flags.maximize``, with weight decay if ``flags.weight_decay``.
 
-    ``decay`` is the factor of the penalty that is added to the gradient; if ``flags.decoupled``, that of the parameter.
+    ``decay`` is the factor of the L2 penalty; if ``flags.decoupled``, the factor of the parameter.
     """
     if flags.weight_decay and flags.decoupled:
         return scaled(param, decay), -grad if flags.maximize else grad
@@ -127,7 +127,7 @@ def decayed(param: Any, grad: Any, decay: Any, flags: Any) -> tuple[Any, Any]:
 
 
 def averaged(mean: Any, square: Any, grad: Any, s: Any) -> tuple[Any, Any]:
-    """The running averages of the gradient and of its square, as Adam and its kin keep them."""
+    """The running averages of the gradient and of its square, for Adam and its variants."""
     return (
         lerp(mean, grad, s.one_minus_beta1),
         addcmul(scaled(square, s.beta2), s.one_minus_beta2, grad, grad),
@@ -143,7 +143,7 @@ def _whole(x: Any) -> Any:
 
 
 def nonzero(x: Any) -> bool:
-    """Whether a hyperparameter is in use: its being zero is built into a program, its value is not."""
+    """Whether a hyperparameter is in use. A program is specialized on this, not on the value."""
     return isinstance(x, (Tensor, jax.Array)) or bool(x != 0)
 
 

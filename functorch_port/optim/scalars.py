@@ -1,6 +1,4 @@
-"""The 0-dim entries of an optimizer's state, and numbers that rules are given: computed on the host where they
-can be.
-"""
+"""The 0-dim entries of an optimizer's state and the numbers of the rules, computed on the host where possible."""
 
 from __future__ import annotations
 
@@ -64,18 +62,18 @@ def number_tensor(value: Any = 0.0, fused: bool | None = False) -> Tensor:
 
 
 def correction(beta: Any, count: Any) -> Any:
-    """``1 - beta**count``; of arrays in a form that keeps its digits in float32 too."""
+    """``1 - beta**count``; for arrays in a form that is accurate in float32 too."""
     return 1 - beta**count if isinstance(count, float) else -jnp.expm1(count * jnp.log(beta))
 
 
 def wide(number: Any, count: Any) -> Any:
-    """A number of the state in the type that factors are computed in: that of ``count``. A recorded one is a tensor."""
+    """A number of the state in the dtype of ``count``, in which factors are computed. A recorded one is a tensor."""
     if isinstance(number, Tensor):
         return number
     return float(number) if isinstance(count, float) else number.astype(count.dtype)
 
 
 def default_rounded(x: Any) -> Any:
-    """A number as the tensor that PyTorch makes of it: rounded to the default type."""
+    """A number rounded to the default dtype, like the tensor that PyTorch creates from it."""
     kind = np.float64 if dtypes.get_default_dtype() is dtypes.float64 else np.float32
     return x if isinstance(x, Tensor) else x.astype(kind) if isinstance(x, jax.Array) else kind(x)

@@ -1,13 +1,12 @@
-"""Stochastic gradient descent: the pure rule, the class, PyTorch's functional twin.
+"""Stochastic gradient descent: the pure rule, the class, PyTorch's functional form.
 
-The rule reads, for gradient ``g`` (negated first if ``maximize``), weight decay ``w``, momentum ``m``,
-dampening ``d``:
+For gradient ``g`` (negated first if ``maximize``), weight decay ``w``, momentum ``m``, dampening ``d``, the rule is
 
     g   = g + w * p
     buf = m * buf + (1 - d) * g            (the first time: buf = g)
     p   = p - lr * buf                     (nesterov: p - lr * (g + m * buf))
 
-and is written once, in `sgd_direction` and `sgd_rule`. Everything else carries arrays to it and back.
+It is written once, in `sgd_direction` and `sgd_rule`; everything else passes arrays to it and back.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ __all__ = ["SGD", "sgd"]
 
 
 class Flags(NamedTuple):
-    """What decides the structure of a group's update; its numbers are data."""
+    """The static settings of a group's update; its numbers are passed as data."""
 
     momentum: bool
     weight_decay: bool
@@ -59,7 +58,7 @@ class Scalars(NamedTuple):
 
 
 def sgd_direction(param: Any, grad: Any, buf: Any, scalars: Any, flags: Flags) -> tuple[Any, Any]:
-    """What ``lr`` multiplies, and the new momentum buffer. ``buf`` is None in the first step."""
+    """The direction, which ``lr`` multiplies, and the new momentum buffer. ``buf`` is None in the first step."""
     _, momentum, one_minus_dampening, weight_decay = scalars
     if flags.maximize:
         grad = -grad
@@ -109,23 +108,24 @@ class SGD(Optimizer):
         b \leftarrow \mu b + (1 - \tau) g, \qquad
         \theta \leftarrow \theta - \gamma b
 
-    The first momentum buffer is the gradient itself, without dampening. With ``nesterov`` the step is along
+    The initial momentum buffer is the gradient itself, without dampening. With ``nesterov`` the direction is
     :math:`g + \mu b`; with ``maximize`` the gradient is negated first.
 
     Args:
         params: parameters, ``(name, parameter)`` pairs, or dicts that define groups.
-        lr: step size :math:`\gamma`, a number or a one-element tensor.
+        lr: learning rate :math:`\gamma`, a number or a one-element tensor.
         momentum: :math:`\mu`.
         dampening: :math:`\tau`.
         weight_decay: L2 penalty :math:`\lambda`.
-        nesterov: use Nesterov momentum; needs a momentum and no dampening.
-        maximize: go uphill.
-        foreach, fused: accepted and kept. They make no difference: a step is one compiled program either way.
-        differentiable: record the step, so that gradients can flow through it.
+        nesterov: use Nesterov momentum; requires momentum and zero dampening.
+        maximize: maximize the loss instead of minimizing it.
+        foreach, fused: accepted and stored, but ignored: a step is always one compiled program.
+        differentiable: record the step in autograd, so that gradients flow through it.
 
     Raises:
-        ValueError: for negative numbers, a tensor ``lr`` of several elements, ``nesterov`` without momentum.
-        RuntimeError: for ``fused`` together with ``foreach`` or ``differentiable``.
+        ValueError: if a number is negative, ``lr`` is a tensor of several elements, or for ``nesterov`` without
+            momentum or with dampening.
+        RuntimeError: if ``fused`` is combined with ``foreach`` or ``differentiable``.
 
     Example:
         >>> import functorch_port as torch
@@ -180,7 +180,7 @@ class SGD(Optimizer):
                 group.setdefault(name, value)
 
     def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any] | None:
-        """State from which the general rule gives the first step: ``m * 0 + g`` is ``g``, undampened."""
+        """The state for which the general rule gives the first step: ``m * 0 + g`` is ``g``, without dampening."""
         if not group["momentum"]:
             return {}
         if group["dampening"]:
@@ -193,7 +193,7 @@ class SGD(Optimizer):
 
     @switch_grad
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; returns the closure's loss, if there is a closure."""
+        """Update the parameters once; return the loss of the closure, if there is one."""
         loss = None
         if closure is not None:
             with grad_mode.enable_grad():
@@ -204,7 +204,7 @@ class SGD(Optimizer):
         return loss
 
     def _found(self) -> tuple[list[Any], list[Any]]:
-        """For every group the dense gradients with their parameters and state, and the sparse ones of all."""
+        """For each group, the dense gradients with their parameters and state; and all sparse gradients."""
         found, sparse = [], []
         for group in self.param_groups:
             scalars, flags = _settings_of(group)
@@ -254,7 +254,7 @@ def _refuse_fused(fused: bool | None) -> None:
 
 
 def _refuse_sparse(batch: Batch) -> None:
-    """A buffer that a sparse gradient made takes no dense one."""
+    """Raise if a dense gradient meets a momentum buffer from a sparse gradient."""
     if any(buf is not None and buf.is_sparse for (buf,) in batch.states):
         raise RuntimeError(ADD_DENSE)
 
@@ -279,11 +279,10 @@ def sgd(
     """One step of `SGD` on lists of tensors, in place.
 
     Args:
-        params: written to.
+        params: updated in place.
         d_p_list: their gradients.
-        momentum_buffer_list: written to; with momentum, an entry that is None becomes the new buffer.
-        has_sparse_grad, foreach, fused: accepted; they make no difference here (but ``fused`` takes no sparse
-            gradients).
+        momentum_buffer_list: updated in place; with momentum, an entry that is None becomes the new buffer.
+        has_sparse_grad, foreach, fused: accepted and ignored (but ``fused`` does not support sparse gradients).
         grad_scale, found_inf: must be None.
         weight_decay, momentum, lr, dampening, nesterov, maximize: as for `SGD`.
     """

@@ -1,4 +1,4 @@
-"""SparseAdam: Adam that touches only the rows a sparse gradient names. The rule is `sparse_rules.adam_rows`."""
+"""SparseAdam: Adam that updates only the rows in a sparse gradient. The rule is `sparse_rules.adam_rows`."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ __all__ = ["SparseAdam", "sparse_adam"]
 class SparseAdam(Optimizer):
     r"""Adam for sparse gradients, such as those of ``Embedding(sparse=True)``.
 
-    In a step, averages and parameters change in the rows that the gradient names, as they do in `Adam`; elsewhere
-    the averages do not even decay.
+    A step updates only the rows in the gradient, as `Adam` does. In other rows nothing changes: the averages do not
+    decay either.
 
     Args:
         params: dense real parameters, ``(name, parameter)`` pairs, or dicts that define groups.
-        lr: step size, a number or a one-element tensor (default: 1e-3).
-        betas: decay rates of the two averages (default: (0.9, 0.999)).
-        eps: keeps the quotient finite (default: 1e-8).
-        maximize: go uphill (default: False).
+        lr: learning rate, a number or a one-element tensor (default: 1e-3).
+        betas: decay rates of the two running averages (default: (0.9, 0.999)).
+        eps: added to the denominator to avoid division by zero (default: 1e-8).
+        maximize: maximize the loss instead of minimizing it (default: False).
 
     Raises:
-        ValueError: for numbers out of range, a tensor ``lr`` of several elements, sparse or complex parameters.
+        ValueError: if a number is out of range, ``lr`` is a tensor of several elements, or a parameter is sparse or
+            complex.
         RuntimeError: in `step`, for dense gradients.
 
     Example:
@@ -75,7 +76,7 @@ class SparseAdam(Optimizer):
             )
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the rows named by the gradients once; returns the closure's loss, if there is a closure."""
+        """Update the rows in the gradients once; return the loss of the closure, if there is one."""
         with grad_mode.no_grad():
             loss = None
             if closure is not None:
@@ -112,7 +113,7 @@ class SparseAdam(Optimizer):
         return state
 
     def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        """The state before the first step."""
+        """The initial state."""
         return {"step": 0, "exp_avg": zero_state(param), "exp_avg_sq": zero_state(param)}
 
 
@@ -132,9 +133,9 @@ def sparse_adam(
     """One step of `SparseAdam` on lists of tensors, in place.
 
     Args:
-        params, exp_avgs, exp_avg_sqs: written to.
-        grads: sparse.
-        state_steps: the number of each parameter's step, from 1.
+        params, exp_avgs, exp_avg_sqs: updated in place.
+        grads: sparse gradients.
+        state_steps: the step count of each parameter, from 1.
         eps, beta1, beta2, lr, maximize: as for `SparseAdam`.
     """
     batch = Batch()

@@ -1,10 +1,10 @@
-"""Update rules for sparse gradients: they touch the rows that the gradient names, and no others.
+"""Update rules for sparse gradients: they update only the rows in the gradient.
 
 A rule is a pure function of one parameter,
 
     rule(param, rows, values, state, scalars, flags) -> (new param, new state)
 
-as those of `engine`, with the gradient as row numbers ``(n,)`` and values ``(n, ...)``. Row numbers may repeat, and
+like those of `engine`, with the gradient as row indices ``(n,)`` and values ``(n, ...)``. Row indices may repeat;
 those past the end are dropped. If the gradient has several sparse dimensions, they are flattened first.
 """
 
@@ -41,7 +41,7 @@ SparseRule: TypeAlias = Callable[
 
 
 def coalesced(rows: Any, values: Any, count: int) -> tuple[Any, Any]:
-    """Distinct row numbers and the sums of their values, filled up with row numbers past the end."""
+    """The distinct row indices and the sums of their values, padded with row indices past the end."""
     distinct, place = jnp.unique(rows, size=rows.shape[0], fill_value=count, return_inverse=True)
     return distinct, jnp.zeros_like(values).at[place.reshape(-1)].add(values)
 
@@ -71,7 +71,7 @@ def adagrad_rows(param: Any, rows: Any, values: Any, state: Any, scalars: Any, f
 
 
 def adam_rows(param: Any, rows: Any, values: Any, state: Any, scalars: Any, flags: Any) -> Any:
-    """One step of `SparseAdam`: scalars ``(minus_step_size, 1 - beta1, 1 - beta2, eps)``; flags: to maximize."""
+    """One step of `SparseAdam`: scalars ``(minus_step_size, 1 - beta1, 1 - beta2, eps)``; flags: `maximize`."""
     minus_step_size, one_minus_beta1, one_minus_beta2, eps = scalars
     rows, values = coalesced(rows, -values if flags else values, param.shape[0])
     means, squares = state
@@ -87,7 +87,7 @@ def adam_rows(param: Any, rows: Any, values: Any, state: Any, scalars: Any, flag
 
 
 def update_rows(rule: SparseRule | None, batch: Batch) -> None:
-    """Apply ``rule`` to the parameters of a batch, whose gradients are sparse, in place; one call for each."""
+    """Apply ``rule`` in place to the parameters of a batch with sparse gradients; one call for each."""
     if not batch.params:
         return
     if rule is None:
@@ -101,11 +101,11 @@ def update_rows(rule: SparseRule | None, batch: Batch) -> None:
 def update_one(
     rule: SparseRule, param: Tensor, grad: Any, state: tuple[Any, ...], scalars: tuple[Any, ...], flags: Any
 ) -> None:
-    """Apply ``rule`` to one parameter, in place, in its own memory unless someone else can see that."""
+    """Apply ``rule`` to one parameter in place, donating its memory unless something else references it."""
     if grad_mode.state.enabled and any(t.requires_grad for t in (param, grad)):
         param._check_inplace()
         raise NotImplementedError(
-            "a recorded step (differentiable=True) takes no sparse gradients: use to_dense()"
+            "a step with differentiable=True does not support sparse gradients; convert them with to_dense()"
         )
     if not grad._ids.shape[1]:
         return
@@ -136,7 +136,7 @@ def _write_rows(
 def _applied(
     rule: SparseRule, flags: Any, tables: list[Any], indices: Any, values: Any, scalars: Any
 ) -> list[Any]:
-    """The rule, with the sparse dimensions flattened."""
+    """Apply the rule with the sparse dimensions flattened."""
     shape, k = tables[0].shape, indices.shape[0]
     flat = [t.reshape(math.prod(shape[:k]), *shape[k:]) for t in tables]
     new, state = rule(flat[0], linear_index(indices, shape), values, tuple(flat[1:]), scalars, flags)
@@ -161,11 +161,11 @@ def _compiled(rule: SparseRule, flags: Any) -> Callable[..., Any]:
 def sgd_step(
     param: Tensor, grad: SparseTensor, buf: Tensor | None, scalars: Any, flags: Any
 ) -> Tensor | None:
-    """A step of `SGD` with a sparse gradient; returns the momentum buffer, which is sparse if this makes it."""
+    """A step of `SGD` with a sparse gradient; return the momentum buffer, which is sparse if it is new."""
     if flags.momentum and storage.overlay:
         raise NotImplementedError(
-            "SGD with momentum takes no sparse gradients in a compiled function: its buffer grows. Step outside, "
-            "or use SparseAdam, Adagrad or embedding(sparse=False)"
+            "SGD with momentum does not support sparse gradients in a compiled function, as its buffer grows. Call "
+            "step() outside, or use SparseAdam, Adagrad or embedding(sparse=False)."
         )
     minus_lr, momentum, one_minus_dampening, _ = scalars
     if flags.weight_decay:

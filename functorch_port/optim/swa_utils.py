@@ -1,4 +1,4 @@
-"""Averages of weights along the training: stochastic weight averaging (SWA) and exponential moving averages.
+"""Weight averaging: stochastic weight averaging (SWA) and exponential moving averages (EMA).
 
 Reference:
     https://docs.pytorch.org/docs/stable/optim.html#weight-averaging-swa-and-ema
@@ -52,17 +52,17 @@ def _inexact(x: Tensor) -> bool:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverage:
-    """The exponential moving average of many parameters, in one program.
+    """The exponential moving average of a list of parameters, in one program.
 
     Args:
-        decay: the part of the old average that is kept, between 0 and 1.
+        decay: the weight of the old average, between 0 and 1.
 
     Returns:
-        A function ``(averages, values, number averaged)`` that writes to the averages: for
+        A function ``(averages, values, num_averaged)`` that updates the averages in place, for
         ``AveragedModel(multi_avg_fn=...)``.
 
     Raises:
-        ValueError: for a decay out of range.
+        ValueError: if ``decay`` is out of range.
 
     Example:
         >>> import functorch_port as torch
@@ -89,7 +89,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverage:
 
 
 def get_swa_multi_avg_fn() -> MultiAverage:
-    """The equally weighted average of many parameters, in one program; used as `get_ema_multi_avg_fn`."""
+    """The equally weighted average of a list of parameters, in one program; used like `get_ema_multi_avg_fn`."""
 
     @no_grad()
     def swa_update(averages: Sequence[Tensor], values: Sequence[Tensor], num_averaged: Any) -> None:
@@ -111,10 +111,10 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
     """The exponential moving average of one parameter, for ``AveragedModel(avg_fn=...)``.
 
     Args:
-        decay: the part of the old average that is kept, between 0 and 1.
+        decay: the weight of the old average, between 0 and 1.
 
     Raises:
-        ValueError: for a decay out of range.
+        ValueError: if ``decay`` is out of range.
     """
     _check_decay(decay)
 
@@ -139,26 +139,25 @@ def get_swa_avg_fn() -> Average:
 
 
 class AveragedModel(Module):
-    r"""A copy of a model that holds the average of its weights.
+    r"""A copy of a model that holds the running average of its weights.
 
-    The first `update_parameters` copies the weights, each later one averages them in:
+    The first `update_parameters` copies the weights; each later one adds them to the average:
 
     .. math::
         \bar\theta \leftarrow \bar\theta + \frac{\theta - \bar\theta}{n + 1}
 
-    or as ``avg_fn`` or ``multi_avg_fn`` says. It may be called inside a compiled step.
+    unless ``avg_fn`` or ``multi_avg_fn`` is given. It may be called inside a compiled step.
 
     Args:
         model: the model to copy.
-        device: where the copy lives; default: where the model does.
-        avg_fn: function of an average, the model's value and the number of models averaged so far that
-            returns the new average.
-        multi_avg_fn: the same for lists of tensors of one device and dtype, writing to the averages.
-        use_buffers: average the buffers too; else they are copied from the model.
+        device: device of the copy; default: that of the model.
+        avg_fn: ``avg_fn(average, value, num_averaged)`` returns the new average.
+        multi_avg_fn: the same for lists of tensors of one device and dtype; it updates the averages in place.
+        use_buffers: average the buffers too, instead of copying them from the model.
 
     Attributes:
         module: the copy.
-        n_averaged: how many models were averaged; a buffer, so `state_dict` has it.
+        n_averaged: the number of models averaged so far, a buffer.
 
     Raises:
         AssertionError: if both functions are given.
@@ -201,11 +200,11 @@ class AveragedModel(Module):
         self.use_buffers = use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The averaged model's output."""
+        """The output of the averaged model."""
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Average in the present weights of ``model``."""
+        """Add the current weights of ``model`` to the average."""
         averages, values = [], []
         for average, value in zip(self._entries(self.module), self._entries(model), strict=False):
             averages.append(average.detach())
@@ -246,19 +245,19 @@ class AveragedModel(Module):
 
 
 def _mean_update(averages: Sequence[Tensor], values: Sequence[Tensor], num_averaged: Any) -> None:
-    """`get_swa_avg_fn` for a whole list."""
+    """`get_swa_avg_fn` for a list of tensors."""
     with no_grad():
         _replace(averages, _averaged(tuple(averages), tuple(values), num_averaged + 1))
 
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Compute the running statistics of all batch normalizations anew, in one pass over the data.
+    """Recompute the running statistics of all batch normalizations in one pass over the data.
 
     Args:
-        loader: gives batches: tensors, or lists or tuples whose first entry is the input.
-        model: is called with each batch in training mode; its mode is restored.
-        device: move the batches there first.
+        loader: an iterable of batches: tensors, or lists or tuples whose first entry is the input.
+        model: the model; it is called on each batch in training mode, then its mode is restored.
+        device: move the batches to this device first.
 
     Example:
         >>> import functorch_port as torch
@@ -295,17 +294,17 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """Anneals the rate of each group to a fixed value, which it then keeps.
+    """Anneal the learning rate of each group to a fixed value, then keep it constant.
 
     Args:
-        optimizer: whose rates to set; its groups get an entry ``swa_lr``.
-        swa_lr: the final rate, or one per group.
-        anneal_epochs: length of the annealing.
+        optimizer: the optimizer; its groups get an entry ``swa_lr``.
+        swa_lr: the final learning rate, or one per group.
+        anneal_epochs: number of epochs of the annealing.
         anneal_strategy: ``"cos"`` or ``"linear"``.
-        last_epoch: epochs already done.
+        last_epoch: index of the last epoch; -1 to start.
 
     Raises:
-        ValueError: for an unknown strategy, a negative length, a list of the wrong length.
+        ValueError: if the strategy is unknown, ``anneal_epochs`` is negative, or a list has the wrong length.
 
     Example:
         >>> import functorch_port as torch
@@ -357,7 +356,7 @@ class SWALR(LRScheduler):
         return (1 - math.cos(math.pi * t)) / 2
 
     def _part(self, step: int) -> float:
-        """How far the annealing has come after ``step`` steps."""
+        """The progress of the annealing after ``step`` steps, from 0 to 1."""
         return self.anneal_func(max(0, min(1, step / max(1, self.anneal_epochs))))
 
     def get_lr(self) -> list[Any]:
@@ -372,15 +371,15 @@ class SWALR(LRScheduler):
         ]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer and the annealing function."""
+        """The state of the scheduler, without the optimizer and the annealing function."""
         return {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "anneal_func")}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` of a like schedule gave."""
+        """Load the result of `state_dict`."""
         self.__dict__.update(state_dict)
         self._set_anneal_func(self._anneal_strategy)
 
 
 def _undo(lr: Any, swa_lr: Any, part: float) -> Any:
-    """The rate that the annealing started from, seen from the rate when ``part`` of it was done."""
+    """The initial rate of the annealing, computed from the rate at progress ``part``."""
     return swa_lr if part == 1 else (lr - part * swa_lr) / (1 - part)

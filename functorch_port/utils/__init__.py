@@ -1,4 +1,4 @@
-"""Utilities beside the training stack: data loading, activation checkpointing, trees (``torch.utils``)."""
+"""``torch.utils``: data loading, activation checkpointing, pytrees."""
 
 from __future__ import annotations
 

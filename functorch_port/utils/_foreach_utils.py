@@ -1,4 +1,4 @@
-"""Sorting of lists of tensors for the `torch._foreach_*` operations, which optimizer libraries take from here."""
+"""Grouping of tensor lists for the `torch._foreach_*` operations; optimizer libraries import it from here."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def _group_tensors_by_device_and_dtype(
     """Split parallel lists by the device and dtype of the first list's tensors.
 
     Args:
-        tensorlistlist: lists of one length, or empty ones; only the first must not hold None.
-        with_indices: also give the places in the first list.
+        tensorlistlist: lists of the same length, or empty ones; all but the first may contain None.
+        with_indices: also return the indices in the first list.
 
     Returns:
-        (device, dtype) to (the lists' parts, the places or []).
+        A dict from (device, dtype) to (the parts of the lists, the indices or []).
     """
     groups: dict[tuple[Device, Any], tuple[list[list[Any]], list[int]]] = {}
     for i, first in enumerate(tensorlistlist[0]):

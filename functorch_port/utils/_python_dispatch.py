@@ -1,4 +1,4 @@
-"""``torch.utils._python_dispatch``: there is no dispatcher to put modes on."""
+"""``torch.utils._python_dispatch``: dispatch modes are not supported."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass"]
 
 
 def is_traceable_wrapper_subclass(t: Any) -> bool:
-    """False: there are no wrapper subclasses."""
+    """Always False: there are no wrapper subclasses."""
     return False
 
 
 class TorchDispatchMode:
-    """Refused when it is entered: operations are not dispatched through Python modes.
+    """Not supported: operations are not dispatched through Python modes.
 
     Raises:
         NotImplementedError: on entry.
@@ -21,8 +21,8 @@ class TorchDispatchMode:
 
     def __enter__(self) -> Any:
         raise NotImplementedError(
-            "torch.utils._python_dispatch.TorchDispatchMode: operations are not dispatched through modes; "
-            "functorch_port.functionalize(fn) gives the JAX function, whose jaxpr lists the operations"
+            "torch.utils._python_dispatch.TorchDispatchMode is not supported: operations are not dispatched through "
+            "modes. To list operations, print the jaxpr of the JAX function from functorch_port.functionalize(fn)"
         )
 
     def __exit__(self, *exc: object) -> None:

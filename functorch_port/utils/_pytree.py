@@ -1,7 +1,7 @@
-"""``torch.utils._pytree``: nested lists, tuples, dicts and registered classes as leaves and a structure.
+"""``torch.utils._pytree``: flatten nested lists, tuples, dicts and registered classes to leaves and a structure.
 
-None is a leaf, unlike in `_tensor.tree`, which has the table of containers. A class registered here is registered with
-JAX too.
+None is a leaf, unlike in `_tensor.tree`, which holds the table of containers. A class registered here is registered
+with JAX too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Leafy = Callable[[Any], bool] | None
 
 @dataclasses.dataclass(frozen=True)
 class SequenceKey:
-    """A step of a path: into a sequence."""
+    """A path entry for a sequence: the index."""
 
     idx: int
 
@@ -43,7 +43,7 @@ class SequenceKey:
 
 @dataclasses.dataclass(frozen=True)
 class MappingKey:
-    """A step of a path: into a dict."""
+    """A path entry for a dict: the key."""
 
     key: Any
 
@@ -53,7 +53,7 @@ class MappingKey:
 
 @dataclasses.dataclass(frozen=True)
 class GetAttrKey:
-    """A step of a path: into an attribute."""
+    """A path entry for an attribute: its name."""
 
     name: str
 
@@ -72,7 +72,7 @@ BUILTIN_TYPES = frozenset((tuple, list, deque)) | STANDARD_DICT_TYPES
 
 
 def _keys(kind: Any, context: Any, count: int) -> list[Any]:
-    """The steps from a node to its children."""
+    """The path entries from a node to its children."""
     if kind in STANDARD_DICT_TYPES:
         return [MappingKey(k) for k in _dict_keys(kind, context)]
     if kind == _NAMEDTUPLE:
@@ -97,7 +97,7 @@ def _dict_unflatten(values: Iterable[Any], context: Context) -> dict[Any, Any]:
 
 
 def is_namedtuple_class(cls: Any) -> bool:
-    """Whether a class is a named tuple's."""
+    """Whether a class is a named tuple class."""
     fields = getattr(cls, "_fields", None)
     return isinstance(cls, type) and issubclass(cls, tuple) and isinstance(fields, tuple)
 
@@ -108,7 +108,7 @@ def is_namedtuple_instance(obj: Any) -> bool:
 
 
 def is_namedtuple(obj: Any) -> bool:
-    """Whether an object or class is a named tuple."""
+    """Whether an object is a named tuple, or a class is a named tuple class."""
     return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
 
 
@@ -142,17 +142,17 @@ def register_pytree_node(
     from_dumpable_context: Any = None,
     flatten_with_keys_fn: Callable[[Any], tuple[list[tuple[Any, Any]], Any]] | None = None,
 ) -> None:
-    """Says how objects of a class are taken apart and put together.
+    """Register a class as a pytree node: how to flatten and unflatten its objects.
 
     Args:
         cls: the class.
         flatten_fn: object -> (children, context).
         unflatten_fn: (children, context) -> object.
-        serialized_type_name, to_dumpable_context, from_dumpable_context: accepted.
+        serialized_type_name, to_dumpable_context, from_dumpable_context: accepted and ignored.
         flatten_with_keys_fn: object -> ((key, child) pairs, context).
 
     Raises:
-        ValueError: if the class is registered.
+        ValueError: if the class is already registered.
     """
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
@@ -175,7 +175,7 @@ _KEYED: dict[Any, Callable[[Any], tuple[list[tuple[Any, Any]], Any]]] = {}
 
 
 def _register_pytree_node(cls: type, flatten_fn: Any, unflatten_fn: Any, *args: Any, **kwargs: Any) -> None:
-    """`register_pytree_node`, which does nothing for a class that is registered."""
+    """`register_pytree_node` that does nothing if the class is already registered."""
     if cls not in SUPPORTED_NODES:
         kwargs = {k: v for k, v in kwargs.items() if k == "flatten_with_keys_fn"}
         register_pytree_node(cls, flatten_fn, unflatten_fn, **kwargs)
@@ -188,13 +188,13 @@ def register_dataclass(
     drop_field_names: list[str] | None = None,
     serialized_type_name: str | None = None,
 ) -> None:
-    """Registers a dataclass, whose fields become children.
+    """Register a dataclass as a pytree node, with its fields as children.
 
     Args:
         cls: the dataclass.
-        field_names: the fields that are kept; all when left out.
-        drop_field_names: fields that are left out, and get their defaults back.
-        serialized_type_name: accepted.
+        field_names: the fields that become children; default: all.
+        drop_field_names: fields to drop; unflattening sets them to their defaults.
+        serialized_type_name: accepted and ignored.
     """
     dropped = set(drop_field_names or ())
     names = field_names or [f.name for f in dataclasses.fields(cls) if f.init and f.name not in dropped]
@@ -214,8 +214,8 @@ class TreeSpec:
 
     Attributes:
         type: type of the node; None for a leaf.
-        context: what its flattening says beside the children.
-        num_leaves, num_nodes, num_children: how many there are.
+        context: the context from flattening the node.
+        num_leaves, num_nodes, num_children: numbers of leaves, nodes and children.
     """
 
     def __init__(self, type: Any, context: Any, children: list[TreeSpec]) -> None:
@@ -239,7 +239,7 @@ class TreeSpec:
         return self._children[index]
 
     def is_leaf(self) -> bool:
-        """Whether it is a leaf's."""
+        """Whether this is the structure of a leaf."""
         return self.type is None
 
     def __eq__(self, other: Any) -> bool:
@@ -259,7 +259,7 @@ class TreeSpec:
         return f"TreeSpec({name}, {self.context}, [{inner}])"
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
-        """The tree with these leaves."""
+        """Build the tree with this structure and the given leaves."""
         leaves = list(leaves)
         if len(leaves) != self.num_leaves:
             raise ValueError(
@@ -275,7 +275,7 @@ class TreeSpec:
         return node.unflatten_fn([c._build(leaves) for c in self._children], self.context)
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
-        """The parts of a tree, which must begin like this structure, at its leaves."""
+        """The subtrees of ``tree`` at the leaves of this structure, which must be a prefix of the tree's."""
         if self.is_leaf():
             return [tree]
         node = _node_of(tree)
@@ -314,7 +314,7 @@ class LeafSpec(TreeSpec):
 
 
 def tree_is_leaf(tree: Any, is_leaf: Leafy = None) -> bool:
-    """Whether the tree is one leaf."""
+    """Whether the tree is a single leaf."""
     return (is_leaf is not None and is_leaf(tree)) or _node_of(tree) is None
 
 
@@ -335,18 +335,18 @@ def _walk(tree: Any, is_leaf: Leafy, path: KeyPath, out: list[tuple[KeyPath, Any
 
 
 def tree_flatten_with_path(tree: Any, is_leaf: Leafy = None) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
-    """(pairs of a path and a leaf, the structure)."""
+    """Flatten a tree to a list of (path, leaf) and its structure."""
     pairs: list[tuple[KeyPath, Any]] = []
     spec = _walk(tree, is_leaf, (), pairs)
     return pairs, spec
 
 
 def tree_flatten(tree: Any, is_leaf: Leafy = None) -> tuple[list[Any], TreeSpec]:
-    """(the leaves in order, the structure).
+    """Flatten a tree to a list of leaves and its structure.
 
     Args:
         tree: any object.
-        is_leaf: says of an object that it is not taken apart.
+        is_leaf: predicate; objects for which it is True are leaves.
 
     Example:
         >>> from functorch_port.utils import _pytree
@@ -358,7 +358,7 @@ def tree_flatten(tree: Any, is_leaf: Leafy = None) -> tuple[list[Any], TreeSpec]
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
-    """The tree of that structure with these leaves."""
+    """Build the tree with the given structure and leaves."""
     if not isinstance(treespec, TreeSpec):
         raise TypeError(
             f"tree_unflatten(leaves, treespec): Expected `treespec` to be instance of PyTreeSpec but got item of type "
@@ -373,55 +373,55 @@ def tree_leaves(tree: Any, is_leaf: Leafy = None) -> list[Any]:
 
 
 def tree_iter(tree: Any, is_leaf: Leafy = None) -> Iterator[Any]:
-    """The leaves, one after the other."""
+    """Iterate over the leaves."""
     yield from tree_leaves(tree, is_leaf)
 
 
 def tree_structure(tree: Any, is_leaf: Leafy = None) -> TreeSpec:
-    """The structure."""
+    """The structure of a tree."""
     return tree_flatten(tree, is_leaf)[1]
 
 
 def tree_leaves_with_path(tree: Any, is_leaf: Leafy = None) -> list[tuple[KeyPath, Any]]:
-    """Pairs of a path and a leaf."""
+    """The list of (path, leaf)."""
     return tree_flatten_with_path(tree, is_leaf)[0]
 
 
 def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Leafy = None) -> Any:
-    """The tree with ``func`` of every leaf, and of what stands at its place in ``rests``."""
+    """Apply ``func`` to each leaf and the matching subtrees of ``rests``; return the tree of results."""
     leaves, spec = tree_flatten(tree, is_leaf)
     columns = [leaves, *(spec.flatten_up_to(r) for r in rests)]
     return spec.unflatten(func(*row) for row in zip(*columns, strict=True))
 
 
 def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Leafy = None) -> Any:
-    """Calls ``func`` as `tree_map` does, for its effects, and returns the tree."""
+    """Call ``func`` like `tree_map`, for its side effects; return the original tree."""
     tree_map(func, tree, *rests, is_leaf=is_leaf)
     return tree
 
 
 def tree_map_with_path(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Leafy = None) -> Any:
-    """As `tree_map`; ``func`` gets the path first."""
+    """Like `tree_map`, with the path as first argument of ``func``."""
     pairs, spec = tree_flatten_with_path(tree, is_leaf)
     columns = [[p for p, _ in pairs], [leaf for _, leaf in pairs], *(spec.flatten_up_to(r) for r in rests)]
     return spec.unflatten(func(*row) for row in zip(*columns, strict=True))
 
 
 def _test_of(which: Any) -> Callable[[Any], bool]:
-    """A predicate: of a type, several types, or a function."""
+    """The predicate for a type, several types, or a function."""
     if isinstance(which, (type, tuple)) or not callable(which):
         return lambda x: isinstance(x, which)
     return which
 
 
 def tree_map_only(which: Any, /, func: Callable[[Any], Any], tree: Any, is_leaf: Leafy = None) -> Any:
-    """`tree_map` on the leaves of a type (or types, or that a function picks); the others stay."""
+    """`tree_map` on the leaves selected by a type, several types or a predicate; others stay unchanged."""
     test = _test_of(which)
     return tree_map(lambda x: func(x) if test(x) else x, tree, is_leaf=is_leaf)
 
 
 def tree_map_only_(which: Any, /, func: Callable[[Any], Any], tree: Any, is_leaf: Leafy = None) -> Any:
-    """`tree_map_only` for its effects."""
+    """`tree_map_only` for its side effects; returns the original tree."""
     tree_map_only(which, func, tree, is_leaf)
     return tree
 
@@ -437,13 +437,13 @@ def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: Leafy = None) -> b
 
 
 def tree_all_only(which: Any, /, pred: Callable[[Any], bool], tree: Any, is_leaf: Leafy = None) -> bool:
-    """Whether ``pred`` holds for all leaves of a type."""
+    """Whether ``pred`` holds for all leaves selected as in `tree_map_only`."""
     test = _test_of(which)
     return all(pred(x) for x in tree_iter(tree, is_leaf) if test(x))
 
 
 def tree_any_only(which: Any, /, pred: Callable[[Any], bool], tree: Any, is_leaf: Leafy = None) -> bool:
-    """Whether ``pred`` holds for any leaf of a type."""
+    """Whether ``pred`` holds for any leaf selected as in `tree_map_only`."""
     test = _test_of(which)
     return any(pred(x) for x in tree_iter(tree, is_leaf) if test(x))
 

@@ -1,9 +1,9 @@
-"""Activation checkpointing: forget what a stretch of forward saved, and compute it again for backward.
+"""Activation checkpointing: drop the saved values of a part of forward and recompute them in backward.
 
-The stretch runs and is recorded as usual; then its nodes let go of their saved values. When the backward pass
-reaches the first of them, the function runs once more and the new nodes hand their values to the old ones.
-Inside `compile` the second run starts behind an optimization barrier that waits for the gradient, so that XLA
-neither merges it with the first nor starts it early.
+The function runs and is recorded as usual; then its nodes drop their saved values. When the backward pass reaches the
+first of these nodes, the function runs again and the new nodes pass their values to the old ones. Inside `compile` the
+recomputation depends on the gradient through an optimization barrier, so that XLA neither merges it with the first
+run nor starts it early.
 
 Reference: https://docs.pytorch.org/docs/stable/checkpoint.html
 """
@@ -40,11 +40,11 @@ _CHECKS = ("default", "none")
 
 
 class CheckpointError(RuntimeError):
-    """The function did something else when it ran again."""
+    """Raised if the recomputation differs from the first run."""
 
 
 def noop_context_fn() -> tuple[Any, Any]:
-    """The default ``context_fn``: nothing around the first run, nothing around the second."""
+    """The default ``context_fn``: two context managers that do nothing."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
@@ -58,26 +58,26 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Run ``function(*args, **kwargs)`` without keeping what its backward needs; it is computed again then.
+    """Run ``function(*args, **kwargs)`` without saving activations for backward, which recomputes them.
 
-    Works eagerly and under `compile`. Side effects of the function happen twice (BatchNorm updates its
-    running statistics twice, as in PyTorch).
+    Works eagerly and under `compile`. Side effects of the function happen twice (BatchNorm updates its running
+    statistics twice, as in PyTorch).
 
     Args:
-        function: what to run; the same inputs must give the same operations.
+        function: the function to run; the same inputs must give the same operations.
         args: its arguments.
-        use_reentrant: both values work alike here; True takes no keyword arguments and, as in PyTorch, gives
-            outputs without gradients where no tensor among the arguments requires one.
-        context_fn: returns two context managers, for the first run and for the second.
+        use_reentrant: both values use the same implementation; True accepts no keyword arguments and, as in PyTorch,
+            returns outputs without gradients if no tensor argument requires one.
+        context_fn: returns two context managers, for the first run and for the recomputation.
         determinism_check: ``"default"`` compares shapes and dtypes of the two runs; ``"none"`` does not.
-        debug: accepted; errors always name the operations.
-        early_stop: accepted; the second run is always a whole one.
-        preserve_rng_state: (keyword, default True) the second run draws the same random numbers.
+        debug: accepted and ignored; errors always name the operations.
+        early_stop: accepted and ignored; the recomputation always runs the whole function.
+        preserve_rng_state: (keyword, default True) the recomputation draws the same random numbers.
         kwargs: keyword arguments of the function.
 
     Raises:
-        ValueError: keyword arguments, ``context_fn`` or ``debug`` with ``use_reentrant=True``.
-        CheckpointError: in the backward pass, if the second run differs from the first.
+        ValueError: for keyword arguments, ``context_fn`` or ``debug`` with ``use_reentrant=True``.
+        CheckpointError: in the backward pass, if the recomputation differs from the first run.
 
     Example:
         >>> import functorch_port as torch
@@ -122,12 +122,12 @@ def checkpoint(
 def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
-    """Run a chain of functions in ``segments`` parts, all but the last of them checkpointed.
+    """Run a sequence of functions in ``segments`` segments, and checkpoint all but the last.
 
     Args:
         functions: a ``Sequential`` or a list of functions.
-        segments: number of parts.
-        input: what the first function gets.
+        segments: number of segments.
+        input: the input of the first function.
         use_reentrant: see `checkpoint`.
         preserve_rng_state: see `checkpoint`.
 
@@ -157,18 +157,18 @@ def checkpoint_sequential(
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Accepted for PyTorch's signature: the second run is always a whole one."""
+    """Accepted and ignored: the recomputation always runs the whole function."""
     yield
 
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Accepted for PyTorch's signature: errors always name the operations."""
+    """Accepted and ignored: errors always name the operations."""
     yield
 
 
 class _Frame:
-    """One checkpointed call: how to run it again, and the nodes that wait for what it saves."""
+    """One checkpointed call: how to recompute it, and the nodes that need the recomputed values."""
 
     def __init__(
         self, function: Callable[..., Any], args: Any, kwargs: Any, preserve: bool, context: Any, check: bool
@@ -207,7 +207,7 @@ class _Frame:
         return result
 
     def before(self, gradients: Sequence[Any]) -> None:
-        """Called before the first of the nodes runs backward, and does nothing for the others."""
+        """Recompute before the first of the nodes runs backward; do nothing for the others."""
         if self.nodes:
             nodes, self.nodes = self.nodes, []
             fresh = self.run_again(gradients)
@@ -218,7 +218,7 @@ class _Frame:
                     _hand_over(new, node)
 
     def run_again(self, gradients: Sequence[Any]) -> list[Node]:
-        """The second run; returns its nodes."""
+        """Recompute; return the new nodes."""
         (args, kwargs), self.call = self.call, ((), {})
         if storage.overlay:
             args, kwargs = _behind_barrier((args, kwargs), gradients)
@@ -234,7 +234,7 @@ class _Frame:
         return _recorded(result, since)
 
     def compare(self, fresh: list[Node]) -> None:
-        """Complain if the second run recorded something else."""
+        """Raise if the recomputation recorded other operations."""
         if len(fresh) != len(self.metadata):
             raise CheckpointError(
                 "torch.utils.checkpoint: A different number of tensors was saved during the original "
@@ -254,12 +254,12 @@ class _Frame:
 
 
 def _mapped(fn: Callable[[Tensor], Tensor], value: Any) -> Any:
-    """``fn`` applied to the tensors in nested containers."""
+    """Apply ``fn`` to the tensors in nested containers."""
     return tree.map(lambda leaf: fn(leaf) if isinstance(leaf, Tensor) else leaf, value)
 
 
 def _frozen(tensor: Tensor) -> Tensor:
-    """The tensor as it is now, in a Storage of its own, at the same place in the graph."""
+    """The tensor's current value in a new Storage, with the same autograd history."""
     copy = wrap(tensor._value)
     copy._requires_grad = tensor.requires_grad
     copy._grad_fn, copy._output_nr = tensor.grad_fn, tensor._output_nr
@@ -267,7 +267,7 @@ def _frozen(tensor: Tensor) -> Tensor:
 
 
 def _behind_barrier(call: Any, gradients: Sequence[Any]) -> Any:
-    """The arguments again, as values that XLA cannot have before it has the gradients."""
+    """The arguments behind an optimization barrier, so that XLA computes them only after the gradients."""
     tensors: list[Tensor] = []
     _mapped(lambda tensor: tensors.append(tensor) or tensor, call)  # type: ignore[func-returns-value]
     waited = [g._value for g in gradients if g is not None]
@@ -306,7 +306,7 @@ def _hand_over(new: Node, old: Node) -> None:
 
 @contextlib.contextmanager
 def _autocast(settings: dict[str, tuple[bool, Any]]) -> Iterator[None]:
-    """Autocast as it was in the first run."""
+    """Restore the autocast settings of the first run."""
     before = {kind: tuple(setting) for kind, setting in autocast.state.settings.items()}
     try:
         for kind, (on, dtype) in settings.items():
@@ -318,10 +318,9 @@ def _autocast(settings: dict[str, tuple[bool, Any]]) -> Iterator[None]:
 
 
 class _Random:
-    """The default generator before the first run, for the second to draw the same numbers.
+    """The state of the default generator before the first run, so that the recomputation draws the same numbers.
 
-    In a trace with PyTorch's stream every draw is an input of the program: there the first run's draws are
-    repeated.
+    In a trace with PyTorch's stream each draw is an input of the program; there the draws of the first run are reused.
     """
 
     def __init__(self) -> None:
@@ -337,7 +336,7 @@ class _Random:
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
-        """Draw what the first run drew, and leave the generator as it is."""
+        """Repeat the draws of the first run, and leave the generator unchanged."""
         if self.overlay is None:
             with random.fork_rng():
                 random.set_rng_state(self.state)  # type: ignore[arg-type]

@@ -11,10 +11,10 @@ __all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_ha
 
 
 def unserializable_hook(f: Any) -> Any:
-    """Marks a hook that pickling should leave out, and gives it back."""
+    """Mark a hook that pickling should skip, and return it."""
     f.__torch_unserializable__ = True
     return f
 
 
 def warn_if_has_hooks(tensor: Any) -> None:
-    """Nothing to warn of: hooks of tensors are never pickled."""
+    """Do nothing: hooks of tensors are never pickled."""

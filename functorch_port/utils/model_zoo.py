@@ -1,4 +1,4 @@
-"""``torch.utils.model_zoo``: the old home of `torch.hub.load_state_dict_from_url`."""
+"""``torch.utils.model_zoo``, the deprecated module of `torch.hub.load_state_dict_from_url`."""
 
 from ..hub import load_state_dict_from_url as load_url
 from ..hub import tqdm as tqdm

@@ -1,4 +1,4 @@
-"""`Checkpoints`: a training run that may be stopped at any time, and goes on as if it never had been."""
+"""`Checkpoints`: stop a training run at any time and resume it with identical results."""
 
 from __future__ import annotations
 
@@ -29,33 +29,34 @@ _DAMAGED = (RuntimeError, OSError, EOFError, pickle.UnpicklingError)
 
 
 class Checkpoints:
-    """Checkpoints of a training run, in a folder.
+    """Checkpoints of a training run in a folder.
 
-    Each has the states of all parts, how many steps were taken, and the random streams: Python's, numpy's, and the
-    default generator's with its JAX key. Files are written atomically, and a file is a dict that ``torch.load`` opens.
-    A run that goes on has the numbers, to the last bit, of one that was never stopped: compiled steps always have,
-    eager ones under ``use_deterministic_algorithms(True)``, as programs for operations that come again and again may
-    round the last bit in another way than the operations one by one.
+    A checkpoint holds the states of all parts, the number of steps, and the random states of Python, numpy and the
+    default generator with its JAX key. Files are written atomically; each is a dict that ``torch.load`` can read.
+    A resumed run is bitwise identical to one that was never stopped. For eager steps this requires
+    ``use_deterministic_algorithms(True)``, as a program compiled for repeated operations may round differently from
+    single operations.
 
-    Within ``with checkpoints:`` a SIGTERM does not end the process at once, but with the next `after_step`, which saves
-    first; a second one does.
+    Inside ``with checkpoints:`` a SIGTERM ends the process only at the next `after_step`, after saving; a second
+    SIGTERM ends it at once.
 
     Args:
-        folder: where the files are; it is made if need be.
-        every: how many steps there are between checkpoints; 0 makes none by itself.
-        keep: how many of the last ones are kept.
-        best: ``"min"`` or ``"max"``: the best checkpoint by the ``metric`` given to `save` is kept as ``best.pt``.
-        signals: which signals save and end the process; ``(SIGTERM, SIGINT)`` adds Ctrl-C.
-        parts: by any names: modules, optimizers, schedules, scalers and whatever else has ``state_dict`` and
-            ``load_state_dict``; a `Generator`; a `DataLoader`, whose pass goes on where it was.
+        folder: the folder of the files; created if missing.
+        every: number of steps between checkpoints; 0 for no automatic checkpoints.
+        keep: number of most recent checkpoints to keep.
+        best: ``"min"`` or ``"max"``: keep the best checkpoint, by the ``metric`` of `save`, as ``best.pt``.
+        signals: the signals that save and end the process; ``(SIGTERM, SIGINT)`` adds Ctrl-C.
+        parts: named parts: modules, optimizers, schedulers, scalers and other objects with ``state_dict`` and
+            ``load_state_dict``; a `Generator`; a `DataLoader`, whose current pass is resumed.
 
     Attributes:
-        step: how many steps were taken.
-        notes: what `after_step` and `save` were told beside that.
-        best_metric: of ``best.pt``; None if there is none.
+        step: number of steps taken.
+        notes: the notes passed to `after_step` and `save`.
+        best_metric: the metric of ``best.pt``; None if there is none.
 
     Raises:
-        TypeError: a part has no state.
+        TypeError: if a part has no ``state_dict`` and ``load_state_dict``.
+        ValueError: if ``best``, ``keep`` or ``every`` is invalid.
 
     Example:
         >>> import tempfile
@@ -102,25 +103,25 @@ class Checkpoints:
         self._signal: int | None = None
 
     def files(self) -> list[Path]:
-        """The checkpoints of steps, the latest last."""
+        """The checkpoint files of steps, the latest last."""
         found = self.folder.glob("step-*.pt")
         return sorted((f for f in found if _number(f) is not None), key=_number)
 
     @property
     def best_file(self) -> Path:
-        """The best checkpoint."""
+        """The file of the best checkpoint."""
         return self.folder / "best.pt"
 
     # ----------------------------------------------------------------- saving
 
     def after_step(self, **notes: Any) -> None:
-        """Count a step; call it when everything is as it will be at the begin of the next one.
+        """Count a step, and save if it is due; call it at the end of each step.
 
         Args:
-            notes: what the program needs to go on from here, such as the epoch; numbers, text, tensors.
+            notes: further data needed to resume, such as the epoch; numbers, text, tensors.
 
         Raises:
-            SystemExit: a signal has come. The code is 128 and its number, as of a process that it has ended.
+            SystemExit: after a signal, with the code 128 plus its number.
         """
         self.step += 1
         self.notes.update(notes)
@@ -130,15 +131,15 @@ class Checkpoints:
             self.save()
 
     def save(self, metric: Any = None, **notes: Any) -> Path:
-        """Write a checkpoint of this step.
+        """Write a checkpoint of the current step.
 
         Args:
-            metric: a number by which the best one is chosen.
+            metric: a number that determines the best checkpoint.
             notes: as in `after_step`.
 
         Raises:
-            ValueError: a metric is given, and nobody said what is better.
-            RuntimeError: the file could not be written; those that there are stay.
+            ValueError: if there is a metric, but `best` was not set.
+            RuntimeError: if the file cannot be written; existing files are kept.
         """
         if metric is not None and not self._sign:
             raise ValueError("a metric needs Checkpoints(best='min') or Checkpoints(best='max')")
@@ -171,7 +172,7 @@ class Checkpoints:
         return self._sign * metric < old
 
     def _name_best(self, path: Path) -> None:
-        """Have ``best.pt`` be another name of this file, or a copy where files have one name only."""
+        """Make ``best.pt`` a hard link to this file, or a copy if the file system has no hard links."""
         new = self.folder / f".best.{os.getpid()}"
         new.unlink(missing_ok=True)
         try:
@@ -183,22 +184,22 @@ class Checkpoints:
     # ---------------------------------------------------------------- restoring
 
     def restore(self, file: str | os.PathLike[str] | None = None) -> bool:
-        """Go back to the latest checkpoint that can be read; returns whether there was one.
+        """Restore the latest readable checkpoint; return whether there was one.
 
-        A damaged one is told by a warning. One that does not fit leaves everything as it was.
+        Damaged files are skipped with a warning.
 
         Args:
-            file: take this one, such as `best_file`.
+            file: the file to restore instead, such as `best_file`.
 
         Raises:
-            RuntimeError: it does not fit the parts, or none can be read.
+            RuntimeError: if no checkpoint can be read, or it does not match the parts; then nothing is changed.
         """
         files = self.files()[::-1] if file is None else [Path(file)]
         for path in files:
             try:
                 state = load(path, map_location="cpu")
                 if not isinstance(state, dict) or state.get("format") != _FORMAT:
-                    raise RuntimeError("it is no file of Checkpoints, or of a later version")
+                    raise RuntimeError("it was not written by Checkpoints, or by another version")
             except _DAMAGED as error:
                 if path == files[-1]:
                     raise RuntimeError(
@@ -216,7 +217,7 @@ class Checkpoints:
         saved = state["parts"]
         if saved.keys() != self._parts.keys():
             raise RuntimeError(
-                f"{path} has the parts {sorted(saved)}, and this run has {sorted(self._parts)}"
+                f"{path} has the parts {sorted(saved)}, but this run has {sorted(self._parts)}"
             )
         streams, before = RandomState(), {}
         try:
@@ -229,7 +230,7 @@ class Checkpoints:
                 self._parts[done].load_state_dict(old)
             streams.restore()
             raise RuntimeError(
-                f"{path} does not fit, and everything is as it was. {name}: {type(error).__name__}: {error}"
+                f"{path} does not match this run, so nothing was changed. {name}: {type(error).__name__}: {error}"
             ) from error
         for name, part in self._parts.items():
             for tensor, on_host in zip(_tensors(part.state_dict()), state["on the host"][name]):
@@ -257,7 +258,7 @@ class Checkpoints:
         self._release()
 
     def _release(self) -> None:
-        """Have signals do what they did before."""
+        """Restore the previous signal handlers."""
         while self._handlers:
             signal.signal(*self._handlers.popitem())
 
@@ -269,7 +270,7 @@ class Checkpoints:
 
 
 class _Stream:
-    """A generator as a part."""
+    """A generator as a part, with ``state_dict`` and ``load_state_dict``."""
 
     def __init__(self, generator: Generator) -> None:
         self._generator = generator
@@ -292,7 +293,7 @@ def _part(name: str, part: Any) -> Any:
 
 
 def _number(path: Path) -> Any:
-    """The step of a file, or None for one of another name."""
+    """The step in the name of a file, or None if it has another name."""
     found = re.fullmatch(r"step-(\d+)\.pt", path.name)
     return found and int(found[1])
 
@@ -306,5 +307,5 @@ def _is_on_host(tensor: Tensor) -> bool:
 
 
 def _frozen(value: Any) -> Any:
-    """A tensor that keeps the value that this one has now."""
+    """A tensor that keeps the current value of ``value``."""
     return Tensor._wrap(value._value) if isinstance(value, Tensor) else value

@@ -152,7 +152,7 @@ def test_captured_tensors_are_not_written() -> None:
 
 def test_vmap_refuses_to_lose_a_write() -> None:
     shared = ft.ones(())
-    with pytest.raises(NotImplementedError, match="changes an input that all examples share in place"):
+    with pytest.raises(NotImplementedError, match="changes in place an input that all examples share"):
         vmap(lambda x, y: y.add_(x), (0, None))(ft.ones(3), shared)
     assert shared.item() == 1.0
 

@@ -146,7 +146,7 @@ def test_refusals():
         nn.ScanStack([nn.Dropout(0.1), nn.Dropout(0.2)])
     with pytest.raises(ValueError, match="no 'x'"):
         nn.ScanStack([nn.Identity()], remat="x")
-    with pytest.raises(RuntimeError, match="shape and type must stay"):
+    with pytest.raises(RuntimeError, match="shape and dtype must not change"):
         layers = nn.ScanStack([nn.Linear(2, 3), nn.Linear(2, 3)])
         ft.compile(lambda x: layers(x))(ft.ones(1, 2))
     with pytest.raises(RuntimeError, match="writes to its 'running_mean'"):

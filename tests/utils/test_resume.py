@@ -176,10 +176,10 @@ def test_what_does_not_fit_leaves_everything_as_it_was(tmp_path):
         before = everything(again._parts)
         with pytest.raises(RuntimeError, match=text) as info:
             again.restore()
-        assert "step-00000002.pt does not fit, and everything is as it was" in str(info.value)
+        assert "step-00000002.pt does not match this run, so nothing was changed" in str(info.value)
         assert everything(again._parts) == before and (again.step, again.notes) == (7, {"x": 1})
     with pytest.raises(
-        RuntimeError, match=r"has the parts .*'other'\], and this run has \['model', 'optimizer'\]"
+        RuntimeError, match=r"has the parts .*'other'\], but this run has \['model', 'optimizer'\]"
     ):
         Checkpoints(tmp_path, **made()[2]).restore()
 
@@ -348,7 +348,7 @@ def test_a_pass_over_fewer_batches_is_refused(tmp_path):
     checkpoints.save()
     loader = DataLoader(range(4), 2)
     assert Checkpoints(tmp_path, loader=loader).restore()
-    with pytest.raises(RuntimeError, match="the DataLoader has 2 batches, and the pass that goes on had 3"):
+    with pytest.raises(RuntimeError, match="the DataLoader has 2 batches, but 3 were done in the pass"):
         iter(loader)
 
 

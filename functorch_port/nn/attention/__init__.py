@@ -1,4 +1,4 @@
-"""`torch.nn.attention`: which kernel computes attention, and attention with a score function of one's own.
+"""`torch.nn.attention`: the choice of attention kernel, and attention with a user-defined score function.
 
 Reference:
     https://docs.pytorch.org/docs/stable/nn.attention.html
@@ -23,7 +23,7 @@ WARN_FOR_UNFUSED_KERNELS = False
 
 
 class SDPBackend(Enum):
-    """The kernels that PyTorch has for attention.
+    """PyTorch's attention kernels.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.attention.SDPBackend.html
     """
@@ -53,17 +53,16 @@ _SWITCHES = {
 def sdpa_kernel(
     backends: list[SDPBackend] | SDPBackend, set_priority: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Choose among PyTorch's attention kernels inside a block.
+    """Choose among PyTorch's attention kernels inside a ``with`` block.
 
-    Accepted, and the switches of `backends.cuda` follow; the numbers do not depend on it, as XLA chooses how
-    attention is computed.
+    This sets the flags of `backends.cuda` and nothing else: XLA chooses how attention is computed.
 
     Args:
-        backends: one kernel, or a list of them.
-        set_priority: whether their order counts.
+        backends: a kernel, or a list of kernels.
+        set_priority: whether the order of the list is their priority.
 
     Raises:
-        AssertionError: for anything else than kernels.
+        AssertionError: if ``backends`` is not a `SDPBackend` or a list of them.
 
     Example:
         >>> import functorch_port as torch
@@ -84,45 +83,45 @@ def sdpa_kernel(
 
 
 def list_flash_attention_impls() -> list[str]:
-    """Names of flash attention kernels that can be activated: none, as XLA chooses how attention is computed."""
+    """Names of the flash attention kernels that can be activated. Empty: XLA chooses how attention is computed."""
     return []
 
 
 def current_flash_attention_impl() -> str | None:
-    """The one that is active: None."""
+    """Name of the active flash attention kernel: always None."""
     return None
 
 
 def restore_flash_attention_impl() -> None:
-    """Back to the default, which is the only one."""
+    """Restore the default kernel. Does nothing: it is the only one."""
 
 
 def register_flash_attention_impl(impl: str, *, register_fn: Any = None) -> None:
-    """Refused.
+    """Not supported.
 
     Raises:
         NotImplementedError: always.
     """
     raise NotImplementedError(
-        f"register_flash_attention_impl({impl!r}): kernels of one's own; XLA chooses how "
-        "scaled_dot_product_attention is computed, and nn.attention.flex_attention takes a score function"
+        f"register_flash_attention_impl({impl!r}) is not supported: XLA chooses how scaled_dot_product_attention is "
+        "computed. For a custom score function use nn.attention.flex_attention."
     )
 
 
 def activate_flash_attention_impl(impl: str) -> None:
-    """Refused: there is no kernel to choose.
+    """Not supported: there is no kernel to choose.
 
     Raises:
         NotImplementedError: always.
     """
     raise NotImplementedError(
-        f"activate_flash_attention_impl({impl!r}): XLA chooses how scaled_dot_product_attention is computed; there is "
-        "none to activate"
+        f"activate_flash_attention_impl({impl!r}) is not supported: XLA chooses how scaled_dot_product_attention is "
+        "computed. Remove the call."
     )
 
 
 def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
-    """The kernels that are switched on."""
+    """The enabled kernels."""
     return [backend for backend, name in _SWITCHES.items() if cuda._sdp[name]]
 
 

@@ -1,4 +1,4 @@
-"""``torch.nn.attention.bias``: causal masks for queries and keys of different numbers.
+"""``torch.nn.attention.bias``: causal masks for different numbers of queries and keys.
 
 Reference: https://docs.pytorch.org/docs/stable/nn.attention.bias.html
 """

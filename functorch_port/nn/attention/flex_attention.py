@@ -1,7 +1,7 @@
 """`torch.nn.attention.flex_attention`: attention whose scores and mask are functions of the positions.
 
-The functions are mapped over all positions by `vmap` and the scores are computed in full; a `BlockMask` says what
-may be seen, and how sparse that is, but no block is skipped.
+`vmap` maps the functions over all positions, and all scores are computed: a `BlockMask` masks scores, but no block
+is skipped.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
 class AuxRequest(NamedTuple):
-    """What `flex_attention` shall return beside its output.
+    """The auxiliary outputs that `flex_attention` should return.
 
     Attributes:
-        lse: the logarithm of the sum of the exponential scores.
-        max_scores: the largest score.
+        lse: log-sum-exp of the scores.
+        max_scores: maximum of the scores.
     """
 
     lse: bool = False
@@ -50,14 +50,14 @@ class AuxRequest(NamedTuple):
 
 
 class AuxOutput(NamedTuple):
-    """What an `AuxRequest` asked for: (B, H, L) each, or None."""
+    """The auxiliary outputs of an `AuxRequest`: each (B, H, L), or None if not requested."""
 
     lse: Tensor | None = None
     max_scores: Tensor | None = None
 
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
-    """Every query may look at every key."""
+    """Mask function that lets every query attend to every key."""
     same: Any = batch == batch
     return same
 
@@ -85,7 +85,7 @@ def _combined(name: str, mask_mods: tuple[MaskMod, ...], start: bool) -> MaskMod
 
 
 def and_masks(*mask_mods: MaskMod) -> MaskMod:
-    """A mask function that is True where all of them are.
+    """Combine mask functions: True where all of them are True.
 
     Reference: https://docs.pytorch.org/docs/stable/nn.attention.flex_attention.html
     """
@@ -93,7 +93,7 @@ def and_masks(*mask_mods: MaskMod) -> MaskMod:
 
 
 def or_masks(*mask_mods: MaskMod) -> MaskMod:
-    """A mask function that is True where one of them is.
+    """Combine mask functions: True where at least one of them is True.
 
     Reference: https://docs.pytorch.org/docs/stable/nn.attention.flex_attention.html
     """
@@ -101,7 +101,7 @@ def or_masks(*mask_mods: MaskMod) -> MaskMod:
 
 
 def _is_score_mod(fn: Callable[..., Any]) -> bool:
-    """Whether a function takes a score before the four positions."""
+    """Whether a function takes a score in front of the four positions."""
     parameters = inspect.signature(fn).parameters.values()
     count = sum(
         p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters
@@ -112,7 +112,7 @@ def _is_score_mod(fn: Callable[..., Any]) -> bool:
 
 
 def _mapped(fn: Callable[..., Any], leading: int) -> Callable[..., Tensor]:
-    """``fn`` over batch, head, query and key; ``leading`` arguments before them have all four dimensions."""
+    """``fn`` mapped over batch, head, query and key; its first ``leading`` arguments have all four dimensions."""
     from ...func import vmap
 
     for place in (3, 2, 1, 0):
@@ -133,11 +133,12 @@ def create_mask(
     KV_LEN: int,
     device: Any = None,
 ) -> Tensor:
-    """A mask function, or where a score function does not give -inf, as a tensor of bools (B, H, Q_LEN, KV_LEN).
+    """Evaluate a mask function to a bool tensor (B, H, Q_LEN, KV_LEN).
 
     Args:
-        mod_fn: ``mask_mod(b, h, q_idx, kv_idx)`` or ``score_mod(score, b, h, q_idx, kv_idx)``.
-        B, H: batch and heads; None for functions that do not depend on them.
+        mod_fn: ``mask_mod(b, h, q_idx, kv_idx)``, or ``score_mod(score, b, h, q_idx, kv_idx)``, whose mask is True
+            where the score is not -inf.
+        B, H: batch size and number of heads; None if the function does not depend on them.
 
     Example:
         >>> import functorch_port as torch
@@ -159,7 +160,7 @@ def create_mask(
 
 
 def _ordered(dense: Any) -> tuple[Tensor, Tensor]:
-    """Per row the number of blocks, and the columns, those with a block first."""
+    """For each row the number of blocks, and the column indices, those with a block first."""
     dense = dense.int()
     return dense.sum(-1).int(), dense.argsort(dim=-1, descending=True, stable=True).int()
 
@@ -174,7 +175,7 @@ def _dense(num_blocks: Any, indices: Any) -> Any:
 
 
 def _across(num_blocks: Any, indices: Any) -> tuple[Any, Any]:
-    """The same blocks listed per column."""
+    """The same blocks, listed by column."""
     return (None, None) if num_blocks is None else _ordered(_dense(num_blocks, indices).transpose(-2, -1))
 
 
@@ -183,11 +184,12 @@ def _pair(size: int | tuple[int, int]) -> tuple[int, int]:
 
 
 class BlockMask:
-    """A mask function together with the blocks of queries and keys in which it is True anywhere.
+    """A mask function and the blocks of queries and keys in which it is True somewhere.
 
-    Made by `create_block_mask`. The blocks are listed per block of queries: ``kv_num_blocks`` (B, H, rows) says how
-    many, ``kv_indices`` (B, H, rows, columns) which, those that count first. Blocks that are True everywhere are
-    listed apart, in ``full_kv_num_blocks`` and ``full_kv_indices``; the attributes with ``q`` list by keys.
+    Create one with `create_block_mask`. For each block of queries, ``kv_num_blocks`` (B, H, rows) is the number of
+    blocks of keys, and ``kv_indices`` (B, H, rows, columns) starts with their indices. Blocks that are True
+    everywhere are listed in ``full_kv_num_blocks`` and ``full_kv_indices`` instead. The attributes with ``q`` hold the
+    same blocks for each block of keys.
 
     Example:
         >>> import functorch_port as torch
@@ -255,7 +257,7 @@ class BlockMask:
         seq_lengths: tuple[int, int] | None = None,
         compute_q_blocks: bool = True,
     ) -> BlockMask:
-        """A mask from the blocks listed per block of queries; the other listing is derived."""
+        """Create a mask from the lists for each block of queries; the lists for each block of keys are derived."""
         if kv_indices.ndim < 2:
             raise RuntimeError("BlockMask must have at least 2 dimensions")
         size = _pair(BLOCK_SIZE)
@@ -269,7 +271,7 @@ class BlockMask:
         return cls(seq_lengths, *parts)
 
     def as_tuple(self, flatten: bool = True) -> tuple[Any, ...]:
-        """Lengths, tensors, block size and mask function; lengths and block size spread out if flattened."""
+        """Lengths, tensors, block size and mask function; ``flatten`` unpacks the lengths and the block size."""
         lengths = self.seq_lengths if flatten else (self.seq_lengths,)
         size = self.BLOCK_SIZE if flatten else (self.BLOCK_SIZE,)
         return *lengths, *(getattr(self, name) for name in self._TENSOR_ATTRS), *size, self.mask_mod
@@ -280,11 +282,11 @@ class BlockMask:
         return (*self.kv_indices.shape[:-2], *self.seq_lengths)
 
     def numel(self) -> int:
-        """The number of scores that the mask is for."""
+        """The number of scores that the mask covers."""
         return math.prod(self.shape)
 
     def sparsity(self) -> float:
-        """The share of scores, in percent, that lie in no block."""
+        """The percentage of scores that lie in no block."""
         blocks = int(self.kv_num_blocks.sum())  # type: ignore[attr-defined]
         if self.full_kv_num_blocks is not None:
             blocks += int(self.full_kv_num_blocks.sum())  # type: ignore[attr-defined]
@@ -298,13 +300,13 @@ class BlockMask:
         return dense | _dense(self.full_kv_num_blocks, self.full_kv_indices)
 
     def to(self, device: Any) -> BlockMask:
-        """On another device."""
+        """The mask on another device."""
         tensors = (getattr(self, name) for name in self._TENSOR_ATTRS)
         moved: Any = (*(None if t is None else t.to(device) for t in tensors), self.BLOCK_SIZE, self.mask_mod)
         return BlockMask(self.seq_lengths, *moved)
 
     def _changed(self, change: Callable[[Any, Any], tuple[Any, Any]], **kwargs: Any) -> BlockMask:
-        """The blocks listed per query block, changed, in a new mask."""
+        """A new mask with changed lists of blocks."""
         own = change(self.kv_num_blocks, self.kv_indices)
         full: tuple[Any, Any] = (None, None)
         if self.full_kv_num_blocks is not None:
@@ -313,7 +315,7 @@ class BlockMask:
         return BlockMask.from_kv_blocks(*own, *full, **given)
 
     def __getitem__(self, index: Any) -> BlockMask:
-        """Some of the batch, heads and blocks of queries. The mask function is to be set anew."""
+        """Index batch, heads and blocks of queries. Set `mask_mod` of the result before use."""
         index = index if isinstance(index, tuple) else (index,)
         padded = (*index, *(slice(None),) * 3)[:3]
         sizes = self.kv_num_blocks.shape[:3]
@@ -329,7 +331,7 @@ class BlockMask:
         )
 
     def _adjust(self, new_q_len: int, new_kv_len: int) -> BlockMask:
-        """The mask's upper left corner, for these lengths."""
+        """The upper left corner of the mask, with these lengths."""
         rows, columns = -(-new_q_len // self.BLOCK_SIZE[0]), -(-new_kv_len // self.BLOCK_SIZE[1])
 
         def cut(num_blocks: Any, indices: Any) -> tuple[Any, Any]:
@@ -387,19 +389,19 @@ def create_block_mask(
     compute_dq_write_order: bool = False,
     dq_kv_order: bool = True,
 ) -> BlockMask:
-    """A mask function as a `BlockMask`.
+    """Create a `BlockMask` from a mask function.
 
     Args:
-        mask_mod: ``mask_mod(b, h, q_idx, kv_idx)``, True where the query may look at the key.
-        B, H: batch and heads; None for functions that do not depend on them.
+        mask_mod: ``mask_mod(b, h, q_idx, kv_idx)``, True where the query may attend to the key.
+        B, H: batch size and number of heads; None if the function does not depend on them.
         Q_LEN, KV_LEN: numbers of queries and keys.
         device: of the mask.
-        BLOCK_SIZE: of queries and keys.
-        separate_full_blocks: list blocks that are True everywhere apart.
+        BLOCK_SIZE: size of a block, a number or (queries, keys).
+        separate_full_blocks: list blocks that are True everywhere separately.
 
     Raises:
         AssertionError: if the function does not take four arguments.
-        NotImplementedError: for ``compute_dq_write_order``, which orders the work of a kernel that is not used here.
+        NotImplementedError: for ``compute_dq_write_order``, which is for a GPU kernel that is not used here.
 
     Example:
         >>> import functorch_port as torch
@@ -413,7 +415,7 @@ def create_block_mask(
         raise AssertionError(f"create-block_mask requires a mask_mod function! Got {mask_mod}")
     if compute_dq_write_order:
         raise NotImplementedError(
-            "compute_dq_write_order: there is no kernel here that it would help; leave it out"
+            "compute_dq_write_order=True is not supported: it is for a GPU kernel that is not used here; omit it"
         )
     size = _pair(BLOCK_SIZE)
     mask: Any = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device)
@@ -488,26 +490,26 @@ def flex_attention(
     *,
     return_aux: AuxRequest | None = None,
 ) -> Any:
-    """Attention with scores changed by a function, and a mask given by one.
+    """Attention with a user-defined score function and mask.
 
-    Gradients reach query, key, value and the tensors that the functions capture (in PyTorch, on GPUs only).
+    Gradients flow to query, key, value and the tensors that the functions capture (in PyTorch, on GPUs only).
 
     Args:
         query: (B, H, L, E).
         key, value: (B, H, S, E) and (B, H, S, Ev).
-        score_mod: ``score_mod(score, b, h, q_idx, kv_idx)`` gives the score that counts.
-        block_mask: which queries may look at which keys.
-        scale: factor of the scores, ``1 / sqrt(E)`` by default.
+        score_mod: ``score_mod(score, b, h, q_idx, kv_idx)`` returns the modified score.
+        block_mask: which queries may attend to which keys.
+        scale: factor of the scores; default ``1 / sqrt(E)``.
         enable_gqa: the query may have a multiple of the heads of key and value.
-        return_lse: return the logarithm of the sum of the exponential scores too.
-        kernel_options: accepted; there are no kernels to choose from.
-        return_aux: what else to return.
+        return_lse: also return the log-sum-exp of the scores (deprecated; use ``return_aux``).
+        kernel_options: accepted and ignored; there are no kernels to choose from.
+        return_aux: the auxiliary outputs to return.
 
     Shape:
         (B, H, L, Ev).
 
     Raises:
-        ValueError: for shapes that do not fit.
+        ValueError: if shapes do not match.
 
     Example:
         >>> import functorch_port as torch

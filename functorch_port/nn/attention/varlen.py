@@ -1,4 +1,4 @@
-"""``torch.nn.attention.varlen``: refused, as on a CPU; sequences in one go through `flex_attention`."""
+"""``torch.nn.attention.varlen``: not supported, as in PyTorch on CPUs; use `flex_attention`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ __all__ = ["AuxRequest", "varlen_attn"]
 
 
 class AuxRequest(NamedTuple):
-    """What `varlen_attn` is to give beside its result: the logarithms of the sums."""
+    """The auxiliary outputs that `varlen_attn` should return: the log-sum-exp of the scores."""
 
     lse: bool = False
 
 
 def varlen_attn(*args: Any, **kwargs: Any) -> Any:
-    """Refused: PyTorch has it for GPUs only.
+    """Not supported; PyTorch has it on GPUs only.
 
     Raises:
         NotImplementedError: always.
     """
     raise NotImplementedError(
-        "nn.attention.varlen.varlen_attn: there is no kernel for it; use flex_attention with "
-        "create_block_mask(lambda b, h, q, k: document[q] == document[k], ...), where document numbers the sequences"
+        "nn.attention.varlen.varlen_attn is not supported; use flex_attention with "
+        "create_block_mask(lambda b, h, q, k: document[q] == document[k], ...), where document[i] is the number of the "
+        "sequence that position i belongs to"
     )

@@ -1,4 +1,4 @@
-"""`nn.functional`: layers without state, as functions of Tensors. Thin names over the operations in `ops/`."""
+"""`nn.functional`: stateless layers, as functions of Tensors. Each is a thin name for operations in `ops/`."""
 
 from ..._run.bind import publish_functions as _publish
 from ...overrides import handle_torch_function as handle_torch_function

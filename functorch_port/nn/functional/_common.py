@@ -1,4 +1,4 @@
-"""What the function families share."""
+"""Helpers shared by the function families."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..._tensor.tensor import Tensor
 
 
 def require_tensor(function: str, argument: str, position: int, value: Any) -> None:
-    """PyTorch's error for a value that is no Tensor."""
+    """Raise PyTorch's error unless `value` is a Tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(
             f"{function}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}"
@@ -16,6 +16,6 @@ def require_tensor(function: str, argument: str, position: int, value: Any) -> N
 
 
 def write(target: Tensor, result: Tensor) -> Tensor:
-    """The end of an in-place function: `target` becomes `result`, and autograd knows."""
+    """Finish an in-place function: `target` becomes `result`, and autograd records it."""
     target._check_inplace()
     return target._take(result)

@@ -77,7 +77,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """``input`` limited to ``[min_val, max_val]``.
+    """``input`` clamped to ``[min_val, max_val]``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.hardtanh.html
     """
@@ -85,7 +85,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """``input`` where positive, else ``negative_slope * input``.
+    """``input`` where it is positive, else ``negative_slope * input``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.leaky_relu.html
     """
@@ -93,7 +93,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """``input`` where positive, else ``alpha * (exp(input) - 1)``.
+    """``input`` where it is positive, else ``alpha * (exp(input) - 1)``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.elu.html
     """
@@ -101,7 +101,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """`elu` with the constants that keep mean 0 and variance 1.
+    """Scaled `elu`, with the constants that keep mean 0 and variance 1.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.selu.html
     """
@@ -109,7 +109,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """``input`` where positive, else ``alpha * (exp(input / alpha) - 1)``.
+    """``input`` where it is positive, else ``alpha * (exp(input / alpha) - 1)``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.celu.html
     """
@@ -149,7 +149,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """``input`` where above ``threshold``, else ``value``.
+    """``input`` where it is above ``threshold``, else ``value``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.threshold.html
     """
@@ -163,7 +163,7 @@ def rrelu(
     training: bool = False,
     inplace: bool = False,
 ) -> Tensor:
-    """`leaky_relu` whose slope is drawn from ``[lower, upper]`` per element in training, and their mean otherwise.
+    """`leaky_relu` with a slope per element, drawn from ``[lower, upper]`` in training; else their mean.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.rrelu.html
     """
@@ -178,12 +178,12 @@ def rrelu_(
     training: bool = False,
     generator: Any = None,
 ) -> Tensor:
-    """In-place version of `rrelu`, with numbers from ``generator``."""
+    """In-place version of `rrelu`, with slopes drawn from ``generator``."""
     return write(input, rrelu_values(input, lower, upper, training, generator))
 
 
 def rrelu_values(input: Tensor, lower: float, upper: float, training: bool, generator: Any = None) -> Tensor:
-    """`rrelu` with numbers from ``generator``."""
+    """`rrelu` with slopes drawn from ``generator``."""
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
@@ -192,7 +192,7 @@ def rrelu_values(input: Tensor, lower: float, upper: float, training: bool, gene
 
 
 def _slopes(input: Tensor, lower: float, upper: float, generator: Any) -> Tensor:
-    """A slope per element. PyTorch draws one only where the input is not positive, so eagerly that is done here too."""
+    """A slope per element. In eager mode one is drawn only where the input is not positive, as in PyTorch."""
     if storage.overlay:
         return wrap(draw(generator, "uniform", tuple(input.shape), input.dtype, low=lower, high=upper))
     below = np.asarray(input._value) <= 0
@@ -215,7 +215,7 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     Args:
         input: scores.
         dim: the dimension that sums to 1.
-        dtype: cast to this first.
+        dtype: cast the input to this dtype first.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html
     """
@@ -230,7 +230,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     Args:
         input: scores.
         dim: the dimension whose exponentials sum to 1.
-        dtype: cast to this first.
+        dtype: cast the input to this dtype first.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html
     """
@@ -252,12 +252,12 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 def gumbel_softmax(
     logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
-    """A sample from the relaxed (or, with ``hard``, straight-through) categorical distribution.
+    """Sample from the Gumbel-softmax (relaxed categorical) distribution.
 
     Args:
-        logits: unnormalised log-probabilities.
+        logits: unnormalized log-probabilities.
         tau: temperature.
-        hard: return one-hot vectors, differentiated as the soft sample.
+        hard: return one-hot vectors, with the gradient of the soft sample (straight-through).
         dim: the dimension of the classes.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gumbel_softmax.html

@@ -1,4 +1,4 @@
-"""Attention: scaled dot product, and with several heads and projections."""
+"""Scaled dot-product attention and multi-head attention."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """``softmax(query @ key.T * scale) @ value``: every query's mean of the values, weighted by how its key fits.
+    """Scaled dot-product attention: ``softmax(query @ key.T * scale) @ value``.
 
-    A query that may look at no key gets zeros.
+    A query that may attend to no key gets zeros.
 
     Args:
         query: (..., L, E).
         key: (..., S, E).
         value: (..., S, Ev).
-        attn_mask: broadcasts to (..., L, S). A bool mask is True where a query may look; a float mask is added
+        attn_mask: broadcasts to (..., L, S). A bool mask is True where a query may attend; a float mask is added
             to the scores.
-        dropout_p: probability of a weight to be dropped; always applied, so pass 0 in evaluation.
-        is_causal: query ``i`` looks at the keys up to ``i`` only; excludes ``attn_mask``.
-        scale: factor of the scores, ``1 / sqrt(E)`` by default.
-        enable_gqa: dimension -3 of key and value may be a divisor of the query's; each head serves a group.
+        dropout_p: dropout probability of the attention weights; always applied, so pass 0 in evaluation.
+        is_causal: query ``i`` attends to keys ``0`` to ``i`` only; excludes ``attn_mask``.
+        scale: factor of the scores; default ``1 / sqrt(E)``.
+        enable_gqa: grouped-query attention: the number of key and value heads (dimension -3) may divide the query's.
 
     Shape:
         (..., L, Ev).
 
     Raises:
-        RuntimeError: for types or shapes that do not fit, or a mask beside ``is_causal``.
+        RuntimeError: if types or shapes do not match, or both ``attn_mask`` and ``is_causal`` are given.
 
     Example:
         >>> import functorch_port as torch
@@ -99,7 +99,7 @@ def scaled_dot_product_attention(
 
 
 def _heads(key: Tensor, query: Tensor, grouped: bool) -> tuple[int, ...]:
-    """The batch dimensions of the keys, once their heads are repeated."""
+    """The batch dimensions of the keys after their heads are repeated."""
     return (*key.shape[:-3], query.shape[-3]) if grouped else tuple(key.shape[:-2])
 
 
@@ -114,7 +114,7 @@ def _canonical_mask(
     target_type: Any,
     check_other: bool = True,
 ) -> Tensor | None:
-    """A mask of a module's face (bool: True where not to look) as numbers to be added to the scores."""
+    """A module's mask (bool: True where attention is not allowed) as a float mask to add to the scores."""
     if mask is None:
         return None
     floating = mask.is_floating_point()
@@ -131,7 +131,7 @@ def _canonical_mask(
 def _mha_shape_check(
     query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: Any, num_heads: int
 ) -> bool:
-    """Whether there is a batch dimension; PyTorch's errors for ranks that do not fit."""
+    """Whether there is a batch dimension; raises PyTorch's errors for wrong ranks."""
     batched = query.ndim == 3
     if query.ndim not in (2, 3):
         raise AssertionError(
@@ -156,7 +156,7 @@ def _mha_shape_check(
 
 
 def _check_mask(mask: Tensor, bsz: int, num_heads: int, tgt_len: int, src_len: int) -> Tensor:
-    """A mask with a dimension for batch and heads."""
+    """The mask with a dimension for batch and heads."""
     if mask.ndim not in (2, 3):
         raise RuntimeError(f"attn_mask's dimension {mask.ndim} is not supported")
     expected = (tgt_len, src_len) if mask.ndim == 2 else (bsz * num_heads, tgt_len, src_len)
@@ -170,7 +170,7 @@ def _check_mask(mask: Tensor, bsz: int, num_heads: int, tgt_len: int, src_len: i
 def _in_projection_packed(
     query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any = None
 ) -> tuple[Tensor, ...]:
-    """Query, key and value through the three parts of one weight: one product for those that are one tensor."""
+    """Project query, key and value with the three parts of one weight; equal tensors share one product."""
     if weight is None:
         raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
     e = query.size(-1)
@@ -214,7 +214,7 @@ def _static(name: str, given: Tensor, rows: int, head_dim: int) -> Tensor:
 
 
 def _longer(mask: Tensor | None) -> Tensor | None:
-    """A mask with one more key that all may look at."""
+    """The mask with one more key that every query may attend to."""
     return None if mask is None else pad(mask, (0, 1))
 
 
@@ -245,22 +245,23 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """What `nn.MultiheadAttention` computes; its arguments are described there.
+    """Multi-head attention, as in `nn.MultiheadAttention`, which documents the remaining arguments.
 
     Args:
         query: (L, N, E) or (L, E).
         key, value: (S, N, E) or (S, E).
-        in_proj_weight, in_proj_bias: (3E, E) and (3E), the projections of query, key and value in one.
-        bias_k, bias_v: (1, 1, E), added as one more key and value.
+        in_proj_weight, in_proj_bias: (3E, E) and (3E), the stacked projections of query, key and value.
+        bias_k, bias_v: (1, 1, E), appended as one more key and value.
         out_proj_weight, out_proj_bias: (E, E) and (E).
         use_separate_proj_weight: use ``q_proj_weight``, ``k_proj_weight``, ``v_proj_weight`` instead.
-        static_k, static_v: (N * heads, S, E / heads), used in place of the projected keys and values.
+        static_k, static_v: (N * heads, S, E / heads), replace the projected keys and values.
 
     Shape:
-        (L, N, E), and the weights: (N, L, S), or (N, heads, L, S) without averaging; None unless needed.
+        (L, N, E) and the attention weights: (N, L, S), or (N, heads, L, S) without averaging; None unless
+        ``need_weights``.
 
     Raises:
-        AssertionError, RuntimeError: for shapes that do not fit.
+        AssertionError, RuntimeError: if shapes do not match.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html
@@ -365,7 +366,7 @@ def _padding_for_heads(padding: Tensor, bsz: int, num_heads: int, src_len: int) 
 def _attend_with_weights(
     q: Tensor, k: Tensor, v: Tensor, mask: Any, dropout_p: float
 ) -> tuple[Tensor, Tensor]:
-    """The mean of the values, and the weights it was taken with."""
+    """The attention output and the attention weights."""
     scaled, transposed = q * math.sqrt(1.0 / q.size(-1)), k.transpose(-2, -1)
     scores = _bmm(scaled, transposed) if mask is None else _baddbmm(mask, scaled, transposed)
     weights = softmax(scores, dim=-1)

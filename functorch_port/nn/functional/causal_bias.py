@@ -1,4 +1,4 @@
-"""`CausalBias`: a causal mask that says at which corner its diagonal begins."""
+"""`CausalBias`: a causal mask aligned to the upper left or the lower right corner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_le
 
 
 class CausalVariant(IntEnum):
-    """Where the diagonal of a causal mask lies, if it is not square.
+    """The corner to which the diagonal of a causal mask is aligned, if the mask is not square.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.attention.bias.CausalVariant.html
     """
@@ -26,10 +26,10 @@ class CausalVariant(IntEnum):
 
 
 class CausalBias(Tensor):
-    """A causal mask for `scaled_dot_product_attention`: a bool Tensor that knows its kind.
+    """A causal mask for `scaled_dot_product_attention`: a bool Tensor that knows its alignment.
 
     Args:
-        variant: at which corner the diagonal begins or ends.
+        variant: the corner to which the diagonal is aligned.
         seq_len_q: number of queries.
         seq_len_kv: number of keys.
 
@@ -63,7 +63,7 @@ class CausalBias(Tensor):
         return self  # type: ignore[return-value]
 
     def __init__(self, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> None:
-        """Everything is done in `__new__`."""
+        """`__new__` does everything."""
 
     def _materialize(self, device: Any = None) -> Tensor:
         """The mask as an ordinary bool Tensor."""
@@ -75,10 +75,10 @@ class CausalBias(Tensor):
 
 
 def causal_upper_left(*size: int) -> CausalBias:
-    """A mask whose query ``i`` looks at the keys up to ``i``.
+    """A causal mask aligned to the upper left: query ``i`` attends to keys ``0`` to ``i``.
 
     Args:
-        *size: numbers of queries and keys.
+        *size: the number of queries and the number of keys.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.attention.bias.causal_upper_left.html
     """
@@ -86,10 +86,10 @@ def causal_upper_left(*size: int) -> CausalBias:
 
 
 def causal_lower_right(*size: int) -> CausalBias:
-    """A mask whose last query looks at all keys, the one before at all but the last, and so on.
+    """A causal mask aligned to the lower right: the last query attends to all keys.
 
     Args:
-        *size: numbers of queries and keys.
+        *size: the number of queries and the number of keys.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.attention.bias.causal_lower_right.html
     """

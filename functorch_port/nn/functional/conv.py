@@ -44,16 +44,16 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """`conv1d` of sequences with time first.
+    """`conv1d` of sequences in the layout (time, batch, channels).
 
     Args:
         input: (T, B, in_channels).
         weight: (kernel_width, in_channels, out_channels).
         bias: (out_channels).
-        pad: zeros at both ends of the sequences.
+        pad: number of zeros added at both ends of the sequences.
 
     Raises:
-        RuntimeError: for shapes that do not fit.
+        RuntimeError: if shapes do not match.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_tbc.html
     """
@@ -71,16 +71,16 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """``input`` with something around it.
+    """Pad the last dimensions of ``input``.
 
     Args:
         input: the tensor.
-        pad: (low, high) of the last dimension, then of the one before it, and so on; negative numbers cut off.
+        pad: (low, high) of the last dimension, then of the one before it, and so on; negative numbers crop.
         mode: "constant", "reflect", "replicate" or "circular".
-        value: what to fill with in "constant" mode; default 0.
+        value: fill value of "constant" mode; default 0.
 
     Raises:
-        NotImplementedError: for an unknown mode, or a number of dimensions that the mode does not pad.
+        NotImplementedError: for an unknown mode, or a number of dimensions that the mode does not support.
 
     Example:
         >>> import functorch_port as torch

@@ -25,22 +25,22 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Minus the log-probability of label sequences, over all their alignments with the frames.
+    """Connectionist temporal classification: the negative log-likelihood of label sequences.
 
     Args:
-        log_probs: (T, N, C), or (T, C) with lengths that are tensors; from `log_softmax`.
-        targets: (N, S) labels, or all of them in one vector.
-        input_lengths: how many frames of every example count.
-        target_lengths: how many labels every example has.
-        blank: the class between labels.
+        log_probs: (T, N, C), or (T, C) with lengths given as tensors; the output of `log_softmax`.
+        targets: (N, S) labels, or the labels of all examples concatenated in one vector.
+        input_lengths: number of frames of every example.
+        target_lengths: number of labels of every example.
+        blank: index of the blank class.
         reduction: "none", "mean" (each loss divided by its number of labels, then averaged) or "sum".
-        zero_infinity: examples with too few frames for their labels count nothing.
+        zero_infinity: set the loss of examples with too few frames for their labels to zero.
 
     Raises:
-        RuntimeError: for lengths that do not fit.
+        RuntimeError: if lengths do not match the tensors.
 
     Note:
-        The gradient is PyTorch's: right for the input of `log_softmax`, not for any ``log_probs``.
+        As in PyTorch, the gradient is correct for the input of `log_softmax`, not for arbitrary ``log_probs``.
 
     Example:
         >>> import functorch_port as torch
@@ -78,7 +78,7 @@ def ctc_loss(
 
 
 def _longest(targets: Tensor, lengths: Any) -> int:
-    """A bound on the number of labels. It decides a shape, so it is rounded up: one program serves many batches."""
+    """An upper bound on the number of labels, rounded up so that batches share one compiled program."""
     if targets.dim() != 1:
         return targets.shape[-1] if targets.dim() else 0
     if isinstance(lengths, Tensor):

@@ -1,4 +1,4 @@
-"""Distances, similarities and normalization to unit length."""
+"""Normalization to unit length; re-exports the distances and similarities."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def normalize(
         input: the vectors.
         p: exponent of the norm.
         dim: the dimension of the vectors.
-        eps: norms below it count as ``eps``.
+        eps: lower bound of the norm, to avoid division by zero.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.normalize.html
     """

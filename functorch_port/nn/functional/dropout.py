@@ -1,4 +1,4 @@
-"""Dropout: random elements or channels set to zero, the others scaled up."""
+"""Dropout: set random elements or channels to zero and scale up the rest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _check_probability(p: float) -> None:
 
 
 def _mask(input: Tensor, p: float, shape: Sequence[int] | None = None) -> Tensor:
-    """Ones, and zeros with probability `p`, of the input's shape; nothing is drawn when all are to go."""
+    """A mask that is zero with probability `p` and one otherwise; with ``p == 1`` nothing is drawn."""
     if p == 1:
         return zeros((), dtype=input.dtype)
     order = memory_order(input) if shape is None else None
@@ -32,7 +32,7 @@ def _mask(input: Tensor, p: float, shape: Sequence[int] | None = None) -> Tensor
 def _drop(
     input: Tensor, p: float, training: bool, inplace: bool, shape: Sequence[int] | None = None
 ) -> Tensor:
-    """Drops with a mask of `shape`, which broadcasts against the input."""
+    """Apply dropout with a mask of `shape`, which broadcasts against the input."""
     if not training or p == 0 or input.numel() == 0:
         return input
     mask = _mask(input, p, shape)
@@ -41,16 +41,16 @@ def _drop(
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """In training, sets elements to zero with probability ``p`` and divides the others by ``1 - p``.
+    """In training, set elements to zero with probability ``p`` and divide the rest by ``1 - p``.
 
     Args:
         input: any shape.
-        p: probability of an element to be dropped.
-        training: False returns the input as it is.
+        p: probability that an element is dropped.
+        training: False returns the input unchanged.
         inplace: change the input itself.
 
     Raises:
-        ValueError: for a ``p`` outside of [0, 1].
+        ValueError: if ``p`` is outside [0, 1].
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout.html
     """
@@ -67,7 +67,7 @@ def _channels(input: Tensor) -> tuple[int, ...]:
 
 
 def drop_channels(input: Tensor, p: float, training: bool, inplace: bool, batched: bool = True) -> Tensor:
-    """Sets whole channels of (N, C, ...), or of (C, ...) if not ``batched``, to zero."""
+    """Set whole channels of (N, C, ...), or of (C, ...) if not ``batched``, to zero."""
     if not training or p == 0 or input.numel() == 0:
         return input
     shape = _channels(input) if batched else (input.shape[0], *(1,) * (input.ndim - 1))
@@ -91,7 +91,7 @@ def _warn_rank(name: str, ranks: str, n: int, rank: int) -> None:
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Drops whole channels of (N, C, L) or (C, L).
+    """Drop whole channels of (N, C, L) or (C, L).
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout1d.html
     """
@@ -103,7 +103,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Drops whole channels of (N, C, H, W); (N, C, L) is taken as `dropout1d` takes it, with a warning.
+    """Drop whole channels of (N, C, H, W); (N, C, L) is treated as in `dropout1d`, with a warning.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout2d.html
     """
@@ -124,7 +124,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Drops whole channels of (N, C, D, H, W) or (C, D, H, W).
+    """Drop whole channels of (N, C, D, H, W) or (C, D, H, W).
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout3d.html
     """
@@ -149,7 +149,7 @@ def _alpha_drop(input: Tensor, p: float, training: bool, inplace: bool, by_chann
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout that keeps the mean and variance of `selu` activations: dropped elements take selu's lowest value.
+    """Dropout that keeps the mean and variance of `selu` activations: dropped elements get selu's lowest value.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.alpha_dropout.html
     """

@@ -1,4 +1,4 @@
-"""Tables of vectors."""
+"""Embedding lookups and one-hot encoding."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Rows of a table.
+    """Look up rows of an embedding table.
 
     Args:
         input: indices of any shape, int64 or int32.
         weight: (rows, columns).
-        padding_idx: a row that gets no gradient.
-        max_norm: rows looked up whose norm is larger are first scaled down to it, in ``weight`` itself.
-        norm_type: the norm's exponent.
+        padding_idx: index of a row that gets no gradient.
+        max_norm: rows that are looked up and have a larger norm are first rescaled to it, in ``weight`` itself.
+        norm_type: exponent of that norm.
         scale_grad_by_freq: divide a row's gradient by the number of times it was looked up.
-        sparse: give ``weight`` a sparse gradient, whose entries are the rows looked up, if it is a leaf (else a
-            dense one, as where a compiled function ends before the backward). `SGD`, `Adagrad` and `SparseAdam` take
-            it, in a compiled function too, if that clears the gradient first.
+        sparse: give ``weight`` a sparse gradient that holds only the rows looked up. ``weight`` must be a leaf, and a
+            compiled function must run the backward too; else the gradient is dense. `SGD`, `Adagrad` and `SparseAdam`
+            accept it; a compiled function must clear the gradient first.
 
     Raises:
-        IndexError: for an index that names no row.
+        IndexError: if an index is out of range.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html
     """
@@ -71,7 +71,7 @@ def embedding(
 
 
 def _sparse_embedding(input: Tensor, weight: Tensor, padding: int) -> Tensor:
-    """Rows of a table, recorded by a node that gives a sparse gradient."""
+    """Look up rows, recorded by a node that returns a sparse gradient."""
     with no_grad():
         rows = _embedding(input, weight, padding)
     edge = edge_of(weight)
@@ -146,27 +146,27 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Sums, means or maxima over bags of rows of a table.
+    """Sum, average or take the maximum over bags of rows of an embedding table.
 
     Args:
-        input: indices: (B, n), B bags of n rows each, or a vector of all bags' indices.
+        input: indices: (B, n), B bags of n rows each, or a vector with the indices of all bags.
         weight: (rows, columns).
-        offsets: with a vector of indices, where every bag begins.
-        max_norm: rows looked up whose norm is larger are first scaled down to it, in ``weight`` itself.
-        norm_type: the norm's exponent.
+        offsets: with a vector of indices, the position where each bag begins.
+        max_norm: rows that are looked up and have a larger norm are first rescaled to it, in ``weight`` itself.
+        norm_type: exponent of that norm.
         scale_grad_by_freq: divide a row's gradient by the number of times it was looked up (not with "max").
         mode: "sum", "mean" or "max".
         sparse: give ``weight`` a sparse gradient, as in `embedding` (not with "max").
-        per_sample_weights: a factor per index (with "sum" only).
-        include_last_offset: the last offset is where the last bag ends.
-        padding_idx: an index that does not count.
+        per_sample_weights: a factor per index (only with "sum").
+        include_last_offset: ``offsets`` has one more entry, the end of the last bag.
+        padding_idx: an index that is left out of its bag.
 
     Shape:
-        to (B, columns); an empty bag gives zeros.
+        (B, columns); an empty bag gives zeros.
 
     Raises:
-        ValueError: for shapes or a mode that do not fit.
-        RuntimeError: for an index that names no row.
+        ValueError: if the shapes do not match or the mode is unknown.
+        RuntimeError: if an index is out of range.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding_bag.html
     """
@@ -227,11 +227,11 @@ def _check_bags(input: Tensor, weight: Tensor, offsets: Any, per_sample_weights:
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Class indices as vectors of zeros with a one, of type int64.
+    """One-hot encoding of class indices, as int64.
 
     Args:
         tensor: int64 indices of any shape.
-        num_classes: length of the vectors; -1 for the largest index plus one (which reads the values).
+        num_classes: length of the vectors; -1 for the largest index plus one (this reads the values).
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.one_hot.html
     """

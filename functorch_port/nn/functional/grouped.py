@@ -1,4 +1,4 @@
-"""Matrix products in groups, and of scaled narrow types."""
+"""Grouped matrix products, and the scaled ones, which are not supported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _grouped_mm = function("_grouped_mm")
 
 
 class ScalingType(Enum):
-    """What shares a scale in `scaled_mm`."""
+    """The elements that share a scale in `scaled_mm`."""
 
     TensorWise = 0
     RowWise = 1
@@ -38,21 +38,21 @@ def grouped_mm(
     bias: Tensor | None = None,
     out_dtype: DType | None = None,
 ) -> Tensor:
-    """A matrix product for every group: of rows, as those of an expert, of columns, or of what is summed over.
+    """Multiply G pairs of matrices; a 2-D operand holds its G groups one after the other.
 
     Args:
-        mat_a: (G, M, K), or (M, K) with the groups side by side.
-        mat_b: (G, K, N), or (K, N) with the groups side by side.
-        offs: int32, (G): where each group ends in the matrices without a dimension G; there must be one of those. What
-            lies past the last end counts for nothing, and its place in the result is zero.
+        mat_a: (G, M, K), or (M, K) with groups of rows (or of columns, if ``mat_b`` is 2-D too).
+        mat_b: (G, K, N), or (K, N) with groups of columns (or of rows, if ``mat_a`` is 2-D too).
+        offs: int32, (G): the end of each group; required if an operand is 2-D. Elements past the last end are
+            ignored, and their part of the result is zero.
         bias: not supported, as in PyTorch.
-        out_dtype: that of ``mat_a``.
+        out_dtype: must be the dtype of ``mat_a``.
 
     Shape:
-        (M, N), or (G, M, N) if both have three dimensions or neither has.
+        (M, N), or (G, M, N) if both operands are 3-D or both are 2-D.
 
     Raises:
-        RuntimeError: for types and shapes that do not fit, or a bias.
+        RuntimeError: if types or shapes do not match, or a bias is given.
 
     Example:
         >>> import functorch_port as torch
@@ -66,7 +66,7 @@ def grouped_mm(
 
 
 def scaled_mm(mat_a: Tensor, mat_b: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Refused: there are no products of narrow types with scales.
+    """Not supported: there are no scaled matrix products here.
 
     Raises:
         NotImplementedError: always.
@@ -75,7 +75,7 @@ def scaled_mm(mat_a: Tensor, mat_b: Tensor, *args: Any, **kwargs: Any) -> Tensor
 
 
 def scaled_grouped_mm(mat_a: Tensor, mat_b: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Refused: there are no products of narrow types with scales.
+    """Not supported: there are no scaled matrix products here.
 
     Raises:
         NotImplementedError: always.
@@ -84,6 +84,6 @@ def scaled_grouped_mm(mat_a: Tensor, mat_b: Tensor, *args: Any, **kwargs: Any) -
 
 
 _SCALED = (
-    "nn.functional.{}: there are no products of narrow types with scales; multiply the scales in, "
-    "a = mat_a.bfloat16() * scale_a and b = mat_b.bfloat16() * scale_b, and take {}"
+    "nn.functional.{} is not supported. Apply the scales yourself, a = mat_a.bfloat16() * scale_a and "
+    "b = mat_b.bfloat16() * scale_b, and use {}."
 )

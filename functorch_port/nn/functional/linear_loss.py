@@ -1,4 +1,4 @@
-"""Cross entropy of a linear layer's scores, without keeping them."""
+"""Linear layer and cross entropy in one, without keeping the logits in memory."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ _POLICIES = ("auto", "accurate", "balanced", "compact")
 
 @dataclass(slots=True, frozen=True)
 class LinearCrossEntropyOptions:
-    """How `linear_cross_entropy` divides its work.
+    """How `linear_cross_entropy` splits the batch into chunks.
 
     Attributes:
-        allow_retain_graph: accepted; a graph can always be retained here.
+        allow_retain_graph: accepted and ignored; a graph can always be retained here.
         batch_chunk_size: examples per chunk.
-        chunking_method: "auto", "aspect_ratio" or "aspect_ratio:N" choose the chunk from the shapes, so that its scores
-            take as much memory as the input (or an Nth); None leaves it to `batch_chunk_size`.
-        acc_policy: accepted; half precision is always computed in float32 here.
-        acc_dtype: accepted, likewise.
+        chunking_method: "aspect_ratio:N" chooses the chunk from the shapes, so that its logits take about 1/N of the
+            memory of the input ("aspect_ratio": N is 1). "auto" uses `batch_chunk_size`, or N = 2 if that is None.
+            None uses `batch_chunk_size`.
+        acc_policy: accepted and ignored; half precision is always computed in float32 here.
+        acc_dtype: accepted and ignored, for the same reason.
     """
 
     allow_retain_graph: bool = False
@@ -85,12 +86,12 @@ def linear_cross_entropy(
         linear_bias: (classes), or (classes, d1, ...).
         weight: (classes), a factor per class.
         reduction: "none", "mean" or "sum".
-        ignore_index: a class index that counts nothing.
+        ignore_index: a class index that adds nothing to the loss and its gradient.
         label_smoothing: share of the target that is spread evenly over all classes.
-        options: with these, only some examples' scores are in memory at a time: for very many classes.
+        options: compute the loss in chunks, so that only one chunk's logits are in memory; for very many classes.
 
     Raises:
-        RuntimeError: for shapes that do not fit.
+        RuntimeError: if shapes do not match.
 
     Example:
         >>> import functorch_port as torch

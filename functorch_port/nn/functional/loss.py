@@ -45,7 +45,7 @@ _multilabel_soft_margin = function("_multilabel_soft_margin_loss")
 def legacy_reduction(
     size_average: bool | None, reduce: bool | None, reduction: str, stacklevel: int = 3
 ) -> str:
-    """The reduction that the old arguments `size_average` and `reduce` mean, with PyTorch's warning."""
+    """Translate the deprecated arguments `size_average` and `reduce` to a reduction, with PyTorch's warning."""
     if size_average is None and reduce is None:
         return reduction
     average, reduced = size_average is not False, reduce is not False
@@ -99,17 +99,17 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Minus the log-probability of the target class.
+    """Negative log-likelihood of the target class.
 
     Args:
         input: log-probabilities, (N, C), (C) or (N, C, d1, ...).
         target: class indices, (N), () or (N, d1, ...).
         weight: (C), a factor per class; the mean is over the sum of the factors.
-        ignore_index: a target that counts nothing.
+        ignore_index: a target that adds nothing to the loss and its gradient.
         reduction: "none", "mean" or "sum".
 
     Raises:
-        IndexError: for a target that is no class.
+        IndexError: if a target is out of range.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.nll_loss.html
     """
@@ -129,18 +129,18 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Cross entropy between scores and class indices or class probabilities.
+    """Cross entropy between logits and class indices or class probabilities.
 
     Args:
-        input: unnormalised scores, (N, C), (C) or (N, C, d1, ...).
+        input: logits, (N, C), (C) or (N, C, d1, ...).
         target: class indices (the input's shape without C), or probabilities of the input's shape.
         weight: (C), a factor per class.
-        ignore_index: a class index that counts nothing.
+        ignore_index: a class index that adds nothing to the loss and its gradient.
         reduction: "none", "mean" or "sum".
         label_smoothing: share of the target that is spread evenly over all classes.
 
     Raises:
-        IndexError: for a target that is no class.
+        IndexError: if a target is out of range.
 
     Example:
         >>> import functorch_port as torch
@@ -189,11 +189,11 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Cross entropy between probabilities and targets in [0, 1].
+    """Binary cross entropy between probabilities and targets in [0, 1].
 
     Args:
         input: probabilities.
-        target: of the same size.
+        target: same size as the input.
         weight: factors that broadcast against the input.
         reduction: "none", "mean" or "sum".
 
@@ -224,11 +224,11 @@ def binary_cross_entropy_with_logits(
     """`binary_cross_entropy` of ``sigmoid(input)``.
 
     Args:
-        input: unnormalised scores.
-        target: in [0, 1], of the same size.
+        input: logits.
+        target: in [0, 1], same size as the input.
         weight: factors that broadcast against the input.
         reduction: "none", "mean" or "sum".
-        pos_weight: factors of the positive part, one per class.
+        pos_weight: a factor per class for positive targets.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.binary_cross_entropy_with_logits.html
     """
@@ -247,12 +247,13 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """Kullback-Leibler divergence.
+    """Kullback-Leibler divergence ``KL(target || exp(input))``.
 
     Args:
         input: log-probabilities.
         target: probabilities, or log-probabilities with ``log_target``.
-        reduction: "none", "mean" (over all elements), "batchmean" (over examples: the true divergence) or "sum".
+        reduction: "none", "mean" (over all elements), "batchmean" (over the examples, the mathematical definition)
+            or "sum".
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.kl_div.html
     """
@@ -283,7 +284,7 @@ def mse_loss(
     """``(input - target) ** 2``.
 
     Args:
-        input, target: of the same size (another size broadcasts, with a warning).
+        input, target: tensors of the same size (other sizes broadcast, with a warning).
         reduction: "none", "mean" or "sum".
         weight: a factor per element.
 
@@ -307,7 +308,7 @@ def l1_loss(
     """``|input - target|``.
 
     Args:
-        input, target: of the same size (another size broadcasts, with a warning).
+        input, target: tensors of the same size (other sizes broadcast, with a warning).
         reduction: "none", "mean" or "sum".
         weight: a factor per element.
 
@@ -328,7 +329,7 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """Squared error below ``beta`` (divided by it), absolute error beyond.
+    """``0.5 * d ** 2 / beta`` where ``d = |input - target|`` is below ``beta``, else ``d - 0.5 * beta``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.smooth_l1_loss.html
     """
@@ -340,7 +341,7 @@ def smooth_l1_loss(
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
-    """Squared error below ``delta``, ``delta`` times the absolute error beyond.
+    """``0.5 * d ** 2`` where ``d = |input - target|`` is below ``delta``, else ``delta * (d - 0.5 * delta)``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.huber_loss.html
     """
@@ -363,7 +364,7 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Minus the log-likelihood of Poisson counts, whose rate is ``exp(input)`` (or ``input``).
+    """Negative log-likelihood of Poisson counts with rate ``exp(input)``, or ``input`` without ``log_input``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.poisson_nll_loss.html
     """
@@ -375,10 +376,10 @@ def poisson_nll_loss(
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
-    """Minus the log-likelihood of normal variables with mean ``input`` and variance ``var``.
+    """Negative log-likelihood of normal variables with mean ``input`` and variance ``var``.
 
     Raises:
-        ValueError: if ``var`` does not fit the input or has a negative entry.
+        ValueError: if the shape of ``var`` does not match the input, or ``var`` has a negative entry.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gaussian_nll_loss.html
     """
@@ -472,7 +473,7 @@ def triplet_margin_loss(
     Args:
         anchor, positive, negative: (N, D) or (D).
         p: exponent of the norm.
-        swap: also compare the positive with the negative, and take the nearer.
+        swap: use the distance from positive to negative instead, where it is the smaller one.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.triplet_margin_loss.html
     """
@@ -492,7 +493,7 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """`triplet_margin_loss` with a distance of the user's own.
+    """`triplet_margin_loss` with a user-defined distance.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.triplet_margin_with_distance_loss.html
     """
@@ -537,7 +538,7 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Mean over the other classes of ``max(0, margin - input[target] + input[other]) ** p``.
+    """Sum of ``max(0, margin - input[target] + input[other]) ** p`` over the other classes, divided by C.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.multi_margin_loss.html
     """
@@ -557,7 +558,9 @@ def multilabel_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``max(0, 1 - input[wanted] + input[other])`` over all pairs; targets list the wanted classes up to a -1.
+    """Sum of ``max(0, 1 - input[j] + input[i])`` over target classes j and others i, divided by C.
+
+    The target lists the target classes of each example; a -1 ends the list.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.multilabel_margin_loss.html
     """

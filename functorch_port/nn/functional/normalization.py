@@ -39,13 +39,13 @@ def batch_norm(
     momentum: Any = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Mean 0 and variance 1 per channel (dimension 1), then scaled and shifted.
+    """Batch normalization: normalize each channel (dimension 1) over the batch, then scale and shift it.
 
     Args:
         input: (N, C, ...).
-        running_mean, running_var: statistics used when not training; updated in place in training.
+        running_mean, running_var: the statistics used in evaluation; updated in place in training.
         weight, bias: (C) or None.
-        training: use the batch's own statistics.
+        training: use the statistics of the batch.
         momentum: weight of the batch in the running statistics.
         eps: added to the variance.
 
@@ -67,7 +67,7 @@ def batch_norm_values(
     momentum: Any,
     eps: float,
 ) -> Tensor:
-    """`batch_norm`, of one value per channel too."""
+    """`batch_norm` that also accepts one value per channel."""
     if training and eps <= 0:
         raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     if eps < 0:
@@ -98,18 +98,18 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Mean 0 and variance 1 per example and channel, then scaled and shifted per channel.
+    """Instance normalization: normalize each channel of each example, then scale and shift it.
 
     Args:
         input: (N, C, ...).
-        running_mean, running_var: used with ``use_input_stats=False``; else updated in place, by the examples' average.
+        running_mean, running_var: used with ``use_input_stats=False``; else updated in place, with the batch average.
         weight, bias: (C) or None.
-        use_input_stats: use every example's own statistics.
+        use_input_stats: use the statistics of each example.
         momentum: weight of the batch in the running statistics.
         eps: added to the variance.
 
     Raises:
-        ValueError: if there is one spatial element only.
+        ValueError: if there is only one spatial element.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.instance_norm.html
     """
@@ -133,7 +133,7 @@ def instance_norm_values(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    """`instance_norm`, of one spatial element too."""
+    """`instance_norm` that also accepts a single spatial element."""
     if not use_input_stats:
         if running_mean is None:
             raise RuntimeError(
@@ -152,10 +152,10 @@ def instance_norm_values(
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
-    """Divided by ``(k + alpha * m) ** beta``, where m is the mean square over ``size`` neighbouring channels.
+    """Divide by ``(k + alpha * m) ** beta``, where m is the mean square over ``size`` neighbouring channels.
 
     Args:
-        input: (N, C, ...), with at least one further dimension.
+        input: (N, C, ...), with at least three dimensions.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.local_response_norm.html
     """
@@ -175,7 +175,7 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Mean 0 and variance 1 over the last dimensions, then scaled and shifted elementwise.
+    """Normalize over the last dimensions to mean 0 and variance 1, then scale and shift elementwise.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.layer_norm.html
     """
@@ -185,7 +185,7 @@ def layer_norm(
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """Divided by the root of the mean square over the last dimensions, then scaled elementwise.
+    """Divide by the root mean square over the last dimensions, then scale elementwise.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.rms_norm.html
     """
@@ -205,7 +205,7 @@ def group_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Mean 0 and variance 1 per example and group of channels, then scaled and shifted per channel.
+    """Normalize each group of channels of each example, then scale and shift each channel.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.group_norm.html
     """

@@ -29,7 +29,7 @@ def _max_pool(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> tuple[Tensor, Tensor]:
-        """Maximum over windows, and where in the input (its spatial dimensions flattened) every maximum was."""
+        """Max-pooling that also returns the index of each maximum in the flattened spatial dimensions."""
         return both(
             input,
             _hashable(kernel_size),
@@ -58,16 +58,16 @@ def _max_pool(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
             ceil_mode,
         )
 
-    pool.__doc__ = f"""Maximum over windows of {n} spatial dimension{"s" * (n > 1)}.
+    pool.__doc__ = f"""Max-pooling over {n} spatial dimension{"s" * (n > 1)}.
 
     Args:
         input: (N, C, ...) or (C, ...).
-        kernel_size: size of the windows.
-        stride: distance between windows; default ``kernel_size``.
-        padding: (implicit) minus infinity on both sides, at most half of the window.
+        kernel_size: size of the window.
+        stride: stride of the window; default ``kernel_size``.
+        padding: implicit minus-infinity padding on both sides, at most half the window.
         dilation: distance between the elements of a window.
-        ceil_mode: let the last window hang over the end.
-        return_indices: also return where the maxima were.
+        ceil_mode: round the output size up, so that the last window may extend past the end.
+        return_indices: also return the indices of the maxima.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.{name}.html
     """
@@ -82,7 +82,7 @@ max_pool3d, max_pool3d_with_indices = _max_pool(3)
 
 
 def _asked_for(input: Tensor, output_size: Any, n: int) -> Any:
-    """The output's size, with the input's where None is given."""
+    """The output size, with the input's size in place of None."""
     if n == 1 or isinstance(output_size, int):
         return _hashable(output_size)
     if input.ndim <= len(output_size):
@@ -101,7 +101,7 @@ def _adaptive_avg_pool(n: int) -> Callable[..., Tensor]:
             return mean(input, tuple(range(-n, 0)), True)  # PyTorch's graph has a mean here too
         return average(input, sizes)
 
-    pool.__doc__ = f"""Averages over windows chosen so that the output has the size asked for.
+    pool.__doc__ = f"""Adaptive average-pooling: the windows are chosen to give the requested output size.
 
     Args:
         input: (N, C, ...) or (C, ...).
@@ -125,11 +125,11 @@ def _adaptive_max_pool(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
         return out if return_indices else out[0]
 
     def with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> tuple[Tensor, Tensor]:
-        """The maxima, and where in the input (its spatial dimensions flattened) they were."""
+        """The maxima, and their indices in the flattened spatial dimensions."""
         return both(input, _asked_for(input, output_size, n))
 
     with_indices.__name__ = with_indices.__qualname__ = f"{name}_with_indices"
-    pool.__doc__ = f"""Maxima over windows chosen so that the output has the size asked for.
+    pool.__doc__ = f"""Adaptive max-pooling: the windows are chosen to give the requested output size.
 
     Args:
         input: (N, C, ...) or (C, ...).
@@ -160,14 +160,14 @@ def _lp_pool(n: int, max_pool: Callable[..., Any]) -> Callable[..., Tensor]:
             return -max_pool(-input.abs(), kernel_size, stride, 0, 1, ceil_mode)
         return norm(input, norm_type, _hashable(kernel_size), _hashable(stride), ceil_mode)
 
-    pool.__doc__ = f"""The p-norm over windows of {n} spatial dimension{"s" * (n > 1)}: ``(sum of x ** p) ** (1 / p)``.
+    pool.__doc__ = f"""Power-average pooling over {n} spatial dimension{"s" * (n > 1)}: ``(sum of x ** p) ** (1 / p)``.
 
     Args:
         input: (N, C, ...) or (C, ...).
         norm_type: p; infinity gives the largest absolute value.
-        kernel_size: size of the windows.
-        stride: distance between windows; default ``kernel_size``.
-        ceil_mode: let the last window hang over the end.
+        kernel_size: size of the window.
+        stride: stride of the window; default ``kernel_size``.
+        ceil_mode: round the output size up, so that the last window may extend past the end.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.{name}.html
     """
@@ -181,7 +181,7 @@ lp_pool1d, lp_pool2d, lp_pool3d = (
 
 
 def _fractional_size(name: str, input: Tensor, n: int, output_size: Any, output_ratio: Any) -> Any:
-    """The output's size, given as such or as a share of the input's."""
+    """The output size, from a size or a ratio."""
     if output_size is not None:
         return _hashable(output_size)
     if output_ratio is None:
@@ -204,7 +204,7 @@ def _fractional_max_pool(n: int) -> tuple[Callable[..., Any], Callable[..., Any]
         return_indices: bool = False,
         _random_samples: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The maxima, and where in the input (its spatial dimensions flattened) they were."""
+        """The maxima, and their indices in the flattened spatial dimensions."""
         size = _fractional_size(name, input, n, output_size, output_ratio)
         if _random_samples is None:
             batch = 1 if input.dim() == n + 1 else input.size(0)
@@ -222,14 +222,14 @@ def _fractional_max_pool(n: int) -> tuple[Callable[..., Any], Callable[..., Any]
         out = with_indices(input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
         return out if return_indices else out[0]
 
-    pool.__doc__ = f"""Maxima over {n}-dimensional windows at random distances: a random resizing.
+    pool.__doc__ = f"""Fractional max-pooling over {n} spatial dimensions: max-pooling with random strides.
 
     Args:
         input: (N, C, ...) or (C, ...).
-        kernel_size: size of the windows.
+        kernel_size: size of the window.
         output_size: a number or one per spatial dimension.
-        output_ratio: the output's size as a share of the input's, instead.
-        return_indices: also return where the maxima were.
+        output_ratio: ratio of the output size to the input size, in place of ``output_size``.
+        return_indices: also return the indices of the maxima.
 
     Raises:
         ValueError: if neither an output size nor a ratio is given.
@@ -248,7 +248,7 @@ fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional_max_pool
 def _unpooled_size(
     input: Tensor, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...], wanted: Any
 ) -> tuple[int, ...]:
-    """The size before the pooling: as `wanted`, if the pooling goes from there to the input's size."""
+    """The size before pooling: `wanted`, if pooling it gives the size of the input."""
     n = len(kernel)
     usual = tuple(
         (size - 1) * s + k - 2 * p
@@ -290,17 +290,17 @@ def _max_unpool(n: int) -> Callable[..., Tensor]:
             raise RuntimeError(f"strides should be greater than zero, but got stride: {list(strides)}")
         return write(input, indices, size)
 
-    unpool.__doc__ = f"""The reverse of `max_pool{n}d`: maxima back where they were, zeros elsewhere.
+    unpool.__doc__ = f"""Partial inverse of `max_pool{n}d`: put the maxima back at their indices, zeros elsewhere.
 
     Args:
         input: (N, C, ...) or (C, ...).
-        indices: where the maxima were, as the pooling returned it.
-        kernel_size, stride, padding: of the pooling.
-        output_size: the size before the pooling, where several are possible.
+        indices: the indices that the pooling returned.
+        kernel_size, stride, padding: those of the pooling.
+        output_size: the size before pooling, to choose among several possible ones.
 
     Raises:
-        ValueError: for an ``output_size`` that the pooling does not shrink to the input's size.
-        RuntimeError: for an index outside of the output.
+        ValueError: if pooling ``output_size`` does not give the input's size.
+        RuntimeError: if an index is outside the output.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.{name}.html
     """

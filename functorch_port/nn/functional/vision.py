@@ -1,4 +1,4 @@
-"""Images: resizing, sampling at given places, sliding blocks, and shuffles between channels and space."""
+"""Image functions: resizing, grid sampling, sliding blocks and pixel shuffles."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _wanted(input: Tensor, size: Any, scale_factor: Any) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
-    """The output's sizes, and the scale factors if these were given."""
+    """The output sizes, and the scale factors if they were given."""
     dim = input.dim() - 2
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")
@@ -90,22 +90,22 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """``input`` resized.
+    """Resize ``input`` by interpolation.
 
     Args:
         input: (N, C, W), (N, C, H, W) or (N, C, D, H, W).
-        size: of the output, a number or one per spatial dimension.
-        scale_factor: of the size, instead of ``size``.
+        size: the output size, a number or one per spatial dimension.
+        scale_factor: factor of the input size, in place of ``size``.
         mode: "nearest", "nearest-exact", "linear" (3D), "bilinear", "bicubic", "lanczos" (4D), "trilinear" (5D) or
             "area".
-        align_corners: for the linear and cubic modes: whether the centres of the outermost elements stay where they
-            are, rather than their outer edges. Default False.
-        recompute_scale_factor: use the ratio of the sizes, not ``scale_factor``, where the two differ by rounding.
+        align_corners: for the linear and cubic modes: True aligns the centers of the corner elements, False (the
+            default) their outer edges.
+        recompute_scale_factor: use the ratio of the sizes where rounding makes it differ from ``scale_factor``.
         antialias: average over the inputs that an output covers ("bilinear", "bicubic" and "lanczos" only).
 
     Raises:
-        ValueError: if not exactly one of ``size`` and ``scale_factor`` is given, or they do not fit the input.
-        NotImplementedError: for a mode that does not fit the input's number of dimensions.
+        ValueError: unless exactly one of ``size`` and ``scale_factor`` is given, with one entry per spatial dimension.
+        NotImplementedError: if the mode does not support the input's number of dimensions.
 
     Example:
         >>> import functorch_port as torch
@@ -157,7 +157,7 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """The old name of `interpolate`.
+    """Deprecated name of `interpolate`.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.upsample.html
     """
@@ -168,7 +168,7 @@ def upsample(
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """The old name of `interpolate` with mode "nearest".
+    """Deprecated name of `interpolate` with mode "nearest".
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.upsample_nearest.html
     """
@@ -180,7 +180,7 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
 
 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """The old name of `interpolate` with mode "bilinear" and aligned corners.
+    """Deprecated name of `interpolate` with mode "bilinear" and aligned corners.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.upsample_bilinear.html
     """
@@ -214,22 +214,23 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """``input`` at the places that ``grid`` lists.
+    """Sample ``input`` at the locations in ``grid``.
 
     Args:
         input: (N, C, H, W) or (N, C, D, H, W).
-        grid: (N, H', W', 2) or (N, D', H', W', 3): places as (x, y) or (x, y, z), the last dimension first; -1 and 1
-            are the input's ends.
+        grid: (N, H', W', 2) or (N, D', H', W', 3): locations (x, y) or (x, y, z), where x runs along W; -1 and 1
+            are the ends of the input.
         mode: "bilinear", "nearest" or "bicubic" (4D only).
-        padding_mode: what lies outside: "zeros", "border" (the nearest element) or "reflection".
-        align_corners: whether -1 and 1 are the centres of the outermost elements or their outer edges (default).
+        padding_mode: values outside the input: "zeros", "border" (the nearest element) or "reflection".
+        align_corners: True puts -1 and 1 at the centers of the corner elements, False (the default) at their outer
+            edges.
 
     Shape:
-        to (N, C, H', W') or (N, C, D', H', W').
+        (N, C, H', W') or (N, C, D', H', W').
 
     Raises:
         ValueError: for an unknown mode.
-        RuntimeError: if the shapes do not fit.
+        RuntimeError: if shapes do not match.
 
     Example:
         >>> import functorch_port as torch
@@ -254,18 +255,18 @@ def grid_sample(
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """The places to which affine maps send the elements of a tensor: a grid for `grid_sample`.
+    """The sampling grid of a batch of affine maps, for `grid_sample`.
 
     Args:
         theta: (N, 2, 3) or (N, 3, 4).
-        size: the output's size, (N, C, H, W) or (N, C, D, H, W).
-        align_corners: whether -1 and 1 are the centres of the outermost elements or their outer edges (default).
+        size: the output size, (N, C, H, W) or (N, C, D, H, W).
+        align_corners: as for `grid_sample`.
 
     Shape:
-        to (N, H, W, 2) or (N, D, H, W, 3).
+        (N, H, W, 2) or (N, D, H, W, 3).
 
     Raises:
-        ValueError: if ``theta`` does not fit ``size``.
+        ValueError: if ``theta`` does not match ``size``.
 
     Example:
         >>> import functorch_port as torch
@@ -297,17 +298,17 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 
 
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    """All sliding blocks of an image as columns.
+    """Extract the sliding blocks of an image as columns (im2col).
 
     Args:
         input: (N, C, H, W) or (C, H, W).
         kernel_size: size of the blocks, a number or (height, width).
-        dilation: distance between a block's elements.
-        padding: zeros around the image.
-        stride: distance between blocks.
+        dilation: distance between the elements of a block.
+        padding: zero padding around the image.
+        stride: stride of the blocks.
 
     Shape:
-        to (N, C * kernel elements, blocks).
+        (N, C * kernel elements, blocks), or without N.
 
     Example:
         >>> import functorch_port as torch
@@ -326,15 +327,15 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
-    """Sliding blocks, given as columns, summed up to an image: the transpose of `unfold`.
+    """Sum sliding blocks, given as columns, into an image (col2im): the transpose of `unfold`.
 
     Args:
         input: (N, C * kernel elements, blocks), or without N.
-        output_size: the image's size, a number or (height, width).
+        output_size: size of the image, a number or (height, width).
         kernel_size, dilation, padding, stride: as for `unfold`.
 
     Shape:
-        to (N, C, H, W).
+        (N, C, H, W), or without N.
 
     Example:
         >>> import functorch_port as torch

@@ -85,7 +85,7 @@ class ReLU(_InplaceActivation):
 
 
 class Hardtanh(_InplaceActivation):
-    """``x`` limited to ``[min_val, max_val]``.
+    """``x`` clamped to ``[min_val, max_val]``.
 
     Args:
         min_val, max_val: the limits.
@@ -140,7 +140,7 @@ class ReLU6(Hardtanh):
 
 
 class LeakyReLU(_InplaceActivation):
-    """``x`` where positive, else ``negative_slope * x``.
+    """``x`` where it is positive, else ``negative_slope * x``.
 
     Args:
         negative_slope: slope below 0.
@@ -164,10 +164,10 @@ class LeakyReLU(_InplaceActivation):
 
 
 class ELU(_InplaceActivation):
-    """``x`` where positive, else ``alpha * (exp(x) - 1)``.
+    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``.
 
     Args:
-        alpha: minus the limit at minus infinity.
+        alpha: the output tends to ``-alpha`` at minus infinity.
         inplace: change the input itself.
 
     Reference:
@@ -188,10 +188,10 @@ class ELU(_InplaceActivation):
 
 
 class CELU(_InplaceActivation):
-    """``x`` where positive, else ``alpha * (exp(x / alpha) - 1)``.
+    """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``.
 
     Args:
-        alpha: minus the limit at minus infinity.
+        alpha: the output tends to ``-alpha`` at minus infinity.
         inplace: change the input itself.
 
     Reference:
@@ -212,7 +212,7 @@ class CELU(_InplaceActivation):
 
 
 class SELU(_InplaceActivation):
-    """`ELU` with the constants that keep mean 0 and variance 1.
+    """Scaled `ELU`, with the constants that keep mean 0 and variance 1.
 
     Args:
         inplace: change the input itself.
@@ -288,11 +288,11 @@ class Hardsigmoid(_InplaceActivation):
 
 
 class Threshold(_InplaceActivation):
-    """``x`` where above the threshold, else ``value``.
+    """``x`` where it is above the threshold, else ``value``.
 
     Args:
-        threshold: the limit.
-        value: what takes the place of values up to it.
+        threshold: the threshold.
+        value: replaces inputs at or below the threshold.
         inplace: change the input itself.
 
     Reference:
@@ -314,10 +314,10 @@ class Threshold(_InplaceActivation):
 
 
 class RReLU(_InplaceActivation):
-    """`LeakyReLU` with a slope drawn per element in training, and the mean slope otherwise.
+    """`LeakyReLU` with a slope drawn per element in training; else the mean slope.
 
     Args:
-        lower, upper: the slopes lie between them.
+        lower, upper: bounds of the uniform distribution of the slopes.
         inplace: change the input itself.
 
     Reference:
@@ -339,11 +339,11 @@ class RReLU(_InplaceActivation):
 
 
 class PReLU(Module):
-    """``x`` where positive, else ``weight * x`` with a learned weight.
+    """``x`` where it is positive, else ``weight * x`` with a learned weight.
 
     Args:
         num_parameters: 1, or the number of channels.
-        init: first value of the weights.
+        init: initial value of the weights.
         device, dtype: of the weights.
 
     Reference:
@@ -362,7 +362,7 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Every weight becomes `init`."""
+        """Set every weight to `init`."""
         init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -428,10 +428,10 @@ class LogSigmoid(Module):
 
 
 class GELU(Module):
-    """``x`` times the normal distribution function of it.
+    """``x * Phi(x)``, where Phi is the standard normal cumulative distribution function.
 
     Args:
-        approximate: "none" or "tanh".
+        approximate: "none" or "tanh" (the tanh approximation).
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.GELU.html
@@ -455,7 +455,7 @@ class Softplus(Module):
 
     Args:
         beta: steepness.
-        threshold: where ``beta * x`` is above, the result is ``x``.
+        threshold: where ``beta * x`` is above it, the result is ``x``.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.Softplus.html
@@ -476,10 +476,10 @@ class Softplus(Module):
 
 
 class Hardshrink(Module):
-    """``x``, with 0 where ``|x| <= lambd``.
+    """``x`` where ``|x| > lambd``, else 0.
 
     Args:
-        lambd: the limit.
+        lambd: the threshold.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardshrink.html
@@ -499,10 +499,10 @@ class Hardshrink(Module):
 
 
 class Softshrink(Module):
-    """``x`` moved towards 0 by ``lambd``.
+    """Soft thresholding: ``x`` moved towards 0 by ``lambd``, and 0 where ``|x| <= lambd``.
 
     Args:
-        lambd: how far.
+        lambd: the threshold.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.Softshrink.html
@@ -522,7 +522,7 @@ class Softshrink(Module):
 
 
 class GLU(Module):
-    """The first half along ``dim`` times the sigmoid of the second half.
+    """Gated linear unit: the first half along ``dim`` times the sigmoid of the second half.
 
     Args:
         dim: the dimension to halve.
@@ -571,7 +571,7 @@ class LogSoftmax(Module):
     """The logarithm of `Softmax`.
 
     Args:
-        dim: the dimension that sums to 1.
+        dim: the dimension whose exponentials sum to 1.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.LogSoftmax.html

@@ -1,4 +1,4 @@
-"""Softmax over very many classes: frequent ones together, rare ones in clusters."""
+"""Adaptive softmax, for very many classes."""
 
 from __future__ import annotations
 
@@ -22,26 +22,25 @@ _where, _cat = function("where"), function("cat")
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Log-softmax in two steps: over the frequent classes and the clusters, then within a cluster.
+    """Adaptive log-softmax and its loss: over frequent classes and clusters of rare ones, then within a cluster.
 
-    Every cluster is computed for the whole batch, and what is not asked for is dropped: shapes do not depend on the
-    targets, so there is one program, compiled or not.
+    Each cluster is computed for the whole batch, so that shapes do not depend on the targets.
 
     Args:
-        in_features: features of an example.
-        n_classes: number of classes, in order of falling frequency.
-        cutoffs: where the clusters begin.
-        div_value: every cluster has this many times fewer features than the one before.
-        head_bias: whether the first step has a bias.
+        in_features: size of the input's last dimension.
+        n_classes: number of classes, sorted by falling frequency.
+        cutoffs: the class indices at which the clusters begin.
+        div_value: each cluster has this many times fewer hidden features than the one before.
+        head_bias: whether the head (frequent classes and clusters) has a bias.
         device, dtype: of the parameters.
 
     Shape:
-        input (N, in_features) or (in_features), targets (N) or (); to a named tuple: `output` (N), the targets'
-        log-probabilities, and `loss`, minus their mean.
+        input (N, in_features) or (in_features), target (N) or (), to a named tuple: `output`, the log-probabilities
+        of the targets, with the target's shape, and `loss`, minus their mean.
 
     Raises:
-        ValueError: for cutoffs that are not increasing class indices.
-        RuntimeError: for a target that is no class (not in a compiled function), or shapes that do not fit.
+        ValueError: if the cutoffs are not increasing class indices.
+        RuntimeError: if a target is out of range (not checked in a compiled function), or shapes do not match.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveLogSoftmaxWithLoss.html
@@ -79,7 +78,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Draws all parameters anew."""
+        """Reinitialize all parameters."""
         for layer in (self.head, *itertools.chain.from_iterable(self.tail)):
             layer.reset_parameters()
 
@@ -130,7 +129,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             input: (N, in_features).
 
         Shape:
-            to (N, n_classes).
+            (N, n_classes).
         """
         return self._get_full_log_prob(input, self.head(input))
 
@@ -141,7 +140,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             input: (N, in_features).
 
         Shape:
-            to (N).
+            (N).
         """
         head_output = self.head(input)
         best = head_output.argmax(1)

@@ -1,4 +1,4 @@
-"""Attention with several heads."""
+"""Multi-head attention."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ __all__ = ["MultiheadAttention"]
 
 
 class MultiheadAttention(Module):
-    """Several attentions side by side, each on a projection of query, key and value of its own.
+    """Multi-head attention: each head attends with its own projections of query, key and value.
 
     Args:
-        embed_dim: size of the query and of the output; divided among the heads.
+        embed_dim: size of the query and of the output; split among the heads.
         num_heads: number of heads.
-        dropout: probability of an attention weight to be dropped in training.
+        dropout: dropout probability of the attention weights.
         bias: whether the projections have biases.
-        add_bias_kv: add a learned key and value to those given.
-        add_zero_attn: add a key and a value of zeros.
-        kdim, vdim: sizes of keys and values; default: ``embed_dim``.
-        batch_first: the batch is dimension 0 of inputs and outputs, rather than 1.
+        add_bias_kv: append a learned key and value.
+        add_zero_attn: append a key and a value of zeros.
+        kdim, vdim: sizes of keys and values; default ``embed_dim``.
+        batch_first: inputs and outputs are (N, L, E) rather than (L, N, E).
         device, dtype: of the parameters.
 
     Shape:
-        query (L, N, E), key (S, N, kdim) and value (S, N, vdim), or without N, to (L, N, E) and the weights
-        (N, L, S).
+        query (L, N, E), key (S, N, kdim) and value (S, N, vdim), or without N, to (L, N, E) and the attention
+        weights (N, L, S).
 
     Raises:
-        ValueError: for sizes that are not positive.
-        AssertionError: if ``embed_dim`` is no multiple of ``num_heads``.
+        ValueError: if ``embed_dim`` or ``num_heads`` is not positive.
+        AssertionError: if ``embed_dim`` is not a multiple of ``num_heads``.
 
     Example:
         >>> import functorch_port as torch
@@ -132,15 +132,15 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """The attended values, and the weights.
+        """The attention output and the attention weights.
 
         Args:
             query, key, value: see the class.
-            key_padding_mask: (N, S); True (or -inf) at keys that nobody may look at.
-            need_weights: return the weights too; without them the computation is lighter.
-            attn_mask: (L, S) or (N * heads, L, S); True (or -inf) where a query may not look.
-            average_attn_weights: the mean of the heads' weights, rather than all of them.
-            is_causal: says that ``attn_mask`` is the causal mask, which then need not be read.
+            key_padding_mask: (N, S); True (or -inf) at keys to ignore.
+            need_weights: return the weights too; False is faster.
+            attn_mask: (L, S) or (N * heads, L, S); True (or -inf) where a query may not attend.
+            average_attn_weights: average the weights over the heads.
+            is_causal: a hint that ``attn_mask`` is the causal mask, which then need not be read.
         """
         mask_type = None if attn_mask is None else attn_mask.dtype
         key_padding_mask = _canonical_mask(
@@ -180,7 +180,7 @@ class MultiheadAttention(Module):
     def merge_masks(
         self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
     ) -> tuple[Tensor | None, int | None]:
-        """Both masks, numbers to be added, as one (N, heads, L, S), and what it is: 1 for padding alone, 2 else."""
+        """Both float masks merged into one (N, heads, L, S), and its type: 1 for padding only, 2 otherwise."""
         if attn_mask is None:
             return key_padding_mask, None if key_padding_mask is None else 1
         n, length, _ = query.shape
@@ -195,6 +195,6 @@ class MultiheadAttention(Module):
 
 
 def _turned(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Dimensions 0 and 1 exchanged; what was one tensor stays one, so that it is projected at once."""
+    """Swap dimensions 0 and 1; equal tensors stay equal, so that they share one projection."""
     turned: dict[int, Tensor] = {id(x): x.transpose(1, 0) for x in (query, key, value)}
     return turned[id(query)], turned[id(key)], turned[id(value)]

@@ -16,7 +16,7 @@ __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
 
 
 class _NormBase(Module):
-    """Parameters and running statistics per channel: what batch and instance normalization share."""
+    """Base of batch and instance normalization: parameters and running statistics per channel."""
 
     _version = 2
     __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
@@ -54,14 +54,14 @@ class _NormBase(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Back to mean 0, variance 1, no batches seen."""
+        """Reset the running statistics to mean 0, variance 1 and no batches."""
         if self.track_running_stats:
             self.running_mean.zero_()
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Running statistics and parameters as they were at first."""
+        """Reset the running statistics; set the weight to 1 and the bias to 0."""
         self.reset_running_stats()
         if self.affine:
             init.ones_(self.weight)
@@ -90,17 +90,17 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
-    """Mean 0 and variance 1 per channel over the batch, then scaled and shifted per channel.
+    """Normalize each channel over the batch to mean 0 and variance 1, then scale and shift it.
 
-    In training the batch's own statistics are used and taken into the running ones; in evaluation the running ones are
-    used. The running variance is the unbiased one.
+    Training uses the statistics of the batch and updates the running ones (with the unbiased variance); evaluation
+    uses the running ones.
 
     Args:
         num_features: number of channels.
         eps: added to the variance.
         momentum: weight of a batch in the running statistics; None averages over all batches.
         affine: whether to scale and shift.
-        track_running_stats: False uses the batch's statistics always.
+        track_running_stats: False always uses the statistics of the batch.
         bias: whether to shift, with `affine`.
         device, dtype: of parameters and buffers.
     """

@@ -19,7 +19,7 @@ __all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterL
 
 
 def _position(index: Any, length: int) -> int:
-    """An integer index into `length` items, negative ones counted from the end."""
+    """An index into `length` items; negative ones count from the end."""
     index = operator.index(index)
     if not -length <= index < length:
         raise IndexError(f"index {index} is out of range")
@@ -27,7 +27,7 @@ def _position(index: Any, length: int) -> int:
 
 
 class Container(Module):
-    """Modules by name; deprecated, as every `Module` holds others."""
+    """Modules by name. Deprecated: subclass `Module`."""
 
     def __init__(self, **kwargs: Any) -> None:
         if type(self) is Container:
@@ -43,7 +43,7 @@ class Container(Module):
 
 
 class _Numbered(Module):
-    """What `Sequential` and `ModuleList` share: children in order, and the keys '0', '1', ... after a change."""
+    """Base of `Sequential` and `ModuleList`: children in order; a change renumbers their keys '0', '1', ..."""
 
     def _set_children(self, modules: Iterable[Any]) -> None:
         self._modules.clear()
@@ -72,19 +72,19 @@ class _Numbered(Module):
         self._set_children(list(self._modules.values()))
 
     def append(self, module: Module) -> Self:
-        """Adds a module at the end."""
+        """Append a module."""
         self.add_module(str(len(self)), module)
         return self
 
     def pop(self, key: int | slice) -> Any:
-        """Takes out and returns the module at `key`."""
+        """Remove and return the module at `key`."""
         module = self[key]
         del self[key]
         return module
 
 
 class Sequential(_Numbered):
-    """Modules called one after the other, each on the result of the one before.
+    """Modules called in sequence, each on the output of the one before.
 
     Args:
         args: the modules, or one `OrderedDict` of names to modules.
@@ -153,7 +153,7 @@ class Sequential(_Numbered):
         return self.extend(list(self) * (other - 1))
 
     def insert(self, index: int, module: Module) -> Self:
-        """Adds a module before position `index`."""
+        """Insert a module before position `index`."""
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
         if not -len(self) <= index <= len(self):
@@ -164,17 +164,17 @@ class Sequential(_Numbered):
         return self
 
     def extend(self, sequential: Iterable[Module]) -> Self:
-        """Adds the modules of an iterable at the end."""
+        """Append the modules of an iterable."""
         for module in list(sequential):
             self.append(module)
         return self
 
 
 class ModuleList(_Numbered):
-    """A list of modules that are part of the module it belongs to.
+    """A list of modules, registered as submodules.
 
     Args:
-        modules: an iterable of modules to start with.
+        modules: the initial modules, an iterable.
 
     Example:
         >>> import functorch_port as torch
@@ -202,13 +202,13 @@ class ModuleList(_Numbered):
         return type(self)(chain(self, other))
 
     def insert(self, index: int, module: Module) -> None:
-        """Adds a module before position `index`."""
+        """Insert a module before position `index`."""
         modules = list(self)
         modules.insert(index, module)
         self._set_children(modules)
 
     def extend(self, modules: Iterable[Module]) -> Self:
-        """Adds the modules of an iterable at the end."""
+        """Append the modules of an iterable."""
         if not isinstance(modules, Iterable):
             raise TypeError(
                 f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}"
@@ -218,7 +218,7 @@ class ModuleList(_Numbered):
         return self
 
     def __repr__(self) -> str:
-        """As `Module`, but equal neighbours are shown once: ``(0-2): 3 x Linear(...)``."""
+        """The repr of `Module`, with repeated modules shown once: ``(0-2): 3 x Linear(...)``."""
         runs: list[tuple[int, int, str]] = []  # first, last, text
         for i, module in enumerate(self):
             text = repr(module)
@@ -237,10 +237,10 @@ class ModuleList(_Numbered):
 
 
 class ModuleDict(Module):
-    """A dict of modules that are part of the module it belongs to, in the order they were added.
+    """A dict of modules, registered as submodules, in insertion order.
 
     Args:
-        modules: a mapping, or an iterable of (name, module) pairs, to start with.
+        modules: the initial modules, a mapping or an iterable of (name, module) pairs.
 
     Example:
         >>> import functorch_port as torch
@@ -276,12 +276,12 @@ class ModuleDict(Module):
         return key in self._modules
 
     def clear(self) -> None:
-        """Takes out all modules."""
+        """Remove all modules."""
         self._modules.clear()
         storage.bump_epoch()
 
     def pop(self, key: str) -> Any:
-        """Takes out and returns a module."""
+        """Remove and return the module at `key`."""
         module = self[key]
         del self[key]
         return module
@@ -299,7 +299,7 @@ class ModuleDict(Module):
         return self._modules.values()
 
     def update(self, modules: Any) -> None:
-        """Adds or replaces modules from a mapping or an iterable of (name, module) pairs."""
+        """Add or replace modules from a mapping or an iterable of (name, module) pairs."""
         if not isinstance(modules, Iterable):
             raise TypeError(
                 "ModuleDict.update should be called with an iterable of key/value pairs, but got "
@@ -326,7 +326,7 @@ def _checked_pairs(container: str, items: Iterable[Any]) -> Iterator[Any]:
 
 
 def _shown(value: Any, kind_of: Callable[[Tensor], Any]) -> str:
-    """One entry of a parameter container as its repr shows it; ``kind_of`` names a tensor's type."""
+    """The repr of one entry of a parameter container; ``kind_of`` names a tensor's type."""
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
@@ -336,10 +336,10 @@ def _shown(value: Any, kind_of: Callable[[Tensor], Any]) -> str:
 
 
 class ParameterList(Module):
-    """A list of parameters (tensors become parameters; other objects are kept as they are).
+    """A list of parameters. Tensors become parameters; other objects are kept unchanged.
 
     Args:
-        values: an iterable to start with.
+        values: the initial values, an iterable.
 
     Example:
         >>> import functorch_port as torch
@@ -384,13 +384,13 @@ class ParameterList(Module):
         return [name for name in super().__dir__() if not name.isdigit()]
 
     def append(self, value: Any) -> Self:
-        """Adds a value at the end."""
+        """Append a value."""
         self._size += 1
         self[self._size - 1] = value
         return self
 
     def extend(self, values: Iterable[Any]) -> Self:
-        """Adds the values of an iterable at the end."""
+        """Append the values of an iterable."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise TypeError(
                 f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
@@ -407,10 +407,10 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dict of parameters (tensors become parameters; other objects are kept as they are), in insertion order.
+    """A dict of parameters in insertion order. Tensors become parameters; other objects are kept unchanged.
 
     Args:
-        parameters: a mapping, or an iterable of (name, value) pairs, to start with.
+        parameters: the initial values, a mapping or an iterable of (name, value) pairs.
 
     Example:
         >>> import functorch_port as torch
@@ -466,24 +466,24 @@ class ParameterDict(Module):
         return ParameterDict(OrderedDict((key, self[key]) for key in self._keys))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """The value at `key`, put there first when there is none."""
+        """The value at `key`; if there is none, `default` is stored first."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def clear(self) -> None:
-        """Takes out everything."""
+        """Remove all entries."""
         for key in list(self._keys):
             del self[key]
 
     def pop(self, key: str) -> Any:
-        """Takes out and returns the value at `key`."""
+        """Remove and return the value at `key`."""
         value = self[key]
         del self[key]
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Takes out and returns the last (name, value)."""
+        """Remove and return the last (name, value) pair."""
         key, _ = self._keys.popitem()
         value = self[key]
         self._keys[key] = None  # __delitem__ takes it out again
@@ -495,7 +495,7 @@ class ParameterDict(Module):
         return self[key] if key in self._keys else default
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
-        """A new ParameterDict with the given keys."""
+        """A new ParameterDict with the given keys, all with the value `default`."""
         return ParameterDict((key, default) for key in keys)
 
     def keys(self) -> KeysView[str]:
@@ -511,7 +511,7 @@ class ParameterDict(Module):
         return (self[key] for key in self._keys)
 
     def update(self, parameters: Any) -> None:
-        """Adds or replaces entries; those of a plain dict are taken in sorted order of the names."""
+        """Add or replace entries from a mapping or pairs; a plain dict is sorted by name first."""
         if not isinstance(parameters, Iterable):
             raise TypeError(
                 "ParametersDict.update should be called with an iterable of key/value pairs, but got "

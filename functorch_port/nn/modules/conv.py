@@ -25,14 +25,14 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    """What the convolutions of all dimensions share.
+    """Base of the convolutions.
 
     Args:
         in_channels, out_channels: channels of the input and the output.
         kernel_size: size of the kernel, a number or one per dimension.
-        stride: step of the kernel.
-        padding: zeros (or what `padding_mode` says) on both sides; "valid" for none, "same" to keep the size.
-        dilation: distance between the kernel's elements.
+        stride: stride of the kernel.
+        padding: number of elements added on both sides; "valid" for none, "same" to keep the size.
+        dilation: distance between the elements of the kernel.
         groups: number of independent groups of channels.
         bias: whether to add a bias.
         padding_mode: "zeros", "reflect", "replicate" or "circular".
@@ -124,7 +124,7 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def _padding_for_pad(self) -> list[int]:
-        """The padding as `functional.pad` takes it: (low, high) from the last dimension backwards."""
+        """The padding in the format of `functional.pad`: (low, high), last dimension first."""
         if isinstance(self.padding, tuple):
             return [p for p in reversed(self.padding) for _ in range(2)]
         out: list[int] = []
@@ -134,7 +134,7 @@ class _ConvNd(Module):
         return out
 
     def reset_parameters(self) -> None:
-        """Draws weight and bias uniformly from ``[-1/sqrt(n), 1/sqrt(n)]``, n the inputs of one output."""
+        """Draw weight and bias uniformly from ``[-1/sqrt(n), 1/sqrt(n)]``, where n is the fan-in."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
@@ -214,7 +214,7 @@ class Conv2d(_ConvNd):
     Args:
         in_channels, out_channels: channels of the input and the output.
         kernel_size, stride, padding, dilation: a number, or (height, width).
-        padding: zeros around the input; or "valid" (none) or "same" (as many as keep the size).
+        padding: number of elements added on both sides; "valid" for none, "same" to keep the size.
         groups: number of independent groups of channels.
         bias: whether to add a bias.
         padding_mode: "zeros", "reflect", "replicate" or "circular".
@@ -249,20 +249,20 @@ class Conv3d(_ConvNd):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """What the transposed convolutions of all dimensions share.
+    """Base of the transposed convolutions.
 
-    A transposed convolution goes from a convolution's output sizes back to its input sizes. With a stride, several
-    input sizes have the same output size; `output_padding` (or `output_size` at the call) says which one is meant.
+    A transposed convolution maps the output shape of a convolution back to its input shape. With a stride, several
+    input sizes have the same output size; `output_padding` (or `output_size` in the call) chooses one.
 
     Args:
         in_channels, out_channels: channels of the input and the output.
         kernel_size: size of the kernel, a number or one per dimension.
-        stride: step of the kernel in the output.
-        padding: elements left out on both sides of the output.
-        output_padding: elements added at the end of the output, less than the stride.
+        stride: stride of the kernel in the output.
+        padding: number of elements cropped on both sides of the output.
+        output_padding: number of elements added at the end of the output, less than the stride.
         groups: number of independent groups of channels.
         bias: whether to add a bias.
-        dilation: distance between the kernel's elements.
+        dilation: distance between the elements of the kernel.
         padding_mode: "zeros".
         device, dtype: of the parameters.
     """
@@ -320,7 +320,7 @@ class _ConvTransposeNd(_ConvNd):
         )
 
     def _output_padding(self, input: Tensor, output_size: Sequence[int] | None) -> tuple[int, ...]:
-        """The output padding that gives the wanted size."""
+        """The output padding that gives the requested size."""
         if output_size is None:
             return self.output_padding
         n, wanted = self._dimensions, tuple(output_size)
@@ -370,8 +370,8 @@ class ConvTranspose2d(_ConvTransposeNd):
     Args:
         in_channels, out_channels: channels of the input and the output.
         kernel_size, stride, padding, output_padding, dilation: a number, or (height, width).
-        padding: elements left out on both sides of the output.
-        output_padding: elements added at the end of the output, less than the stride.
+        padding: number of elements cropped on both sides of the output.
+        output_padding: number of elements added at the end of the output, less than the stride.
         groups: number of independent groups of channels.
         bias: whether to add a bias.
 
@@ -379,7 +379,7 @@ class ConvTranspose2d(_ConvTransposeNd):
         (N, C, H, W) or (C, H, W); the weight is (in_channels, out_channels / groups, kh, kw).
 
     Raises:
-        ValueError: for an `output_size` that no output padding gives.
+        ValueError: if no output padding gives the requested `output_size`.
 
     Example:
         >>> import functorch_port as torch

@@ -34,11 +34,11 @@ class PairwiseDistance(Module):
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors along a dimension.
+    """Cosine similarity of vectors along a dimension.
 
     Args:
         dim: the dimension of the vectors.
-        eps: norms below it count as `eps`.
+        eps: lower bound of the norms, to avoid division by zero.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.CosineSimilarity.html

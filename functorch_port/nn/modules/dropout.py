@@ -10,10 +10,10 @@ __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Fe
 
 
 class _DropoutNd(Module):
-    """What the dropout layers share.
+    """Base of the dropout layers.
 
     Args:
-        p: probability to be dropped.
+        p: probability that an element is dropped.
         inplace: change the input itself.
     """
 
@@ -31,14 +31,14 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """In training, sets elements to zero with probability `p` and divides the others by ``1 - p``.
+    """In training, set elements to zero with probability `p` and divide the rest by ``1 - p``.
 
     Args:
-        p: probability of an element to be dropped.
+        p: probability that an element is dropped.
         inplace: change the input itself.
 
     Raises:
-        ValueError: for a `p` outside of [0, 1].
+        ValueError: if `p` is outside [0, 1].
 
     Example:
         >>> import functorch_port as torch
@@ -54,7 +54,7 @@ class Dropout(_DropoutNd):
 
 
 class Dropout1d(_DropoutNd):
-    """Drops whole channels of (N, C, L) or (C, L).
+    """Drop whole channels of (N, C, L) or (C, L).
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout1d.html
@@ -65,7 +65,7 @@ class Dropout1d(_DropoutNd):
 
 
 class Dropout2d(_DropoutNd):
-    """Drops whole channels of (N, C, H, W).
+    """Drop whole channels of (N, C, H, W).
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout2d.html
@@ -76,7 +76,7 @@ class Dropout2d(_DropoutNd):
 
 
 class Dropout3d(_DropoutNd):
-    """Drops whole channels of (N, C, D, H, W) or (C, D, H, W).
+    """Drop whole channels of (N, C, D, H, W) or (C, D, H, W).
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout3d.html

@@ -1,4 +1,4 @@
-"""Layers that change only the shape."""
+"""Flatten and unflatten layers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Module):
-    """Merges a range of dimensions into one.
+    """Merge a range of dimensions into one.
 
     Args:
         start_dim: first dimension to merge.
@@ -42,14 +42,14 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Splits one dimension into several.
+    """Split one dimension into several.
 
     Args:
-        dim: the dimension.
-        unflattened_size: the sizes it is split into.
+        dim: the dimension to split.
+        unflattened_size: the sizes of the new dimensions.
 
     Raises:
-        TypeError: for anything but a number and a sequence of numbers (named dimensions are not supported).
+        TypeError: if ``dim`` or a size is not an int (named dimensions are not supported).
 
     Example:
         >>> import functorch_port as torch

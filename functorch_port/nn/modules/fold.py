@@ -12,13 +12,13 @@ __all__ = ["Fold", "Unfold"]
 
 
 class Unfold(Module):
-    """All sliding blocks of an image as columns: (N, C, H, W) to (N, C * kernel elements, blocks).
+    """Extract the sliding blocks of an image as columns: (N, C, H, W) to (N, C * kernel elements, blocks).
 
     Args:
         kernel_size: size of the blocks, a number or (height, width).
-        dilation: distance between a block's elements.
-        padding: zeros around the image.
-        stride: distance between blocks.
+        dilation: distance between the elements of a block.
+        padding: zero padding around the image.
+        stride: stride of the blocks.
 
     Example:
         >>> import functorch_port as torch
@@ -46,10 +46,10 @@ class Unfold(Module):
 
 
 class Fold(Module):
-    """Sums sliding blocks, given as columns, up to an image: (N, C * kernel elements, blocks) to (N, C, H, W).
+    """Sum sliding blocks, given as columns, into an image: (N, C * kernel elements, blocks) to (N, C, H, W).
 
     Args:
-        output_size: the image's size, a number or (height, width).
+        output_size: size of the image, a number or (height, width).
         kernel_size, dilation, padding, stride: as for `Unfold`.
 
     Reference:

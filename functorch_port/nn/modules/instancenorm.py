@@ -13,7 +13,7 @@ __all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
 
 
 class _InstanceNorm(_NormBase):
-    """Mean 0 and variance 1 per example and channel, then (with `affine`) scaled and shifted per channel.
+    """Normalize each channel of each example to mean 0 and variance 1, then (with `affine`) scale and shift it.
 
     Args:
         num_features: number of channels.
@@ -89,7 +89,7 @@ class _InstanceNorm(_NormBase):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
     def _refuse_statistics(self, state_dict: Any, prefix: str, errors: list[str]) -> None:
-        """State dicts of PyTorch before 0.4 have running statistics that nobody asked for."""
+        """Report the running statistics that state dicts of PyTorch before 0.4 hold."""
         found = [prefix + n for n in ("running_mean", "running_var") if prefix + n in state_dict]
         if not found:
             return

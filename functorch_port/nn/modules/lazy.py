@@ -1,4 +1,4 @@
-"""Modules that learn the size of their input from the first batch."""
+"""Lazy modules: they infer the size of their input from the first batch."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ __all__ = [
 
 
 class LazyModuleMixin:
-    """Makes a module whose parameters get their shapes, and their first values, in the first call.
+    """Mixin for modules whose parameters get their shapes and initial values in the first call.
 
-    A class that inherits from it and from a module makes its unknown parameters `UninitializedParameter` or
-    `UninitializedBuffer` and defines `initialize_parameters`, which gets the arguments of the first call. After that
-    call an object has the class ``cls_to_become``, if there is one. Before it, a state dict can be saved and
-    loaded; loading known shapes gives the parameters theirs. An optimizer is best made after the first call.
+    A subclass of this mixin and a module creates its unknown parameters as `UninitializedParameter` or
+    `UninitializedBuffer` and defines `initialize_parameters`, which receives the arguments of the first call. After
+    the first call the object's class becomes ``cls_to_become``, if that is set. State dicts can be saved and loaded
+    before it; loading known shapes initializes the parameters. Create the optimizer after the first call.
 
     Example:
         >>> import functorch_port as torch
@@ -77,22 +77,22 @@ class LazyModuleMixin:
                 destination[prefix + name] = value if is_lazy(value) or keep_vars else value.detach()
 
     def _lazy_load_hook(self, state_dict: Any, prefix: str, *_: Any) -> None:
-        """Shapes that are known in the dict and not here are taken over before the values are."""
+        """Materialize uninitialized tensors with the shapes in the dict, before the values are loaded."""
         for name, value in self._own_tensors():
             new = state_dict.get(prefix + name)
             if is_lazy(value) and new is not None and not is_lazy(new):
                 value.materialize(new.shape)
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Gives all parameters and buffers their shapes and first values; gets the arguments of the first call."""
+        """Initialize all parameters and buffers from the arguments of the first call."""
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
     def has_uninitialized_params(self) -> bool:
-        """Whether any parameter or buffer of this module itself has no shape yet."""
+        """Whether a parameter or buffer of this module (not of its children) has no shape yet."""
         return any(is_lazy(value) for _, value in self._own_tensors())
 
     def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
-        """The forward pre-hook: runs once, and takes itself off."""
+        """Forward pre-hook that runs once and removes itself."""
         with storage.outside():  # also in a trace, the first values are real ones
             module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
@@ -113,7 +113,7 @@ class LazyModuleMixin:
 
 
 def _wait_for_shapes(module: Any, wanted: dict[str, bool], device: Any, dtype: Any) -> None:
-    """Puts uninitialised parameters where parameters will be."""
+    """Register uninitialized parameters in place of the parameters."""
     for name, is_wanted in wanted.items():
         if is_wanted:
             setattr(module, name, UninitializedParameter(device=device, dtype=dtype))
@@ -311,7 +311,7 @@ class LazyConvTranspose3d(_LazyTransposedConv, ConvTranspose3d):  # type: ignore
 
 
 class _LazyNorm(LazyModuleMixin):
-    """Normalisations that take ``num_features`` from the first input."""
+    """Normalizations that take ``num_features`` from the first input."""
 
     num_features: int
     weight: Any
@@ -386,7 +386,7 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):  # type: ignore[misc]
 class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):  # type: ignore[misc]
     """`InstanceNorm1d` that takes ``num_features`` from the first input.
 
-    Its other arguments are the same, but `affine` and `track_running_stats` are True unless given.
+    Its other arguments are the same, but `affine` and `track_running_stats` default to True.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm1d.html
@@ -398,7 +398,7 @@ class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):  # type: ignore[misc]
 class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):  # type: ignore[misc]
     """`InstanceNorm2d` that takes ``num_features`` from the first input.
 
-    Its other arguments are the same, but `affine` and `track_running_stats` are True unless given.
+    Its other arguments are the same, but `affine` and `track_running_stats` default to True.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm2d.html
@@ -410,7 +410,7 @@ class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):  # type: ignore[misc]
 class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):  # type: ignore[misc]
     """`InstanceNorm3d` that takes ``num_features`` from the first input.
 
-    Its other arguments are the same, but `affine` and `track_running_stats` are True unless given.
+    Its other arguments are the same, but `affine` and `track_running_stats` default to True.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm3d.html

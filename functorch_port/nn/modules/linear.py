@@ -1,4 +1,4 @@
-"""Dense layers."""
+"""Linear layers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Bilinear", "Identity", "Linear"]
 
 
 class Identity(Module):
-    """Returns its input; takes and ignores any arguments.
+    """Return the input; any arguments of the constructor are ignored.
 
     Example:
         >>> import functorch_port as torch
@@ -35,7 +35,7 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """``y = x @ weight.T + bias``.
+    """Affine map ``y = x @ weight.T + bias``.
 
     Args:
         in_features: size of the input's last dimension.
@@ -71,7 +71,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws weight and bias uniformly from ``[-1/sqrt(in_features), 1/sqrt(in_features)]``."""
+        """Draw weight and bias uniformly from ``[-1/sqrt(in_features), 1/sqrt(in_features)]``."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
@@ -87,11 +87,11 @@ class Linear(Module):
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """A `Linear` by the name that it has inside `MultiheadAttention`."""
+    """`Linear`; the class of the output projection in `MultiheadAttention`."""
 
 
 class Bilinear(Module):
-    """``y[k] = x1 @ weight[k] @ x2 + bias[k]``.
+    """Bilinear map ``y[k] = x1 @ weight[k] @ x2 + bias[k]``.
 
     Args:
         in1_features, in2_features: sizes of the inputs' last dimensions.
@@ -131,7 +131,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws weight and bias uniformly from ``[-1/sqrt(in1_features), 1/sqrt(in1_features)]``."""
+        """Draw weight and bias uniformly from ``[-1/sqrt(in1_features), 1/sqrt(in1_features)]``."""
         bound = 1 / math.sqrt(self.weight.size(1))
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:

@@ -1,4 +1,4 @@
-"""Cross entropy of a linear layer's scores."""
+"""Linear layer and cross entropy in one."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ __all__ = ["LinearCrossEntropyLoss", "LinearCrossEntropyOptions"]
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
-    """`Linear` and `CrossEntropyLoss` in one: with `options`, the scores are never all in memory.
+    """`Linear` and `CrossEntropyLoss` in one; with `options`, the logits are computed in chunks to save memory.
 
     Args:
-        in_features: features of an example.
+        in_features: size of the input's last dimension.
         num_classes: number of classes.
         out_features: further dimensions of the loss.
         bias: whether the linear layer has a bias.
-        device, dtype: of its parameters.
+        device, dtype: of the parameters.
         reduction: "none", "mean" or "sum".
         weight: a factor per class.
-        ignore_index: a class index that counts nothing.
+        ignore_index: a class index that adds nothing to the loss and its gradient.
         label_smoothing: share of the target that is spread evenly over all classes.
-        options: how the work is divided (`LinearCrossEntropyOptions`).
+        options: how the batch is split into chunks (`LinearCrossEntropyOptions`).
 
     Shape:
         input (N, in_features) or (in_features); target (N), () or (N, d1, ...).
 
     Raises:
-        RuntimeError: for shapes that do not fit.
+        RuntimeError: if shapes do not match.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.LinearCrossEntropyLoss.html

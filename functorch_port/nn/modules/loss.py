@@ -39,10 +39,10 @@ __all__ = [
 
 
 class _Loss(Module):
-    """A loss with a reduction.
+    """Base of the losses: holds the reduction.
 
     Args:
-        size_average, reduce: the old spelling of `reduction`.
+        size_average, reduce: deprecated; use `reduction`.
         reduction: "none", "mean" or "sum".
     """
 
@@ -57,7 +57,7 @@ class _Loss(Module):
 
 
 class _WeightedLoss(_Loss):
-    """A loss with a weight per class (or element), kept as a buffer."""
+    """Base of the losses with a weight per class or element, kept as a buffer."""
 
     def __init__(
         self,
@@ -104,10 +104,10 @@ class MSELoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """Squared error below `beta` (divided by it), absolute error beyond.
+    """``0.5 * d ** 2 / beta`` where ``d = |input - target|`` is below `beta`, else ``d - 0.5 * beta``.
 
     Args:
-        beta: where the two meet.
+        beta: where the loss changes from quadratic to linear.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.SmoothL1Loss.html
@@ -128,10 +128,10 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Squared error below `delta`, `delta` times the absolute error beyond.
+    """``0.5 * d ** 2`` where ``d = |input - target|`` is below `delta`, else ``delta * (d - 0.5 * delta)``.
 
     Args:
-        delta: where the two meet.
+        delta: where the loss changes from quadratic to linear.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.HuberLoss.html
@@ -150,17 +150,17 @@ class HuberLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Minus the log-probability of the target class.
+    """Negative log-likelihood of the target class.
 
     Args:
-        weight: a factor per class; the mean is over the sum of the factors.
-        ignore_index: a target that counts nothing.
+        weight: a factor per class; "mean" divides by the sum of the targets' factors.
+        ignore_index: a target that adds nothing to the loss and its gradient.
 
     Shape:
         input (N, C), (C) or (N, C, d1, ...); target the same without C.
 
     Raises:
-        IndexError: for a target that is no class.
+        IndexError: if a target is out of range.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.NLLLoss.html
@@ -186,7 +186,7 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """The old name of `NLLLoss`."""
+    """Deprecated name of `NLLLoss`."""
 
     def __init__(
         self,
@@ -206,18 +206,18 @@ class NLLLoss2d(NLLLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """Cross entropy between scores and class indices or class probabilities.
+    """Cross entropy between logits and class indices or class probabilities.
 
     Args:
-        weight: a factor per class; the mean is over the sum of the factors.
-        ignore_index: a class index that counts nothing.
+        weight: a factor per class; with class indices, "mean" divides by the sum of the targets' factors.
+        ignore_index: a class index that adds nothing to the loss and its gradient.
         label_smoothing: share of the target that is spread evenly over all classes.
 
     Shape:
         input (N, C), (C) or (N, C, d1, ...); target the same without C (indices), or the same (probabilities).
 
     Raises:
-        IndexError: for a target that is no class.
+        IndexError: if a target is out of range.
 
     Example:
         >>> import functorch_port as torch
@@ -255,7 +255,7 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """Cross entropy between probabilities and targets in [0, 1].
+    """Binary cross entropy between probabilities and targets in [0, 1].
 
     Args:
         weight: factors that broadcast against the input.
@@ -269,11 +269,11 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """`BCELoss` of ``sigmoid(input)``, computed without loss of accuracy.
+    """`BCELoss` of ``sigmoid(input)``, in a numerically stable form.
 
     Args:
         weight: factors that broadcast against the input.
-        pos_weight: factors of the positive part, one per class.
+        pos_weight: a factor per class for positive targets.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html
@@ -298,11 +298,12 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """Kullback-Leibler divergence of log-probabilities from a target distribution.
+    """Kullback-Leibler divergence ``KL(target || exp(input))``.
 
     Args:
-        reduction: "none", "mean" (over all elements), "batchmean" (over examples: the true divergence) or "sum".
-        log_target: the target is given as log-probabilities.
+        reduction: "none", "mean" (over all elements), "batchmean" (over the examples, the mathematical definition)
+            or "sum".
+        log_target: the target holds log-probabilities.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.KLDivLoss.html
@@ -323,12 +324,12 @@ class KLDivLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Minus the log-likelihood of Poisson counts.
+    """Negative log-likelihood of Poisson counts.
 
     Args:
         log_input: the rate is ``exp(input)``, otherwise ``input``.
         full: add Stirling's approximation of the constant term.
-        eps: keeps the logarithm finite.
+        eps: added inside the logarithm (without `log_input`), to keep it finite.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.PoissonNLLLoss.html
@@ -362,11 +363,11 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Minus the log-likelihood of normal variables.
+    """Negative log-likelihood of normal variables.
 
     Args:
         full: add the constant term.
-        eps: least variance.
+        eps: lower bound of the variance.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.GaussianNLLLoss.html
@@ -487,7 +488,9 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """``max(0, 1 - input[wanted] + input[other])`` over all pairs; targets list the wanted classes up to a -1.
+    """Sum of ``max(0, 1 - input[j] + input[i])`` over target classes j and others i, divided by C.
+
+    The target lists the target classes of each example; a -1 ends the list.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiLabelMarginLoss.html
@@ -498,7 +501,7 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """Mean over the other classes of ``max(0, margin - input[target] + input[other]) ** p``.
+    """Sum of ``max(0, margin - input[target] + input[other]) ** p`` over the other classes, divided by C.
 
     Args:
         p: 1 or 2.
@@ -537,18 +540,18 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class CTCLoss(_Loss):
-    """Minus the log-probability of label sequences, over all their alignments with the frames.
+    """Connectionist temporal classification: the negative log-likelihood of label sequences.
 
     Args:
-        blank: the class between labels.
+        blank: index of the blank class.
         reduction: "none", "mean" (each loss divided by its number of labels, then averaged) or "sum".
-        zero_infinity: examples with too few frames for their labels count nothing.
+        zero_infinity: set the loss of examples with too few frames for their labels to zero.
 
     Shape:
         log-probabilities (T, N, C) or (T, C); targets (N, S), or all labels in one vector; lengths (N).
 
     Raises:
-        RuntimeError: for lengths that do not fit.
+        RuntimeError: if lengths do not match the tensors.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.CTCLoss.html
@@ -574,7 +577,7 @@ class TripletMarginLoss(_Loss):
         margin: greater than 0.
         p: exponent of the norm.
         eps: keeps the gradient finite where vectors are equal.
-        swap: also compare the positive with the negative, and take the nearer.
+        swap: use the distance from positive to negative instead, where it is the smaller one.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.TripletMarginLoss.html
@@ -614,12 +617,12 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`TripletMarginLoss` with a distance of the user's own.
+    """`TripletMarginLoss` with a user-defined distance.
 
     Args:
-        distance_function: two tensors to distances; default `PairwiseDistance`.
+        distance_function: maps two tensors to distances; default `PairwiseDistance`.
         margin: greater than 0.
-        swap: also compare the positive with the negative, and take the nearer.
+        swap: use the distance from positive to negative instead, where it is the smaller one.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.TripletMarginWithDistanceLoss.html

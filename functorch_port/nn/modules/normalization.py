@@ -21,10 +21,10 @@ def _shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
 
 
 class LayerNorm(Module):
-    """Mean 0 and variance 1 over the last dimensions, then scaled and shifted elementwise.
+    """Normalize over the last dimensions to mean 0 and variance 1, then scale and shift elementwise.
 
     Args:
-        normalized_shape: sizes of the dimensions to normalize over (a number: the last one).
+        normalized_shape: sizes of the dimensions to normalize over; a number means the last one.
         eps: added to the variance.
         elementwise_affine: whether to scale and shift.
         bias: whether to shift, with `elementwise_affine`.
@@ -63,7 +63,7 @@ class LayerNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
+        """Set the weight to 1 and the bias to 0."""
         if self.elementwise_affine:
             init.ones_(self.weight)
             if self.bias is not None:
@@ -78,10 +78,10 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Divided by the root of the mean square over the last dimensions, then scaled elementwise.
+    """Divide by the root mean square over the last dimensions, then scale elementwise.
 
     Args:
-        normalized_shape: sizes of the dimensions to normalize over (a number: the last one).
+        normalized_shape: sizes of the dimensions to normalize over; a number means the last one.
         eps: added to the mean square; default: the machine epsilon of the input's type.
         elementwise_affine: whether to scale.
         device, dtype: of the parameter.
@@ -116,7 +116,7 @@ class RMSNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weight 1."""
+        """Set the weight to 1."""
         if self.elementwise_affine:
             init.ones_(self.weight)
 
@@ -128,7 +128,7 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Mean 0 and variance 1 per example and group of channels, then scaled and shifted per channel.
+    """Normalize each group of channels of each example, then scale and shift each channel.
 
     Args:
         num_groups: number of groups.
@@ -171,7 +171,7 @@ class GroupNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
+        """Set the weight to 1 and the bias to 0."""
         if self.affine:
             init.ones_(self.weight)
             if self.bias is not None:
@@ -186,16 +186,16 @@ class GroupNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """Divides by ``(k + alpha * m) ** beta``, where m is the mean square over neighbouring channels.
+    """Divide by ``(k + alpha * m) ** beta``, where m is the mean square over neighbouring channels.
 
     Args:
-        size: number of channels to look at.
+        size: number of neighbouring channels in the mean.
         alpha: factor of the mean square.
         beta: exponent.
         k: added to the mean square.
 
     Shape:
-        (N, C, ...), with at least one further dimension.
+        (N, C, ...), with at least three dimensions.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.LocalResponseNorm.html
@@ -218,13 +218,13 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """`LocalResponseNorm` as Lua Torch had it, which old networks use: the mean is over a window cut off at the ends.
+    """`LocalResponseNorm` of Lua Torch, for old networks: the window is cropped at the first and last channel.
 
-    As in PyTorch, the first channel's square stays in the mean of all channels behind the window's first half. The
-    gradient is that of what is computed; PyTorch's leaves that out.
+    As in PyTorch, the first channel stays in the window of every later channel. Here the gradient includes that
+    term; PyTorch's does not.
 
     Args:
-        size: number of channels to look at.
+        size: number of neighbouring channels in the mean.
         alpha: factor of the mean square.
         beta: exponent.
         k: added to the mean square.

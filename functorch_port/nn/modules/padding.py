@@ -17,10 +17,10 @@ __all__ = [
 
 
 class _PadNd(Module):
-    """Pads the last dimensions.
+    """Pad the last dimensions.
 
     Args:
-        padding: a number for all sides, or (low, high) of the last dimension, then of the one before it, and so on.
+        padding: a number for all sides, or (low, high) per dimension, last dimension first.
     """
 
     __constants__ = ["padding"]
@@ -39,10 +39,10 @@ class _PadNd(Module):
 
 
 class _CircularPadNd(_PadNd):
-    """Pads with the other end of the dimension.
+    """Pad with the elements at the other end of the dimension.
 
     Args:
-        padding: a number for all sides, or (low, high) of the last dimension, then of the one before it, and so on.
+        padding: a number for all sides, or (low, high) per dimension, last dimension first.
     """
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -56,11 +56,11 @@ class _CircularPadNd(_PadNd):
 
 
 class _ConstantPadNd(_PadNd):
-    """Pads with a constant.
+    """Pad with a constant.
 
     Args:
-        padding: a number for all sides, or (low, high) per dimension from the last one backwards.
-        value: what to fill with.
+        padding: a number for all sides, or (low, high) per dimension, last dimension first.
+        value: the constant.
     """
 
     __constants__ = ["padding", "value"]
@@ -77,10 +77,10 @@ class _ConstantPadNd(_PadNd):
 
 
 class _ZeroPadNd(_ConstantPadNd):
-    """Pads with zeros.
+    """Pad with zeros.
 
     Args:
-        padding: a number for all sides, or (low, high) per dimension from the last one backwards.
+        padding: a number for all sides, or (low, high) per dimension, last dimension first.
     """
 
     def __init__(self, padding: Any) -> None:

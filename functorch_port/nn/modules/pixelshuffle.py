@@ -1,4 +1,4 @@
-"""Shuffles between channels and space, and among channels."""
+"""Pixel shuffle, its inverse, and channel shuffle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ChannelShuffle", "PixelShuffle", "PixelUnshuffle"]
 
 
 class PixelShuffle(Module):
-    """Makes pixels of channels: (..., C * r * r, H, W) to (..., C, H * r, W * r).
+    """Move channels to pixels: (..., C * r * r, H, W) to (..., C, H * r, W * r).
 
     Args:
         upscale_factor: r.
@@ -39,7 +39,7 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """Makes channels of pixels: (..., C, H * r, W * r) to (..., C * r * r, H, W).
+    """Move pixels to channels: (..., C, H * r, W * r) to (..., C * r * r, H, W).
 
     Args:
         downscale_factor: r.
@@ -62,7 +62,7 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """Deals the channels of all groups out in turn; (N, C, ...) keeps its shape.
+    """Interleave the channels of the groups; the shape (N, C, ...) stays.
 
     Args:
         groups: number of groups of channels.

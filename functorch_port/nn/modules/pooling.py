@@ -28,15 +28,15 @@ __all__ = [
 
 
 class _MaxPoolNd(Module):
-    """Maximum over windows.
+    """Max-pooling.
 
     Args:
-        kernel_size: size of the windows.
-        stride: distance between windows; default `kernel_size`.
-        padding: (implicit) minus infinity on both sides, at most half of the window.
+        kernel_size: size of the window.
+        stride: stride of the window; default `kernel_size`.
+        padding: implicit minus-infinity padding on both sides, at most half the window.
         dilation: distance between the elements of a window.
-        return_indices: also return where the maxima were.
-        ceil_mode: let the last window hang over the end.
+        return_indices: also return the indices of the maxima.
+        ceil_mode: round the output size up, so that the last window may extend past the end.
     """
 
     __constants__ = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
@@ -71,7 +71,7 @@ class _MaxPoolNd(Module):
 
 
 class MaxPool1d(_MaxPoolNd):
-    """Maximum over windows of a sequence, (N, C, L) or (C, L).
+    """Max-pooling of sequences, (N, C, L) or (C, L).
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool1d.html
@@ -82,7 +82,7 @@ class MaxPool1d(_MaxPoolNd):
 
 
 class MaxPool2d(_MaxPoolNd):
-    """Maximum over windows of an image, (N, C, H, W) or (C, H, W).
+    """Max-pooling of images, (N, C, H, W) or (C, H, W).
 
     Example:
         >>> import functorch_port as torch
@@ -99,7 +99,7 @@ class MaxPool2d(_MaxPoolNd):
 
 
 class MaxPool3d(_MaxPoolNd):
-    """Maximum over windows of a volume, (N, C, D, H, W) or (C, D, H, W).
+    """Max-pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool3d.html
@@ -110,7 +110,7 @@ class MaxPool3d(_MaxPoolNd):
 
 
 class _AvgPoolNd(Module):
-    """What the average poolings share."""
+    """Base of the average-pooling layers."""
 
     __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
     kernel_size: Any
@@ -122,14 +122,14 @@ class _AvgPoolNd(Module):
 
 
 class AvgPool1d(_AvgPoolNd):
-    """Average over windows of a sequence, (N, C, L) or (C, L).
+    """Average-pooling of sequences, (N, C, L) or (C, L).
 
     Args:
-        kernel_size: size of the windows.
-        stride: distance between windows; default `kernel_size`.
-        padding: zeros on both sides, at most half of the window.
-        ceil_mode: let the last window hang over the end.
-        count_include_pad: whether the zeros of the padding count.
+        kernel_size: size of the window.
+        stride: stride of the window; default `kernel_size`.
+        padding: zero padding on both sides, at most half the window.
+        ceil_mode: round the output size up, so that the last window may extend past the end.
+        count_include_pad: include the padding in the average.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool1d.html
@@ -161,15 +161,15 @@ def _single(value: Any) -> tuple[int, ...]:
 
 
 class _AvgPool2dOr3d(_AvgPoolNd):
-    """Average over windows.
+    """Average-pooling.
 
     Args:
-        kernel_size: size of the windows.
-        stride: distance between windows; default `kernel_size`.
-        padding: zeros on both sides, at most half of the window.
-        ceil_mode: let the last window hang over the end.
-        count_include_pad: whether the zeros of the padding count.
-        divisor_override: divide by this instead of the window's size.
+        kernel_size: size of the window.
+        stride: stride of the window; default `kernel_size`.
+        padding: zero padding on both sides, at most half the window.
+        ceil_mode: round the output size up, so that the last window may extend past the end.
+        count_include_pad: include the padding in the average.
+        divisor_override: divide by this instead of the window size.
     """
 
     __constants__ = [*_AvgPoolNd.__constants__, "divisor_override"]
@@ -197,7 +197,7 @@ class _AvgPool2dOr3d(_AvgPoolNd):
 
 
 class AvgPool2d(_AvgPool2dOr3d):
-    """Average over windows of an image, (N, C, H, W) or (C, H, W).
+    """Average-pooling of images, (N, C, H, W) or (C, H, W).
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool2d.html
@@ -208,7 +208,7 @@ class AvgPool2d(_AvgPool2dOr3d):
 
 
 class AvgPool3d(_AvgPool2dOr3d):
-    """Average over windows of a volume, (N, C, D, H, W) or (C, D, H, W).
+    """Average-pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool3d.html
@@ -219,7 +219,7 @@ class AvgPool3d(_AvgPool2dOr3d):
 
 
 class _AdaptiveAvgPoolNd(Module):
-    """Averages over windows chosen so that the output has the size asked for.
+    """Adaptive average-pooling: the windows are chosen to give the requested output size.
 
     Args:
         output_size: a number or one per spatial dimension; None keeps the input's size.
@@ -236,7 +236,7 @@ class _AdaptiveAvgPoolNd(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """Averages a sequence, (N, C, L) or (C, L), down to a given length.
+    """Adaptive average-pooling of sequences, (N, C, L) or (C, L).
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool1d.html
@@ -247,7 +247,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """Averages an image, (N, C, H, W) or (C, H, W), down to a given size.
+    """Adaptive average-pooling of images, (N, C, H, W) or (C, H, W).
 
     Example:
         >>> import functorch_port as torch
@@ -263,7 +263,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """Averages a volume, (N, C, D, H, W) or (C, D, H, W), down to a given size.
+    """Adaptive average-pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool3d.html
@@ -274,11 +274,11 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
 
 
 class _AdaptiveMaxPoolNd(Module):
-    """Maxima over windows chosen so that the output has the size asked for.
+    """Adaptive max-pooling: the windows are chosen to give the requested output size.
 
     Args:
         output_size: a number or one per spatial dimension; None keeps the input's size.
-        return_indices: also return where the maxima were.
+        return_indices: also return the indices of the maxima.
     """
 
     __constants__ = ["output_size", "return_indices"]
@@ -293,7 +293,7 @@ class _AdaptiveMaxPoolNd(Module):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """Maxima of a sequence, (N, C, L) or (C, L), for a given output length.
+    """Adaptive max-pooling of sequences, (N, C, L) or (C, L).
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool1d.html
@@ -304,7 +304,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """Maxima of an image, (N, C, H, W) or (C, H, W), for a given output size.
+    """Adaptive max-pooling of images, (N, C, H, W) or (C, H, W).
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool2d.html
@@ -315,7 +315,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """Maxima of a volume, (N, C, D, H, W) or (C, D, H, W), for a given output size.
+    """Adaptive max-pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool3d.html
@@ -326,13 +326,13 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
 
 class _LPPoolNd(Module):
-    """The p-norm over windows: ``(sum of x ** p) ** (1 / p)``.
+    """Power-average pooling: ``(sum of x ** p) ** (1 / p)`` over windows.
 
     Args:
         norm_type: p; infinity gives the largest absolute value.
-        kernel_size: size of the windows.
-        stride: distance between windows; default `kernel_size`.
-        ceil_mode: let the last window hang over the end.
+        kernel_size: size of the window.
+        stride: stride of the window; default `kernel_size`.
+        ceil_mode: round the output size up, so that the last window may extend past the end.
     """
 
     __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
@@ -357,7 +357,7 @@ class _LPPoolNd(Module):
 
 
 class LPPool1d(_LPPoolNd):
-    """The p-norm over windows of a sequence, (N, C, L) or (C, L).
+    """Power-average pooling of sequences, (N, C, L) or (C, L).
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool1d.html
@@ -368,7 +368,7 @@ class LPPool1d(_LPPoolNd):
 
 
 class LPPool2d(_LPPoolNd):
-    """The p-norm over windows of an image, (N, C, H, W) or (C, H, W).
+    """Power-average pooling of images, (N, C, H, W) or (C, H, W).
 
     Example:
         >>> import functorch_port as torch
@@ -384,7 +384,7 @@ class LPPool2d(_LPPoolNd):
 
 
 class LPPool3d(_LPPoolNd):
-    """The p-norm over windows of a volume, (N, C, D, H, W) or (C, D, H, W).
+    """Power-average pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool3d.html

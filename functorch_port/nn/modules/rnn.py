@@ -23,7 +23,7 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 def _permuted(hx: tuple[Tensor, ...], permutation: Tensor | None) -> tuple[Tensor, ...]:
-    """The states with the sequences in another order."""
+    """The states with their sequences reordered."""
     return hx if permutation is None else tuple(h.index_select(1, permutation) for h in hx)  # type: ignore[attr-defined]
 
 
@@ -33,18 +33,18 @@ def _first(batch_sizes: Tensor) -> int:
 
 
 class RNNBase(Module):
-    """What `RNN`, `LSTM` and `GRU` share: weights, checks and the way through the layers.
+    """Base of `RNN`, `LSTM` and `GRU`: weights, checks and the loop over the layers.
 
     Args:
         mode: "RNN_TANH", "RNN_RELU", "LSTM" or "GRU".
         input_size: size of the input's last dimension.
-        hidden_size: size of the state.
-        num_layers: layers on top of each other.
+        hidden_size: size of the hidden state.
+        num_layers: number of stacked layers.
         bias: whether there are biases.
         batch_first: inputs and outputs are (N, T, size) rather than (T, N, size).
-        dropout: probability of dropping between layers, in training.
-        bidirectional: a second set of layers goes from the end to the start.
-        proj_size: size that the LSTM's output is projected to; 0 for none.
+        dropout: dropout probability between layers, in training.
+        bidirectional: add layers that run over the sequence backwards.
+        proj_size: size to which the LSTM's output is projected; 0 for no projection.
         device, dtype: of the parameters.
 
     Reference:
@@ -124,16 +124,16 @@ class RNNBase(Module):
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     def flatten_parameters(self) -> None:
-        """Nothing to be done: the weights need not lie side by side here."""
+        """Do nothing: the weights need not be contiguous here."""
 
     def reset_parameters(self) -> None:
-        """Draws all parameters uniformly from ``[-1/sqrt(hidden_size), 1/sqrt(hidden_size)]``."""
+        """Draw all parameters uniformly from ``[-1/sqrt(hidden_size), 1/sqrt(hidden_size)]``."""
         bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
-        """Raise unless the input's type, rank and size fit."""
+        """Raise unless the input has the right dtype, rank and size."""
         own = self._flat_weights[0].dtype
         if input.dtype != own and not autocast.enabled:
             raise ValueError(
@@ -149,7 +149,7 @@ class RNNBase(Module):
             )
 
     def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
-        """The shape that the state must have."""
+        """The expected shape of the hidden state."""
         if batch_sizes is not None:
             n = _first(batch_sizes)
         else:
@@ -162,17 +162,17 @@ class RNNBase(Module):
         expected_hidden_size: tuple[int, int, int],
         msg: str = "Expected hidden size {}, got {}",
     ) -> None:
-        """Raise unless the state has the expected shape."""
+        """Raise unless the hidden state has the expected shape."""
         if tuple(hx.size()) != expected_hidden_size:
             raise RuntimeError(msg.format(expected_hidden_size, list(hx.size())))
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
-        """Raise unless input and state fit."""
+        """Raise unless input and hidden state have the expected shapes."""
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
-        """The state with the sequences in another order."""
+        """The hidden state with its sequences reordered."""
         return _permuted((hx,), permutation)[0]
 
     def extra_repr(self) -> str:
@@ -196,7 +196,7 @@ class RNNBase(Module):
     # the way through
 
     def _run(self, input: Any, hx: Any) -> tuple[Any, Any]:
-        """What `forward` does; ``hx`` is a state as the user gives it."""
+        """Run `forward`; ``hx`` is the state that the user passed."""
         if isinstance(input, PackedSequence):
             data, batch_sizes, order, back = input
             hx = self._zeros(data, _first(batch_sizes)) if hx is None else self.permute_hidden(hx, order)
@@ -288,21 +288,21 @@ def _no_projection(kwargs: dict[str, Any]) -> None:
 
 
 class RNN(RNNBase):
-    """Layers of units ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)``.
+    """Elman recurrent network, ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)``.
 
     Args:
-        input_size, hidden_size, num_layers: sizes.
         nonlinearity: "tanh" or "relu".
-        bias, batch_first, dropout, bidirectional, device, dtype: as for `RNNBase`.
+        input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype: as for
+            `RNNBase`.
 
     Shape:
         input (T, N, input_size), or (N, T, input_size) with ``batch_first``, or without N, or a
-        `PackedSequence`; the state (layers * directions, N, hidden_size), zeros by default. To the last layer's
-        outputs (..., directions * hidden_size) and the last state.
+        `PackedSequence`; state (layers * directions, N, hidden_size), default zeros. Returns the last layer's
+        outputs (..., directions * hidden_size) and the final state.
 
     Raises:
-        ValueError, TypeError: for arguments that do not fit.
-        RuntimeError: for an input or a state of the wrong shape.
+        ValueError, TypeError: for invalid arguments.
+        RuntimeError: if the input or the state has the wrong shape.
 
     Example:
         >>> import functorch_port as torch
@@ -330,10 +330,10 @@ class RNN(RNNBase):
 
 
 class GRU(RNNBase):
-    """Layers of gated recurrent units.
+    """Gated recurrent units.
 
     ``r = sigmoid(W_ir x + W_hr h)``, ``z = sigmoid(W_iz x + W_hz h)``, ``n = tanh(W_in x + r * (W_hn h))``,
-    ``h = (1 - z) * n + z * h``, each product with its bias. The weights hold r, z and n one below the other.
+    ``h = (1 - z) * n + z * h``, each product with its bias. The weights stack r, z and n along dimension 0.
 
     Args:
         input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype: as for
@@ -343,8 +343,8 @@ class GRU(RNNBase):
         As for `RNN`.
 
     Raises:
-        ValueError, TypeError: for arguments that do not fit.
-        RuntimeError: for an input or a state of the wrong shape.
+        ValueError, TypeError: for invalid arguments.
+        RuntimeError: if the input or the state has the wrong shape.
 
     Example:
         >>> import functorch_port as torch
@@ -365,21 +365,21 @@ class GRU(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Layers of long short-term memory.
+    """Long short-term memory.
 
     ``i, f, o = sigmoid(W_i. x + W_h. h)``, ``g = tanh(W_ig x + W_hg h)``, ``c = f * c + i * g``,
-    ``h = o * tanh(c)``, each product with its bias. The weights hold i, f, g and o one below the other.
+    ``h = o * tanh(c)``, each product with its bias. The weights stack i, f, g and o along dimension 0.
 
     Args:
         input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype:
             as for `RNNBase`.
 
     Shape:
-        As for `RNN`, with a state ``(h, c)``; h has ``proj_size`` units where that is given.
+        As for `RNN`, with a state ``(h, c)``; with ``proj_size``, h and the outputs have that size.
 
     Raises:
-        ValueError, TypeError: for arguments that do not fit.
-        RuntimeError: for an input or a state of the wrong shape.
+        ValueError, TypeError: for invalid arguments.
+        RuntimeError: if the input or the state has the wrong shape.
 
     Example:
         >>> import functorch_port as torch
@@ -395,11 +395,11 @@ class LSTM(RNNBase):
         super().__init__("LSTM", *args, **kwargs)
 
     def get_expected_cell_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
-        """The shape that the cell state must have."""
+        """The expected shape of the cell state."""
         return *self.get_expected_hidden_size(input, batch_sizes)[:2], self.hidden_size
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
-        """Raise unless input and states fit."""
+        """Raise unless input and states have the expected shapes."""
         self.check_input(input, batch_sizes)
         expected = self.get_expected_hidden_size(input, batch_sizes)
         self.check_hidden_size(hidden[0], expected, "Expected hidden[0] size {}, got {}")
@@ -407,7 +407,7 @@ class LSTM(RNNBase):
         self.check_hidden_size(hidden[1], expected, "Expected hidden[1] size {}, got {}")
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
-        """The states with the sequences in another order."""
+        """The states with their sequences reordered."""
         return _permuted(hx, permutation)
 
     def forward(
@@ -437,12 +437,12 @@ class LSTM(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the cells share: the weights.
+    """Base of the recurrent cells: the weights.
 
     Args:
         input_size, hidden_size: sizes of the input and of the state.
         bias: whether there are biases.
-        num_chunks: gates, each with its rows of the weights.
+        num_chunks: number of gates, stacked along dimension 0 of the weights.
         device, dtype: of the parameters.
 
     Reference:
@@ -473,7 +473,7 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws all parameters uniformly from ``[-1/sqrt(hidden_size), 1/sqrt(hidden_size)]``."""
+        """Draw all parameters uniformly from ``[-1/sqrt(hidden_size), 1/sqrt(hidden_size)]``."""
         bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -485,7 +485,7 @@ class RNNCellBase(Module):
         return f"{self.input_size}, {self.hidden_size}{bias}{shown}"
 
     def _step(self, cell: str, input: Tensor, hx: Any, hidden: str = "hidden") -> Any:
-        """One step, with a batch dimension of 1 where there is none; ``hx`` is a Tensor, a pair of them, or None."""
+        """One step; unbatched input gets a batch of 1. ``hx`` is a Tensor, a pair of Tensors, or None."""
         name = type(self).__name__
         pair = cell == "lstm_cell"
         if input.ndim not in (1, 2):
@@ -519,7 +519,7 @@ class RNNCell(RNNCellBase):
         (N, input_size) or (input_size), and the state (N, hidden_size) or (hidden_size), to the new state.
 
     Raises:
-        ValueError, RuntimeError: for shapes that do not fit, or an unknown nonlinearity.
+        ValueError, RuntimeError: if shapes do not match, or the nonlinearity is unknown.
 
     Example:
         >>> import functorch_port as torch
@@ -560,7 +560,7 @@ class LSTMCell(RNNCellBase):
         (N, input_size) or (input_size), and a pair of states (N, hidden_size) or (hidden_size), to the new pair.
 
     Raises:
-        ValueError, RuntimeError: for shapes that do not fit.
+        ValueError, RuntimeError: if shapes do not match.
 
     Example:
         >>> import functorch_port as torch
@@ -591,7 +591,7 @@ class GRUCell(RNNCellBase):
         As for `RNNCell`.
 
     Raises:
-        ValueError, RuntimeError: for shapes that do not fit.
+        ValueError, RuntimeError: if shapes do not match.
 
     Example:
         >>> import functorch_port as torch

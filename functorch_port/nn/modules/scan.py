@@ -1,4 +1,4 @@
-"""`ScanStack`: a stack of identical layers that is compiled as one of them."""
+"""`ScanStack`: a stack of identical layers that is compiled as one layer."""
 
 from __future__ import annotations
 
@@ -29,32 +29,31 @@ __all__ = ["ScanStack"]
 
 
 class ScanStack(Module):
-    """Identical layers, called one after the other, with their parameters stacked: compiled as one layer.
+    """Sequence of identical layers with stacked parameters, compiled as one layer.
 
-    In eager mode the layers are called in a Python loop. Inside ``compile`` and ``functionalize`` they are one
-    `jax.lax.scan`, and each parameter of theirs is one tensor with the layers as dimension 0. So the time to
-    compile forward pass, backward pass and optimizer does not grow with the number of layers. ``parameters()``
-    gives the stacked tensors, and what an optimizer keeps is stacked too; the keys of ``state_dict`` are those of a
-    `Sequential` or `ModuleList` of the layers (``"0.weight"``, ``"1.weight"``, ...), so that checkpoints fit both
-    ways. Dropout differs from layer to layer. Layers with hooks are looped over in compiled functions too.
+    Eager mode calls the layers in a Python loop. Inside ``compile`` and ``functionalize`` they become one
+    `jax.lax.scan`, so the compile time of forward pass, backward pass and optimizer does not grow with the number of
+    layers. Each parameter is one tensor with the layers along dimension 0; ``parameters()`` returns these, and the
+    optimizer state is stacked too. The keys of ``state_dict`` are those of a `Sequential` or `ModuleList` of the
+    layers (``"0.weight"``, ``"1.weight"``, ...), so checkpoints are interchangeable. Every layer draws its own
+    dropout. Layers with hooks run in a Python loop in compiled functions too.
 
-    An optimizer that takes a parameter as a whole (the norms of `Adafactor`, the matrices of `Muon`) sees all layers
-    at once.
+    An optimizer that uses a parameter as a whole (norms in `Adafactor`, matrices in `Muon`) sees all layers at once.
 
     Args:
-        modules: the layers: one class, with parameters and buffers of the same names, shapes and types. Their
-            values are copied; tied parameters between layers become separate ones.
-        remat: what the backward pass computes again instead of keeping it from the forward pass, in compiled
-            functions. False: nothing; True: all but the layers' inputs; or a policy for `jax.checkpoint`, the
-            name of one of `jax.checkpoint_policies` among them ("dots_saveable", ...).
+        modules: the layers: of one class, with parameters and buffers of the same names, shapes and dtypes. Their
+            values are copied; parameters that layers share become separate.
+        remat: what compiled functions recompute in the backward pass. False: nothing; True: everything but the
+            layers' inputs; or a policy of `jax.checkpoint`, or the name of one in `jax.checkpoint_policies`
+            ("dots_saveable", ...).
 
     Shape:
-        ``stack(x, *args, **kwargs)`` calls ``x = layer(x, *args, **kwargs)`` for every layer; shapes and types of x
-        stay. x may be a nest of tuples, lists and dicts of Tensors.
+        ``stack(x, *args, **kwargs)`` calls ``x = layer(x, *args, **kwargs)`` for every layer. x is a Tensor or a pytree
+        of Tensors; its shapes and dtypes must not change.
 
     Raises:
-        ValueError: for no layers, or layers that differ.
-        RuntimeError: if a layer changes the shape or type of x, or writes to a buffer of its own.
+        ValueError: if there are no layers, or they differ.
+        RuntimeError: if a layer changes the shape or dtype of x, or writes to its parameters or buffers.
 
     Example:
         >>> import functorch_port as torch
@@ -75,7 +74,7 @@ class ScanStack(Module):
         layers = list(modules)
         _check_layers(layers)
         if isinstance(remat, str) and not hasattr(jax.checkpoint_policies, remat):
-            raise ValueError(f"remat: jax.checkpoint_policies has no {remat!r}")
+            raise ValueError(f"ScanStack: unknown remat, jax.checkpoint_policies has no {remat!r}")
         self.remat = remat
         self.count = len(layers)
         self.stacked = copy.deepcopy(layers[0])
@@ -134,7 +133,7 @@ class ScanStack(Module):
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> Any:
-        """As `Module.state_dict`, with the keys of a list of the layers."""
+        """`Module.state_dict` with the keys of a `ModuleList` of the layers."""
         destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])
         whole = super().state_dict(destination=destination, prefix=prefix, keep_vars=keep_vars)
         inner = f"{prefix}stacked"
@@ -173,7 +172,7 @@ class ScanStack(Module):
 
 def _check_layers(layers: list[Module]) -> None:
     if not layers:
-        raise ValueError("ScanStack: at least one layer is needed")
+        raise ValueError("ScanStack needs at least one layer, got none")
     described = [(type(layer), repr(layer), _shapes(layer)) for layer in layers]
     for i, other in enumerate(described):
         for what, a, b in zip(
@@ -184,14 +183,14 @@ def _check_layers(layers: list[Module]) -> None:
 
 
 class _FromStream(Exception):
-    """Random numbers must come one layer after the other, from PyTorch's stream."""
+    """Raised when the layers must draw from PyTorch's random stream one after the other."""
 
 
 class _Keys:
-    """Random numbers for a scan's layers, all from one key.
+    """Random numbers for the layers of a scan, all from one key.
 
     Attributes:
-        generator: what the layers draw from, noted in a dry run; None if they draw nothing.
+        generator: the generator that the layers use, recorded in a dry run; None if they draw nothing.
         key: the key, taken before the scan.
     """
 
@@ -200,7 +199,7 @@ class _Keys:
         self.key: Any = None
 
     def take(self, session: Any, around: Any) -> None:
-        """Take the key, where the layers need one."""
+        """Take the key if the layers need one."""
         if self.generator is None:
             return
         with storage.overlaid(around):
@@ -292,14 +291,14 @@ def _check_written(before: dict[str, Tensor], after: dict[str, Any], versions: d
     for name, tensor in before.items():
         if after[name] is not tensor or tensor._storage.version != versions[name]:
             raise RuntimeError(
-                f"ScanStack: a layer writes to its {name!r}, which would be lost; use a Sequential"
+                f"ScanStack: a layer writes to its {name!r}, and the write would be lost; use a Sequential"
             )
 
 
 def _check_kept(values: list[Any], outs: list[Any], same: bool) -> None:
     if not same:
-        raise RuntimeError("ScanStack: a layer must return what it was given: the same structure of Tensors")
+        raise RuntimeError("ScanStack: a layer must return the structure of Tensors that it received")
     for value, out in zip(values, outs, strict=True):
         if (value.shape, value.dtype) != (out._value.shape, out._value.dtype):
-            found = f"{tuple(value.shape)} {value.dtype} into {tuple(out._value.shape)} {out._value.dtype}"
-            raise RuntimeError(f"ScanStack: a layer turns {found}; shape and type must stay")
+            found = f"{tuple(value.shape)} {value.dtype} to {tuple(out._value.shape)} {out._value.dtype}"
+            raise RuntimeError(f"ScanStack: a layer changes {found}; shape and dtype must not change")

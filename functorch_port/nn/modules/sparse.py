@@ -1,4 +1,4 @@
-"""Embedding tables."""
+"""Embedding layers."""
 
 from __future__ import annotations
 
@@ -16,24 +16,23 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class Embedding(Module):
-    """A table of vectors looked up by index.
+    """A table of embedding vectors, looked up by index.
 
     Args:
         num_embeddings: number of rows.
         embedding_dim: length of a row.
-        padding_idx: a row that starts as zeros and gets no gradient.
-        max_norm: rows looked up whose norm is larger are scaled down to it, in place.
+        padding_idx: index of a row that starts as zeros and gets no gradient.
+        max_norm: rows that are looked up and have a larger norm are rescaled to it, in place.
         norm_type: exponent of that norm.
         scale_grad_by_freq: divide a row's gradient by the number of times it was looked up.
-        sparse: give the table a sparse gradient: its entries are the rows looked up (see
-            `functional.embedding`).
+        sparse: give the table a sparse gradient that holds only the rows looked up (see `functional.embedding`).
         device, dtype: of the table.
 
     Shape:
         indices (*) to (*, embedding_dim).
 
     Raises:
-        IndexError: for an index that names no row.
+        IndexError: if an index is out of range.
 
     Example:
         >>> import functorch_port as torch
@@ -90,7 +89,7 @@ class Embedding(Module):
         self.sparse = sparse
 
     def reset_parameters(self) -> None:
-        """Draws from the standard normal distribution; the padding row is zero."""
+        """Draw the table from the standard normal distribution; set the padding row to zero."""
         init.normal_(self.weight)
         self._fill_padding_idx_with_zero()
 
@@ -130,11 +129,11 @@ class Embedding(Module):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:
-        """An Embedding with a given table.
+        """An Embedding with the given table.
 
         Args:
             embeddings: (rows, columns).
-            freeze: do not learn it.
+            freeze: do not train the table.
         """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
@@ -153,25 +152,25 @@ class Embedding(Module):
 
 
 class EmbeddingBag(Module):
-    """Sums, means or maxima over bags of rows of a table.
+    """Sum, average or maximum over bags of rows of an embedding table.
 
     Args:
         num_embeddings: number of rows.
         embedding_dim: length of a row.
-        max_norm: rows looked up whose norm is larger are scaled down to it, in place.
+        max_norm: rows that are looked up and have a larger norm are rescaled to it, in place.
         norm_type: exponent of that norm.
         scale_grad_by_freq: divide a row's gradient by the number of times it was looked up (not with "max").
         mode: "sum", "mean" or "max".
         sparse: give the table a sparse gradient (not with "max").
-        include_last_offset: the last offset is where the last bag ends.
-        padding_idx: an index that does not count; its row starts as zeros.
+        include_last_offset: the offsets have one more entry, the end of the last bag.
+        padding_idx: an index that is left out of its bag; its row starts as zeros.
         device, dtype: of the table.
 
     Shape:
         indices (B, n), or a vector with `offsets` (B), to (B, embedding_dim).
 
     Raises:
-        RuntimeError: for an index that names no row.
+        RuntimeError: if an index is out of range.
 
     Example:
         >>> import functorch_port as torch
@@ -233,7 +232,7 @@ class EmbeddingBag(Module):
         self.include_last_offset = include_last_offset
 
     def reset_parameters(self) -> None:
-        """Draws from the standard normal distribution; the padding row is zero."""
+        """Draw the table from the standard normal distribution; set the padding row to zero."""
         init.normal_(self.weight)
         self._fill_padding_idx_with_zero()
 
@@ -285,11 +284,11 @@ class EmbeddingBag(Module):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> EmbeddingBag:
-        """An EmbeddingBag with a given table.
+        """An EmbeddingBag with the given table.
 
         Args:
             embeddings: (rows, columns).
-            freeze: do not learn it.
+            freeze: do not train the table.
         """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")

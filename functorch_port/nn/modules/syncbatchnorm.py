@@ -1,4 +1,4 @@
-"""Batch normalization over the batches of all processes, of which there is one."""
+"""Batch normalization over the whole batch of a sharded array."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ __all__ = ["SyncBatchNorm"]
 
 
 class SyncBatchNorm(_BatchNorm):
-    """`BatchNorm` of inputs of any dimension; without a process group PyTorch's does the same. Over an array that is
-    sharded over devices the statistics are those of the whole batch.
+    """Batch normalization of inputs of any dimension, like PyTorch's without a process group.
+
+    For an array that is sharded over devices, the statistics are those of the whole batch.
 
     Args:
         num_features: number of channels.
         eps: added to the variance.
         momentum: weight of a batch in the running statistics; None averages over all batches.
         affine: whether to scale and shift.
-        track_running_stats: False uses the batch's statistics always.
-        process_group: accepted.
+        track_running_stats: False always uses the statistics of the batch.
+        process_group: accepted and ignored.
         device, dtype: of parameters and buffers.
 
     Shape:
@@ -59,11 +60,11 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """Replaces every BatchNorm in a module by a SyncBatchNorm with its parameters and buffers.
+        """Replace every BatchNorm in a module with a SyncBatchNorm that has its parameters and buffers.
 
         Args:
-            module: the module; it is changed, or replaced if it is a BatchNorm.
-            process_group: accepted.
+            module: the module; changed in place, or replaced if it is a BatchNorm itself.
+            process_group: accepted and ignored.
         """
         out: Any = module
         if isinstance(module, _BatchNorm):

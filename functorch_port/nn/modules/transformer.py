@@ -55,7 +55,7 @@ def _generate_square_subsequent_mask(size: int, device: Any = None, dtype: Any =
 
 
 def _detect_is_causal_mask(mask: Tensor | None, hint: bool | None, size: int) -> bool:
-    """The hint, or without one whether the mask is the causal one. A mask whose values a trace hides is none."""
+    """The hint if there is one; else whether the mask is the causal mask. False for a traced mask."""
     if hint is not None or mask is None:
         return hint is True
     if storage.overlay or tuple(mask.shape) != (size, size):
@@ -68,7 +68,7 @@ def _get_seq_len(x: Tensor, batch_first: bool) -> int:
 
 
 class _Layer(Module):
-    """What the layers of encoder and decoder share."""
+    """Base of the encoder and decoder layers."""
 
     __constants__ = ["norm_first"]
 
@@ -82,25 +82,25 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention, then two dense layers; each with dropout, added to its input, and normalized.
+    """Self-attention and a feed-forward block, each with dropout, a residual connection and layer normalization.
 
     Args:
-        d_model: size of the vectors.
+        d_model: size of the input and output features.
         nhead: number of attention heads.
-        dim_feedforward: size between the two dense layers.
-        dropout: probability of dropping, everywhere.
-        activation: "relu", "gelu" or a function, between the dense layers.
-        layer_norm_eps: of the normalizations.
-        batch_first: the batch is dimension 0.
-        norm_first: normalize what goes into a block rather than the sum that comes out.
-        bias: whether dense layers and normalizations have biases.
+        dim_feedforward: hidden size of the feed-forward block.
+        dropout: dropout probability.
+        activation: activation of the feed-forward block: "relu", "gelu" or a function.
+        layer_norm_eps: eps of the layer normalizations.
+        batch_first: inputs and outputs are (N, S, E) rather than (S, N, E).
+        norm_first: normalize the input of each block (pre-norm) rather than its output.
+        bias: whether linear layers and normalizations have biases.
         device, dtype: of the parameters.
 
     Shape:
         (S, N, E), or (N, S, E) with ``batch_first``, or (S, E), to the same.
 
     Raises:
-        RuntimeError: for an unknown name of an activation.
+        RuntimeError: for an unknown activation.
 
     Example:
         >>> import functorch_port as torch
@@ -155,9 +155,9 @@ class TransformerEncoderLayer(_Layer):
 
         Args:
             src: the sequence.
-            src_mask: (S, S) or (N * heads, S, S); True (or -inf) where not to look.
-            src_key_padding_mask: (N, S); True (or -inf) at positions that nobody may look at.
-            is_causal: says that ``src_mask`` is the causal mask.
+            src_mask: (S, S) or (N * heads, S, S); True (or -inf) where a position may not attend.
+            src_key_padding_mask: (N, S); True (or -inf) at positions to ignore.
+            is_causal: a hint that ``src_mask`` is the causal mask.
         """
         mask_type = None if src_mask is None else src_mask.dtype
         padding = _canonical_mask(
@@ -182,7 +182,7 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to the encoder's output, then two dense layers.
+    """Self-attention, attention to the encoder's output, and a feed-forward block.
 
     Args:
         d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias,
@@ -192,7 +192,7 @@ class TransformerDecoderLayer(_Layer):
         tgt (T, N, E) and memory (S, N, E), N first with ``batch_first``, or without N, to the shape of tgt.
 
     Raises:
-        RuntimeError: for an unknown name of an activation.
+        RuntimeError: for an unknown activation.
 
     Example:
         >>> import functorch_port as torch
@@ -251,9 +251,9 @@ class TransformerDecoderLayer(_Layer):
         Args:
             tgt: the sequence.
             memory: the encoder's output.
-            tgt_mask, memory_mask: (T, T) and (T, S); True (or -inf) where not to look.
+            tgt_mask, memory_mask: (T, T) and (T, S); True (or -inf) where a position may not attend.
             tgt_key_padding_mask, memory_key_padding_mask: (N, T) and (N, S); True (or -inf) at padding.
-            tgt_is_causal, memory_is_causal: say that the mask is the causal one.
+            tgt_is_causal, memory_is_causal: hints that the mask is the causal mask.
         """
         x = tgt
         own = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
@@ -288,7 +288,7 @@ class TransformerDecoderLayer(_Layer):
 
 
 def _no_fast_path(layer: Any) -> str:
-    """Why PyTorch's encoder would not take its fast path with such layers; "" if it would."""
+    """Why PyTorch's encoder would not use its fast path with this layer; "" if it would."""
     if not isinstance(layer, TransformerEncoderLayer):
         return "encoder_layer was not TransformerEncoderLayer"
     attention = layer.self_attn
@@ -310,15 +310,15 @@ def _no_fast_path(layer: Any) -> str:
 class TransformerEncoder(Module):
     """A stack of encoder layers.
 
-    In evaluation, without gradients, and with a padding mask as its only mask, PyTorch computes on the positions
-    that are not padding alone, and the padded ones come out as zeros. So they do here, outside of ``compile``.
+    In evaluation without gradients, and with only a padding mask, padded positions come out as zeros, as in
+    PyTorch's fast path (not inside ``compile``).
 
     Args:
-        encoder_layer: copied for every layer.
-        num_layers: how many.
-        norm: applied to the output.
-        enable_nested_tensor: False keeps padded positions as the layers leave them.
-        mask_check: check that the padding comes after the sequences, as the fast path needs it.
+        encoder_layer: the layer; it is copied ``num_layers`` times.
+        num_layers: number of layers.
+        norm: a normalization of the output, or None.
+        enable_nested_tensor: False leaves the outputs at padded positions unchanged.
+        mask_check: zero the padding only if it comes after the sequences, as the fast path requires.
 
     Shape:
         (S, N, E), or (N, S, E) with ``batch_first``, or (S, E), to the same.
@@ -370,7 +370,7 @@ class TransformerEncoder(Module):
         Args:
             src: the sequence.
             mask, src_key_padding_mask: as for the layers.
-            is_causal: says that ``mask`` is the causal mask; None looks whether it is.
+            is_causal: a hint that ``mask`` is the causal mask; None checks the mask.
         """
         mask_type = None if mask is None else mask.dtype
         padding = _canonical_mask(src_key_padding_mask, "src_key_padding_mask", mask_type, "mask", src.dtype)
@@ -386,7 +386,7 @@ class TransformerEncoder(Module):
         return output if self.norm is None else self.norm(output)
 
     def _clears_padding(self, src: Tensor, padding: Tensor) -> bool:
-        """Whether PyTorch would compute without the padding, and give zeros there."""
+        """Whether PyTorch would use its fast path, which returns zeros at padded positions."""
         first = self.layers[0]
         if not (mha.get_fastpath_enabled() and self.use_nested_tensor) or first.training or src.ndim != 3:
             return False
@@ -406,9 +406,9 @@ class TransformerDecoder(Module):
     """A stack of decoder layers.
 
     Args:
-        decoder_layer: copied for every layer.
-        num_layers: how many.
-        norm: applied to the output.
+        decoder_layer: the layer; it is copied ``num_layers`` times.
+        num_layers: number of layers.
+        norm: a normalization of the output, or None.
 
     Shape:
         As for `TransformerDecoderLayer`.
@@ -442,7 +442,7 @@ class TransformerDecoder(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """The stack's output; the arguments are those of the layers. ``tgt_is_causal=None`` looks at the mask."""
+        """The stack's output; the arguments are those of the layers. ``tgt_is_causal=None`` checks the mask."""
         tgt_is_causal = _detect_is_causal_mask(
             tgt_mask, tgt_is_causal, _get_seq_len(tgt, self.layers[0].self_attn.batch_first)
         )
@@ -467,14 +467,14 @@ class Transformer(Module):
     Args:
         d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias,
             device, dtype: as for `TransformerEncoderLayer`.
-        num_encoder_layers, num_decoder_layers: sizes of the stacks.
-        custom_encoder, custom_decoder: modules in place of the stacks.
+        num_encoder_layers, num_decoder_layers: numbers of layers.
+        custom_encoder, custom_decoder: modules that replace the encoder and the decoder.
 
     Shape:
         src (S, N, E) and tgt (T, N, E), N first with ``batch_first``, or without N, to the shape of tgt.
 
     Raises:
-        RuntimeError: for sizes that do not fit.
+        RuntimeError: if sizes do not match.
 
     Example:
         >>> import functorch_port as torch
@@ -537,7 +537,7 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """The decoder's output; masks are as for the layers, and ``None`` hints look at the masks."""
+        """The decoder's output; masks are as for the layers, and ``None`` as a hint checks the mask."""
         batch = 0 if self.batch_first else 1
         if src.ndim == 3 and src.size(batch) != tgt.size(batch):
             raise RuntimeError("the batch number of src and tgt must be equal")
@@ -559,7 +559,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-        """(sz, sz): 0 where a position may look, at itself and what came before, and -inf elsewhere."""
+        """The causal mask (sz, sz): 0 at a position and all earlier ones, -inf elsewhere."""
         return _generate_square_subsequent_mask(sz, device, dtype)
 
     def _reset_parameters(self) -> None:

@@ -1,4 +1,4 @@
-"""Fractional max pooling, and the reverse of max pooling."""
+"""Fractional max-pooling and max-unpooling."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["FractionalMaxPool2d", "FractionalMaxPool3d", "MaxUnpool1d", "MaxUnpo
 
 
 class _FractionalMaxPoolNd(Module):
-    """Maxima over windows at random distances: a random resizing.
+    """Fractional max-pooling: max-pooling with random strides.
 
     Args:
-        kernel_size: size of the windows.
+        kernel_size: size of the window.
         output_size: a number or one per spatial dimension.
-        output_ratio: the output's size as a share of the input's, between 0 and 1; instead of `output_size`.
-        return_indices: also return where the maxima were.
+        output_ratio: ratio of the output size to the input size, between 0 and 1; in place of `output_size`.
+        return_indices: also return the indices of the maxima.
     """
 
     __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
@@ -60,7 +60,7 @@ class _FractionalMaxPoolNd(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """Fractional max pooling of images, (N, C, H, W) or (C, H, W).
+    """Fractional max-pooling of images, (N, C, H, W) or (C, H, W).
 
     Example:
         >>> import functorch_port as torch
@@ -78,7 +78,7 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """Fractional max pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
+    """Fractional max-pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.FractionalMaxPool3d.html
@@ -91,12 +91,12 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
 
 
 class _MaxUnpoolNd(Module):
-    """The reverse of max pooling: maxima back where they were, zeros elsewhere.
+    """Partial inverse of max-pooling: put the maxima back at their indices, zeros elsewhere.
 
     Args:
-        kernel_size: size of the windows.
-        stride: distance between windows; default `kernel_size`.
-        padding: of the pooling.
+        kernel_size: size of the pooling window.
+        stride: stride of the pooling; default `kernel_size`.
+        padding: padding of the pooling.
     """
 
     _dimensions: int
@@ -113,7 +113,7 @@ class _MaxUnpoolNd(Module):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """The reverse of `MaxPool1d`, for (N, C, L) or (C, L).
+    """Partial inverse of `MaxPool1d`, for (N, C, L) or (C, L).
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool1d.html
@@ -126,7 +126,7 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """The reverse of `MaxPool2d`, for (N, C, H, W) or (C, H, W).
+    """Partial inverse of `MaxPool2d`, for (N, C, H, W) or (C, H, W).
 
     Example:
         >>> import functorch_port as torch
@@ -147,7 +147,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """The reverse of `MaxPool3d`, for (N, C, D, H, W) or (C, D, H, W).
+    """Partial inverse of `MaxPool3d`, for (N, C, D, H, W) or (C, D, H, W).
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool3d.html

@@ -12,15 +12,15 @@ __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
 class Upsample(Module):
-    """Resizes sequences, images or volumes.
+    """Resize sequences, images or volumes by interpolation.
 
     Args:
-        size: of the output, a number or one per spatial dimension.
-        scale_factor: of the size, instead of `size`.
+        size: the output size, a number or one per spatial dimension.
+        scale_factor: factor of the input size, in place of `size`.
         mode: "nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear" or "area".
-        align_corners: for the linear and cubic modes: whether the centres of the outermost elements stay where they
-            are, rather than their outer edges. Default False.
-        recompute_scale_factor: use the ratio of the sizes, not `scale_factor`, where the two differ by rounding.
+        align_corners: for the linear and cubic modes: True aligns the centers of the corner elements, False (the
+            default) their outer edges.
+        recompute_scale_factor: use the ratio of the sizes where rounding makes it differ from `scale_factor`.
 
     Shape:
         (N, C, W), (N, C, H, W) or (N, C, D, H, W).
@@ -78,8 +78,8 @@ class UpsamplingNearest2d(Upsample):
     """`Upsample` of images with mode "nearest".
 
     Args:
-        size: of the output, a number or (height, width).
-        scale_factor: of the size, instead of `size`.
+        size: the output size, a number or (height, width).
+        scale_factor: factor of the input size, in place of `size`.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.UpsamplingNearest2d.html
@@ -93,8 +93,8 @@ class UpsamplingBilinear2d(Upsample):
     """`Upsample` of images with mode "bilinear" and aligned corners.
 
     Args:
-        size: of the output, a number or (height, width).
-        scale_factor: of the size, instead of `size`.
+        size: the output size, a number or (height, width).
+        scale_factor: factor of the input size, in place of `size`.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.UpsamplingBilinear2d.html

@@ -1,4 +1,4 @@
-"""``torch.nn.modules.utils``: numbers as tuples, and prefixes of state dicts."""
+"""``torch.nn.modules.utils``: tuples from numbers, and prefixes of state dicts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _list_with_default(out_size: list[Any], defaults: list[int]) -> list[int]:
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Takes a prefix off the keys of a state dict, in place, and off those of its metadata.
+    """Strip a prefix from the keys of a state dict and of its metadata, in place.
 
     Args:
         state_dict: the dict.

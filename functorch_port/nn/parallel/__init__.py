@@ -1,4 +1,4 @@
-"""``torch.nn.parallel``: modules that PyTorch spreads over devices, as they are on one."""
+"""``torch.nn.parallel``: PyTorch's data-parallel modules, here for a single device."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = [
 
 def _refused(name: str) -> Callable[..., Any]:
     def refused(*args: Any, **kwargs: Any) -> Any:
-        """Refused: one process drives all devices.
+        """Not supported: one process drives all devices.
 
         Raises:
             NotImplementedError: always.
         """
         raise NotImplementedError(
-            f"nn.parallel.{name}: one process drives all devices here; give the batch a jax.sharding over them and "
-            "call the module itself"
+            f"nn.parallel.{name} is not supported: one process drives all devices here. Shard the batch over the "
+            "devices with jax.sharding and call the module itself."
         )
 
     refused.__name__ = refused.__qualname__ = name

@@ -9,8 +9,8 @@ from ..module import Module
 __all__ = ["DataParallel", "data_parallel"]
 
 _MANY = (
-    "nn.DataParallel over several devices: one process drives all devices here; give the batch a jax.sharding over "
-    "them and call the module itself"
+    "nn.DataParallel over several devices is not supported: one process drives all devices here. Shard the batch over "
+    "the devices with jax.sharding and call the module itself."
 )
 
 
@@ -20,15 +20,15 @@ def _check(device_ids: Any) -> None:
 
 
 class DataParallel(Module):
-    """Calls the module it holds, as PyTorch's does on a machine without GPUs; parameters are under ``module.``.
+    """Wrapper that calls its module, like PyTorch's without GPUs; parameter names start with ``module.``.
 
     Args:
         module: the module.
-        device_ids: one device at most.
-        output_device, dim: accepted.
+        device_ids: at most one device.
+        output_device, dim: accepted and ignored.
 
     Raises:
-        NotImplementedError: for several devices.
+        NotImplementedError: for more than one device.
 
     Example:
         >>> import functorch_port as torch
@@ -58,10 +58,10 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: dict[str, Any] | None = None,
 ) -> Any:
-    """Calls the module.
+    """Call the module on one device.
 
     Raises:
-        NotImplementedError: for several devices.
+        NotImplementedError: for more than one device.
     """
     _check(device_ids)
     return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))

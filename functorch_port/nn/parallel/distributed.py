@@ -1,4 +1,4 @@
-"""`DistributedDataParallel`: the name."""
+"""`DistributedDataParallel`, which is not supported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["DistributedDataParallel"]
 
 
 class DistributedDataParallel(Module):
-    """Refused when it is made, as it needs a process group.
+    """Not supported: there are no process groups.
 
     Raises:
         NotImplementedError: always.
@@ -20,7 +20,6 @@ class DistributedDataParallel(Module):
 
     def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(
-            "nn.parallel.DistributedDataParallel: there are no process groups. One process drives all its "
-            "devices: give "
-            "the batch a jax.sharding over them and call the module itself"
+            "nn.parallel.DistributedDataParallel is not supported: there are no process groups, one process drives all "
+            "devices. Shard the batch over the devices with jax.sharding and call the module itself."
         )

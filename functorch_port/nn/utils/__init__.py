@@ -1,4 +1,4 @@
-"""`torch.nn.utils`: clipping, parameters as one vector, parametrizations, pruning, fusion, packed sequences."""
+"""`torch.nn.utils`: gradient clipping, parameter vectors, parametrizations, pruning, fusion, packed sequences."""
 
 from . import parametrizations as parametrizations
 from . import parametrize as parametrize

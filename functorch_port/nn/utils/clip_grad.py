@@ -1,4 +1,4 @@
-"""Clipping gradients, by norm or by value."""
+"""Gradient clipping, by norm or by value."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def _replace(tensors: list[Tensor], values: Any) -> None:
 def get_total_norm(
     tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
-    """The norm of all elements of some tensors together.
+    """The norm of all elements of a list of tensors, as if they were one vector.
 
     Args:
         tensors: the tensors, usually gradients.
-        norm_type: exponent of the norm; ``inf`` for the largest element.
-        error_if_nonfinite: refuse a norm that is nan or infinite (reads the value).
-        foreach: accepted; it is always one program.
+        norm_type: exponent of the norm; ``inf`` for the largest absolute value.
+        error_if_nonfinite: raise if the norm is NaN or infinite (this reads the value).
+        foreach: accepted and ignored; it is always one program.
 
     Raises:
-        RuntimeError: with ``error_if_nonfinite``.
+        RuntimeError: with ``error_if_nonfinite``, if the norm is NaN or infinite.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.get_total_norm.html
     """
@@ -65,13 +65,13 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Scales gradients down in place so that a total norm above ``max_norm`` becomes it.
+    """Scale gradients in place to ``max_norm``, if their given total norm is larger.
 
     Args:
-        parameters: parameters whose ``.grad`` is scaled.
+        parameters: a Tensor or an iterable of Tensors whose ``.grad`` is scaled.
         max_norm: the largest norm allowed.
-        total_norm: the norm as it is.
-        foreach: accepted; it is always one program.
+        total_norm: the norm of the gradients.
+        foreach: accepted and ignored; it is always one program.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grads_with_norm_.html
     """
@@ -88,20 +88,21 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scales gradients down in place so that their total norm is at most ``max_norm``.
+    """Scale gradients in place so that their total norm is at most ``max_norm``.
 
     Args:
         parameters: a Tensor or an iterable of Tensors whose ``.grad`` is scaled.
         max_norm: the largest norm allowed.
-        norm_type: exponent of the norm; ``inf`` for the largest element.
-        error_if_nonfinite: refuse a norm that is nan or infinite.
-        foreach: accepted; it is always one program.
+        norm_type: exponent of the norm; ``inf`` for the largest absolute value.
+        error_if_nonfinite: raise if the norm is NaN or infinite (this reads the value).
+        foreach: accepted and ignored; it is always one program.
 
     Returns:
         The norm before clipping; 0 if there are no gradients.
 
     Raises:
-        RuntimeError: with ``error_if_nonfinite``; or for an empty gradient with an infinite or negative norm.
+        RuntimeError: with ``error_if_nonfinite``, if the norm is NaN or infinite; for an empty gradient with an
+            infinite or negative ``norm_type``.
 
     Example:
         >>> import functorch_port as torch
@@ -137,13 +138,13 @@ def clip_grad_norm(*args: Any, **kwargs: Any) -> Tensor:
 def clip_grad_value_(
     parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
 ) -> None:
-    """Limits every element of the gradients to ``[-clip_value, clip_value]``, in place.
+    """Clamp every element of the gradients to ``[-clip_value, clip_value]``, in place.
 
     Args:
-        parameters: a Tensor or an iterable of Tensors whose ``.grad`` is limited. With no gradient among them
-            nothing is done (PyTorch fails an internal check).
-        clip_value: the limit.
-        foreach: accepted; it is always one program.
+        parameters: a Tensor or an iterable of Tensors whose ``.grad`` is clamped. Without any gradient, nothing
+            happens (PyTorch fails an internal check).
+        clip_value: the largest absolute value allowed.
+        foreach: accepted and ignored; it is always one program.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_value_.html
     """

@@ -13,7 +13,7 @@ _cat = function("cat")
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """All parameters in one vector, differentiably.
+    """Concatenate all parameters into one vector; differentiable.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.parameters_to_vector.html
     """
@@ -21,14 +21,14 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Makes the parameters views of the parts of one vector.
+    """Make the parameters views of the slices of one vector.
 
     Args:
-        vec: as `parameters_to_vector` gives it.
-        parameters: whose ``.data`` is replaced.
+        vec: a vector from `parameters_to_vector`.
+        parameters: the parameters whose ``.data`` is replaced.
 
     Raises:
-        TypeError: if ``vec`` is no Tensor.
+        TypeError: if ``vec`` is not a Tensor.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.vector_to_parameters.html
     """

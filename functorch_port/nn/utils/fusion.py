@@ -1,4 +1,4 @@
-"""Batch norm of evaluation mode folded into the layer before it."""
+"""Fusion of a layer with the batch norm after it, for evaluation."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def _fused(
 
 
 def fuse_conv_bn_eval(conv: M, bn: Module, transpose: bool = False) -> M:
-    """A copy of a convolution that also does what the batch norm after it does, both being in evaluation mode.
+    """Fuse a convolution and the batch norm after it, both in evaluation mode, into one convolution.
 
     Args:
         conv: the convolution.
         bn: the batch norm, with running statistics.
-        transpose: whether the convolution is a transposed one.
+        transpose: whether the convolution is a transposed convolution.
 
     Raises:
-        AssertionError: if one of them is in training mode, or there are no statistics.
+        AssertionError: if a module is in training mode, or the batch norm has no running statistics.
 
     Example:
         >>> import functorch_port as torch
@@ -81,13 +81,13 @@ def fuse_conv_bn_weights(
     bn_b: Tensor | None,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """The weight and bias of the fused convolution.
+    """Weight and bias of the convolution fused with a batch norm.
 
     Args:
         conv_w, conv_b: the convolution's weight, and bias or None.
         bn_rm, bn_rv, bn_eps: running mean, running variance and eps of the batch norm.
         bn_w, bn_b: its weight and bias, or None.
-        transpose: whether the convolution is a transposed one.
+        transpose: whether the convolution is a transposed convolution.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.fuse_conv_bn_weights.html
     """
@@ -96,14 +96,15 @@ def fuse_conv_bn_weights(
 
 
 def fuse_linear_bn_eval(linear: M, bn: Module) -> M:
-    """A copy of a linear layer that also does what the batch norm after it does, both being in evaluation mode.
+    """Fuse a linear layer and the batch norm after it, both in evaluation mode, into one linear layer.
 
     Args:
         linear: the layer.
-        bn: the batch norm, with running statistics; of as many features, or one.
+        bn: the batch norm, with running statistics and ``linear.out_features`` features, or one.
 
     Raises:
-        AssertionError: if one of them is in training mode, there are no statistics, or the features do not fit.
+        AssertionError: if a module is in training mode, there are no running statistics, or the numbers of features
+            do not match.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.fuse_linear_bn_eval.html
     """
@@ -128,7 +129,7 @@ def fuse_linear_bn_weights(
     bn_w: Tensor | None,
     bn_b: Tensor | None,
 ) -> tuple[Parameter, Parameter]:
-    """The weight and bias of the fused linear layer.
+    """Weight and bias of the linear layer fused with a batch norm.
 
     Args:
         linear_w, linear_b: the layer's weight, and bias or None.

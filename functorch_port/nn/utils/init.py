@@ -1,4 +1,4 @@
-"""Modules without first values."""
+"""Modules without initialization."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """A module whose parameters have shapes but no meaningful values, made without drawing any numbers.
+    """Create a module without initializing its parameters; no random numbers are drawn.
 
     Args:
-        module_cls: the module's class, which must take ``device``.
-        args, kwargs: for its constructor; ``device`` (default: the CPU) says where the parameters are in the end.
+        module_cls: the class of the module; its constructor must accept ``device``.
+        args, kwargs: arguments of the constructor; ``device`` (default: the CPU) is the device of the result.
 
     Raises:
-        RuntimeError: if it is no module class, or does not take ``device``.
+        RuntimeError: if ``module_cls`` is not a module class, or does not accept ``device``.
 
     Example:
         >>> import functorch_port as torch

@@ -1,4 +1,4 @@
-"""Memory formats of convolution weights: accepted, as XLA chooses the layout of every array itself."""
+"""Memory formats of convolution weights: accepted and ignored, as XLA chooses the layout of every array."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ M = TypeVar("M", bound=Module)
 
 
 def convert_conv2d_weight_memory_format(module: M, memory_format: Any) -> M:
-    """Returns the module as it is: the layout of its arrays is the compiler's choice.
+    """Return the module unchanged: XLA chooses the layout of its arrays.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.convert_conv2d_weight_memory_format.html
     """
@@ -20,7 +20,7 @@ def convert_conv2d_weight_memory_format(module: M, memory_format: Any) -> M:
 
 
 def convert_conv3d_weight_memory_format(module: M, memory_format: Any) -> M:
-    """Returns the module as it is: the layout of its arrays is the compiler's choice.
+    """Return the module unchanged: XLA chooses the layout of its arrays.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.convert_conv3d_weight_memory_format.html
     """

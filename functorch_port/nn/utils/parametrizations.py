@@ -1,4 +1,4 @@
-"""Ready-made parametrizations: weight norm, spectral norm, orthogonal matrices."""
+"""Parametrizations: weight norm, spectral norm, orthogonal matrices."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Trains a tensor as magnitudes (``original0``) and directions (``original1``).
+    """Weight normalization: split a tensor into magnitude (``original0``) and direction (``original1``).
 
     Args:
         module: the module.
-        name: its parameter.
-        dim: the dimension whose slices have norms of their own; None for one norm.
+        name: name of the parameter.
+        dim: the dimension along which each slice has its own norm; None for one norm of the whole tensor.
 
     Returns:
         The module. It also loads state dicts of the older `torch.nn.utils.weight_norm`.
@@ -104,7 +104,7 @@ class _SpectralNorm(Module):
 
     @no_grad()
     def _iterate(self, matrix: Tensor, steps: int) -> tuple[Tensor, Tensor]:
-        """Improves the buffers; what they are now, as tensors that the next call leaves alone."""
+        """Run power iterations on the buffers; return their new values, which later calls do not change."""
         u, v = _iterated(matrix, self._u, self._v, steps, self.eps, right_first=False)
         self._u.copy_(u)
         self._v.copy_(v)
@@ -131,21 +131,21 @@ def spectral_norm(
     eps: float = 1e-12,
     dim: int | None = None,
 ) -> Module:
-    """Divides a tensor by its largest singular value, which power iterations follow.
+    """Spectral normalization: divide a tensor by its largest singular value, estimated by power iteration.
 
     Args:
         module: the module.
-        name: its parameter.
-        n_power_iterations: power iterations whenever the tensor is read in training mode.
-        eps: the least norm that is divided by.
-        dim: the dimension that counts the outputs; 1 for transposed convolutions and 0 for others when left out.
+        name: name of the parameter.
+        n_power_iterations: power iterations each time the tensor is read in training mode.
+        eps: lower bound of the norms, to avoid division by zero.
+        dim: the output dimension of the weight; default 1 for transposed convolutions, else 0.
 
     Returns:
         The module.
 
     Raises:
-        ValueError: if there is no such tensor, or no iterations.
-        IndexError: if there is no such dimension.
+        ValueError: if there is no such tensor, or ``n_power_iterations`` is not positive.
+        IndexError: if ``dim`` is out of range.
 
     Example:
         >>> import functorch_port as torch
@@ -173,7 +173,7 @@ def _is_orthogonal(q: Tensor) -> bool:
 
 
 def _make_orthogonal(a: Tensor) -> Tensor:
-    """The orthogonal factor of a tall matrix, the other one's diagonal being positive."""
+    """The factor Q of the QR decomposition of a tall matrix, with a positive diagonal of R."""
     from ...linalg import qr
 
     q, r = qr(a)
@@ -201,7 +201,7 @@ class _Orthogonal(Module):
         return Q.mT if transposed else Q
 
     def _of_skew(self, X: Tensor) -> Tensor:
-        """The first columns of an orthogonal matrix made from the skew-symmetric one whose lower triangle is X's."""
+        """The first columns of the orthogonal matrix of the skew-symmetric matrix whose lower triangle is that of X."""
         n, k = X.size(-2), X.size(-1)
         X = X.tril()
         if n != k:
@@ -217,7 +217,7 @@ class _Orthogonal(Module):
         return Q[..., :k] if n != k else Q
 
     def _householder(self, X: Tensor) -> Tensor:
-        """The product of the reflections whose vectors are below the diagonal; the signs are on it."""
+        """The product of the reflections whose vectors are below the diagonal of X; the diagonal holds the signs."""
         from ...linalg import householder_product
 
         A = X.tril(diagonal=-1)
@@ -267,21 +267,22 @@ def orthogonal(
     *,
     use_trivialization: bool = True,
 ) -> Module:
-    """Keeps a matrix (or a batch of them) orthogonal, or unitary if it is complex.
+    """Keep a matrix, or a batch of matrices, orthogonal (unitary if complex).
 
     Args:
         module: the module.
-        name: its parameter, of at least 2 dimensions.
+        name: name of the parameter, of at least 2 dimensions.
         orthogonal_map: ``"matrix_exp"`` or ``"cayley"`` of a skew-symmetric matrix, or ``"householder"``, a product of
-            reflections. Left out: "matrix_exp" for square and complex matrices, "householder" otherwise.
-        use_trivialization: keep a fixed orthogonal matrix ``base`` that the trained one is multiplied with. The tensor
-            then starts as it is, made orthogonal.
+            reflections. Default: "matrix_exp" for square and complex matrices, "householder" otherwise.
+        use_trivialization: multiply with a fixed orthogonal matrix ``base``, so that the tensor starts as the
+            orthogonalized original.
 
     Returns:
         The module.
 
     Raises:
-        ValueError: if there is no such tensor, it is no matrix, or the map is unknown or does not take complex numbers.
+        ValueError: if there is no such tensor, it has fewer than 2 dimensions, or the map is unknown or does not
+            support complex numbers.
 
     Example:
         >>> import functorch_port as torch

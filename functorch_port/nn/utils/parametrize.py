@@ -1,4 +1,4 @@
-"""Parametrizations: a module's tensor computed from others whenever it is read (`torch.nn.utils.parametrize`)."""
+"""Parametrizations: tensors of a module that are computed when they are read (`torch.nn.utils.parametrize`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _cache: dict[tuple[int, str, Any], Tensor] = {}
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Within the block every parametrized tensor is computed once, when it is first read.
+    """Compute each parametrized tensor only once inside the ``with`` block, when it is first read.
 
     Example:
         >>> import functorch_port as torch
@@ -56,7 +56,7 @@ def cached() -> Iterator[None]:
 
 
 def _file(module: Module, name: str, value: Any) -> None:
-    """Registers a tensor as what it is: a parameter or a buffer."""
+    """Register a tensor as a parameter or a buffer, whichever it is."""
     if isinstance(value, Parameter):
         module.register_parameter(name, value)
     else:
@@ -64,7 +64,7 @@ def _file(module: Module, name: str, value: Any) -> None:
 
 
 def _set(target: Tensor, value: Tensor) -> None:
-    """``target`` keeps its identity, which optimizers know it by, and takes over the values."""
+    """Copy the values of ``value`` into ``target``, which stays the same object for optimizers."""
     target.data = value.detach()
 
 
@@ -73,7 +73,7 @@ def _is_sequence_of_tensors(value: Any) -> bool:
 
 
 def _check_unchanged(what: str, flag: str, before: tuple[str, Any], after: tuple[str, Any]) -> None:
-    """Registering must leave the tensor's dtype (or shape) as it is."""
+    """Raise if registration changes the tensor's dtype or shape."""
     if before[1] != after[1]:
         raise ValueError(
             f"Registering a parametrization may not change the {what} of the tensor, unless {flag} flag is enabled.\n"
@@ -82,15 +82,15 @@ def _check_unchanged(what: str, flag: str, before: tuple[str, Any], after: tuple
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor, applied in order, and the original tensor or tensors they start from.
+    """The parametrizations of one tensor, applied in order, and their original tensor or tensors.
 
-    It is ``module.parametrizations[name]``; `register_parametrization` makes it. The tensor is filed as ``original``;
-    if the first parametrization's ``right_inverse`` gives several, they are ``original0``, ``original1``, ...
+    `register_parametrization` creates it as ``module.parametrizations[name]``. The tensor is stored as ``original``; if
+    the ``right_inverse`` of the first parametrization returns several tensors, as ``original0``, ``original1``, ...
 
     Args:
         modules: the parametrizations.
         original: the parameter or buffer.
-        unsafe: whether they may change dtype and shape; nothing is checked then.
+        unsafe: allow a change of dtype and shape, without any check.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.parametrize.ParametrizationList.html
@@ -117,7 +117,7 @@ class ParametrizationList(ModuleList):
             self._check_result(shape, dtype)
 
     def _first_originals(self, original: Tensor) -> Any:
-        """What the right inverses make of the tensor; one without an inverse counts as the identity here."""
+        """Apply the right inverses to the tensor; a missing one counts as the identity."""
         new: Any = original
         with no_grad():
             for module in reversed(list(self)):
@@ -166,7 +166,7 @@ class ParametrizationList(ModuleList):
             _check_unchanged(what, "`unsafe`", (first, before), (second, after))
 
     def right_inverse(self, value: Tensor) -> None:
-        """Assigns to the parametrized tensor: the originals get what the right inverses make of ``value``."""
+        """Assign ``value`` to the parametrized tensor: apply the right inverses and store the result as originals."""
         new: Any = value
         with no_grad():
             for module in reversed(list(self)):
@@ -235,7 +235,7 @@ def _refuse_pickling(self: Any) -> Any:
 
 
 def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
-    """A copy with a class of its own, so that removing a parametrization from one leaves the other."""
+    """A copy with its own class, so that the copies can remove their parametrizations independently."""
     if id(self) in memo:
         return memo[id(self)]
     cls = type(self)
@@ -280,24 +280,24 @@ def _add_property(module: Module, name: str) -> None:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """From now on reading ``module.<tensor_name>`` gives ``parametrization(original)``.
+    """Register a parametrization: reading ``module.<tensor_name>`` then returns ``parametrization(original)``.
 
-    The original stays a parameter (or buffer), ``module.parametrizations.<tensor_name>.original``, and is what an
-    optimizer trains. Several parametrizations of one tensor are applied in the order of registration. If all of them
-    have a ``right_inverse``, the tensor can be assigned to.
+    The original stays a parameter or buffer, ``module.parametrizations.<tensor_name>.original``, and is the tensor
+    that an optimizer trains. Several parametrizations of a tensor are applied in the order of registration. If all of
+    them have a ``right_inverse``, the tensor can be assigned to.
 
     Args:
         module: the module.
-        tensor_name: name of its parameter or buffer.
-        parametrization: a module that takes the original and returns the tensor. Its ``right_inverse``, if there is
-            one, gives the first original from the tensor; it may give several.
-        unsafe: allow a change of dtype or shape; nothing is checked then.
+        tensor_name: name of the parameter or buffer.
+        parametrization: a module that maps the original to the tensor. Its optional ``right_inverse`` maps the tensor
+            to the original, or to several originals.
+        unsafe: allow a change of dtype or shape, without any check.
 
     Returns:
-        The module, whose class is now a subclass of its own.
+        The module, whose class is now a subclass created for it.
 
     Raises:
-        ValueError: if there is no such tensor, or the parametrization does not fit it.
+        ValueError: if there is no such tensor, or the parametrization changes its dtype or shape.
 
     Example:
         >>> import functorch_port as torch
@@ -338,7 +338,7 @@ def register_parametrization(
 
 
 def _check_another(module: Module, name: str, parametrization: Any) -> None:
-    """A further parametrization must map tensors of the module's dtype and shape to such tensors, and back."""
+    """Raise if a further parametrization, or its right inverse, changes the dtype or shape."""
     old = getattr(module, name)
     new = parametrization(old)
     if not isinstance(new, Tensor):
@@ -368,7 +368,7 @@ def _check_another(module: Module, name: str, parametrization: Any) -> None:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether the module has a parametrization, of the tensor of that name if one is given.
+    """Whether the module has a parametrization; with ``tensor_name``, whether that tensor has one.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.parametrize.is_parametrized.html
@@ -380,15 +380,15 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Makes a parametrized tensor an ordinary parameter or buffer again.
+    """Turn a parametrized tensor back into an ordinary parameter or buffer.
 
     Args:
         module: the module.
         tensor_name: name of the tensor.
-        leave_parametrized: keep the value that it has now; otherwise that of the original.
+        leave_parametrized: keep the current value of the tensor; False restores the original.
 
     Raises:
-        ValueError: if it is not parametrized, or the original is asked for and there are several.
+        ValueError: if the tensor is not parametrized, or ``leave_parametrized=False`` with several originals.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.parametrize.remove_parametrizations.html
@@ -419,7 +419,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The class that the module had before its first parametrization.
+    """The class of the module before its first parametrization.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.parametrize.type_before_parametrizations.html
@@ -430,12 +430,12 @@ def type_before_parametrizations(module: Module) -> type:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Gives ``to_module`` the parametrizations of ``from_module`` and the tensors they start from.
+    """Register the parametrizations of ``from_module`` and their original tensors on ``to_module``.
 
     Args:
-        from_module: where they come from; nothing happens if it has none.
-        to_module: where they go.
-        tensor_name: only those of this tensor.
+        from_module: the source; without parametrizations, nothing happens.
+        to_module: the destination; it is also returned.
+        tensor_name: transfer only the parametrizations of this tensor.
     """
     if not is_parametrized(from_module):
         return to_module

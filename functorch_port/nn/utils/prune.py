@@ -1,4 +1,4 @@
-"""Pruning: parameters with entries held at zero by a mask (`torch.nn.utils.prune`)."""
+"""Pruning: masks that hold entries of parameters at zero (`torch.nn.utils.prune`)."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def _check_same_shape(scores: Tensor, of: Tensor, what: str) -> None:
 
 
 class BasePruningMethod(ABC):
-    """A way to choose what is pruned; as a forward pre-hook it sets the pruned tensor before every call.
+    """Base of the pruning methods; each is a forward pre-hook that sets the pruned tensor before every call.
 
     A subclass defines ``PRUNING_TYPE`` ("unstructured", "structured" or "global") and `compute_mask`. The parameter is
-    filed as ``<name>_orig`` and the mask as the buffer ``<name>_mask``.
+    stored as ``<name>_orig`` and the mask as the buffer ``<name>_mask``.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.prune.BasePruningMethod.html
     """
@@ -60,7 +60,7 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask that prunes ``t`` (the importance scores), on top of the one there is."""
+        """The mask from the importance scores ``t``; entries that ``default_mask`` prunes stay pruned."""
 
     def apply_mask(self, module: Module) -> Tensor:
         """The parameter times the mask."""
@@ -73,13 +73,13 @@ class BasePruningMethod(ABC):
     def apply(
         cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any
     ) -> BasePruningMethod:
-        """Prunes a parameter, further if it is pruned already.
+        """Prune a parameter; if it is pruned already, prune the rest of it.
 
         Args:
             module: the module.
-            name: its parameter.
-            importance_scores: what decides instead of the parameter's own values.
-            args, kwargs: for the class.
+            name: name of the parameter.
+            importance_scores: scores to use in place of the parameter's values; same shape.
+            args, kwargs: arguments of the class.
         """
         method = cls._combined(module, name, cls(*args, **kwargs))
         first = not isinstance(method, PruningContainer)
@@ -108,7 +108,7 @@ class BasePruningMethod(ABC):
 
     @classmethod
     def _combined(cls, module: Module, name: str, method: BasePruningMethod) -> BasePruningMethod:
-        """The new method, in a container with the one that is there, whose hook is taken off."""
+        """The new method; if there is one already, its hook is removed and both are put in a container."""
         found = _hooks_on(module, name)
         if len(found) > 1:
             raise AssertionError(
@@ -126,7 +126,7 @@ class BasePruningMethod(ABC):
     def prune(
         self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None
     ) -> Tensor:
-        """A pruned version of a tensor; no module is involved."""
+        """Prune a tensor that belongs to no module; return the pruned copy."""
         if importance_scores is None:
             importance_scores = t
         else:
@@ -135,7 +135,7 @@ class BasePruningMethod(ABC):
         return t * self.compute_mask(importance_scores, default_mask=mask)
 
     def remove(self, module: Module) -> None:
-        """Makes the pruned values the parameter's own; the hook itself is taken off by `prune.remove`."""
+        """Make the pruning permanent: write the pruned values to the parameter. `prune.remove` removes the hook."""
         name = self._tensor_name
         if name is None:
             raise AssertionError(f"Module {module} has to be pruned before pruning can be removed")
@@ -150,7 +150,7 @@ class BasePruningMethod(ABC):
 
 
 class PruningContainer(BasePruningMethod):
-    """Several pruning methods of one tensor; each prunes what those before it left.
+    """A sequence of pruning methods of one tensor; each prunes the entries that earlier ones kept.
 
     Args:
         args: the methods.
@@ -166,7 +166,7 @@ class PruningContainer(BasePruningMethod):
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: Any) -> None:
-        """Adds a method for the same tensor."""
+        """Add a method for the same tensor."""
         if not isinstance(method, BasePruningMethod) and method is not None:
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         if method is not None and self._tensor_name != method._tensor_name:
@@ -186,7 +186,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask of the last method on what the earlier ones left."""
+        """The mask of the last method, applied to the entries that earlier ones kept."""
         method = self._pruning_methods[-1]
         kept = _left_by(method, t, default_mask)
         mask = default_mask.to(dtype=t.dtype)
@@ -197,7 +197,7 @@ class PruningContainer(BasePruningMethod):
 
 
 def _left_by(method: Any, t: Tensor, mask: Tensor) -> Any:
-    """The index of what is not pruned yet, in the units that the method prunes."""
+    """The index of the entries or channels that are not pruned yet."""
     if method.PRUNING_TYPE == "unstructured":
         return mask == 1
     everything: list[Any] = [slice(None)] * t.dim()
@@ -216,7 +216,7 @@ def _left_by(method: Any, t: Tensor, mask: Tensor) -> Any:
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing; makes the parameter and its mask."""
+    """Prune nothing, but create the mask and ``<name>_orig``."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -243,7 +243,7 @@ class _ByAmount(BasePruningMethod):
         self.amount = amount
 
     def _count(self, available: int) -> int:
-        """How many of so many are pruned."""
+        """The number of entries to prune out of `available`."""
         count: Any = (
             self.amount if isinstance(self.amount, numbers.Integral) else round(self.amount * available)
         )
@@ -255,10 +255,10 @@ class _ByAmount(BasePruningMethod):
 
 
 class RandomUnstructured(_ByAmount):
-    """Prunes entries chosen at random.
+    """Prune entries chosen at random.
 
     Args:
-        amount: how many, or which fraction if it is a float.
+        amount: the number to prune, or the fraction if it is a float.
     """
 
     PRUNING_TYPE = "unstructured"
@@ -276,10 +276,10 @@ class RandomUnstructured(_ByAmount):
 
 
 class L1Unstructured(_ByAmount):
-    """Prunes the entries with the smallest absolute values.
+    """Prune the entries with the smallest absolute values.
 
     Args:
-        amount: how many, or which fraction if it is a float.
+        amount: the number to prune, or the fraction if it is a float.
     """
 
     PRUNING_TYPE = "unstructured"
@@ -302,7 +302,7 @@ class _Structured(_ByAmount):
     dim: int
 
     def _check(self, t: Tensor) -> tuple[int, int]:
-        """(channels there are, channels to prune)."""
+        """The number of channels, and the number to prune."""
         if t.dim() <= 1:
             raise ValueError(
                 "Structured pruning can only be applied to multidimensional tensors. Found tensor of shape "
@@ -314,7 +314,7 @@ class _Structured(_ByAmount):
         return available, self._count(available)
 
     def _keeping(self, t: Tensor, channels: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask of these channels, and what was pruned before."""
+        """The mask that keeps these channels, without the entries that ``default_mask`` prunes."""
         mask = zeros_like(t)
         index: list[Any] = [slice(None)] * t.dim()
         index[self.dim] = channels
@@ -323,10 +323,10 @@ class _Structured(_ByAmount):
 
 
 class RandomStructured(_Structured):
-    """Prunes channels chosen at random.
+    """Prune channels chosen at random.
 
     Args:
-        amount: how many, or which fraction if it is a float.
+        amount: the number to prune, or the fraction if it is a float.
         dim: the dimension of the channels.
     """
 
@@ -347,11 +347,11 @@ class RandomStructured(_Structured):
 
 
 class LnStructured(_Structured):
-    """Prunes the channels of the smallest norms.
+    """Prune the channels with the smallest norms.
 
     Args:
-        amount: how many, or which fraction if it is a float.
-        n: exponent of the norm, as `torch.norm` takes it.
+        amount: the number to prune, or the fraction if it is a float.
+        n: exponent of the norm, as in `torch.norm`.
         dim: the dimension of the channels.
     """
 
@@ -382,10 +382,10 @@ class LnStructured(_Structured):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes what a given mask says.
+    """Prune with a given mask.
 
     Args:
-        mask: the mask, of the tensor's shape.
+        mask: the mask, of the tensor's shape; 0 prunes.
     """
 
     PRUNING_TYPE = "global"
@@ -406,7 +406,7 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: M, name: str) -> M:
-    """Makes a parameter pruned without pruning any of it. Returns the module.
+    """Set up pruning of a parameter without pruning any entry. Returns the module.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.prune.identity.html
     """
@@ -415,12 +415,12 @@ def identity(module: M, name: str) -> M:
 
 
 def random_unstructured(module: M, name: str, amount: float) -> M:
-    """Prunes entries of a parameter chosen at random. Returns the module.
+    """Prune random entries of a parameter. Returns the module.
 
     Args:
         module: the module.
-        name: its parameter.
-        amount: how many entries, or which fraction if it is a float.
+        name: name of the parameter.
+        amount: the number of entries to prune, or the fraction if it is a float.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.prune.random_unstructured.html
     """
@@ -429,13 +429,13 @@ def random_unstructured(module: M, name: str, amount: float) -> M:
 
 
 def l1_unstructured(module: M, name: str, amount: float, importance_scores: Tensor | None = None) -> M:
-    """Prunes the entries of a parameter with the smallest absolute values. Returns the module.
+    """Prune the entries of a parameter with the smallest absolute values. Returns the module.
 
     Args:
         module: the module.
-        name: its parameter.
-        amount: how many entries, or which fraction if it is a float.
-        importance_scores: whose values decide instead.
+        name: name of the parameter.
+        amount: the number of entries to prune, or the fraction if it is a float.
+        importance_scores: scores to use in place of the parameter's values; same shape.
 
     Example:
         >>> import functorch_port as torch
@@ -453,12 +453,12 @@ def l1_unstructured(module: M, name: str, amount: float, importance_scores: Tens
 
 
 def random_structured(module: M, name: str, amount: float, dim: int) -> M:
-    """Prunes channels of a parameter chosen at random. Returns the module.
+    """Prune random channels of a parameter. Returns the module.
 
     Args:
         module: the module.
-        name: its parameter.
-        amount: how many channels, or which fraction if it is a float.
+        name: name of the parameter.
+        amount: the number of channels to prune, or the fraction if it is a float.
         dim: the dimension of the channels.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.prune.random_structured.html
@@ -470,15 +470,15 @@ def random_structured(module: M, name: str, amount: float, dim: int) -> M:
 def ln_structured(
     module: M, name: str, amount: float, n: Any, dim: int, importance_scores: Tensor | None = None
 ) -> M:
-    """Prunes the channels of a parameter with the smallest norms. Returns the module.
+    """Prune the channels of a parameter with the smallest norms. Returns the module.
 
     Args:
         module: the module.
-        name: its parameter.
-        amount: how many channels, or which fraction if it is a float.
+        name: name of the parameter.
+        amount: the number of channels to prune, or the fraction if it is a float.
         n: exponent of the norm.
         dim: the dimension of the channels.
-        importance_scores: whose values decide instead.
+        importance_scores: scores to use in place of the parameter's values; same shape.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.prune.ln_structured.html
     """
@@ -489,16 +489,16 @@ def ln_structured(
 def global_unstructured(
     parameters: Any, pruning_method: Any, importance_scores: Any = None, **kwargs: Any
 ) -> None:
-    """Prunes several parameters as if they were one.
+    """Prune several parameters as if they were one.
 
     Args:
-        parameters: pairs of a module and a parameter's name.
+        parameters: pairs (module, name of the parameter).
         pruning_method: a class of ``PRUNING_TYPE`` "unstructured".
-        importance_scores: a dict from such pairs to what decides instead of their values.
-        kwargs: for the class.
+        importance_scores: a dict from such pairs to scores to use in place of the parameter's values.
+        kwargs: arguments of the class.
 
     Raises:
-        TypeError: for another kind of pruning method, or arguments of the wrong type.
+        TypeError: for another ``PRUNING_TYPE``, or arguments of the wrong type.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.prune.global_unstructured.html
     """
@@ -533,7 +533,7 @@ def global_unstructured(
 
 
 def custom_from_mask(module: M, name: str, mask: Tensor) -> M:
-    """Prunes a parameter by a given mask. Returns the module.
+    """Prune a parameter with a given mask. Returns the module.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.prune.custom_from_mask.html
     """
@@ -542,7 +542,7 @@ def custom_from_mask(module: M, name: str, mask: Tensor) -> M:
 
 
 def _hooks_on(module: Module, name: str | None = None) -> list[tuple[int, BasePruningMethod]]:
-    """The pruning hooks of a module, of one parameter if it is named."""
+    """The pruning hooks of a module; with ``name``, those of one parameter."""
     return [
         (key, hook)
         for key, hook in module._forward_pre_hooks.items()
@@ -551,7 +551,7 @@ def _hooks_on(module: Module, name: str | None = None) -> list[tuple[int, BasePr
 
 
 def remove(module: M, name: str) -> M:
-    """Makes the pruned values of a parameter its own for good. Returns the module.
+    """Make the pruning of a parameter permanent and remove its hook. Returns the module.
 
     Raises:
         ValueError: if the parameter is not pruned.
@@ -566,7 +566,7 @@ def remove(module: M, name: str) -> M:
 
 
 def is_pruned(module: Module) -> bool:
-    """Whether the module, or any below it, has a pruned parameter.
+    """Whether the module or one of its descendants has a pruned parameter.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.prune.is_pruned.html
     """

@@ -43,14 +43,15 @@ def _maybe(value: Any, fn: Callable[[Any], Any]) -> Any:
 
 
 class PackedSequence(PackedSequence_):
-    """Sequences without padding: the first steps of all, longest sequence first, then the second steps, and so on.
+    """A batch of sequences without padding: the first steps of all sequences, then the second steps, and so on.
 
-    Made by `pack_padded_sequence` and `pack_sequence`; recurrent modules take and return it.
+    The longest sequence comes first. Create one with `pack_padded_sequence` or `pack_sequence`; recurrent modules
+    accept and return it.
 
     Args:
         data: (sum of lengths, ...).
-        batch_sizes: how many sequences have a first, second, ... step; int64.
-        sorted_indices: the order that the sequences were put in, or None if they came sorted.
+        batch_sizes: the number of sequences at each step, int64.
+        sorted_indices: the permutation that sorted the sequences, or None if they were sorted.
         unsorted_indices: its inverse.
 
     Example:
@@ -79,7 +80,7 @@ class PackedSequence(PackedSequence_):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """`Tensor.to` on the data, and the indices moved along; itself if that changes nothing."""
+        """Apply `Tensor.to` to the data and move the indices too; return `self` if nothing changes."""
         data = self.data.to(*args, **kwargs)  # type: ignore[attr-defined]
         if data is self.data:
             return self
@@ -90,19 +91,19 @@ class PackedSequence(PackedSequence_):
         return type(self)(data, self.batch_sizes, moved(self.sorted_indices), moved(self.unsorted_indices))
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """Moved to a GPU."""
+        """Move to a GPU."""
         return self.to(*args, **{"device": "cuda", **kwargs} if not args else kwargs)
 
     def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """Moved to the CPU."""
+        """Move to the CPU."""
         return self.to(*args, **{"device": "cpu", **kwargs})
 
     def pin_memory(self) -> PackedSequence:
-        """A copy of the same; JAX has no pinned memory of its own."""
+        """Return a copy; there is no pinned memory in JAX."""
         return type(self)(*self)
 
     def is_pinned(self) -> bool:
-        """False."""
+        """Always False; there is no pinned memory in JAX."""
         return False
 
     @property
@@ -111,35 +112,35 @@ class PackedSequence(PackedSequence_):
         return self.data.device.type == "cuda"
 
     def double(self) -> PackedSequence:
-        """As float64."""
+        """Cast to float64."""
         return self.to(dtype=_dtype("float64"))
 
     def float(self) -> PackedSequence:
-        """As float32."""
+        """Cast to float32."""
         return self.to(dtype=_dtype("float32"))
 
     def half(self) -> PackedSequence:
-        """As float16."""
+        """Cast to float16."""
         return self.to(dtype=_dtype("float16"))
 
     def long(self) -> PackedSequence:
-        """As int64."""
+        """Cast to int64."""
         return self.to(dtype=_dtype("int64"))
 
     def int(self) -> PackedSequence:
-        """As int32."""
+        """Cast to int32."""
         return self.to(dtype=_dtype("int32"))
 
     def short(self) -> PackedSequence:
-        """As int16."""
+        """Cast to int16."""
         return self.to(dtype=_dtype("int16"))
 
     def char(self) -> PackedSequence:
-        """As int8."""
+        """Cast to int8."""
         return self.to(dtype=_dtype("int8"))
 
     def byte(self) -> PackedSequence:
-        """As uint8."""
+        """Cast to uint8."""
         return self.to(dtype=_dtype("uint8"))
 
 
@@ -150,7 +151,7 @@ def _dtype(name: str) -> Any:
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The permutation that undoes another; None for None."""
+    """The inverse of a permutation; None for None."""
     if permutation is None or isinstance(permutation._value, jax.core.Tracer):
         return None if permutation is None else function("argsort")(permutation)
     return constant(np.argsort(np.asarray(permutation._value))).to(permutation.device)  # type: ignore[attr-defined]
@@ -172,16 +173,16 @@ def _lengths(lengths: Any) -> np.ndarray[Any, Any]:
 def pack_padded_sequence(
     input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """The steps of padded sequences without the padding.
+    """Pack padded sequences: remove the padding.
 
     Args:
         input: (T, N, ...), or (N, T, ...) with ``batch_first``.
-        lengths: of the sequences, a list or an integer tensor. Inside ``compile`` it must be a list.
-        batch_first: where the batch dimension is.
-        enforce_sorted: the sequences come longest first; False sorts them, and remembers the order.
+        lengths: the lengths of the sequences, a list or an integer tensor; inside ``compile`` a list.
+        batch_first: the batch is dimension 0 rather than 1.
+        enforce_sorted: require the longest sequence first; False sorts the sequences and stores the permutation.
 
     Raises:
-        RuntimeError: for lengths that are not positive, not sorted, or do not fit the input.
+        RuntimeError: if lengths are not positive, not sorted, or do not match the input.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.pack_padded_sequence.html
@@ -212,7 +213,9 @@ def pack_padded_sequence(
             "do not need ONNX exportability."
         )
     if sizes[0] > steps:
-        raise RuntimeError(f"a length of {sizes[0]} is more than the {steps} steps of the padded sequences")
+        raise RuntimeError(
+            f"pack_padded_sequence: got a length of {sizes[0]}, but the padded sequences have only {steps} steps"
+        )
     inside = np.arange(sizes[0])[:, None] < sizes
     columns = np.arange(n) if order is None else order
     rows = (np.arange(sizes[0])[:, None] * n + columns)[inside]
@@ -221,7 +224,7 @@ def pack_padded_sequence(
 
 
 def _spread(data: Any, rows: np.ndarray, inside: np.ndarray, padding_value: float) -> Tensor:
-    """The rows of ``data`` in the order of a matrix of indices, and the padding value where ``inside`` is False."""
+    """Gather the rows of ``data`` at a matrix of indices; the padding value where ``inside`` is False."""
     padded = data.index_select(0, constant(rows.reshape(-1))).reshape(*rows.shape, *data.shape[1:])
     keep: Any = constant(inside)
     filler = full((), padding_value, dtype=data.dtype, device=data.device)
@@ -234,13 +237,13 @@ def pad_packed_sequence(
     padding_value: float = 0.0,
     total_length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The sequences padded to one length, in their first order, and their lengths.
+    """Pad packed sequences to one length, in their original order, and return their lengths too.
 
     Args:
-        sequence: what was packed.
-        batch_first: where the batch dimension shall be.
-        padding_value: what to fill with.
-        total_length: pad to this length rather than that of the longest sequence.
+        sequence: the packed sequences.
+        batch_first: put the batch in dimension 0 rather than 1.
+        padding_value: the value of the padding.
+        total_length: pad to this length instead of that of the longest sequence.
 
     Shape:
         (T, N, ...), or (N, T, ...) with ``batch_first``; and the lengths (N), int64.
@@ -273,19 +276,19 @@ def pad_packed_sequence(
 def pad_sequence(
     sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Tensor:
-    """Sequences of different lengths in one tensor.
+    """Pad sequences of different lengths and stack them in one tensor.
 
     Args:
         sequences: tensors (length, ...).
-        batch_first: the batch is dimension 0, rather than 1.
-        padding_value: what to fill with.
+        batch_first: put the batch in dimension 0 rather than 1.
+        padding_value: the value of the padding.
         padding_side: "right" or "left".
 
     Shape:
         (T, N, ...), or (N, T, ...) with ``batch_first``.
 
     Raises:
-        RuntimeError: for nothing to pad, sizes that do not fit, or another side.
+        RuntimeError: if there are no sequences, their sizes do not match, or the padding side is unknown.
 
     Example:
         >>> import functorch_port as torch
@@ -336,7 +339,7 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
-    """The inverse of `pad_sequence`: a list of the sequences.
+    """Split a padded tensor into a list of sequences: the inverse of `pad_sequence`.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.unpad_sequence.html
@@ -347,7 +350,7 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
 
 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """A list of sequences, (length, ...) each, packed; see `pack_padded_sequence`.
+    """Pack a list of sequences, each (length, ...); see `pack_padded_sequence`.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.pack_sequence.html
@@ -357,7 +360,7 @@ def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> Packe
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The list of sequences that were packed.
+    """Split packed sequences into a list: the inverse of `pack_sequence`.
 
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.unpack_sequence.html

@@ -1,4 +1,4 @@
-"""Spectral normalisation as a forward pre-hook: the older of PyTorch's two ways (`parametrizations` has the newer)."""
+"""Spectral normalization as a forward pre-hook, PyTorch's older form (`parametrizations` has the newer one)."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _iterated = function("_power_method")
 
 
 def output_dimension(module: Module) -> int:
-    """The dimension of a weight that counts the outputs."""
+    """The output dimension of a weight."""
     return 1 if isinstance(module, _ConvNd) and module.transposed else 0
 
 
 class SpectralNorm:
-    """The hook that sets ``module.<name>`` to ``<name>_orig`` over its largest singular value before every call.
+    """Forward pre-hook that sets ``module.<name>`` to ``<name>_orig`` divided by its largest singular value.
 
     Args:
-        name: the parameter.
+        name: name of the parameter.
         n_power_iterations: power iterations at every call in training mode.
-        dim: the dimension that counts the outputs.
-        eps: the least norm that is divided by.
+        dim: the output dimension of the weight.
+        eps: lower bound of the norms, to avoid division by zero.
     """
 
     _version = 1
@@ -54,13 +54,13 @@ class SpectralNorm:
         self.eps = eps
 
     def reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
-        """The weight with a row for every output."""
+        """The weight as a matrix with one row per output."""
         if self.dim != 0:
             weight = weight.permute(self.dim, *(d for d in range(weight.dim()) if d != self.dim))
         return weight.reshape(weight.size(0), -1)
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
-        """The normalised weight; the buffers ``<name>_u`` and ``<name>_v`` are improved first if asked for."""
+        """The normalized weight; ``do_power_iteration`` first updates the buffers ``<name>_u`` and ``<name>_v``."""
         weight, u, v = (getattr(module, f"{self.name}_{part}") for part in ("orig", "u", "v"))
         matrix = self.reshape_weight_to_matrix(weight)
         if do_power_iteration:
@@ -72,7 +72,7 @@ class SpectralNorm:
         return weight / function("dot")(u, matrix.mv(v))
 
     def remove(self, module: Module) -> None:
-        """Makes the weight a parameter again."""
+        """Turn the weight back into a parameter."""
         with no_grad():
             weight = self.compute_weight(module, do_power_iteration=False)
         for name in (self.name, f"{self.name}_u", f"{self.name}_v", f"{self.name}_orig"):
@@ -84,7 +84,7 @@ class SpectralNorm:
 
     @staticmethod
     def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
-        """Splits the parameter and installs the hooks."""
+        """Replace the parameter and register the hooks."""
         for hook in module._forward_pre_hooks.values():
             if isinstance(hook, SpectralNorm) and hook.name == name:
                 raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
@@ -114,7 +114,7 @@ class SpectralNorm:
 
 
 class SpectralNormLoadStateDictPreHook:
-    """Completes state dicts from before version 1, which had the normalised weight and no ``<name>_v``."""
+    """Upgrade state dicts from before version 1, which hold the normalized weight and no ``<name>_v``."""
 
     def __init__(self, fn: SpectralNorm) -> None:
         self.fn = fn
@@ -150,7 +150,7 @@ class SpectralNormLoadStateDictPreHook:
 
 
 class SpectralNormStateDictHook:
-    """Notes the version in a state dict's metadata."""
+    """Store the version in the metadata of a state dict."""
 
     def __init__(self, fn: SpectralNorm) -> None:
         self.fn = fn
@@ -166,14 +166,14 @@ class SpectralNormStateDictHook:
 def spectral_norm(
     module: M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> M:
-    """Divides a parameter by its largest singular value, which power iterations follow.
+    """Spectral normalization: divide a parameter by its largest singular value, estimated by power iteration.
 
     Args:
         module: the module.
-        name: its parameter.
+        name: name of the parameter.
         n_power_iterations: power iterations at every call in training mode.
-        eps: the least norm that is divided by.
-        dim: the dimension that counts the outputs; 1 for transposed convolutions and 0 for others when left out.
+        eps: lower bound of the norms, to avoid division by zero.
+        dim: the output dimension of the weight; default 1 for transposed convolutions, else 0.
 
     Returns:
         The module.
@@ -191,10 +191,10 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: M, name: str = "weight") -> M:
-    """Takes `spectral_norm` off again.
+    """Remove `spectral_norm` from a module.
 
     Raises:
-        ValueError: if there is none.
+        ValueError: if the parameter has no spectral norm.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.remove_spectral_norm.html
     """

@@ -1,4 +1,4 @@
-"""The old home of `torch.func.functional_call`."""
+"""`torch.nn.utils.stateless`, the deprecated module of `functional_call`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """As `torch.func.functional_call`, which has taken its place.
+    """Deprecated: use `torch.func.functional_call`.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.stateless.functional_call.html
     """

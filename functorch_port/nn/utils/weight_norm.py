@@ -1,4 +1,4 @@
-"""Weight normalisation as a forward pre-hook: the older of PyTorch's two ways (`parametrizations` has the newer)."""
+"""Weight normalization as a forward pre-hook, PyTorch's older form (`parametrizations` has the newer one)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _normed, _norm = function("_weight_norm"), function("norm_except_dim")
 
 
 class WeightNorm:
-    """The hook that sets ``module.<name>`` from ``<name>_g`` and ``<name>_v`` before every call.
+    """Forward pre-hook that sets ``module.<name>`` from ``<name>_g`` and ``<name>_v``.
 
     Args:
-        name: the parameter.
-        dim: the dimension whose slices have norms of their own; None for one norm.
+        name: name of the parameter.
+        dim: the dimension along which each slice has its own norm; None for one norm of the whole tensor.
     """
 
     def __init__(self, name: str, dim: int | None) -> None:
@@ -29,12 +29,12 @@ class WeightNorm:
         self.dim = -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Tensor:
-        """The weight from magnitudes and directions."""
+        """The weight from magnitude and direction."""
         return _normed(getattr(module, f"{self.name}_v"), getattr(module, f"{self.name}_g"), self.dim)
 
     @staticmethod
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
-        """Splits the parameter and installs the hook."""
+        """Split the parameter and register the hook."""
         warnings.warn(
             "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
             FutureWarning,
@@ -58,7 +58,7 @@ class WeightNorm:
         return norm
 
     def remove(self, module: Module) -> None:
-        """Makes the weight a parameter again."""
+        """Turn the weight back into a parameter."""
         weight = self.compute_weight(module)
         for name in (self.name, f"{self.name}_g", f"{self.name}_v"):
             delattr(module, name)
@@ -69,12 +69,12 @@ class WeightNorm:
 
 
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
-    """Trains a parameter as magnitudes ``<name>_g`` and directions ``<name>_v``; deprecated in PyTorch.
+    """Deprecated weight normalization: split a parameter into magnitude ``<name>_g`` and direction ``<name>_v``.
 
     Args:
         module: the module.
-        name: its parameter.
-        dim: the dimension whose slices have norms of their own; None for one norm.
+        name: name of the parameter.
+        dim: the dimension along which each slice has its own norm; None for one norm of the whole tensor.
 
     Returns:
         The module.
@@ -93,10 +93,10 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
 
 
 def remove_weight_norm(module: M, name: str = "weight") -> M:
-    """Takes `weight_norm` off again.
+    """Remove `weight_norm` from a module.
 
     Raises:
-        ValueError: if there is none.
+        ValueError: if the parameter has no weight norm.
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.remove_weight_norm.html
     """

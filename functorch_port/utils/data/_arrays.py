@@ -1,4 +1,4 @@
-"""Host arrays in and out of tensors: how loaders take whole batches without an operation per sample."""
+"""Conversions between tensors and host arrays: loaders index a whole batch without an operation per sample."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from functorch_port._tensor.tensor import Tensor
 
 
 def host_view(tensor: Any) -> np.ndarray | None:
-    """The tensor's values as numpy without a copy; None where that is impossible or would lose a gradient."""
+    """The tensor's values as a numpy array without a copy; None if that is impossible or would lose a gradient."""
     if storage.overlay or not isinstance(tensor, Tensor):
         return None
     value = tensor._value
@@ -38,7 +38,7 @@ def like(array: np.ndarray, tensor: Tensor) -> Tensor:
 
 
 def stacked(tensors: Any) -> Tensor | None:
-    """``torch.stack(tensors)`` by numpy: no compiled program per batch size. None where it cannot."""
+    """``torch.stack(tensors)`` with numpy, without a compiled program per batch size; None if not possible."""
     arrays = [host_view(tensor) for tensor in tensors]
     first = arrays[0]
     if first is None or any(a is None or a.shape != first.shape or a.dtype != first.dtype for a in arrays):
@@ -47,7 +47,7 @@ def stacked(tensors: Any) -> Tensor | None:
 
 
 def taken(tensor: Tensor, indices: np.ndarray) -> Tensor | None:
-    """The rows of ``tensor`` at ``indices``; None where they have to be taken one by one."""
+    """The rows of ``tensor`` at ``indices``; None if they must be indexed one by one."""
     array = host_view(tensor)
     return None if array is None else like(array[indices], tensor)
 

@@ -1,4 +1,4 @@
-"""Copies of a dataset for the workers, as a fork of the process would give them."""
+"""Copies of a dataset for the workers, like those that a fork of the process would create."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _SHARED = (type, types.FunctionType, types.ModuleType, jax.Array, np.memmap)
 
 
 def copies(parts: tuple[Any, ...], count: int) -> list[tuple[Any, ...]]:
-    """``count`` copies of ``parts``, each with what it refers to.
+    """``count`` deep copies of ``parts``.
 
-    A list or an array of the copy is its own; the values of tensors, code, and what has no copy (open files, locks) are
-    shared. Pickling is the quickest way to copy what is large.
+    Lists and arrays are copied. The values of tensors, code, and objects that cannot be copied (open files, locks) are
+    shared. Pickling is the fastest way to copy large objects.
 
     Raises:
-        NotImplementedError: a part holds a generator, whose place nobody can copy.
+        NotImplementedError: if a part holds a generator, whose state cannot be copied.
     """
     pickler = _Pickler()
     try:
@@ -45,7 +45,7 @@ class _Pickler(pickle.Pickler):
         super().__init__(self._file, 5, buffer_callback=self._buffers.append)
 
     def load(self) -> Any:
-        """A new copy of what was dumped."""
+        """Create a copy of the dumped object."""
         views = (buffer.raw() for buffer in self._buffers)
         own = [view if view.readonly else bytearray(view) for view in views]
         unpickler = _Unpickler(io.BytesIO(self._file.getbuffer()), buffers=own)
@@ -59,8 +59,8 @@ class _Pickler(pickle.Pickler):
             return Storage, self._keep(obj.look())[1]
         if isinstance(obj, types.GeneratorType):
             raise NotImplementedError(
-                "DataLoader(num_workers > 0) with a dataset that holds a generator, which cannot be copied for each "
-                "worker; make it in __iter__, or use num_workers=0"
+                "DataLoader(num_workers > 0): the dataset holds a generator, which cannot be copied for each worker; "
+                "create it in __iter__, or use num_workers=0"
             )
         if isinstance(obj, _SHARED) or obj is default_generator or type(obj) is object:
             return self._keep(obj)
@@ -84,4 +84,4 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _kept(index: int) -> Any:
-    """Stands for what is shared."""
+    """Placeholder of a shared object."""

@@ -1,4 +1,4 @@
-"""Where a loader's pass is: what a checkpoint keeps of a `DataLoader`."""
+"""The position of a `DataLoader` in its pass, for checkpoints."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ __all__ = ["Position"]
 
 
 class Position:
-    """Notes where the passes of a loader are, and lets one go on in the middle.
+    """The position of a loader in its current pass, which can be saved and resumed.
 
-    A pass is what the states of the random streams at its begin make of it. So these are what is kept, with the number
-    of batches. To go on, the pass is begun again with them, as many batches are left out, and the streams continue
-    where they were. That goes for shuffling, workers, and samplers of the user's own, unless those draw now and then
-    from a stream that others draw from meanwhile. A dataset with a state of its own has to keep that itself.
+    The random states at the start of a pass determine its order, so these are saved, with the number of batches done.
+    To resume, the pass is started again with these states, the batches done are skipped, and the current random states
+    are restored. This works for shuffling, workers and user-defined samplers, unless a sampler draws during the pass
+    from a generator that other code uses too. A dataset with its own state must save it itself.
 
     Args:
         loader: a `DataLoader`.
 
     Raises:
-        NotImplementedError: it has persistent workers, whose datasets are as the passes before have left them.
+        NotImplementedError: for persistent workers, whose datasets keep state from earlier passes.
     """
 
     def __init__(self, loader: Any) -> None:
         if loader.persistent_workers:
             raise NotImplementedError(
-                "the position of a DataLoader(persistent_workers=True) cannot be kept: its workers go on from pass to "
-                "pass; use persistent_workers=False"
+                "the position of a DataLoader(persistent_workers=True) cannot be saved, as its workers keep state from "
+                "pass to pass; use persistent_workers=False"
             )
         self._loader = loader
         self._began: RandomState | None = None
@@ -40,18 +40,18 @@ class Position:
 
     @classmethod
     def of(cls, loader: Any) -> Position:
-        """The one of this loader."""
+        """The position of a loader, created if there is none."""
         return loader._position or cls(loader)
 
     def _generators(self) -> list[Generator]:
-        """What the order is drawn from, beside the streams of the process."""
+        """The generators of the loader and its samplers; the order also depends on the global random states."""
         places = [self._loader, self._loader.batch_sampler, self._loader.sampler]
         places += [getattr(place, "sampler", None) for place in places]
         found = [getattr(place, "generator", None) for place in places]
         return list({id(g): g for g in found if isinstance(g, Generator)}.values())
 
     def begin(self) -> Any:
-        """An iterator over the next pass, or over the rest of the one that goes on."""
+        """An iterator over the next pass, or over the rest of a resumed one."""
         goes_on, self._goes_on = self._goes_on, None
         if goes_on is not None:
             goes_on[0].restore()
@@ -64,7 +64,7 @@ class Position:
         return iterator
 
     def state_dict(self) -> dict[str, Any]:
-        """The streams at the begin of the pass and now, and how many batches of it have been."""
+        """The random states at the start of the pass and now, and the number of batches done."""
         now, iterator = RandomState(self._generators()), self._iterator()
         if self._goes_on is not None:  # it still is where it was
             began, count, now = self._goes_on
@@ -75,10 +75,10 @@ class Position:
         return {"began": began.plain(), "batches": count, "now": now.plain()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Have the next pass be the rest of the one that was going on when `state_dict` was called.
+        """Make the next pass the rest of the one that was in progress when `state_dict` was called.
 
         Raises:
-            RuntimeError: the loader draws from more or fewer generators than that one did.
+            RuntimeError: if the loader has a different number of generators.
         """
         generators = self._generators()
         now = RandomState.of(state["now"], generators)

@@ -1,4 +1,4 @@
-"""`DataLoader`: batches of a dataset in PyTorch's order for a given seed, in one process."""
+"""`DataLoader`: loads batches of a dataset in one process, in PyTorch's order for a given seed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _DatasetKind:
 
 
 class _InfiniteConstantSampler(Sampler):
-    """Stands in for the sampler of an iterable dataset, which decides for itself when it ends."""
+    """The sampler for an iterable dataset, which itself determines its end: yields None forever."""
 
     def __iter__(self) -> Iterator[None]:
         while True:
@@ -54,37 +54,37 @@ class _InfiniteConstantSampler(Sampler):
 class DataLoader(Generic[T]):
     """An iterable over batches of a dataset.
 
-    Everything is loaded in the calling process. ``num_workers > 0`` is accepted: each worker's part is done
-    in turn, with the worker's own seeds and its own copy of the dataset, ``collate_fn`` and ``worker_init_fn``
-    (``get_worker_info``, augmentation and datasets with a state give PyTorch's batches), and a warning says
-    once that no processes are started. What belongs to modules, classes and closures has no copies, and who
-    kills a worker kills the process. An exception in a worker comes in place of its batch: the same type,
-    with the worker's traceback as its text, and the next batches may be asked for. A worker's random state is
-    that of the process while it works: with workers, other threads should not draw from the default generators
-    meanwhile. Batches of a
-    ``TensorDataset`` (also through ``Subset``) with the default collate function are taken by a single indexing.
+    Everything is loaded in the calling process. With ``num_workers > 0`` the workers take turns in this process, each
+    with its own seeds and copies of the dataset, ``collate_fn`` and ``worker_init_fn``, so that ``get_worker_info``,
+    augmentation and stateful datasets give PyTorch's batches; a warning says once that no processes are started.
+    Attributes of modules and classes, and variables of closures, are not copied; killing a worker kills the process.
+    An exception in a worker is raised in place of its batch, with the same type and the worker's traceback as message;
+    iteration may continue after it. A batch of a ``TensorDataset`` (also through ``Subset``) with the default collate
+    function is a single indexing operation. A worker uses the random state of the process while it works: other threads
+    should not draw from the default generators meanwhile.
 
     Args:
         dataset: a map-style or iterable-style dataset, or anything with ``__getitem__`` and ``__len__``.
-        batch_size: samples per batch; None turns batching off.
-        shuffle: a new random order in every pass.
-        sampler: the order of indices, instead of ``shuffle``.
-        batch_sampler: lists of indices, instead of ``batch_size``, ``shuffle``, ``sampler``, ``drop_last``.
+        batch_size: samples per batch; None disables batching.
+        shuffle: use a new random order in every pass.
+        sampler: an iterable of indices, in place of ``shuffle``.
+        batch_sampler: an iterable of lists of indices, in place of ``batch_size``, ``shuffle``, ``sampler`` and
+            ``drop_last``.
         num_workers: see above.
-        collate_fn: list of samples -> batch; default ``default_collate``, or ``default_convert`` unbatched.
-        pin_memory: accepted; JAX stages transfers itself.
-        drop_last: leave out a last batch that would be smaller.
-        timeout: accepted with workers; there is nothing to wait for.
-        worker_init_fn: called once per worker with its number.
-        multiprocessing_context: checked, not used.
-        generator: where the order and the base seed are drawn from; default the default generator.
-        prefetch_factor: how many batches per worker have their indices drawn ahead, as in PyTorch.
-        persistent_workers: workers keep their dataset copies and random streams from pass to pass.
-        pin_memory_device, in_order: accepted.
+        collate_fn: list of samples -> batch; default ``default_collate``, or ``default_convert`` without batching.
+        pin_memory: accepted and ignored; JAX stages transfers itself.
+        drop_last: drop a smaller last batch.
+        timeout: accepted with workers and ignored; nothing has to be waited for.
+        worker_init_fn: called once per worker with its index.
+        multiprocessing_context: checked and ignored.
+        generator: the generator of the order and the base seed; default: the default generator.
+        prefetch_factor: number of batches per worker whose indices are drawn ahead, as in PyTorch.
+        persistent_workers: workers keep their dataset copies and random states from pass to pass.
+        pin_memory_device, in_order: accepted and ignored.
 
     Raises:
-        ValueError: options that exclude each other, or out of range.
-        NotImplementedError: with workers, a dataset that holds a generator, of which there is no copy.
+        ValueError: if options are mutually exclusive or out of range.
+        NotImplementedError: with workers, if the dataset holds a generator, which cannot be copied.
 
     Example:
         >>> import functorch_port as torch
@@ -170,7 +170,7 @@ class DataLoader(Generic[T]):
 
     @property
     def multiprocessing_context(self) -> Any:
-        """The context that worker processes would have."""
+        """The multiprocessing context; not used, as there are no worker processes."""
         return self._context
 
     @multiprocessing_context.setter
@@ -310,7 +310,7 @@ def _is_index(kind: type) -> bool:
 
 
 def _tensor_batch(dataset: Any, indices: Any) -> list[Tensor] | None:
-    """The collated batch of a plain ``TensorDataset`` by one indexing per tensor; None for anything else."""
+    """The collated batch of a ``TensorDataset`` with one indexing per tensor; None for other datasets."""
     while type(dataset) is Subset:
         try:
             indices = [dataset.indices[i] for i in indices]
@@ -399,14 +399,14 @@ class _BaseDataLoaderIter:
         return data
 
     def _pass_over(self, count: int) -> None:
-        """Go on to behind the first batches; where the samples have numbers, nothing is loaded for that."""
+        """Skip the first batches of the pass; with indexed samples, nothing is loaded for them."""
         skip = self._next_data if self._counted or self._num_workers else self._next_index
         for done in range(count):
             try:
                 skip()
             except StopIteration:
                 raise RuntimeError(
-                    f"the DataLoader has {done} batches, and the pass that goes on had {count} already"
+                    f"the DataLoader has {done} batches, but {count} were done in the pass to resume"
                 ) from None
             except Exception:
                 self._num_failed += 1  # as it did then
@@ -461,7 +461,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
 
 
 class _WorkersIter(_BaseDataLoaderIter):
-    """The workers' batches in PyTorch's order, each fetched when it is asked for."""
+    """The batches of the workers in PyTorch's order, each loaded on demand."""
 
     def __init__(self, loader: DataLoader) -> None:
         _tell_about_workers()
@@ -489,7 +489,7 @@ class _WorkersIter(_BaseDataLoaderIter):
             self._begin()
 
     def _begin(self) -> None:
-        """Start a pass: the indices of the first batches are drawn."""
+        """Start a pass: draw the indices of the first batches."""
         self._turn = 0
         self._tasks: deque[tuple[Worker, Any]] = deque()
         for _ in range(self._prefetch):
@@ -508,7 +508,7 @@ class _WorkersIter(_BaseDataLoaderIter):
                 return
 
     def _do_task(self) -> Any:
-        """What the next task gives; it stays the next one if the user interrupts it."""
+        """Run the next task and return its batch; an interrupted task stays the next one."""
         worker, index = self._tasks[0]
         data = worker.fetch(index)
         self._tasks.popleft()

@@ -1,4 +1,4 @@
-"""Datasets: map-style, iterable-style, and the ways to combine and split them."""
+"""Datasets: map-style, iterable-style, and functions to combine and split them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T", covariant=True)
 
 
 class Dataset(Generic[T]):
-    """A map from keys (usually indices) to samples; subclasses define ``__getitem__``, usually ``__len__``.
+    """A map from keys (usually indices) to samples; subclasses define ``__getitem__`` and usually ``__len__``.
 
     A subclass may also define ``__getitems__(indices) -> list of samples`` to load a whole batch at once.
 
@@ -43,15 +43,15 @@ class IterableDataset(Dataset[T], Iterable[T]):
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Samples are the rows of one or several tensors with the same first dimension.
+    """A dataset whose samples are the rows of one or several tensors.
 
-    ``DataLoader`` with the default collate function takes a whole batch of it by one indexing.
+    ``DataLoader`` with the default collate function loads a whole batch with one indexing operation.
 
     Args:
-        tensors: tensors whose ``size(0)`` agree.
+        tensors: tensors with the same ``size(0)``.
 
     Raises:
-        AssertionError: the first dimensions differ.
+        AssertionError: if the first dimensions differ.
 
     Example:
         >>> import functorch_port as torch
@@ -77,7 +77,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 
 def _items(dataset: Any, indices: list) -> list:
-    """The samples at ``indices``, through ``__getitems__`` where the dataset has it."""
+    """The samples at ``indices``, with ``__getitems__`` if the dataset has it."""
     batched = getattr(dataset, "__getitems__", None)
     if not callable(batched):
         return [dataset[index] for index in indices]
@@ -85,10 +85,10 @@ def _items(dataset: Any, indices: list) -> list:
 
 
 class StackDataset(Dataset):
-    """Several datasets of one length side by side: samples are tuples, or dicts when given by keyword.
+    """Datasets of the same length, zipped: samples are tuples, or dicts for keyword arguments.
 
     Raises:
-        ValueError: no dataset, both positional and keyword datasets, or lengths that differ.
+        ValueError: if there is no dataset, both positional and keyword datasets, or the lengths differ.
 
     Reference: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.StackDataset
     """
@@ -132,10 +132,10 @@ class StackDataset(Dataset):
 
 
 class ConcatDataset(Dataset[T]):
-    """Map-style datasets one after the other.
+    """The concatenation of map-style datasets.
 
     Raises:
-        AssertionError: no dataset, or one of them is an ``IterableDataset``.
+        AssertionError: if there is no dataset, or one of them is an ``IterableDataset``.
 
     Reference: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.ConcatDataset
     """
@@ -154,12 +154,12 @@ class ConcatDataset(Dataset[T]):
 
     @staticmethod
     def cumsum(sequence: Sequence) -> list[int]:
-        """Running totals of the lengths."""
+        """The cumulative sums of the lengths."""
         return list(itertools.accumulate(len(member) for member in sequence))
 
     @property
     def cummulative_sizes(self) -> list[int]:
-        """The old name of ``cumulative_sizes``."""
+        """Deprecated name of ``cumulative_sizes``."""
         warnings.warn(
             "`cummulative_sizes` attribute is renamed to `cumulative_sizes`", DeprecationWarning, stacklevel=2
         )
@@ -179,7 +179,7 @@ class ConcatDataset(Dataset[T]):
 
 
 class ChainDataset(IterableDataset):
-    """Iterable-style datasets one after the other.
+    """The concatenation of iterable-style datasets.
 
     Reference: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.ChainDataset
     """
@@ -204,7 +204,7 @@ class ChainDataset(IterableDataset):
 class Subset(Dataset[T]):
     """The samples of ``dataset`` at ``indices``.
 
-    A subclass that overrides ``__getitem__`` has to override ``__getitems__`` too: a loader calls that one.
+    A subclass that overrides ``__getitem__`` must override ``__getitems__`` too, which loaders call.
 
     Reference: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.Subset
     """
@@ -243,7 +243,7 @@ def _size(dataset: Any) -> int:
 
 
 def _lengths_of_fractions(fractions: Sequence[float], total: int) -> list[int]:
-    """Floors of the shares, with what is left over handed out one by one from the first on."""
+    """The lengths rounded down, with the remainder distributed one by one from the first on."""
     for i, fraction in enumerate(fractions):
         if fraction < 0 or fraction > 1:
             raise ValueError(f"Fraction at index {i} is not between 0 and 1")
@@ -258,15 +258,15 @@ def random_split(
     lengths: Sequence[int | float],
     generator: Generator | None = default_generator,
 ) -> list[Subset[T]]:
-    """Split a dataset at random into parts that do not overlap.
+    """Split a dataset randomly into disjoint subsets.
 
     Args:
-        dataset: what to split; must have a length.
+        dataset: the dataset; it must have a length.
         lengths: sizes that sum to ``len(dataset)``, or fractions that sum to 1.
-        generator: where the permutation is drawn from.
+        generator: the generator of the permutation.
 
     Raises:
-        ValueError: the lengths do not sum to the dataset's, or a fraction is outside [0, 1].
+        ValueError: if the sizes do not sum to ``len(dataset)``, or a fraction is outside [0, 1].
 
     Example:
         >>> import functorch_port as torch

@@ -1,4 +1,4 @@
-"""A sampler that gives each process of a distributed run its own share of the indices."""
+"""A sampler that splits the indices among the processes of a distributed run."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from functorch_port.utils.data.sampler import Sampler
 
 
 class DistributedSampler(Sampler[int]):
-    """Every ``num_replicas``-th index from ``rank`` on, of one order that all processes agree on.
+    """Sampler of one process: every ``num_replicas``-th index from ``rank`` on, of an order shared by all processes.
 
     Args:
-        dataset: what to sample from; must have a length.
-        num_replicas: how many processes share the data; default JAX's process count.
-        rank: which of them this one is; default JAX's process index.
-        shuffle: a random order, the same in all processes, from ``seed`` and the epoch.
+        dataset: the dataset; it must have a length.
+        num_replicas: number of processes that share the data; default: JAX's process count.
+        rank: index of this process; default: JAX's process index.
+        shuffle: use a random order, which depends on ``seed`` and the epoch and is the same in all processes.
         seed: see ``shuffle``.
-        drop_last: cut the tail so that it divides evenly, instead of repeating some indices.
+        drop_last: drop the last indices to divide evenly, instead of repeating some.
 
     Raises:
-        ValueError: ``rank`` outside of [0, num_replicas - 1].
+        ValueError: if ``rank`` is outside [0, num_replicas - 1].
 
     Reference: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
     """
@@ -67,5 +67,5 @@ class DistributedSampler(Sampler[int]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the shuffle of this epoch; call it before each pass."""
+        """Set the epoch, which determines the shuffle; call it before each pass."""
         self.epoch = epoch

@@ -14,7 +14,7 @@ T = TypeVar("T", covariant=True)
 
 
 def draw_seed(generator: Generator | None = None) -> int:
-    """One int64 draw, as samplers and loader iterators take it to seed generators of their own."""
+    """Draw one int64, with which samplers and loader iterators seed their own generators."""
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
 
 
@@ -57,19 +57,19 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """A shuffled pass over the data, or draws with replacement; PyTorch's order for a given seed.
+    """Random indices, without or with replacement, in PyTorch's order for a given seed.
 
-    Without ``generator``, every pass seeds a generator of its own by one draw from the default generator.
+    Without ``generator``, every pass creates a generator and seeds it with one draw from the default generator.
 
     Args:
-        data_source: what to sample from; must have a length.
+        data_source: the data; it must have a length.
         replacement: draw with replacement.
-        num_samples: how many to draw; default the length of the data.
-        generator: where to draw from.
+        num_samples: number of draws; default: the length of the data.
+        generator: the generator.
 
     Raises:
-        TypeError: ``replacement`` is not a bool.
-        ValueError: ``num_samples`` is not a positive int.
+        TypeError: if ``replacement`` is not a bool.
+        ValueError: if ``num_samples`` is not a positive int.
 
     Reference: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.RandomSampler
     """
@@ -96,7 +96,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """Draws in one pass; follows the data's length unless given."""
+        """The number of draws in one pass; by default the current length of the data."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -146,12 +146,12 @@ class WeightedRandomSampler(Sampler[int]):
 
     Args:
         weights: one non-negative weight per index.
-        num_samples: how many to draw.
+        num_samples: number of draws.
         replacement: draw with replacement.
-        generator: where to draw from.
+        generator: the generator.
 
     Raises:
-        ValueError: ``num_samples`` not a positive int, ``replacement`` not a bool, ``weights`` not 1-d.
+        ValueError: if ``num_samples`` is not a positive int, ``replacement`` not a bool, or ``weights`` not 1-D.
 
     Reference: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.WeightedRandomSampler
     """
@@ -187,15 +187,15 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """Groups another sampler's indices into lists of ``batch_size``.
+    """Group the indices of another sampler into lists of ``batch_size``.
 
     Args:
         sampler: any iterable of indices.
-        batch_size: indices per list.
-        drop_last: leave out a last list that would be shorter.
+        batch_size: number of indices per list.
+        drop_last: drop a shorter last list.
 
     Raises:
-        ValueError: ``batch_size`` is not a positive int or ``drop_last`` is not a bool.
+        ValueError: if ``batch_size`` is not a positive int or ``drop_last`` is not a bool.
 
     Example:
         >>> from functorch_port.utils.data import BatchSampler
