@@ -24,6 +24,7 @@ from .names import variables_cells
 from .overlay import Overlay
 from .program import Program, Stale
 from .slots import DataSlot, Slot, find, tensors_of
+from .stateful import kind_of
 from .trace import trace
 from .tree import beside_views, by_identity, cell_of
 from .variables import Variable, plain_number
@@ -455,10 +456,6 @@ def compile(
         return lambda fn: compile(fn, disable=disable, rng=rng, keep_grads=keep_grads, checks=checks)
     if disable or isinstance(model, Compiled):
         return model
-    from ..nn.module import Module
-
-    if isinstance(model, Module):
-        from .module import OptimizedModule
-
-        return OptimizedModule(model, rng=rng, keep_grads=keep_grads, checks=checks)
-    return Compiled(model, rng, keep_grads, checks)
+    kind = kind_of(model)
+    make = Compiled if kind is None or kind.compiled is None else kind.compiled
+    return make(model, rng=rng, keep_grads=keep_grads, checks=checks)

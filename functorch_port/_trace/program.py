@@ -21,7 +21,7 @@ from .._tensor.tensor import Tensor, wrap
 from .._tensor.tree import LEAF, Structure, builder
 from .guards import Guards
 from .handles import Made, Output
-from .overlay import MODULE_TABLES, same_table
+from .overlay import same_table
 from .pending import Pending
 from .places import Places
 from .source import Source
@@ -248,14 +248,15 @@ class Program:
 
     def _verify(self) -> str:
         """The guards on structure, checked only after something structural changed somewhere."""
-        for module, training, tables in self.module_guards:
-            if module.training is not training:
-                return f"{type(module).__name__}.training changed to {module.training}"
-            for key, table in zip(MODULE_TABLES, tables, strict=True):
-                if not same_table(module.__dict__[key], table):
-                    return f"{type(module).__name__}{key} changed"
-        if not all(same_table(*pair) for pair in self.hook_guards):
-            return "a hook of all modules was added or removed"
+        for instance, training, tables in self.table_guards:
+            if getattr(instance, "training", None) is not training:
+                return f"{type(instance).__name__}.training changed to {instance.training}"
+            for key, table in tables.items():
+                if not same_table(instance.__dict__[key], table):
+                    return f"{type(instance).__name__}{key} changed"
+        for cls, table, before in self.shared_guards:
+            if not same_table(table, before):
+                return f"a hook of all {cls.__name__.lower()}s was added or removed"
         for tensor, flag, cell in self.tensor_guards:
             if flag is not None and tensor._requires_grad is not flag:
                 return f"requires_grad of a tensor of shape {tuple(tensor.shape)} changed to {tensor._requires_grad}"

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -28,16 +28,14 @@ from . import checking
 from .assemble import assemble
 from .guards import Guards
 from .handles import Made, Output
-from .overlay import MODULE_TABLES, Overlay, is_concrete, is_number, number_slots
+from .overlay import Overlay, is_concrete, is_number, number_slots
 from .places import Given, Places
 from .program import Program, aval
 from .reads import Reads
 from .slots import Slot, find
 from .stages import Root, collect_backward, hooks_of, takes
+from .stateful import Pack, Stepping, tables_of
 from .variables import Variable
-
-if TYPE_CHECKING:
-    from ..optim.packed import Pack
 
 __all__ = ["trace"]
 
@@ -111,12 +109,9 @@ def _trace(
                 fn, leaves, call_leaves, tree, cells + extra, optimizers, overlay, keep_grads
             )
         except BaseException:
-            from ..optim.packed import loosen
-
             overlay.undo()
             for optimizer in optimizers:
-                optimizer._loosen(packed=False)
-            loosen([pack for optimizer in optimizers for pack in optimizer._packs])
+                optimizer._loosen()
             raise
         if not overlay.missed:
             _apart.update(_diverged(overlay))
@@ -130,7 +125,9 @@ def _trace(
         extra += overlay.missed
 
 
-def _keep_packs(program: Program, overlay: Overlay, optimizers: list[Any], tightened: list[Pack]) -> None:
+def _keep_packs(
+    program: Program, overlay: Overlay, optimizers: Sequence[Stepping], tightened: Sequence[Pack]
+) -> None:
     """Let the program have the packs that it looks at; what was put together for nothing goes apart again."""
     packs = [pack for optimizer in optimizers for pack in optimizer._packs]
     program.packs += [pack for pack in packs if not overlay.env.keys().isdisjoint(pack.cells)]
@@ -144,19 +141,13 @@ def _unlisted(twins: dict[Storage, Storage], cells: Iterable[Storage]) -> list[S
     return [first for first in dict.fromkeys(twins.values()) if first not in listed]
 
 
-def prepare_state(pack: bool) -> tuple[list[Storage], list[Any], list[Pack]]:
+def prepare_state(together: bool) -> tuple[list[Storage], list[Stepping], list[Pack]]:
     """The Storages and optimizers alive now, with lazy state made: keys of generators, first states of
-    optimizers, gradients that are pending. With ``pack`` the optimizers put state together; which was not together
+    optimizers, gradients that are pending. With ``together`` the optimizers put state together; which was not together
     before comes last.
     """
     optimizers = [o for o in alive.optimizers if "param_groups" in o.__dict__ and not _is_of_jax(o)]
-    tightened: list[Pack] = []
-    for optimizer in optimizers:
-        optimizer._prepare()  # one that wraps another may not have called Optimizer.__init__
-        optimizer._loosen(packed=not pack)
-        _premake(optimizer)
-        if pack:
-            tightened += optimizer._tighten()
+    tightened = [pack for optimizer in optimizers for pack in optimizer._enter_trace(together)]
     for generator in alive.generators:
         _ = generator.key_storage
     promised = [t._storage for pending in alive.pendings for t in pending.promise()]
@@ -180,25 +171,11 @@ def _is_of_jax(optimizer: Any) -> bool:
     return any(isinstance(p._storage.aval(), jax.core.Tracer) for p in params)
 
 
-def _premake(optimizer: Any) -> None:
-    """The state that a lazy first step would make, where the general rule then gives the first step's numbers."""
-    make = getattr(optimizer, "_init_state", None)
-    if make is None:
-        return
-    for group in optimizer.param_groups:
-        for p in group["params"]:
-            if not optimizer.state.get(p) and p not in optimizer._premade:
-                with storage.x64():
-                    state = make(p, group)
-                if state is not None:
-                    optimizer._premade[p] = state
-
-
 #: Storages that a trace gave different values, although they had one before
 _apart: weakref.WeakSet[Storage] = weakref.WeakSet()
 
 
-def _join_counts(optimizers: Sequence[Any]) -> dict[Storage, Storage]:
+def _join_counts(optimizers: Sequence[Stepping]) -> dict[Storage, Storage]:
     """Storages that hold the same array, of parameters whose steps are counted alike -> the first of them.
 
     Equal values become one array first.
@@ -701,11 +678,11 @@ def _settle(program: Program, overlay: Overlay, slots: dict[Any, Any], given: Gi
         for t, old in overlay.flags.items()
         if t._requires_grad is not old
     ]
-    program.module_guards, program.hook_guards = [], overlay.hooks
-    for module in overlay.modules:
-        d = module.__dict__
-        members = tuple(dict(d[k]) for k in MODULE_TABLES)
-        program.module_guards.append((module, overlay.modes.get(module, module.training), members))
+    program.shared_guards = [*overlay.shared.values()]
+    program.table_guards = [
+        (instance, overlay.modes.get(instance, getattr(instance, "training", None)), tables_of(instance))
+        for instance in overlay.stateful
+    ]
     program.mode_writes = [(m, m.training) for m, mode in overlay.modes.items() if m.training is not mode]
 
 

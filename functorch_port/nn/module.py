@@ -567,7 +567,7 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if storage.overlay:
-            storage.overlay.note_module(self, hooks.globals_.for_call())
+            storage.overlay.note_stateful(self)
         elif not _grad.enabled and _scope.calls is None:
             return together(self, args, kwargs)
         if self._compiled_call_impl is not None:

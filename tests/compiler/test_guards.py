@@ -810,6 +810,54 @@ def rate_read_by_hand(T, compile):
         opt.param_groups[0]["lr"] = 0.25 / (k + 1)
 
 
+@case()
+def what_hooks_read(T, compile):
+    global SCALE
+    layer = T.nn.Identity()
+
+    class Net(T.nn.Module):
+        def forward(self, x):
+            return layer(x)
+
+    net = Net()
+    layer.register_forward_hook(lambda module, args, out: out * SCALE)
+    net.register_forward_hook(lambda module, args, out: out + SCALE)
+    handle = T.nn.modules.module.register_module_forward_pre_hook(lambda module, args: (args[0] * SCALE,))
+    run = compile(lambda x: net(x))
+    for SCALE in (1.0, 2.0, 3.0):
+        yield run(data(T))
+    handle.remove()
+    yield run(data(T))
+    SCALE = 1.0
+
+
+@case()
+def hooks_of_optimizers(T, compile):
+    from importlib import import_module
+
+    w = T.nn.Parameter(T.ones(2, dtype=T.float64))
+    opt = T.optim.SGD([w], lr=0.5)
+    for_all = import_module(f"{T.__name__}.optim.optimizer").register_optimizer_step_post_hook
+
+    @compile
+    def step():
+        w.grad = T.ones_like(w)
+        opt.step()
+
+    def double(*_):
+        with T.no_grad():
+            w.mul_(2.0)
+
+    for register in (opt.register_step_pre_hook, opt.register_step_post_hook, for_all):
+        step()
+        handle = register(double)
+        step()
+        yield w.detach().clone()
+        handle.remove()
+        step()
+        yield w.detach().clone()
+
+
 @pytest.mark.filterwarnings("ignore:.*changes a list or dict that it was given")
 def test_containers_that_are_given_are_changed():
     def make(T, compile):
