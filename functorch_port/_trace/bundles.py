@@ -33,7 +33,7 @@ from .._base.tuning import tuning
 from .._cpu import numpy_programs as host
 from .._cpu.shared import SharedStorage
 from .._tensor.tensor import Tensor
-from .program import Stale, grads_of
+from .inputs import Stale, grads_of
 
 __all__ = ["Bundle", "Gradients", "Joint", "bundled", "cut", "join", "joined_gradients"]
 

@@ -428,7 +428,7 @@ class OptimizerSnapshot:
         for (table_id, key), items in by_tuple.items():
             self.tables[table_id][key] = tuple(items)
 
-    def settle(self) -> list[tuple[dict[Any, Any], Any, Callable[[dict[Any, Any]], Any]]]:
+    def restore_numbers(self) -> list[tuple[dict[Any, Any], Any, Callable[[dict[Any, Any]], Any]]]:
         """Put plain numbers back; returns (dict, key, rule) for those that the step changed."""
         changed = []
         for table in (*self.optimizer.param_groups, *self.optimizer.state.values()):

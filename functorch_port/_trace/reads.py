@@ -42,11 +42,11 @@ from .variables import (
     Content,
     Referent,
     Variable,
-    alike,
+    all_same,
     is_plain,
     same,
-    settled,
     variable,
+    without_symbols,
 )
 
 __all__ = ["Lifted", "Reads"]
@@ -90,19 +90,19 @@ class Reads:
 
     Args:
         overlay: of the trace; it is told of modules and optimizers that are reached.
-        apart: places that something else looks after, as ``(id(owner), key)``.
+        excluded: places that something else looks after, as ``(id(owner), key)``.
         lifted: the places of numbers that are inputs.
     """
 
     def __init__(
-        self, overlay: Any, apart: Iterable[tuple[int, Any]] = (), lifted: Iterable[Variable] = ()
+        self, overlay: Any, excluded: Iterable[tuple[int, Any]] = (), lifted: Iterable[Variable] = ()
     ) -> None:
         self.overlay = overlay
         self.thread = get_ident()
         self.variables: dict[tuple[int, Any], Variable] = {}
         self.contents: dict[int, Content] = {}
         self.lifted = [Lifted(copy(place)) for place in lifted]
-        self._apart = {*apart, *(one.id for one in self.lifted)}
+        self._excluded = {*excluded, *(one.id for one in self.lifted)}
         self._known: dict[int, Any] = {}
         self._labels: dict[int, str] = {}
         self._seen: set[tuple[int, str]] = set()
@@ -159,7 +159,7 @@ class Reads:
 
     def _place(self, place: Variable) -> None:
         at = (id(place.owner), place.key)
-        if at not in self._apart and at not in self.variables and not isinstance(place.before, SymNumber):
+        if at not in self._excluded and at not in self.variables and not isinstance(place.before, SymNumber):
             self.variables[at] = place
 
     def _function(self, fn: types.FunctionType, label: str) -> None:
@@ -316,11 +316,11 @@ class Reads:
         content = self.contents[id(value)] = Content(value, label)
         if isinstance(value, dict):
             for key in content.keys:
-                if (id(value), key) in self._apart or isinstance(value[key], SymNumber):
+                if (id(value), key) in self._excluded or isinstance(value[key], SymNumber):
                     content.leave(key)
         elif isinstance(value, list):
             for i, item in enumerate(value):
-                if (id(value), i) in self._apart or isinstance(item, SymNumber):
+                if (id(value), i) in self._excluded or isinstance(item, SymNumber):
                     content.leave(i)
         if isinstance(value, np.ndarray):
             return
@@ -415,7 +415,7 @@ class Reads:
         fields = fields_of(owner)
         if name == "__dict__":
             self.add(value, f"vars({label[:-9]})")
-        if name[:2] == "__" or _is_apart(owner, name):
+        if name[:2] == "__" or _is_excluded(owner, name):
             self.add(
                 value if name[:2] != "__" and not isinstance(value, dict | list | set | deque) else None,
                 label,
@@ -443,7 +443,7 @@ class Reads:
     def missing(self, owner: Any, name: str) -> None:
         """An attribute was asked for that is not there; a module's parts are in its tables."""
         fields = fields_of(owner)
-        if fields is None or name[:2] == "__" or (id(owner), name) in self._seen or _is_apart(owner, name):
+        if fields is None or name[:2] == "__" or (id(owner), name) in self._seen or _is_excluded(owner, name):
             return
         self._seen.add((id(owner), name))
         label = f"{self._labels.get(id(owner), type(owner).__name__)}.{name}"
@@ -458,7 +458,7 @@ class Reads:
         """An attribute is about to be set or deleted."""
         fields = fields_of(owner)
         at = (id(owner if fields is None else fields), name)
-        if at in self.variables or name[:2] == "__" or _is_apart(owner, name):
+        if at in self.variables or name[:2] == "__" or _is_excluded(owner, name):
             return
         label = f"{self._labels.get(id(owner), type(owner).__name__)}.{name}"
         if fields is None:
@@ -513,7 +513,7 @@ class Reads:
                 place.set(now.value)
             elif not place.read or (now is not place.before and not same(now, place.before)):
                 # what was only set may be something else before the next call
-                place.after = settled(now)
+                place.after = without_symbols(now)
                 if place.after is not now:
                     place.set(place.after)
                 why = why or self._stays(place.after, place.label)
@@ -528,7 +528,7 @@ class Reads:
         owner = content.owner
         if isinstance(owner, dict | list):
             for key, item in list(owner.items() if isinstance(owner, dict) else enumerate(owner)):
-                if isinstance(item, SymNumber) and (id(owner), key) not in self._apart:
+                if isinstance(item, SymNumber) and (id(owner), key) not in self._excluded:
                     owner[key] = item.value
         if content.holds():
             return ""
@@ -536,7 +536,7 @@ class Reads:
         if isinstance(items, tuple):
             if (
                 len(items) == len(content.before)
-                and alike(keys, content.keys)
+                and all_same(keys, content.keys)
                 and isinstance(owner, dict | list)
             ):
                 places = keys if isinstance(owner, dict) else range(len(items))
@@ -590,7 +590,7 @@ def _tables_of(optimizers: Iterable[Any]) -> set[int]:
     return found
 
 
-def _is_apart(owner: Any, name: str) -> bool:
+def _is_excluded(owner: Any, name: str) -> bool:
     """Attributes of modules and optimizers that other guards look after, and what packages keep for themselves."""
     if name[:1] == "_" and not (is_users(type(owner)) and not is_installed(type(owner).__module__)):
         return True
