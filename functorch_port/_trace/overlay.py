@@ -27,7 +27,7 @@ from .._tensor.node import Node
 from .._tensor.tensor import Tensor, device_of
 from .pending import Pending
 from .slots import Slot, find
-from .stateful import kind_of, tables_of
+from .stateful import fields_of, kind_of, tables_of
 
 __all__ = ["Overlay", "same_table"]
 
@@ -295,7 +295,7 @@ class Overlay:
 
     def note_mode(self, module: Any) -> None:
         """A module's mode is about to be set."""
-        if "training" in module.__dict__:
+        if "training" in (fields_of(module) or ()):
             self.modes.setdefault(module, module.training)
 
     def note_changed(self, module: Any) -> None:

@@ -357,13 +357,13 @@ class Reads:
 
     def keep(self, module: Any) -> None:
         """A module has just become another for good: what it has now is what it had."""
-        fields, label = module.__dict__, self._labels.get(id(module), type(module).__name__)
+        fields, label = fields_of(module), self._labels.get(id(module), type(module).__name__)
         self.variables = {at: v for at, v in self.variables.items() if at[0] != id(fields)}
         self._known.pop(id(module), None)
         self.add(module, label)
 
     def _of_module(self, module: Any, name: str, label: str) -> Variable:
-        place = variable(module.__dict__, name, label)
+        place = variable(fields_of(module), name, label)
         place.of_module = True
         storage.watched.add(name)
         self._place(place)
@@ -408,7 +408,7 @@ class Reads:
     def attribute(self, owner: Any, name: str, value: Any) -> None:
         """An attribute was read."""
         at = (id(owner), name)
-        if at in self._seen:
+        if at in self._seen or (name == "__dict__" and _looks_up_one(sys._getframe(2))):
             return
         self._seen.add(at)
         label = f"{self._labels.get(id(owner), type(owner).__name__)}.{name}"
@@ -596,6 +596,12 @@ def _is_excluded(owner: Any, name: str) -> bool:
         return True
     kind = kind_of(owner)
     return kind is not None and kind.guards(name)
+
+
+def _looks_up_one(frame: types.FrameType) -> bool:
+    """Whether this is code of ours that looks into a ``__dict__`` for one attribute, which is noted by itself."""
+    code = frame.f_code.co_name
+    return code in ("__getattr__", "__setattr__", "__delattr__") and is_ours(frame.f_globals.get("__name__"))
 
 
 def _hooks(reads: Reads, kind: type) -> dict[str, Callable[..., Any]]:

@@ -892,6 +892,25 @@ def test_a_list_that_grows_is_warned_of_once():
     assert found == list(range(1, 13)) and len(seen) == 1
 
 
+def test_attributes_of_a_module_that_are_not_read_may_change():
+    class Net(ft.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.factor = ft.nn.Linear(2, 2), 2.0
+
+        def forward(self, x):
+            return self.layer(x) * self.factor
+
+    net, x = Net(), ft.ones(1, 2)
+    run = ft.compile(lambda x: net(x))
+    run(x)
+    net.note = "something else"
+    run(x)
+    assert run.traces == 1 and "vars(net)" not in run.explain(analyse=False)
+    net.factor = 3.0
+    assert ft.allclose(run(x), net(x)) and run.traces == 2
+
+
 def test_explain_names_the_values():
     holder = Counter()
     holder.calls = 2.5
