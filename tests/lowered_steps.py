@@ -58,7 +58,7 @@ def lowered(name: str) -> dict[str, dict[str, int]]:
 
     JOBS[name].set_up(lib, wrap).train()
     (program,) = compiled[0].programs()
-    return {platform: operations(program.lower((platform,)).as_text()) for platform in PLATFORMS}
+    return {platform: operations(program.executable.lower((platform,)).as_text()) for platform in PLATFORMS}
 
 
 def main() -> None:

@@ -219,7 +219,7 @@ def test_the_torch_stream_is_where_it_was():
     for _ in range(3):
         step(x)
     before, weight = ft.get_rng_state(), layer.weight.detach().clone()
-    program = step.programs()[0]
+    program = step.programs()[0].executable
     call = program.call if program.pending is None else program.pending.call
     jit, call.jit = call.jit, _failing(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
@@ -496,7 +496,7 @@ def test_a_compiled_function_keeps_a_bounded_number_of_programs(monkeypatch):
     hot = ft.ones(3)
     first = weakref.ref(f.programs()[0])
     f(ft.ones(4))
-    dropped = weakref.ref(f.programs()[0].jit)
+    dropped = weakref.ref(f.programs()[0].executable.jit)
     with pytest.warns(
         UserWarning, match=r"16 programs of '.*<lambda>' were compiled and let go of.*Pad batches"
     ) as caught:

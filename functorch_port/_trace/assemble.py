@@ -1,9 +1,10 @@
-"""From what a trace noted to a `Program`: its inputs in order, its outputs, and the functions to call."""
+"""From the `Draft` of a trace to a `Program`: its inputs in order, its outputs, and the function to call."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
-from .._array.donation import Donating
 from .._array.loops import wholes_of
 from .._array.storage import Storage
 from .._base import lowering
@@ -20,67 +20,173 @@ from .._base.jaxprs import operations
 from .._base.tuning import tuning
 from .._tensor.tensor import Tensor
 from .bundles import Bundle, Gradients, Joint, bundled, cut, join, joined_gradients
+from .draft import Draft
+from .effects import Effects, functions_of
+from .executable import Executable
+from .guards import Guards
+from .inputs import Inputs, Numbers, Stale, values_of
 from .overlay import Overlay
 from .pending import Pending, pays
-from .places import Given
-from .program import Program, Stale
-from .stages import Stage
+from .places import Arguments
+from .program import Program
+from .results import Results
+from .stages import Recording, Stage
 
 __all__ = ["assemble"]
 
 
+@dataclass
+class _Sources:
+    """Where the inputs in use come from, by kind, each with its position in the jaxpr: a tuple for what is together.
+
+    A program takes them in this order.
+    """
+
+    donated: list[tuple[Any, Any]] = field(default_factory=list)
+    cells: list[tuple[Any, Any]] = field(default_factory=list)
+    args: list[tuple[Any, Any]] = field(default_factory=list)
+    grads: list[tuple[Any, Any]] = field(default_factory=list)
+    joined: list[tuple[Any, Any]] = field(default_factory=list)
+    numbers: list[tuple[Any, Any]] = field(default_factory=list)
+
+    def positions(self) -> list[Any]:
+        return [position for pairs in vars(self).values() for _, position in pairs]
+
+    def of(self, kind: str) -> list[Any]:
+        return [source for source, _ in getattr(self, kind)]
+
+
 def assemble(
-    program: Program,
+    draft: Draft,
     overlay: Overlay,
     closed: Any,
     cells: list[Storage],
     names: list[Any],
     arrays: list[int],
-    given: Given,
+    arg_numbers: list[tuple[Any, int, Any]],
+    arguments: Arguments,
     keep_grads: bool,
-) -> None:
-    """Keep the inputs that matter, sort them by where they come from, and make the jitted function."""
-    if overlay.kernels and not program.boundary:
+) -> Program:
+    """Keep the inputs that matter, sort them by where they come from, and make the program."""
+    if overlay.kernels and not draft.boundary:
         closed = closed.replace(jaxpr=_without_stops(closed.jaxpr))
     closed, live = _prune(closed)
-    by_cell = given.cells
+    twins = _read_twins(overlay)
     grad_of = {g._storage: t for t, g in overlay.grad_reads.items() if g is not None and g._view is None}
-    program.twins = _read_twins(overlay)
-    positions = _sort_inputs(program, live, cells, names, arrays, by_cell, grad_of)
-    program.arg_writes = [(by_cell[c], i, n) for c, i, n in program.cell_writes if c in by_cell]
-    grad_of = {cell: tensor for cell, tensor in grad_of.items() if cell not in by_cell}
-    slot_writes = [(grad_of[c], "slot", i) for c, i, _ in program.cell_writes if c in grad_of]
-    program.grad_writes = slot_writes + program.grad_writes
-    program.cell_writes = [w for w in program.cell_writes if w[0] not in by_cell and w[0] not in grad_of]
+    sources = _sort_inputs(draft, live, cells, names, arrays, twins, arguments, grad_of)
+    _sort_writes(draft, arguments.cells, grad_of)
     place = {id(array): i for i, (_, array) in enumerate(overlay.draws)}
     drawn = [k for k, c in enumerate(closed.consts) if id(c) in place]
-    program.draws = [draw for draw, _ in overlay.draws]
-    program.draw_inputs = [place[id(closed.consts[k])] for k in drawn]
-    unread = _unread_gradients(program)
-    if keep_grads and unread and (program.within is not None or not pays([tensor for tensor, _ in unread])):
+    unread = _unread_gradients(draft)
+    if keep_grads and unread and (draft.within is not None or not pays([tensor for tensor, _ in unread])):
         unread = []
     indices = [index for _, index in unread]
     needed = _inputs_of(closed.jaxpr, indices if keep_grads else [])
-    if unread and keep_grads:
-        _needed_last(program, positions["donated"], needed)
-    program.states = {*program.donated, *program.cells, *(cell for cell, _, _ in program.cell_writes)}
-    if overlay.kernels and not program.boundary:
-        _bundle(program, overlay, positions, needed)
-    order = [position for kind in positions.values() for position in kind]
-    more_flags = 0 if program.within is None else program.within.count - 1  # become one output with the first
-    out_order = _sort_outputs(program, len(closed.jaxpr.outvars) - more_flags, indices)
+    if unread and keep_grads:  # the donated inputs that pending gradients need come last
+        sources.donated.sort(key=lambda pair: needed[pair[1]])
+    states = {*sources.of("donated"), *sources.of("cells"), *(cell for cell, _, _ in draft.cells)}
+    if overlay.kernels and not draft.boundary:
+        _bundle(draft, overlay, sources, needed)
+    more_flags = 0 if draft.within is None else draft.within.count - 1  # become one output with the first
+    out_order = _sort_outputs(draft, sources.of("donated"), len(closed.jaxpr.outvars) - more_flags, indices)
     returned = len(out_order) - len(unread)
-    _make_functions(program, closed, order, drawn, out_order if keep_grads else out_order[:returned])
+    executable = _executable(draft, closed, sources, drawn, out_order if keep_grads else out_order[:returned])
+    targets = [tensor for tensor, _ in unread]
     if unread and keep_grads:
-        _leave_pending(program, unread, order, needed)
-    elif unread:
-        _forget(program, unread)
-    program.fill = [(cell, i) for cell, i in program.fill if i < returned]
-    if program.boundary:
-        program.why_no_second = _why_no_second(program, overlay)
-        _find_boundary(program)
-        for stage in program.stages:
-            _differentiable(stage)
+        _leave_pending(draft, executable, targets, sources, needed)
+    elif unread:  # the gradients are no outputs: ``.grad`` is None after a call
+        draft.grads = draft.grads.without(targets)
+        draft.grads.missing.extend((tensor, None) for tensor in targets)
+    draft.fill = [(cell, i) for cell, i in draft.fill if i < returned]
+    numbers = Numbers(
+        draft.number_places, arg_numbers, overlay.fixed, overlay.predicates, sources.of("numbers")
+    )
+    inputs = Inputs(
+        donated=sources.of("donated"),
+        cells=sources.of("cells"),
+        args=sources.of("args"),
+        arrays=[i for position, i in enumerate(arrays, len(cells) + len(names)) if live[position]],
+        grads=sources.of("grads"),
+        joined_grads=sources.of("joined"),
+        numbers=numbers,
+        draws=[draw for draw, _ in overlay.draws],
+        taken=[place[id(closed.consts[k])] for k in drawn],
+        places=draft.places,
+        old_grads=draft.old_grads,
+        has_more=bool(draft.places or draft.old_grads),
+        values_now=values_of([*sources.of("donated"), *sources.of("cells")]),
+    )
+    return Program(
+        inputs,
+        executable,
+        Results.of(draft.outputs, draft.tree),
+        _effects(draft),
+        _guards(draft, overlay, twins, states),
+        _recording(draft, overlay, inputs, executable) if draft.boundary else None,
+        draft.before,
+        draft.within,
+    )
+
+
+def _effects(draft: Draft) -> Effects:
+    others = (draft.args, draft.uncounted, draft.number_writes, draft.flags, draft.detached, draft.modes)
+    return Effects(
+        cells=draft.cells,
+        bundles=draft.bundles,
+        args=draft.args,
+        uncounted=draft.uncounted,
+        grads=draft.grads if any(draft.grads) else None,
+        numbers=draft.number_writes,
+        values=draft.values,
+        flags=draft.flags,
+        detached=draft.detached,
+        modes=draft.modes,
+        hooks=draft.hooks,
+        made=draft.made,
+        places=draft.places,
+        has_more=any((*others, draft.places, draft.made.handles, draft.values.writes)),
+        **functions_of(draft.cells, draft.bundles),
+    )
+
+
+def _guards(
+    draft: Draft, overlay: Overlay, twins: dict[Storage, list[Storage]], states: set[Storage]
+) -> Guards:
+    return Guards(
+        values=draft.values,
+        gradients=draft.grad_guards,
+        packs=draft.packs,
+        twins=twins,
+        places=draft.places,
+        argument_hooks=draft.argument_hooks,
+        states=states,
+        tensors=draft.tensor_guards,
+        tables=draft.table_guards,
+        shared=list(overlay.shared.values()),
+        hooks=draft.hook_guards,
+        optimizers=draft.optimizers,
+    )
+
+
+def _recording(draft: Draft, overlay: Overlay, inputs: Inputs, executable: Executable) -> Recording:
+    for stage in draft.stages:
+        _differentiable(stage)
+    at = {cell: k for k, cell in enumerate([*inputs.donated, *inputs.cells])}
+    args = {i: len(at) + k for k, i in enumerate(inputs.args)}
+    return Recording(
+        boundary=draft.boundary,
+        inputs=[
+            None if kind == "made" else args.get(what) if kind == "arg" else at.get(what._storage)
+            for kind, what in draft.boundary
+        ],
+        stages=draft.stages,
+        changed=draft.changed,
+        histories=draft.histories,
+        retaining=draft.made.retaining,
+        pure=executable.pure,
+        donated=len(inputs.donated),
+        why_no_second=_why_no_second(draft, overlay),
+    )
 
 
 def _read_twins(overlay: Overlay) -> dict[Storage, list[Storage]]:
@@ -93,157 +199,125 @@ def _read_twins(overlay: Overlay) -> dict[Storage, list[Storage]]:
 
 
 def _sort_inputs(
-    program: Program,
+    draft: Draft,
     live: list[bool],
     cells: list[Storage],
     names: list[Any],
     arrays: list[int],
-    by_cell: dict[Storage, int],
+    twins: Collection[Storage],
+    arguments: Arguments,
     grad_of: dict[Storage, Any],
-) -> dict[str, list[int]]:
-    """Tell the program where each input in use comes from; returns their positions, in the order of the call."""
-    written = {cell for cell, _, _ in program.cell_writes}
-    sources: dict[str, list[Any]] = {
-        "donated": program.donated,
-        "cell": program.cells,
-        "arg": program.arg_inputs,
-        "grad": program.grad_inputs,
-        "joined": program.joined_grads,
-        "number": program.number_inputs,
-    }
-    places: dict[str, list[int]] = {kind: [] for kind in sources}
-    program.arrays = [i for position, i in enumerate(arrays, len(cells) + len(names)) if live[position]]
-
-    def add(kind: str, source: Any, position: int) -> None:
-        if live[position]:
-            places[kind].append(position)
-            sources[kind].append(source)
-
+) -> _Sources:
+    """Where each input in use comes from."""
+    written = {cell for cell, _, _ in draft.cells}
+    found = _Sources()
     for position, cell in enumerate(cells):
-        if cell in program.twins:
-            add("cell", cell, position)  # others hold the array too: it is not to be given away
-        elif cell in by_cell:
-            add("arg", by_cell[cell], position)
+        if not live[position]:
+            continue
+        if cell in twins:
+            found.cells.append((cell, position))  # others hold the array too: it is not to be given away
+        elif cell in arguments.cells:
+            found.args.append((arguments.cells[cell], position))
         elif cell in grad_of:
-            add("grad", grad_of[cell], position)
+            found.grads.append((grad_of[cell], position))
+        elif cell in written and not draft.boundary:
+            found.donated.append((cell, position))
         else:
-            add("donated" if cell in written and not program.boundary else "cell", cell, position)
-    for position, name in enumerate(names, len(cells)):
-        add("number", name, position)
-    for position, i in enumerate(arrays, len(cells) + len(names)):
-        add("arg", i, position)
-    return places
+            found.cells.append((cell, position))
+    found.numbers += [(name, k) for k, name in enumerate(names, len(cells)) if live[k]]
+    found.args += [(i, k) for k, i in enumerate(arrays, len(cells) + len(names)) if live[k]]
+    return found
 
 
-def _why_no_second(program: Program, overlay: Overlay) -> str:
+def _sort_writes(draft: Draft, by_cell: dict[Storage, int], grad_of: dict[Storage, Any]) -> None:
+    """Tell the Storages that are written from those of arguments and of gradients."""
+    cells, draft.cells = draft.cells, []
+    for cell, index, steps in cells:
+        if cell in by_cell:
+            draft.args.append((by_cell[cell], index, steps))
+        elif cell in grad_of:
+            draft.grads.in_place.append((grad_of[cell], index))
+        else:
+            draft.cells.append((cell, index, steps))
+
+
+def _why_no_second(draft: Draft, overlay: Overlay) -> str:
     """Why the second derivative would not be that of the tape; empty if it is."""
     if overlay.has_functions:
         return "an autograd.Function inside"
-    written = {cell for cell, _, _ in program.cell_writes}
-    args = {i for i, _, _ in program.arg_writes}
-    for kind, what in program.boundary:
+    written = {cell for cell, _, _ in draft.cells}
+    args = {i for i, _, _ in draft.args}
+    for kind, what in draft.boundary:
         if what in args if kind == "arg" else kind != "made" and what._storage in written:
             return "a write inside to a tensor that the result is differentiated by"
     return ""
 
 
-def _find_boundary(program: Program) -> None:
-    """Which inputs the tensors are that gradients lead to; None for one whose value is not looked at."""
-    at = {cell: k for k, cell in enumerate([*program.donated, *program.cells])}
-    args = {i: len(at) + k for k, i in enumerate(program.arg_inputs)}
-    program.boundary_inputs = [
-        None if kind == "made" else args.get(what) if kind == "arg" else at.get(what._storage)
-        for kind, what in program.boundary
-    ]
-
-
-def _unread_gradients(program: Program) -> list[tuple[Tensor, int]]:
+def _unread_gradients(draft: Draft) -> list[tuple[Tensor, int]]:
     """The gradients that are made and used up inside: (parameter, output). Nobody reads them, as a rule."""
-    if program.boundary or not program.reusable:
+    if draft.boundary or draft.why_once:
         return []
-    uses = Counter(_uses(program))
-    stepped = {cell for cell, _, _ in program.cell_writes}
+    uses = Counter(_uses(draft))
+    stepped = {cell for cell, _, _ in draft.cells}
     return [
-        (target, what)
-        for target, kind, what in program.grad_writes
-        if kind == "new" and isinstance(target, Tensor) and target._storage in stepped and uses[what] == 1
+        (target, index)
+        for target, index in draft.grads.computed
+        if isinstance(target, Tensor) and target._storage in stepped and uses[index] == 1
     ]
 
 
-def _needed_last(program: Program, donated: list[int], needed: list[bool]) -> None:
-    """Sort the donated inputs: those which pending gradients need come last."""
-    pairs = sorted(zip(donated, program.donated, strict=True), key=lambda pair: needed[pair[0]])
-    donated[:] = [position for position, _ in pairs]
-    program.donated = [cell for _, cell in pairs]
-
-
-def _bundle(program: Program, overlay: Overlay, positions: dict[str, list[Any]], needed: list[bool]) -> None:
+def _bundle(draft: Draft, overlay: Overlay, sources: _Sources, needed: list[bool]) -> None:
     """Take small donated inputs together if there are many: those of a pack, and those which pending gradients need.
 
     Gradients of a bundle's members, if they are only read, come together too. The position of what is together is a
     tuple, of its members' positions; so is the output that a bundle comes from.
     """
-    donated = positions["donated"]
-    position = dict(zip(program.donated, donated, strict=True))
-    writes = {cell: (i, steps) for cell, i, steps in program.cell_writes}
-    uses = Counter([*_uses(program), *(i for _, i in program.fill)])
+    position = dict(sources.donated)
+    writes = {cell: (i, steps) for cell, i, steps in draft.cells}
+    uses = Counter([*_uses(draft), *(i for _, i in draft.fill)])
     pack_of = {p._storage: pack for pack in overlay.packs.values() for p in pack.params}
-    alike: dict[Any, list[Storage]] = {}
+    groups: dict[Any, list[Storage]] = {}
     for cell, (index, steps) in writes.items():  # in the order of the optimizers
         if cell in position and uses[index] == 1:
-            alike.setdefault((needed[position[cell]], steps, pack_of.get(cell)), []).append(cell)
+            groups.setdefault((needed[position[cell]], steps, pack_of.get(cell)), []).append(cell)
     bundle_of: dict[Storage, Bundle] = {}
     together = [
-        (cells, len(pack.params) if pack else tuning.bundle_arrays) for (_, _, pack), cells in alike.items()
+        (cells, len(pack.params) if pack else tuning.bundle_arrays) for (_, _, pack), cells in groups.items()
     ]
-    for (_, steps, _), bundles in zip(alike, bundled(together), strict=True):
+    for (_, steps, _), bundles in zip(groups, bundled(together), strict=True):
         for bundle in bundles:
             bundle_of.update(dict.fromkeys(bundle.members, bundle))
-            program.bundle_writes.append((bundle, tuple([writes[m][0] for m in bundle.members]), steps))
-    program.cell_writes = [write for write in program.cell_writes if write[0] not in bundle_of]
-    program.donated = list(dict.fromkeys([bundle_of.get(cell, cell) for cell in program.donated]))
-    donated[:] = [
-        tuple([position[m] for m in cell.members]) if isinstance(cell, Bundle) else position[cell]
-        for cell in program.donated
+            draft.bundles.append((bundle, tuple([writes[m][0] for m in bundle.members]), steps))
+    draft.cells = [write for write in draft.cells if write[0] not in bundle_of]
+    sources.donated = [
+        (cell, tuple([position[m] for m in cell.members]) if isinstance(cell, Bundle) else position[cell])
+        for cell in dict.fromkeys([bundle_of.get(cell, cell) for cell in position])
     ]
-    at = {id(t): i for t, i in zip(program.grad_inputs, positions["grad"], strict=True)}
-    program.joined_grads = joined_gradients(dict.fromkeys(bundle_of.values()), program.grad_inputs)
-    positions["joined"] = [tuple([at.pop(id(t)) for t in some.tensors]) for some in program.joined_grads]
-    program.grad_inputs = [t for t in program.grad_inputs if id(t) in at]
-    positions["grad"] = list(at.values())
+    at = {id(tensor): k for tensor, k in sources.grads}
+    joined = joined_gradients(dict.fromkeys(bundle_of.values()), sources.of("grads"))
+    sources.joined = [(some, tuple([at.pop(id(t)) for t in some.tensors])) for some in joined]
+    sources.grads = [pair for pair in sources.grads if id(pair[0]) in at]
 
 
-def _uses(program: Program) -> Iterable[int]:
+def _uses(draft: Draft) -> Iterable[int]:
     """The outputs that something is made from after a call, each once for every use."""
-    yield from (out.index for out in (*program.outputs, *program.changed))
-    yield from (i for _, i, _ in (*program.cell_writes, *program.arg_writes))
-    for stage in program.stages:
+    yield from (out.index for out in (*draft.outputs, *draft.changed))
+    yield from (i for _, i, _ in (*draft.cells, *draft.args))
+    for stage in draft.stages:
         yield from stage.residuals
-    yield from program.made.outputs()
-    for _, kind, what in program.grad_writes:
-        if kind in ("new", "slot"):
-            yield what
-        elif kind == "sparse":
-            yield from what[:2]
+    yield from draft.made.outputs()
+    yield from draft.grads.outputs()
 
 
 def _leave_pending(
-    program: Program, unread: list[tuple[Tensor, int]], order: list[Any], needed: list[bool]
+    draft: Draft, executable: Executable, targets: list[Tensor], sources: _Sources, needed: list[bool]
 ) -> None:
     """The program returns its last outputs only if somebody reads gradients."""
+    order = sources.positions()
     inputs = [k for k, position in enumerate(order) if any(needed[p] for p in _each(position))]
-    inputs += range(len(order), len(program.input_avals))  # the random draws
-    targets = [tensor for tensor, _ in unread]
-    others = [write for write in program.grad_writes if not any(write[0] is t for t in targets)]
-    program.pending = Pending(program, inputs, targets, others)
-
-
-def _forget(program: Program, unread: list[tuple[Tensor, int]]) -> None:
-    """The gradients are no outputs: ``.grad`` is None after a call."""
-    targets = {id(tensor) for tensor, _ in unread}
-    program.grad_writes = [
-        (t, "none", None) if id(t) in targets else (t, kind, what) for t, kind, what in program.grad_writes
-    ]
+    inputs += range(len(order), len(executable.input_avals))  # the random draws
+    others = draft.grads.without(targets)
+    executable.pending = Pending(executable, inputs, targets, others if any(others) else None)  # type: ignore[arg-type]
 
 
 def _each(position: int | tuple[int, ...]) -> tuple[int, ...]:
@@ -251,57 +325,49 @@ def _each(position: int | tuple[int, ...]) -> tuple[int, ...]:
     return position if isinstance(position, tuple) else (position,)
 
 
-def _sort_outputs(program: Program, count: int, unread: list[int]) -> list[Any]:
+def _sort_outputs(draft: Draft, donated: list[Any], count: int, unread: list[int]) -> list[Any]:
     """Put the new values of donated inputs first, in the inputs' order, and unread gradients last; returns the
     old positions.
 
     JAX gives a donated input's memory to the first output of its shape. If that is a gradient, XLA has to copy the
     parameter before it may be written over.
     """
-    at = {cell: i for cell, i, _ in (*program.cell_writes, *program.bundle_writes)}
-    first, last = [at[cell] for cell in program.donated], unread
+    at = {cell: i for cell, i, _ in (*draft.cells, *draft.bundles)}
+    first, last = [at[cell] for cell in donated], unread
     taken = {i for index in first for i in _each(index)}
     order = first + sorted({*range(count)} - {*taken, *last}) + last
     new = {old: i for i, old in enumerate(order)}
-    for out in (*program.outputs, *program.changed):
+    for out in (*draft.outputs, *draft.changed):
         out.index = new.get(out.index, out.index)
-    program.cell_writes = [(cell, new[i], steps) for cell, i, steps in program.cell_writes]
-    program.bundle_writes = [(bundle, new[i], steps) for bundle, i, steps in program.bundle_writes]
-    program.arg_writes = [(k, new[i], steps) for k, i, steps in program.arg_writes]
-    program.fill = [(cell, new[i]) for cell, i in program.fill]
-    for stage in program.stages:
+    draft.cells = [(cell, new[i], steps) for cell, i, steps in draft.cells]
+    draft.bundles = [(bundle, new[i], steps) for bundle, i, steps in draft.bundles]
+    draft.args = [(k, new[i], steps) for k, i, steps in draft.args]
+    draft.fill = [(cell, new[i]) for cell, i in draft.fill]
+    for stage in draft.stages:
         stage.residuals = [new[i] for i in stage.residuals]
-    if program.within is not None:
-        program.within.index = new[program.within.index]
-    program.made.move(new)
-    program.grad_writes = [
-        (target, kind, _moved(kind, what, new)) for target, kind, what in program.grad_writes
-    ]
+    if draft.within is not None:
+        draft.within.index = new[draft.within.index]
+    draft.made.move(new)
+    draft.grads = draft.grads.moved(new)
     return order
 
 
-def _moved(kind: str, what: Any, new: dict[int, int]) -> Any:
-    """What a gradient is made from, with the new positions of outputs."""
-    if kind == "sparse":
-        return (new[what[0]], new[what[1]], *what[2:])
-    return new[what] if kind in ("new", "slot") else what
-
-
-def _make_functions(
-    program: Program, closed: Any, order: list[Any], drawn: list[int], out_order: list[Any]
-) -> None:
+def _executable(
+    draft: Draft, closed: Any, sources: _Sources, drawn: list[int], out_order: list[Any]
+) -> Executable:
     closed = closed.replace(jaxpr=lowering.rewritten(closed.jaxpr))
-    first = len(program.donated) + len(program.cells) + len(program.arg_inputs) + len(program.grad_inputs)
-    written = {k: cell for k, cell in enumerate(program.donated) if isinstance(cell, Bundle)}
-    read: dict[int, Gradients] = dict(enumerate(program.joined_grads, first))
+    order, donated = sources.positions(), sources.of("donated")
+    first = len(donated) + len(sources.cells) + len(sources.args) + len(sources.grads)
+    written = {k: cell for k, cell in enumerate(donated) if isinstance(cell, Bundle)}
+    read: dict[int, Gradients] = dict(enumerate(sources.of("joined"), first))
     joints: dict[int, Joint] = {**written, **read}
     wholes = wholes_of(
         closed.jaxpr, {k: (order[k], out_order[k]) for k in written}, {k: order[k] for k in read}
     )
     total = len(closed.jaxpr.invars)
-    within, flag = program.within, -1 if program.within is None else out_order[program.within.index]
+    within, flag = draft.within, -1 if draft.within is None else out_order[draft.within.index]
     avals = [joints[k].aval if k in joints else closed.jaxpr.invars[p].aval for k, p in enumerate(order)]
-    consts, count = list(closed.consts), len(program.donated)
+    consts, count = list(closed.consts), len(donated)
 
     def pure(donated: list[Any], kept: list[Any], as_fun: Any = jaxpr_as_fun) -> list[Any]:
         given = [*donated, *kept]
@@ -338,19 +404,19 @@ def _make_functions(
 
     if within is not None:
         within.place = place
-    program.pure = pure
-    program.input_avals = [
-        jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
-        for a in (*avals, *(jax.typeof(consts[k]) for k in drawn))
-    ]
-    program.number_avals = avals[len(avals) - len(program.number_inputs) :]
-    as_fun = None if program.boundary else lowering.function_of(closed.jaxpr)
-    ours = pure if as_fun is None else partial(pure, as_fun=as_fun)
-    program.compiler_options = lowering.compiler_options(closed.jaxpr)
-    program.jit = jax.jit(ours, donate_argnums=0, compiler_options=program.compiler_options)
-    program.call = Donating(program.jit)
-    program.jaxpr = closed
-    program.is_narrow = not program.boundary and _is_narrow([closed.jaxpr]) and not any(map(_is_wide, avals))
+    as_fun = None if draft.boundary else lowering.function_of(closed.jaxpr)
+    return Executable(
+        pure,
+        pure if as_fun is None else partial(pure, as_fun=as_fun),
+        closed,
+        donated,
+        [
+            jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
+            for a in (*avals, *(jax.typeof(consts[k]) for k in drawn))
+        ],
+        lowering.compiler_options(closed.jaxpr),
+        not draft.boundary and _is_narrow([closed.jaxpr]) and not any(map(_is_wide, avals)),
+    )
 
 
 def _is_wide(aval: Any) -> bool:

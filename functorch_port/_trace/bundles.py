@@ -32,7 +32,7 @@ from .._array.flat import flat, joined
 from .._array.storage import Storage, Value
 from .._base.tuning import tuning
 from .._tensor.tensor import Tensor
-from .program import Stale, grads_of
+from .inputs import Stale, grads_of
 
 __all__ = ["Bundle", "Gradients", "Joint", "bundled", "cut", "join", "joined_gradients"]
 

@@ -23,9 +23,10 @@ from .._base import device, settings
 from .._base.tuning import tuning
 from .._tensor.tensor import Tensor
 from .assemble import _live
+from .draft import Draft
+from .inputs import aval
 from .overlay import Overlay
-from .places import Given
-from .program import Program, aval
+from .places import Arguments
 
 __all__ = ["Before", "Within", "are_on", "outputs", "sort_out"]
 
@@ -150,54 +151,56 @@ def outputs(overlay: Overlay) -> list[Any]:
 
 
 def sort_out(
-    program: Program, overlay: Overlay, closed: Any, cells: list[Storage], arrays: list[int], given: Given
+    draft: Draft, overlay: Overlay, closed: Any, cells: list[Storage], arrays: list[int], arguments: Arguments
 ) -> Any:
-    """Give the program its checks. Returns the jaxpr with the flags of those that it makes itself as last outputs."""
+    """Note the checks of a call. Returns the jaxpr with the flags of those that the program makes as last outputs."""
     checks = overlay.checks or []
     if not checks:
         return closed
     outs = closed.jaxpr.outvars
     start = end = len(outs) - sum(1 + len(check.values) for check in checks)
     within, flags = Within(start), []
-    places = _readable(program, overlay, cells, arrays, given, len(closed.jaxpr.invars))
+    places = _readable(draft, overlay, cells, arrays, arguments, len(closed.jaxpr.invars))
     for check in checks:
         flag, values = outs[end], outs[end + 1 : end + 1 + len(check.values)]
         end += 1 + len(values)
         # the first that fails is to be reported: what comes after a check of the program's own is the program's
-        if within.checks or not _check_before(program, check, closed, values, places):
+        if within.checks or not _check_before(draft, check, closed, values, places):
             within.checks.append((check, closed.replace(jaxpr=_part(closed.jaxpr, values))))
             flags.append(flag)
-    program.within = within if flags else None
+    draft.within = within if flags else None
     overlay.checks = None
     return closed.replace(jaxpr=closed.jaxpr.replace(outvars=[*outs[:start], *flags]))
 
 
 def _readable(
-    program: Program,
+    draft: Draft,
     overlay: Overlay,
     cells: list[Storage],
     arrays: list[int],
-    given: Given,
+    arguments: Arguments,
     count: int,
 ) -> dict[int, Storage | int]:
     """The inputs that can be read on the host before a call: the position, and where they come from.
 
     What is given away is none of them: whoever has looked at an array cannot give its memory away.
     """
-    written = {cell for cell, _, _ in program.cell_writes} | overlay.packs.keys()
+    written = {cell for cell, _, _ in draft.cells} | overlay.packs.keys()
     written |= {g._storage for g in overlay.grad_reads.values() if g is not None}
     found: dict[int, Storage | int] = {}
     for position, cell in enumerate(cells):
-        if cell in given.cells:
-            found[position] = given.cells[cell]
+        if cell in arguments.cells:
+            found[position] = arguments.cells[cell]
         elif cell not in written:
             found[position] = cell
     found = {position: source for position, source in found.items() if on_one_cpu(cells[position].array())}
-    return found | {count - len(arrays) + k: i for k, i in enumerate(arrays) if on_one_cpu(given.leaves[i])}
+    return found | {
+        count - len(arrays) + k: i for k, i in enumerate(arrays) if on_one_cpu(arguments.leaves[i])
+    }
 
 
 def _check_before(
-    program: Program, check: Check, closed: Any, values: Sequence[Any], places: dict[int, Storage | int]
+    draft: Draft, check: Check, closed: Any, values: Sequence[Any], places: dict[int, Storage | int]
 ) -> bool:
     """Have a check made before a call, if that can be done, and pays."""
     sizes = [
@@ -208,7 +211,7 @@ def _check_before(
     jaxpr = _part(closed.jaxpr, values)
     used = [k for k, there in enumerate(_live(jaxpr)[1]) if there]
     if not used:
-        _check_once(program, check, closed.replace(jaxpr=jaxpr))
+        _check_once(draft, check, closed.replace(jaxpr=jaxpr))
         return True
     if not places.keys() >= set(used):
         return False
@@ -223,17 +226,17 @@ def _check_before(
         compute = executor.current.host_function(function, examples, tuning.check_integers, tuning.check_time)
         if compute is None:
             return False
-    program.before.append(Before(check, [places[k] for k in used], compute))
+    draft.before.append(Before(check, [places[k] for k in used], compute))
     return True
 
 
-def _check_once(program: Program, check: Check, closed: Any) -> None:
+def _check_once(draft: Draft, check: Check, closed: Any) -> None:
     """A check of what no input changes: one that fails, fails at every call."""
     with storage.x64():
         unused = [np.zeros(v.shape, v.dtype) for v in closed.in_avals]
         values = [np.asarray(v) for v in jax.jit(jaxpr_as_fun(closed))(*unused)]
     if np.any(check.bad(*values)):
-        program.before.append(Before(check, [], lambda: values))
+        draft.before.append(Before(check, [], lambda: values))
 
 
 def _part(jaxpr: Any, values: Sequence[Any]) -> Any:

@@ -22,10 +22,13 @@ from .._tensor import grad_mode, overriding
 from .._tensor.tensor import Tensor
 from .._tensor.tree import flatten_call
 from .checking import are_on
+from .effects import FirstCall
+from .inputs import Stale
 from .names import variables_cells
 from .overlay import Overlay
-from .program import Program, Stale
+from .program import Program
 from .slots import DataSlot, Slot, find, tensors_of
+from .stateful import kind_of
 from .trace import trace
 from .tree import beside_views, by_identity, cell_of
 from .variables import Variable, plain_number
@@ -81,7 +84,7 @@ class Compiled:
         self._dropped = 0
         self._watched: list[Slot] = []
         #: places where the caller put other tensors between calls
-        self._given: dict[Slot, Slot] = {}
+        self._input_slots: dict[Slot, Slot] = {}
         #: numbers that changed between calls, and are inputs of the programs since
         self._lifted: dict[Any, Variable] = {}
         self._may_lift = True
@@ -120,9 +123,10 @@ class Compiled:
                 result = self._run(last[1], leaves, tree)
             else:
                 for program in tuple(last[1]):  # a pass writes nothing: it waits for nobody
-                    if program.is_pass and program.is_ready(leaves):
+                    quick = program.quick
+                    if quick is not None and quick.allows(leaves):
                         self._kept.use(program)
-                        return program.run_pass(leaves)
+                        return quick.run(leaves)
                 with storage.turn:
                     result = self._run(last[1], leaves, tree)
         except BaseException:
@@ -137,11 +141,12 @@ class Compiled:
         why = ""
         for program in programs:
             try:
-                if program.is_pass and program.is_ready(leaves):
+                quick = program.quick
+                if quick is not None and quick.allows(leaves):
                     self._kept.use(program)
-                    return program.run_pass(leaves)
-                env = program.numbers(leaves)
-                why = env if isinstance(env, str) else program.matches(leaves)
+                    return quick.run(leaves)
+                env = program.inputs.numbers.check(leaves)
+                why = env if isinstance(env, str) else program.guards.check(leaves)
                 if why:
                     self._lift(program)
                 if not why and isinstance(env, dict):
@@ -165,50 +170,49 @@ class Compiled:
 
     def _lift(self, program: Program) -> None:
         """Numbers and tensors that changed since a program was traced become inputs of the next one."""
-        for place in program.guards.changed():
+        values = program.guards.values
+        for place in values.changed():
             before, now = place.before, place.get()
-            if plain_number(before) and plain_number(now) and self._may_lift and program.guards.may_lift:
+            if plain_number(before) and plain_number(now) and self._may_lift and values.may_lift:
                 self._lifted[id(place.owner), place.key] = place
             elif _is_data(before) and _is_data(now) and isinstance(place.owner, dict | list | types.CellType):
-                slot = Slot(place.owner, place.key, given=True)
-                self._given[slot] = slot
+                slot = Slot(place.owner, place.key, is_input=True)
+                self._input_slots[slot] = slot
 
     def _trace(self, programs: _Programs, leaves: list[Any], tree: Any, why: str) -> Any:
         begun: list[Overlay] = []
         program = None
         try:
             before = set(map(id, variables_cells(self._fn)))  # a reference would keep state from being packed
-            program, overlay = self._traced(leaves, tree, begun)
-            apart = beside_views(leaves).isdisjoint(i for i, _, _ in program.arg_writes)
-            if not apart or program.changes_containers:
+            program, first, overlay = self._traced(leaves, tree, begun)
+            apart = beside_views(leaves).isdisjoint(i for i, _, _ in program.effects.args)
+            if not apart or first.changes_containers:
                 # a program has one input for each argument: what it writes to one, the others would not see
                 overlay.undo()
                 begun.clear()
-                if program.changes_containers:
+                if first.changes_containers:
                     programs.plainly = True
                     self._warn_of_containers()
                 return _PLAINLY
             after = variables_cells(self._fn)
             stayed = {cell for cell in after if id(cell) in before and cell not in overlay.inside}
-            program.bind(leaves, stayed.union(*(p.states for p in self.programs())))
-            program.write_functions()
+            program.guards.bind(leaves, stayed.union(*(p.guards.states for p in self.programs())))
             self.traces += 1
             self.reasons.append(why)
             self._warn_of(why.partition(" changed")[0] if " changed" in why else "")
-            result = program.run(leaves, cast(Any, program.numbers(leaves)), first=True)
+            result = program.run(leaves, cast(Any, program.inputs.numbers.check(leaves)), first)
         except BaseException:
             if program is None or not program.calls:
                 _take_back(begun)
             raise
-        if program.reusable:
-            program.programs = programs
+        if not first.why_once:
             programs.insert(0, program)
             self._programs[programs.key] = programs  # all of these programs may have been let go of meanwhile
-            self._warn_of_many(self._kept.add(program, count_of(program.jaxpr)))
+            self._warn_of_many(self._kept.add(program, count_of(program.executable.jaxpr)))
         else:
-            self.reasons[-1] += f"; to be traced again: {program.why_once}"
-            self._warn_of(program.why_once)
-            self._watched = _places_to_watch(program, overlay, leaves)
+            self.reasons[-1] += f"; to be traced again: {first.why_once}"
+            self._warn_of(first.why_once)
+            self._watched = _places_to_watch(program, first, overlay, leaves)
         for slot in overlay.watched:
             slot.forget()
         tidy()
@@ -216,14 +220,17 @@ class Compiled:
 
     def _drop(self, program: Program) -> None:
         """Forget a program."""
-        programs = cast(_Programs, program.programs)
-        programs.remove(program)
-        if not programs and self._programs.get(programs.key) is programs:
-            del self._programs[programs.key]
+        for key, programs in list(self._programs.items()):
+            if program in programs:
+                programs.remove(program)
+                if not programs:
+                    del self._programs[key]
 
-    def _traced(self, leaves: list[Any], tree: Any, begun: list[Overlay]) -> tuple[Program, Overlay]:
+    def _traced(
+        self, leaves: list[Any], tree: Any, begun: list[Overlay]
+    ) -> tuple[Program, FirstCall, Overlay]:
         """A new program; without symbolic numbers if the function's Python does not get through with them."""
-        watched = [*dict.fromkeys([*self._given, *self._watched])]
+        watched = [*dict.fromkeys([*self._input_slots, *self._watched])]
         options = (self._rng, watched, self._keep_grads)
         checks = are_on(self._checks)
         numbers = [place for place in self._lifted.values() if plain_number(place.get())]
@@ -310,16 +317,17 @@ def _take_back(begun: Sequence[Overlay]) -> None:
         raise
 
 
-def _places_to_watch(program: Program, overlay: Overlay, leaves: list[Any]) -> list[Slot]:
+def _places_to_watch(program: Program, first: FirstCall, overlay: Overlay, leaves: list[Any]) -> list[Slot]:
     """Where a trace replaced tensors or left arguments and those it made, but not where others held the old ones all
     along.
     """
-    slots = [] if program.places is None else program.places.slots
+    places, grads = program.inputs.places, program.effects.grads
+    slots = [] if places is None else places.slots
     replaced = [slot for slot in slots if not isinstance(slot, DataSlot)]
-    ours = (leaves, *overlay.notes(), *program.guards.slots, program.grad_writes)
+    ours = (leaves, *overlay.notes(), *program.guards.values.slots, *(grads or ()))
     found = [
         slot
-        for slot in find(tensors_of(program.kept), ours)
+        for slot in find(tensors_of(first.kept), ours)
         if slot not in overlay.holders or any(t._storage in overlay.inside for t in slot.tensors())
     ]
     return list(dict.fromkeys([*replaced, *found]))
@@ -457,10 +465,6 @@ def compile(
         return lambda fn: compile(fn, disable=disable, rng=rng, keep_grads=keep_grads, checks=checks)
     if disable or isinstance(model, Compiled):
         return model
-    from ..nn.module import Module
-
-    if isinstance(model, Module):
-        from .module import OptimizedModule
-
-        return OptimizedModule(model, rng=rng, keep_grads=keep_grads, checks=checks)
-    return Compiled(model, rng, keep_grads, checks)
+    kind = kind_of(model)
+    make = Compiled if kind is None or kind.compiled is None else kind.compiled
+    return make(model, rng=rng, keep_grads=keep_grads, checks=checks)

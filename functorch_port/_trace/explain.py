@@ -29,40 +29,35 @@ def explain(compiled: Any, analyse: bool = True) -> str:
 
 
 def _program(compiled: Any, program: Program, n: int, analyse: bool) -> list[str]:
-    lines = [f"program {n}: {program.calls} call(s), {len(program.jaxpr.jaxpr.eqns)} operations"]
-    packed = {cell for pack in program.packs for cell in pack.cells}
-    updated = [cell for c in program.donated for cell in (c.members if isinstance(c, Bundle) else (c,))]
-    gradients = [*program.grad_inputs, *(t for some in program.joined_grads for t in some.tensors)]
-    names = name_cells(compiled._fn, [*updated, *program.cells], packed)
-    for title, cells in (("updated in place", updated), ("read", program.cells)):
+    inputs, numbers = program.inputs, program.inputs.numbers
+    calls = program.calls + (0 if program.quick is None else program.quick.calls)
+    lines = [f"program {n}: {calls} call(s), {len(program.executable.jaxpr.jaxpr.eqns)} operations"]
+    packed = {cell for pack in program.guards.packs for cell in pack.cells}
+    updated = [cell for c in inputs.donated for cell in (c.members if isinstance(c, Bundle) else (c,))]
+    gradients = [*inputs.grads, *(t for some in inputs.joined_grads for t in some.tensors)]
+    named = [
+        (name in numbers.fixed, key if i is None else f"{key}[{i}]")
+        for name, (_, key, i, _) in numbers.places.items()
+    ]
+    names = name_cells(compiled._fn, [*updated, *inputs.cells], packed)
+    for title, cells in (("updated in place", updated), ("read", inputs.cells)):
         if cells:
             lines.append(f"  {title}:")
             lines += [f"    {names[c]}: {_describe(c.array())}" for c in cells]
-    values = program.guards.describe()
+    values = program.guards.values.describe()
     if values:
         lines += ["  traced for:", *(f"    {value}" for value in values)]
     for title, items in (
         ("gradients read", [tuple(t.shape) for t in gradients]),
-        (
-            "numbers that may change",
-            [
-                key if i is None else f"{key}[{i}]"
-                for name, (_, key, i, _) in program.number_guards.items()
-                if name not in program.fixed
-            ],
-        ),
-        (
-            "numbers that are fixed",
-            [
-                key if i is None else f"{key}[{i}]"
-                for name, (_, key, i, _) in program.number_guards.items()
-                if name in program.fixed
-            ],
-        ),
-        ("random draws made on the host", [len(program.draws)] if program.draws else []),
+        ("numbers that may change", [name for is_fixed, name in named if not is_fixed]),
+        ("numbers that are fixed", [name for is_fixed, name in named if is_fixed]),
+        ("random draws made on the host", [len(inputs.draws)] if inputs.draws else []),
         ("checks of values before a call", [len(program.before)] if program.before else []),
         ("checks of values in the program", [] if program.within is None else [program.within.count]),
-        ("differentiated outside, towards", [kind for kind, _ in program.boundary]),
+        (
+            "differentiated outside, towards",
+            [] if program.recording is None else [kind for kind, _ in program.recording.boundary],
+        ),
     ):
         if items:
             lines.append(f"  {title}: {', '.join(map(str, items))}")
@@ -74,7 +69,7 @@ def _describe(value: Any) -> str:
 
 
 def _analysis(program: Program) -> list[str]:
-    compiled = program.lower().compile()
+    compiled = program.executable.lower().compile()
     cost, memory = compiled.cost_analysis() or {}, compiled.memory_analysis()
     lines = [
         f"  cost: {cost.get('flops', 0):.4g} FLOPs, {_size(cost.get('bytes accessed', 0))} accessed per call"

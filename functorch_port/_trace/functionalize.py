@@ -18,6 +18,7 @@ from .._tensor.tensor import Tensor, wrap
 from .._tensor.tree import Structure, flatten_call, flatten_up_to, unflatten
 from .names import name_cells
 from .program import Program
+from .results import Argument, Computed, Constant
 from .trace import trace
 
 __all__ = ["Functionalized", "functionalize"]
@@ -67,7 +68,7 @@ class Functionalized:
 
     def jaxpr(self, *args: Any, **kwargs: Any) -> Any:
         """The traced program, a closed jaxpr."""
-        return self._pure(args, kwargs)[0].program.jaxpr
+        return self._pure(args, kwargs)[0].program.executable.jaxpr
 
     def _pure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Pure, list[Any]]:
         """What was traced for such arguments, and their leaves in its order."""
@@ -79,7 +80,7 @@ class Functionalized:
                 found = flatten_up_to(known, (args, kwargs))  # JAX has sorted the keys of dicts
                 if found is not None and signature == [*map(_signature, found)]:
                     return other, found
-        if pure is None or not pure.program.guards.match():
+        if pure is None or not pure.program.guards.values.match():
             pure = self._programs[key] = _Pure(self._fn, leaves, tree, self._rng)
         return pure, leaves
 
@@ -121,41 +122,42 @@ class _Pure:
             )
         examples = [_example(leaf) for leaf in leaves]
         with jax.core.eval_context():  # a transform of JAX that is running has no part in it
-            program, overlay = trace(fn, examples, tree, rng, join=False)
-        if not overlay.inside.isdisjoint(program.kept):
+            program, first, overlay = trace(fn, examples, tree, rng, join=False)
+        if not overlay.inside.isdisjoint(first.kept):
             overlay.undo()
             raise NotImplementedError(
-                f"functionalize: {program.why_once}; a pure function cannot do that. Return it, or call the "
+                f"functionalize: {first.why_once}; a pure function cannot do that. Return it, or call the "
                 f"function once "
                 "eagerly first if it only makes its state then"
             )
         overlay.undo(structure=False)
         self.program: Program = program
-        extra = [cell for cell, _, _ in program.cell_writes if cell not in {*program.donated, *program.cells}]
-        self.cells: list[Storage] = [*program.donated, *program.cells]
+        inputs = program.inputs
+        self.cells: list[Storage] = [*inputs.donated, *inputs.cells]
+        extra = [cell for cell, _, _ in program.effects.cells if cell not in set(self.cells)]
         names = name_cells(fn, [*self.cells, *extra])
         self.names = [names[c] for c in self.cells]
         self.extra = {cell: names[cell] for cell in extra}
         self.grads = {
             id(t): f"{names.get(t._storage) or name_cells(fn, [t._storage])[t._storage]}.grad"
-            for t in program.grad_inputs
+            for t in inputs.grads
         }
         self.numbers = {
             name: f"{_owner(program, table)}{key}" + ("" if index is None else f"[{index}]")
-            for name, (table, key, index, _) in program.number_guards.items()
+            for name, (table, key, index, _) in inputs.numbers.places.items()
         }
 
     def read(self) -> dict[str, Any]:
-        p = self.program
+        inputs = self.program.inputs
         state = {name: cell.array() for name, cell in zip(self.names, self.cells, strict=True)}
         state.update({name: cell.array() for cell, name in self.extra.items()})
-        state.update({self.grads[id(t)]: t._grad._value for t in p.grad_inputs})
-        for name, (table, key, index, _) in p.number_guards.items():
+        state.update({self.grads[id(t)]: t._grad._value for t in inputs.grads})
+        for name, (table, key, index, _) in inputs.numbers.places.items():
             state[self.numbers[name]] = table[key] if index is None else table[key][index]
         return state
 
     def __call__(self, state: dict[str, Any], leaves: list[Any]) -> tuple[Any, dict[str, Any]]:
-        p = self.program
+        inputs, effects, executable = self.program.inputs, self.program.effects, self.program.executable
         missing = [n for n in (*self.names, *self.grads.values()) if n not in state]
         if missing:
             raise KeyError(
@@ -163,67 +165,61 @@ class _Pure:
                 f"in its values only"
             )
         env = {name: state[self.numbers[name]] for name in self.numbers}
-        env.update({name: leaves[i] for name, i, _ in p.arg_numbers})
+        env.update({name: leaves[i] for name, i, _ in inputs.numbers.arguments})
         with storage.x64():
             values = [state[n] for n in self.names]
-            donated, kept = values[: len(p.donated)], values[len(p.donated) :]
-            kept += [leaves[i]._value if isinstance(leaves[i], Tensor) else leaves[i] for i in p.arg_inputs]
-            kept += [state[self.grads[id(t)]] for t in p.grad_inputs]
-            kept += [
+            values += [leaves[i]._value if isinstance(leaves[i], Tensor) else leaves[i] for i in inputs.args]
+            values += [state[self.grads[id(t)]] for t in inputs.grads]
+            avals = executable.input_avals[len(values) :]
+            values += [
                 jnp.asarray(env[name], aval.dtype)
-                for name, aval in zip(p.number_inputs, p.number_avals, strict=True)
+                for name, aval in zip(inputs.numbers.inputs, avals, strict=True)
             ]
-            outs = p.pure(donated, kept)
+            outs = executable.pure(values[: executable.count], values[executable.count :])
         new = dict(state)
         by_cell = dict(zip(self.cells, self.names, strict=True)) | self.extra
-        for cell, index, _ in p.cell_writes:
+        for cell, index, _ in effects.cells:
             new[by_cell[cell]] = outs[index]
-        for target, kind, what in p.grad_writes:
-            if kind in ("slot", "new") and id(target) in self.grads:
-                new[self.grads[id(target)]] = outs[what]
+        for target, index in () if effects.grads is None else effects.grads.in_place + effects.grads.computed:
+            if id(target) in self.grads:
+                new[self.grads[id(target)]] = outs[index]
         places = {
             (id(table), key): self.numbers[name]
-            for name, (table, key, index, _) in p.number_guards.items()
+            for name, (table, key, index, _) in inputs.numbers.places.items()
             if index is None
         }
-        for table, key, rule in p.number_writes:
+        for table, key, rule in effects.numbers:
             if (id(table), key) in places:
                 new[places[(id(table), key)]] = rule(env)
-        results = [self._leaf(o, outs, leaves, env, new, by_cell) for o in p.outputs]
-        return unflatten(p.out_tree, results), new
+        results = self.program.results
+        found = [self._leaf(out, outs, leaves, env, new, by_cell) for out in results.outputs]
+        return unflatten(results.tree, found), new
 
     def _leaf(
         self, out: Any, outs: Any, leaves: Any, env: Any, new: dict[str, Any], by_cell: dict[Storage, str]
     ) -> Any:
-        if out.kind in ("tensor", "array"):
+        if isinstance(out, Computed):
             return outs[out.index]
-        if out.kind == "arg":
-            written = {i: index for i, index, _ in self.program.arg_writes}
-            leaf = leaves[out.value]
-            return (
-                outs[written[out.value]]
-                if out.value in written
-                else leaf._value
-                if isinstance(leaf, Tensor)
-                else leaf
-            )
-        if out.kind == "number":
-            return out.value(env)
-        if isinstance(out.value, Tensor):
-            name = by_cell.get(out.value._storage)
-            return new[name] if name in new and out.value._view is None else out.value._value
-        return out.value
+        if isinstance(out, Argument):
+            written = {i: index for i, index, _ in self.program.effects.args}
+            if out.position in written:
+                return outs[written[out.position]]
+        found = out.make(outs, leaves, env, None, ())
+        if not isinstance(found, Tensor):
+            return found
+        name = by_cell.get(found._storage) if isinstance(out, Constant) else None
+        return new[name] if name in new and found._view is None else found._value
 
     def write(self, state: dict[str, Any]) -> None:
-        p = self.program
+        inputs = self.program.inputs
         for name, cell in (
             *zip(self.names, self.cells, strict=True),
             *((n, c) for c, n in self.extra.items()),
         ):
             cell.value = jnp.asarray(state[name])
-        for t in p.grad_inputs:
+        for t in inputs.grads:
             t._grad._set_value(state[self.grads[id(t)]])
-        for name, (table, key, index, old) in p.number_guards.items():
+        for name, (table, key, index, old) in inputs.numbers.places.items():
             value = type(old)(state[self.numbers[name]])
             table[key] = (
                 value
@@ -233,15 +229,15 @@ class _Pure:
 
 
 def _owner(program: Program, table: dict[Any, Any]) -> str:
-    for n, (optimizer, _, (groups, states)) in enumerate(program.optimizer_guards):
-        prefix = "optimizer" if len(program.optimizer_guards) == 1 else f"optimizer{n}"
+    optimizers = program.guards.optimizers
+    for n, (_, _, (groups, states)) in enumerate(optimizers):
+        prefix = "optimizer" if len(optimizers) == 1 else f"optimizer{n}"
         for i, group in enumerate(groups):
             if group is table:
                 return f"{prefix}.param_groups[{i}]."
         for i, (_, state) in enumerate(states):
             if state is table:
                 return f"{prefix}.state[{i}]."
-        del optimizer
     return "numbers."
 
 

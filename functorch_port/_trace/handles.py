@@ -14,34 +14,18 @@ import jax
 from .._array.storage import Storage
 from .._tensor.tensor import Tensor
 from .._tensor.view import View
+from .results import Left
 
 if TYPE_CHECKING:
     from .overlay import Overlay
-    from .places import Given
+    from .places import Arguments
 
-__all__ = ["Content", "Made", "Output", "can_be_made"]
+__all__ = ["Content", "Made", "can_be_made"]
 
 _new = object.__new__
 
-#: where something comes from: ("made", number), ("given", position) or ("as it is", the thing itself)
+#: where something comes from: ("made", number), ("argument", position) or ("as it is", the thing itself)
 Content = tuple[str, Any]
-
-
-class Output:
-    """How one leaf of the result, or a tensor with a new history, is made after a call.
-
-    Attributes:
-        kind: of what ``value`` is.
-        index: of the program's output with the value.
-        version: how often its value was written to in the function.
-        requires_grad: whether it has a history; then gradients arrive at output ``number`` of the node ``stage``.
-    """
-
-    __slots__ = ("index", "kind", "number", "requires_grad", "stage", "value", "version")
-
-    def __init__(self, kind: str, index: int = -1, value: Any = None, requires_grad: bool = False) -> None:
-        self.kind, self.index, self.value, self.requires_grad = kind, index, value, requires_grad
-        self.stage = self.number = self.version = 0
 
 
 class _Handle:
@@ -124,17 +108,19 @@ class Made:
     """The tensors that a program makes, and the Storages below them.
 
     Attributes:
-        histories: of those that have one: ``value`` is the number, and in the trace themselves.
+        histories: those that have one, and in the trace themselves.
         retaining: the numbers of those that retain their gradient.
         traced: what the trace made, until the first call is over.
     """
 
-    def __init__(self, overlay: Overlay, given: Given, outs: Any, is_live: Callable[[Tensor], bool]) -> None:
-        self.overlay, self.given, self.outs, self.is_live = overlay, given, outs, is_live
+    def __init__(
+        self, overlay: Overlay, arguments: Arguments, outs: Any, is_live: Callable[[Tensor], bool]
+    ) -> None:
+        self.overlay, self.arguments, self.outs, self.is_live = overlay, arguments, outs, is_live
         self.sources: list[tuple[str, Any, int, int]] = []
         self.handles: list[_Handle] = []
         self.counts: list[list[int]] = []
-        self.histories: list[tuple[Output, Tensor]] = []
+        self.histories: list[tuple[Left, Tensor]] = []
         self.retaining: list[int] = []
         #: how many of them, the first ones, are left in places
         self.left = 0
@@ -148,8 +134,8 @@ class Made:
         """How an object that the function left or returned is found after a call; with its ``history`` or without."""
         if not isinstance(item, Tensor):
             return ("as it is", item)
-        if id(item) in self.given.ids:
-            return ("given", self.given.ids[id(item)])
+        if id(item) in self.arguments.ids:
+            return ("argument", self.arguments.ids[id(item)])
         if self.overlay.is_outside(item):
             return ("as it is", item)
         if id(item) not in self.made:
@@ -157,14 +143,14 @@ class Made:
             grad = None if item._kept_grad is None else self.content(item._kept_grad)
             count = None if item._own_count is None else self._count(item._own_count)
             cell = self._source(item._storage)
-            onto = self.sources[cell][0] == "given"
+            onto = self.sources[cell][0] == "argument"
             handle = _Handle(item, cell, base, grad, count, onto)
             handle.ask_for_positions(self.outs.add)
             self.handles.append(handle)
             number = self.made[id(item)] = len(self.traced)
             self.traced.append(item)
             if history and self.is_live(item):
-                self.histories.append((Output("history", value=number, requires_grad=True), item))
+                self.histories.append((Left(number, requires_grad=True), item))
                 if item._retains_grad:
                     self.retaining.append(number)
         return ("made", self.made[id(item)])
@@ -175,8 +161,8 @@ class Made:
             what: Any = cell
             if cell in self.overlay.inside:
                 kind, what = "output", self.outs.add_cell(cell)
-            elif cell in self.given.cells:
-                kind, what = "given", self.given.cells[cell]
+            elif cell in self.arguments.cells:
+                kind, what = "argument", self.arguments.cells[cell]
             self.at[cell] = len(self.sources)
             self.sources.append((kind, what, cell.version, cell.apart))
         return self.at[cell]
@@ -200,7 +186,7 @@ class Made:
 
     def finish(self) -> None:
         """The trace has been looked at; from now on only calls matter."""
-        del self.overlay, self.given, self.outs, self.is_live
+        del self.overlay, self.arguments, self.outs, self.is_live
         self.counts = [list(count) for count in self.counts]
         self.histories = []
 
@@ -237,7 +223,7 @@ class Made:
             made.append(handle.make(sources, found, counts, outs))
         return made
 
-    def settle(self) -> None:
+    def release(self) -> None:
         """Let go of what only the trace and the first call needed."""
         self.traced, self.made, self.at = [], {}, {}
 
@@ -247,7 +233,7 @@ class Made:
         sources: list[tuple[Storage, View | None]] = []
         traced = list(self.at) if first else []
         for kind, what, version, apart in self.sources:
-            if kind == "given":
+            if kind == "argument":
                 sources.append((leaves[what]._storage, leaves[what]._view))
                 continue
             cell = what
@@ -263,7 +249,7 @@ class Made:
 def find(content: Content, leaves: Sequence[Any], made: Sequence[Tensor]) -> Any:
     """What a content is in a call."""
     kind, what = content
-    return what if kind == "as it is" else leaves[what] if kind == "given" else made[what]
+    return what if kind == "as it is" else leaves[what] if kind == "argument" else made[what]
 
 
 def can_be_made(tensor: Tensor) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from .._array.storage import Storage
 from .._base import alive
 from .._tensor.tensor import Tensor
+from .stateful import kind_of, kinds
 
 __all__ = ["closures", "name_cells", "owner_of", "variables_cells"]
 
@@ -31,23 +32,12 @@ def _variables(fn: Callable[..., Any]) -> dict[str, Any]:
 
 def _tensors(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Tensor]]:
     """Every tensor that can be named through ``value``."""
-    from ..nn.module import Module
-    from ..optim.optimizer import Optimizer
-
+    kind = kind_of(value)
     if isinstance(value, Tensor):
         yield name, value
-    elif isinstance(value, Module):
-        for key, tensor in (*value.named_parameters(), *value.named_buffers()):
-            yield f"{name}.{key}" if key else name, tensor
-    elif isinstance(value, Optimizer):
-        for i, group in enumerate(value.param_groups):
-            for j, p in enumerate(group["params"]):
-                yield f"{name}.param_groups[{i}]['params'][{j}]", p
-        params = [p for g in value.param_groups for p in g["params"]]
-        for i, p in enumerate(params):
-            for key, tensor in (value.state.get(p) or {}).items():
-                if isinstance(tensor, Tensor):
-                    yield f"{name}.state[{i}].{key}", tensor
+    elif kind is not None:
+        for _, key, tensor in kind.tensors(value):
+            yield f"{name}.{key}", tensor
     elif isinstance(value, list | tuple) and depth < 3:
         for i, item in enumerate(value):
             yield from _tensors(f"{name}[{i}]", item, depth + 1)
@@ -61,7 +51,7 @@ def _tensors(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Tenso
         and type(value).__module__ != "builtins"
     ):
         for key, item in vars(value).items():
-            if isinstance(item, Tensor | list | tuple | dict | Module | Optimizer):
+            if isinstance(item, Tensor | list | tuple | dict) or kind_of(item) is not None:
                 yield from _tensors(f"{name}.{key}", item, depth + 1)
 
 
@@ -102,24 +92,24 @@ def _generators() -> dict[Storage, str]:
 
 def owner_of(cell: Storage) -> str | None:
     """Whose Storage it is, of all modules and optimizers there are: ``the buffer 'bn.running_mean' of Net``."""
-    from ..nn.module import Module
-
-    found: list[str] = []
-    for module in alive.alive(Module):
-        for what, named in (("parameter", module.named_parameters), ("buffer", module.named_buffers)):
-            for name, tensor in named():
-                said = f"{what} {name!r} of {type(module).__name__}"
+    for kind in kinds():
+        found: list[str] = []
+        for owner in alive.alive(kind.cls):
+            for what, key, tensor in kind.tensors(owner):
+                name = type(owner).__name__
+                name = f"the {what} {key!r} of {name}" if what else f"{name}.{key}"
                 if tensor._storage is cell:
-                    found.append(f"the {said}")
+                    found.append(name)
                 elif isinstance(tensor._kept_grad, Tensor) and tensor._kept_grad._storage is cell:
-                    found.append(f"the gradient of the {said}")
-    if found:
-        return max(found, key=lambda name: name.count("."))  # of the outermost module
-    for optimizer in alive.optimizers:
-        for name, tensor in _tensors(type(optimizer).__name__, optimizer):
-            if tensor._storage is cell:
-                return name
+                    found.append(f"the gradient of {name}")
+        if found:
+            return max(found, key=lambda name: name.count("."))  # of the outermost module
     return next(("the key of a generator" for g in alive.generators if g._key is cell), None)
+
+
+def _steps(value: Any) -> bool:
+    kind = kind_of(value)
+    return kind is not None and kind.steps
 
 
 def name_cells(
@@ -131,10 +121,9 @@ def name_cells(
     """
     names: dict[Storage, str] = {}
     variables = _variables(fn)
-    rank = {id(v): i for i, v in enumerate(variables.values())}
-    from ..optim.optimizer import Optimizer
-
-    ordered = sorted(variables.items(), key=lambda kv: (isinstance(kv[1], Optimizer), rank[id(kv[1])]))
+    ordered = sorted(
+        variables.items(), key=lambda item: _steps(item[1])
+    )  # a parameter has a name in its module
     looking: dict[Storage, int] = {}
     for name, value in ordered:
         for full, tensor in _tensors(name, value):

@@ -27,19 +27,9 @@ from .._tensor.node import Node
 from .._tensor.tensor import Tensor, device_of
 from .pending import Pending
 from .slots import Slot, find
+from .stateful import fields_of, kind_of, tables_of
 
-__all__ = ["MODULE_TABLES", "Overlay", "same_table"]
-
-#: the dicts of a module that decide what a call of it does
-MODULE_TABLES = (
-    "_parameters",
-    "_buffers",
-    "_modules",
-    "_forward_pre_hooks",
-    "_forward_hooks",
-    "_backward_pre_hooks",
-    "_backward_hooks",
-)
+__all__ = ["Overlay", "same_table"]
 
 _NUMBER = (int, float)
 
@@ -69,6 +59,8 @@ class Overlay:
         grad_reads: pre-existing Tensor -> its ``.grad`` before the trace, for those whose ``.grad`` was read first.
         fixed: keys of numbers whose plain value was asked for.
         predicates: tests on numbers that the function branched on, with their outcomes.
+        stateful: modules and optimizers that were used -> copies of their tables from before, by name.
+        shared: tables that all instances of a class have in common, with copies.
         modes: module -> whether it was in training mode before, for those whose mode was set.
         watched: the places where the last trace left tensors.
         holders: other places that held these tensors, or arguments, before.
@@ -125,9 +117,9 @@ class Overlay:
         self.tensors: dict[Tensor, bool] = {}
         self.histories: dict[Tensor, tuple[Any, ...]] = {}
         self.flags: dict[Tensor, bool] = {}
-        self.modules: dict[Any, Any] = {}
+        self.stateful: dict[Any, dict[str, dict[Any, Any]]] = {}
+        self.shared: dict[int, tuple[type, dict[Any, Any], dict[Any, Any]]] = {}
         self.modes: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
-        self.hooks: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
         self.optimizers: dict[Any, OptimizerSnapshot] = {}
         self.edges: dict[tuple[Node, int], Tensor] = {}
         self.draws: list[tuple[Callable[[], Any], Any]] = []
@@ -287,31 +279,30 @@ class Overlay:
 
     # ------------------------------------------------------- structure hooks
 
-    def note_module(self, module: Any, hooks: tuple[dict[Any, Any], ...]) -> None:
-        """A module is called; ``hooks`` are the process-wide ones."""
-        if not self.modules:
-            self.hooks = [(table, dict(table)) for table in hooks]
-        if module not in self.modules:
-            d = module.__dict__
-            self.modules[module] = tuple(dict(d[k]) for k in MODULE_TABLES)
-            if self.reads is not None:
-                self.reads.add(module, type(module).__name__)
+    def note_stateful(self, instance: Any) -> None:
+        """A module is called, or an optimizer steps (see `stateful`)."""
+        kind = kind_of(instance)
+        if kind is None or instance in self.stateful:
+            return
+        self.stateful[instance] = tables_of(instance)
+        for table in kind.shared:
+            self.shared.setdefault(id(table), (kind.cls, table, dict(table)))
+        if kind.steps:
+            snapshot = self.optimizers[instance] = OptimizerSnapshot(instance)
+            snapshot.put_symbols(self)  # now that they are put back whatever comes
+        if self.reads is not None:
+            self.reads.add(instance, type(instance).__name__)
 
     def note_mode(self, module: Any) -> None:
         """A module's mode is about to be set."""
-        if "training" in module.__dict__:
+        if "training" in (fields_of(module) or ()):
             self.modes.setdefault(module, module.training)
 
-    def keep_module(self, module: Any) -> None:
+    def note_changed(self, module: Any) -> None:
         """A module has just changed for good (a lazy one got its parameters): undoing the trace leaves it so."""
-        if module in self.modules:
-            self.modules[module] = tuple(dict(module.__dict__[k]) for k in MODULE_TABLES)
+        if module in self.stateful:
+            self.stateful[module] = tables_of(module)
             self.reads.keep(module)
-
-    def note_optimizer(self, optimizer: Any) -> None:
-        if optimizer not in self.optimizers:
-            snapshot = self.optimizers[optimizer] = OptimizerSnapshot(optimizer)
-            snapshot.put_symbols(self)  # now that they are put back whatever comes
 
     def note_check(self, check: Check) -> None:
         """A check of values that only a call knows."""
@@ -381,9 +372,9 @@ class Overlay:
             snapshot.undo()
         for module, mode in self.modes.items():
             module.__dict__["training"] = mode
-        for module, tables in self.modules.items():
-            for key, table in zip(MODULE_TABLES, tables, strict=True):
-                current = module.__dict__[key]
+        for instance, tables in self.stateful.items():
+            for key, table in tables.items():
+                current = instance.__dict__[key]
                 if current != table and not same_table(current, table):
                     current.clear()
                     current.update(table)
@@ -437,7 +428,7 @@ class OptimizerSnapshot:
         for (table_id, key), items in by_tuple.items():
             self.tables[table_id][key] = tuple(items)
 
-    def settle(self) -> list[tuple[dict[Any, Any], Any, Callable[[dict[Any, Any]], Any]]]:
+    def restore_numbers(self) -> list[tuple[dict[Any, Any], Any, Callable[[dict[Any, Any]], Any]]]:
         """Put plain numbers back; returns (dict, key, rule) for those that the step changed."""
         changed = []
         for table in (*self.optimizer.param_groups, *self.optimizer.state.values()):

@@ -25,7 +25,7 @@ from .._base.tuning import tuning
 from .._tensor.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
-    from .program import Program
+    from .executable import Executable as Program
 
 __all__ = ["Pending", "pays"]
 

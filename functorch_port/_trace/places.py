@@ -21,7 +21,7 @@ from .overlay import Overlay
 from .slots import DataSlot, Slot, looked_at, references
 from .tree import by_identity
 
-__all__ = ["Form", "Given", "Places"]
+__all__ = ["Form", "Arguments", "Places"]
 
 _PLAIN = (int, float, complex, bool, str, bytes, type(None))
 
@@ -87,7 +87,7 @@ class Form:
         self.parts = [(kind, None if view is None else view.fresh()) for kind, view in self.parts]
 
 
-class Given:
+class Arguments:
     """What a call is given: its arguments, then what it finds in places.
 
     Attributes:
@@ -164,7 +164,7 @@ class Places:
 
     def __init__(self, overlay: Overlay, arguments: Sequence[Any]) -> None:
         self.overlay = overlay
-        slots = [slot for slot in overlay.watched if _replaced(slot) or (slot.given and _is_kept(slot))]
+        slots = [slot for slot in overlay.watched if _replaced(slot) or (slot.is_input and _is_kept(slot))]
         passed = {id(a) for a in arguments if isinstance(a, Tensor) and not by_identity(a)}
         slots += [DataSlot(t, overlay) for t in overlay.data if id(t) not in passed]
         arguments = [_before(a, overlay) for a in arguments]
@@ -191,10 +191,10 @@ class Places:
 
     # ----------------------------------------------------------- in the trace
 
-    def keep(self, given: Given, made: Made) -> None:
+    def keep(self, arguments: Arguments, made: Made) -> None:
         """Note how what is in the places now is made."""
         self.contents = [[made.content(item) for item in slot.leaves()[0]] for slot in self.slots]
-        for i, tensor in enumerate(given.leaves[: given.count]):
+        for i, tensor in enumerate(arguments.leaves[: arguments.count]):
             if isinstance(tensor, Tensor) and tensor in self.overlay.data and not by_identity(tensor):
                 self.arg_data.append((i, made.content(looked_at(tensor, self.overlay))))
         made.left = len(made.handles)
@@ -256,7 +256,7 @@ class Places:
             leaves[i]._look_at(look._storage, look._view)
         self.tensors = []
 
-    def settle(self) -> None:
+    def release(self) -> None:
         """Let go of what only the trace and the first call needed."""
         self.form.forget()
         self.old, self.free = [], set()
@@ -276,7 +276,7 @@ def _replaced(slot: Slot) -> bool:
     new, tree = slot.leaves()
     if tree != slot.tree or all(a is b for a, b in zip(slot.old, new, strict=True)):
         return False
-    return all(_alike(a, b) for a, b in zip(slot.old, new, strict=True))
+    return all(_same_kind(a, b) for a, b in zip(slot.old, new, strict=True))
 
 
 def _is_kept(slot: Slot) -> bool:
@@ -285,7 +285,7 @@ def _is_kept(slot: Slot) -> bool:
     return tree == slot.tree and all(a is b for a, b in zip(slot.old, new, strict=True))
 
 
-def _alike(old: Any, new: Any) -> bool:
+def _same_kind(old: Any, new: Any) -> bool:
     if not (isinstance(old, Tensor) and isinstance(new, Tensor)):
         return old is new or (type(old) is type(new) and isinstance(old, _PLAIN) and old == new)
     return can_be_made(old) and can_be_made(new)

@@ -13,17 +13,14 @@ classes of installed packages, whose constants and objects are compared.
 from __future__ import annotations
 
 import builtins
-import dis
 import functools
 import sys
-import sysconfig
 import types
 import weakref
 from collections import UserDict, UserList, deque
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from copy import copy
-from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any
 
@@ -33,9 +30,10 @@ import numpy as np
 from .._array import storage
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber
-from .._base.tuning import tuning
 from .._random.generator import Generator
 from .._tensor.tensor import Tensor
+from .code import Names, is_fixed, is_installed, is_ours, is_users, names_of
+from .stateful import Kind, fields_of, kind_of
 from .variables import (
     ANY,
     MISSING,
@@ -44,89 +42,19 @@ from .variables import (
     Content,
     Referent,
     Variable,
-    alike,
+    all_same,
     is_plain,
     same,
-    settled,
     variable,
+    without_symbols,
 )
 
 __all__ = ["Lifted", "Reads"]
-
-_OURS = __name__.partition(".")[0]
-_FIXED = frozenset(
-    {"jax", "jaxlib", "numpy", "optax", "ml_dtypes", "torch", "builtins", *sys.stdlib_module_names}
-)
-_INSTALLED = tuple({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
-
-#: attributes that other guards look after
-_OF_MODULE = frozenset(
-    ("training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_is_full_backward_hook")
-)  # fmt: skip
-_OF_OPTIMIZER = frozenset(("state", "param_groups", "defaults"))
 
 #: classes of Python's own library whose instances are only attributes, or only hold other objects
 _OPEN = frozenset({types.SimpleNamespace, UserDict, UserList})
 #: items in one container, beyond which it is not compared
 _MOST = 100_000
-
-
-def _root(name: Any) -> str:
-    return name.partition(".")[0] if isinstance(name, str) else ""
-
-
-@functools.cache
-def _is_installed(module: str) -> bool:
-    """Whether a module is of an installed package: its functions, classes and tables are taken to stay."""
-    file = getattr(sys.modules.get(module), "__file__", None)
-    return file is not None and file.startswith(_INSTALLED)
-
-
-@dataclass
-class _Names:
-    """What a code object, and those inside it, look up by name."""
-
-    globals: set[str] = field(default_factory=set)
-    attributes: set[str] = field(default_factory=set)
-    imports: set[str] = field(default_factory=set)
-    #: attributes that are looked up on what a global or cell holds: name -> paths
-    paths: dict[str, set[tuple[str, ...]]] = field(default_factory=dict)
-
-
-@functools.lru_cache(tuning.cached_facts)
-def _names_of(code: types.CodeType) -> _Names:
-    found = _Names()
-    root: str = ""
-    path: tuple[str, ...] = ()
-    for step in dis.get_instructions(code):
-        op, name = step.opname, step.argval
-        if op.startswith(
-            ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER", "STORE_ATTR", "DELETE_ATTR", "IMPORT_FROM")
-        ):
-            found.attributes.add(name)
-            path = (*path, name)
-            if root:
-                found.paths.setdefault(root, set()).add(path)
-            continue
-        if op in ("PRECALL", "CACHE", "EXTENDED_ARG"):
-            continue
-        root, path = "", ()
-        if op.startswith(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_FROM_DICT")):
-            found.globals.add(name)
-            root = name
-        elif op.startswith(("LOAD_DEREF", "LOAD_CLASSDEREF")):
-            root = name
-        elif op == "IMPORT_NAME":
-            found.imports.add(name)
-    for inner in code.co_consts:
-        if isinstance(inner, types.CodeType):
-            others = _names_of(inner)
-            found.globals |= others.globals
-            found.attributes |= others.attributes
-            found.imports |= others.imports
-            for root, paths in others.paths.items():
-                found.paths.setdefault(root, set()).update(paths)
-    return found
 
 
 class Lifted:
@@ -162,19 +90,19 @@ class Reads:
 
     Args:
         overlay: of the trace; it is told of modules and optimizers that are reached.
-        apart: places that something else looks after, as ``(id(owner), key)``.
+        excluded: places that something else looks after, as ``(id(owner), key)``.
         lifted: the places of numbers that are inputs.
     """
 
     def __init__(
-        self, overlay: Any, apart: Iterable[tuple[int, Any]] = (), lifted: Iterable[Variable] = ()
+        self, overlay: Any, excluded: Iterable[tuple[int, Any]] = (), lifted: Iterable[Variable] = ()
     ) -> None:
         self.overlay = overlay
         self.thread = get_ident()
         self.variables: dict[tuple[int, Any], Variable] = {}
         self.contents: dict[int, Content] = {}
         self.lifted = [Lifted(copy(place)) for place in lifted]
-        self._apart = {*apart, *(one.id for one in self.lifted)}
+        self._excluded = {*excluded, *(one.id for one in self.lifted)}
         self._known: dict[int, Any] = {}
         self._labels: dict[int, str] = {}
         self._seen: set[tuple[int, str]] = set()
@@ -213,7 +141,11 @@ class Reads:
             return
         self._known[id(value)] = value
         self._labels[id(value)] = label
-        for kinds, handle in _handlers():
+        stateful = kind_of(value)
+        if stateful is not None:
+            self._stateful(stateful, value, label)
+            return
+        for kinds, handle in _HANDLERS:
             if isinstance(value, kinds):
                 getattr(self, handle)(value, label)
                 break
@@ -227,16 +159,16 @@ class Reads:
 
     def _place(self, place: Variable) -> None:
         at = (id(place.owner), place.key)
-        if at not in self._apart and at not in self.variables and not isinstance(place.before, SymNumber):
+        if at not in self._excluded and at not in self.variables and not isinstance(place.before, SymNumber):
             self.variables[at] = place
 
     def _function(self, fn: types.FunctionType, label: str) -> None:
         module = fn.__globals__.get("__name__")
-        if _root(module) in _FIXED or _root(module) == _OURS:
+        if is_fixed(module) or is_ours(module):
             self._wrapped(fn, label)
             return
-        names = _names_of(fn.__code__)
-        ours = not _is_installed(module)
+        names = names_of(fn.__code__)
+        ours = not is_installed(module)
         if ours:
             self._place(Attribute(fn, "__defaults__", f"the defaults of {label}"))
         for value in fn.__defaults__ or ():
@@ -262,7 +194,7 @@ class Reads:
             for kind in list(self._patched):
                 self._class_names(kind, names.attributes)
 
-    def _global(self, space: dict[str, Any], name: str, ours: bool, names: _Names) -> None:
+    def _global(self, space: dict[str, Any], name: str, ours: bool, names: Names) -> None:
         if name not in space:
             if name not in vars(builtins):
                 self._place(variable(space, name, name))
@@ -294,7 +226,7 @@ class Reads:
 
     def _follow(self, value: Any, label: str, paths: Iterable[tuple[str, ...]]) -> None:
         """The attributes that the code looks up on a module."""
-        if not isinstance(value, types.ModuleType) or _root(value.__name__) in _FIXED:
+        if not isinstance(value, types.ModuleType) or is_fixed(value.__name__):
             return
         for path in paths:
             self._known.setdefault(id(value), value)
@@ -306,14 +238,14 @@ class Reads:
                 self._place(item)
                 if rest:
                     self._follow(item.before, item.label, [tuple(rest)])
-            elif _root(value.__name__) != _OURS:
+            elif not is_ours(value.__name__):
                 self._attribute_of(item, value.__name__)
             else:
                 self._place(item)
 
     def _module(self, module: types.ModuleType, label: str) -> None:
         """A module that is reached otherwise than by its name: by an attribute or an item."""
-        if _root(module.__name__) in _FIXED or _root(module.__name__) == _OURS:
+        if is_fixed(module.__name__) or is_ours(module.__name__):
             return
         self._named.append((module, self._module_names))
         self._module_names(module, self._attributes)
@@ -325,26 +257,26 @@ class Reads:
 
     def _attribute_of(self, place: Variable, module: str) -> None:
         """What a module or class has under a name. In an installed package it stays, but for constants and objects."""
-        installed = _is_installed(module)
+        installed = is_installed(module)
         if not installed or is_plain(place.before):
             self._place(place)
         if not installed or not isinstance(place.before, dict | list | set | deque):
             self.add(place.before, place.label)
 
     def _class(self, kind: type, label: str) -> None:
-        if not _is_users(kind):
+        if not is_users(kind):
             return
         self._named.append((kind, self._class_names))
         self._class_names(kind, self._attributes)
         self._dunders(kind)
 
     def _dunders(self, kind: type) -> None:
-        self._class_names(kind, (n for k in kind.__mro__ if _is_users(k) for n in vars(k) if n[:2] == "__"))
+        self._class_names(kind, (n for k in kind.__mro__ if is_users(k) for n in vars(k) if n[:2] == "__"))
 
     def _class_names(self, kind: Any, names: Iterable[str]) -> None:
         wanted = set(names)
         for base in kind.__mro__:
-            if _is_users(base):
+            if is_users(base):
                 for name in vars(base).keys() & wanted:
                     self._member(base, name)
 
@@ -373,9 +305,6 @@ class Reads:
         for fn in (value.fget, value.fset, value.fdel):
             self.add(fn, label)
 
-    def _compiled(self, value: Any, label: str) -> None:
-        self.add(value._fn, label)
-
     def _tuple(self, value: Iterable[Any], label: str) -> None:
         for i, item in enumerate(value):
             self.add(item, f"{label}[{i}]")
@@ -387,11 +316,11 @@ class Reads:
         content = self.contents[id(value)] = Content(value, label)
         if isinstance(value, dict):
             for key in content.keys:
-                if (id(value), key) in self._apart or isinstance(value[key], SymNumber):
+                if (id(value), key) in self._excluded or isinstance(value[key], SymNumber):
                     content.leave(key)
         elif isinstance(value, list):
             for i, item in enumerate(value):
-                if (id(value), i) in self._apart or isinstance(item, SymNumber):
+                if (id(value), i) in self._excluded or isinstance(item, SymNumber):
                     content.leave(i)
         if isinstance(value, np.ndarray):
             return
@@ -405,56 +334,49 @@ class Reads:
         self._place(place)
         self.add(place.before, place.label)
 
-    def _nn_module(self, module: Any, label: str) -> None:
-        from ..nn.hooks import globals_
-
-        self.overlay.note_module(module, globals_.for_call())
-        kind = type(module)
-        if _root(kind.__module__) != _OURS:
-            self._instance(module, label)
-            return
-        fields = module.__dict__
-        for name in ("forward", *fields):
-            if not _is_table(name) and name[:1] != "_":
-                self._of_module(module, name, f"{label}.{name}")
-        self._forward_of(kind)
-        for name, child in module._modules.items():
-            self.add(child, f"{label}.{name}")
-
-    def _forward_of(self, kind: type) -> None:
-        for base in kind.__mro__:
-            if "forward" in vars(base):
-                self._place(ClassAttribute(base, "forward", f"{base.__qualname__}.forward"))
-                return
+    def _stateful(self, kind: Kind, value: Any, label: str) -> None:
+        """A module or an optimizer: of one that is ours it is known what a call reads."""
+        self.overlay.note_stateful(value)
+        cls, method, fields = type(value), kind.method, fields_of(value) or {}
+        ours = is_ours(cls.__module__)
+        if not ours:
+            self._instance(value, label)
+        elif method is not None:
+            for name in (method, *fields):
+                if not kind.guards(name) and name[:1] != "_":
+                    self._of_module(value, name, f"{label}.{name}")
+            base = next((base for base in cls.__mro__ if method in vars(base)), None)
+            if base is not None:
+                self._place(ClassAttribute(base, method, f"{base.__qualname__}.{method}"))
+        for table in (*(fields.get(name, {}) for name in kind.tables), *kind.shared):
+            for name, entry in table.items():
+                if (
+                    ours or kind_of(entry) is None
+                ):  # a hook; parts of a user's module are found as they are read
+                    self.add(entry, f"{label}.{name}")
 
     def keep(self, module: Any) -> None:
         """A module has just become another for good: what it has now is what it had."""
-        fields, label = module.__dict__, self._labels.get(id(module), type(module).__name__)
+        fields, label = fields_of(module), self._labels.get(id(module), type(module).__name__)
         self.variables = {at: v for at, v in self.variables.items() if at[0] != id(fields)}
         self._known.pop(id(module), None)
         self.add(module, label)
 
     def _of_module(self, module: Any, name: str, label: str) -> Variable:
-        place = variable(module.__dict__, name, label)
+        place = variable(fields_of(module), name, label)
         place.of_module = True
         storage.watched.add(name)
         self._place(place)
         self.add(place.before, label)
         return place
 
-    def _optimizer(self, optimizer: Any, label: str) -> None:
-        self.overlay.note_optimizer(optimizer)
-        if _root(type(optimizer).__module__) != _OURS:
-            self._instance(optimizer, label)
-
     def _instance(self, value: Any, label: str) -> None:
         kind = type(value)
-        root = _root(kind.__module__)
-        if kind in _OPEN or (root == "argparse" and kind.__name__ == "Namespace"):
+        if kind in _OPEN or (kind.__module__ == "argparse" and kind.__name__ == "Namespace"):
             self.add(vars(value), f"vars({label})")
-        elif "__wrapped__" in (_fields(value) or ()):
-            self.add(_fields(value)["__wrapped__"], label)
-        elif root in _FIXED or isinstance(value, Generator):
+        elif "__wrapped__" in (fields_of(value) or ()):
+            self.add(fields_of(value)["__wrapped__"], label)
+        elif is_fixed(kind.__module__) or isinstance(value, Generator):
             return
         elif not self._patch(kind) and hasattr(value, "__dict__"):
             self.add(value.__dict__, f"vars({label})")
@@ -465,7 +387,7 @@ class Reads:
         """Note what is read and set on instances of a class; False if the class cannot be changed."""
         if kind in self._patched:
             return True
-        if _is_users(kind):
+        if is_users(kind):
             self._dunders(kind)
         hooks = _hooks(self, kind)
         done = self._patched[kind] = []
@@ -486,14 +408,14 @@ class Reads:
     def attribute(self, owner: Any, name: str, value: Any) -> None:
         """An attribute was read."""
         at = (id(owner), name)
-        if at in self._seen:
+        if at in self._seen or (name == "__dict__" and _looks_up_one(sys._getframe(2))):
             return
         self._seen.add(at)
         label = f"{self._labels.get(id(owner), type(owner).__name__)}.{name}"
-        fields = _fields(owner)
+        fields = fields_of(owner)
         if name == "__dict__":
             self.add(value, f"vars({label[:-9]})")
-        if name[:2] == "__" or _is_apart(owner, name):
+        if name[:2] == "__" or _is_excluded(owner, name):
             self.add(
                 value if name[:2] != "__" and not isinstance(value, dict | list | set | deque) else None,
                 label,
@@ -520,21 +442,23 @@ class Reads:
 
     def missing(self, owner: Any, name: str) -> None:
         """An attribute was asked for that is not there; a module's parts are in its tables."""
-        fields = _fields(owner)
-        if fields is None or name[:2] == "__" or (id(owner), name) in self._seen or _is_apart(owner, name):
+        fields = fields_of(owner)
+        if fields is None or name[:2] == "__" or (id(owner), name) in self._seen or _is_excluded(owner, name):
             return
         self._seen.add((id(owner), name))
         label = f"{self._labels.get(id(owner), type(owner).__name__)}.{name}"
-        if name in fields.get("_modules", ()):
-            self.add(fields["_modules"][name], label)
-        elif not any(name in fields.get(table, ()) for table in ("_parameters", "_buffers")):
-            self._instance_item(owner, fields, name, label)
+        kind = kind_of(owner)
+        for table in () if kind is None else kind.tables:
+            if name in fields.get(table, ()):
+                self.add(fields[table][name], label)
+                return
+        self._instance_item(owner, fields, name, label)
 
     def assigned(self, owner: Any, name: str) -> None:
         """An attribute is about to be set or deleted."""
-        fields = _fields(owner)
+        fields = fields_of(owner)
         at = (id(owner if fields is None else fields), name)
-        if at in self.variables or name[:2] == "__" or _is_apart(owner, name):
+        if at in self.variables or name[:2] == "__" or _is_excluded(owner, name):
             return
         label = f"{self._labels.get(id(owner), type(owner).__name__)}.{name}"
         if fields is None:
@@ -545,7 +469,8 @@ class Reads:
         place.read = (id(owner), name) in self._seen
 
     def _instance_item(self, owner: Any, fields: dict[str, Any], name: str, label: str) -> Variable:
-        if "_modules" in fields and "_parameters" in fields:
+        kind = kind_of(owner)
+        if kind is not None and kind.method is not None:
             return self._of_module(owner, name, label)
         place = variable(fields, name, label)
         self._place(place)
@@ -588,7 +513,7 @@ class Reads:
                 place.set(now.value)
             elif not place.read or (now is not place.before and not same(now, place.before)):
                 # what was only set may be something else before the next call
-                place.after = settled(now)
+                place.after = without_symbols(now)
                 if place.after is not now:
                     place.set(place.after)
                 why = why or self._stays(place.after, place.label)
@@ -603,7 +528,7 @@ class Reads:
         owner = content.owner
         if isinstance(owner, dict | list):
             for key, item in list(owner.items() if isinstance(owner, dict) else enumerate(owner)):
-                if isinstance(item, SymNumber) and (id(owner), key) not in self._apart:
+                if isinstance(item, SymNumber) and (id(owner), key) not in self._excluded:
                     owner[key] = item.value
         if content.holds():
             return ""
@@ -611,7 +536,7 @@ class Reads:
         if isinstance(items, tuple):
             if (
                 len(items) == len(content.before)
-                and alike(keys, content.keys)
+                and all_same(keys, content.keys)
                 and isinstance(owner, dict | list)
             ):
                 places = keys if isinstance(owner, dict) else range(len(items))
@@ -665,32 +590,18 @@ def _tables_of(optimizers: Iterable[Any]) -> set[int]:
     return found
 
 
-def _fields(owner: Any) -> dict[str, Any] | None:
-    try:
-        return object.__getattribute__(owner, "__dict__")
-    except AttributeError:
-        return None
-
-
-def _is_table(name: str) -> bool:
-    return name in _OF_MODULE or name.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called"))
-
-
-def _is_apart(owner: Any, name: str) -> bool:
+def _is_excluded(owner: Any, name: str) -> bool:
     """Attributes of modules and optimizers that other guards look after, and what packages keep for themselves."""
-    if name[:1] == "_" and not (_is_users(type(owner)) and not _is_installed(type(owner).__module__)):
+    if name[:1] == "_" and not (is_users(type(owner)) and not is_installed(type(owner).__module__)):
         return True
-    from ..nn.module import Module
-    from ..optim.optimizer import Optimizer
-
-    if isinstance(owner, Module):
-        return _is_table(name)
-    return isinstance(owner, Optimizer) and (name in _OF_OPTIMIZER or name.startswith("_"))
+    kind = kind_of(owner)
+    return kind is not None and kind.guards(name)
 
 
-def _is_users(kind: type) -> bool:
-    root = _root(kind.__module__)
-    return root not in _FIXED and root != _OURS
+def _looks_up_one(frame: types.FrameType) -> bool:
+    """Whether this is code of ours that looks into a ``__dict__`` for one attribute, which is noted by itself."""
+    code = frame.f_code.co_name
+    return code in ("__getattr__", "__setattr__", "__delattr__") and is_ours(frame.f_globals.get("__name__"))
 
 
 def _hooks(reads: Reads, kind: type) -> dict[str, Callable[..., Any]]:
@@ -731,24 +642,16 @@ _INERT = frozenset(
 )  # fmt: skip
 
 
-@functools.cache
-def _handlers() -> list[tuple[Any, str]]:
-    from ..nn.module import Module
-    from ..optim.optimizer import Optimizer
-    from .compiled import Compiled
-
-    return [
-        (types.FunctionType, "_function"),
-        (types.MethodType, "_method"),
-        (functools.partial | functools.partialmethod, "_partial"),
-        (staticmethod | classmethod, "_wrapper"),
-        (property, "_property"),
-        (Compiled, "_compiled"),
-        (type, "_class"),
-        (types.ModuleType, "_module"),
-        (Module, "_nn_module"),
-        (Optimizer, "_optimizer"),
-        (dict | list | set | deque | np.ndarray | types.MappingProxyType, "_container"),
-        (tuple | frozenset, "_tuple"),
-        (weakref.ref | ContextVar, "_referent"),
-    ]
+#: what looks into objects of Python's own classes
+_HANDLERS: tuple[tuple[Any, str], ...] = (
+    (types.FunctionType, "_function"),
+    (types.MethodType, "_method"),
+    (functools.partial | functools.partialmethod, "_partial"),
+    (staticmethod | classmethod, "_wrapper"),
+    (property, "_property"),
+    (type, "_class"),
+    (types.ModuleType, "_module"),
+    (dict | list | set | deque | np.ndarray | types.MappingProxyType, "_container"),
+    (tuple | frozenset, "_tuple"),
+    (weakref.ref | ContextVar, "_referent"),
+)

@@ -28,12 +28,12 @@ __all__ = ["DataSlot", "Slot", "find", "looked_at", "references", "tensors_of"]
 class Slot:
     """One place: a container and a key. Its content is a Tensor, or a tuple with Tensors in it."""
 
-    __slots__ = ("container", "given", "key", "old", "tree")
+    __slots__ = ("container", "is_input", "key", "old", "tree")
 
-    def __init__(self, container: Any, key: Any, given: bool = False) -> None:
+    def __init__(self, container: Any, key: Any, is_input: bool = False) -> None:
         self.container, self.key = container, key
         #: whether the place is an input even if the function does not replace what is there: the caller does
-        self.given = given
+        self.is_input = is_input
         self.old: list[Any] = []
         self.tree: Structure = LEAF
 

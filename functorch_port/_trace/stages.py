@@ -11,6 +11,7 @@ import functools
 import gc
 import types
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -19,20 +20,21 @@ from .._array import storage
 from .._array.refusal import unknown
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber
-from .._run.opnode import OpNode
+from .._run.opnode import OpNode, with_history
 from .._run.run import run
-from .._tensor.node import FREED, AccumulateGrad, Extras, Hooks, Node
+from .._tensor.node import FREED, AccumulateGrad, Extras, Hooks, Node, accumulator
 from .._tensor.plan import Plan
 from .._tensor.tensor import Tensor
 from ..autograd.engine import at_edges
 
 if TYPE_CHECKING:
+    from .draft import Draft
     from .handles import Made
     from .overlay import Overlay
-    from .places import Given
-    from .program import Program
+    from .places import Arguments
+    from .results import Changed, Left
 
-__all__ = ["ProgramNode", "Root", "Stage", "collect_backward", "hooks_of", "takes"]
+__all__ = ["ProgramNode", "Recording", "Root", "Stage", "collect_backward", "hooks_of", "takes"]
 
 Place = tuple[Node, int]
 
@@ -96,11 +98,11 @@ def _copy(hooks: Hooks | None) -> Hooks | None:
 class ProgramNode(Node):
     """The node of a compiled function whose outputs are differentiated outside, or of a place that is watched in it."""
 
-    __slots__ = ("boundary", "older", "plan", "program", "residuals", "stage", "values")
+    __slots__ = ("boundary", "older", "plan", "recording", "residuals", "stage", "values")
 
     def __init__(
         self,
-        program: Program,
+        recording: Recording,
         stage: Stage,
         edges: Sequence[Any],
         outs: Sequence[Any],
@@ -109,7 +111,7 @@ class ProgramNode(Node):
         older: Sequence[ProgramNode],
     ) -> None:
         super().__init__(edges, stage.outputs)
-        self.program, self.stage, self.values, self.boundary = program, stage, values, boundary
+        self.recording, self.stage, self.values, self.boundary = recording, stage, values, boundary
         self.older, self.plan = tuple(older), stage.plan
         self.residuals: Any = [outs[i] for i in stage.residuals]
         self.extras = stage.hooks()
@@ -132,18 +134,20 @@ class ProgramNode(Node):
         """Recorded: the walk as an operation on what it takes from the forward pass, and that as one on the inputs."""
         if self.residuals is None:
             raise RuntimeError(FREED)
-        program, stage, count = self.program, self.stage, len(self.stage.residuals)
+        stage, count = self.stage, len(self.stage.residuals)
         nodes = (self, *self.older) if self.stage.extras is not None else self.older
         if stage.hidden or any(node.extras is not None and node.extras.watched() for node in nodes):
             raise NotImplementedError(SECOND)
         given = tuple([g is not None for g in grads])
-        history = program.residuals_of(self)
+        history = self.recording.residuals_of(self)
 
         def walk(*values: Any) -> tuple[Any, ...]:
             found, _ = stage.backward(list(values[:count]), list(values[count:]), given)
             return tuple([g for g in found if g is not None])
 
-        found = iter(run_recorded(walk, [*history, *(g for g in grads if g is not None)], sum(stage.reached)))
+        found = iter(
+            _run_recorded(walk, [*history, *(g for g in grads if g is not None)], sum(stage.reached))
+        )
         return [next(found) if there else None for there in stage.reached]
 
     def to_hook(self, results: Sequence[Any]) -> Sequence[Any]:
@@ -156,7 +160,9 @@ class ProgramNode(Node):
         self.residuals = self.values = None  # type: ignore[assignment]
 
 
-def run_recorded(fn: Callable[..., tuple[Any, ...]], values: Sequence[Any], outputs: int) -> Sequence[Tensor]:
+def _run_recorded(
+    fn: Callable[..., tuple[Any, ...]], values: Sequence[Any], outputs: int
+) -> Sequence[Tensor]:
     """A function of arrays as an operation on the tape."""
     if not outputs:
         return ()
@@ -165,6 +171,93 @@ def run_recorded(fn: Callable[..., tuple[Any, ...]], values: Sequence[Any], outp
 
 
 ProgramNode.__name__ = ProgramNode.__qualname__ = "CompiledFunctionBackward"  # as PyTorch prints it
+
+
+@dataclass(frozen=True)
+class Recording:
+    """How a call is an operation on the tape, because its outputs have gradients to tensors outside.
+
+    Attributes:
+        boundary: where the gradients lead to: ("tensor", itself), ("arg", position) or ("made", number).
+        inputs: which inputs of the program these are; None for one whose value is not looked at.
+        stages: the parts of the walk there, the oldest first.
+        changed: tensors that were there before and have a new history after the call.
+        histories: of tensors that are made anew.
+        retaining: numbers of those of them that retain their gradient.
+        pure: the program as a function of the inputs that are ``donated``, so many, and the others.
+        why_no_second: what stands in the way of second derivatives.
+    """
+
+    boundary: Sequence[tuple[str, Any]]
+    inputs: Sequence[int | None]
+    stages: Sequence[Stage]
+    changed: Sequence[Changed]
+    histories: Sequence[Left]
+    retaining: Sequence[int]
+    pure: Callable[..., Any]
+    donated: int
+    why_no_second: str
+
+    def record(
+        self,
+        outs: Sequence[Any],
+        leaves: Sequence[Any],
+        made: Sequence[Tensor],
+        values: list[Any],
+        flags: Sequence[tuple[Any, bool]],
+    ) -> list[ProgramNode]:
+        """The nodes of a call that was given ``values``; ``flags`` are those that it wrote."""
+        for target, flag in flags:
+            if flag:  # `requires_grad_()` comes before what is recorded of it, False after what was
+                (leaves[target] if type(target) is int else target)._requires_grad = True
+        boundary = [
+            _edge(leaves[what] if kind == "arg" else made[what] if kind == "made" else what)
+            for kind, what in self.boundary
+        ]
+        nodes: list[ProgramNode] = []
+        for stage in self.stages:
+            edges = [
+                None if e is None else boundary[e[1]] if e[0] is None else (nodes[e[0]], e[1])
+                for e in stage.edges
+            ]
+            nodes.append(ProgramNode(self, stage, edges, outs, values, boundary, nodes))
+        if self.histories:
+            for out in self.histories:
+                if out.requires_grad:
+                    out.give_history(made[out.made], nodes)
+            for number in self.retaining:
+                made[number].retain_grad()
+        for changed in self.changed:
+            if changed.requires_grad:
+                target = leaves[changed.target] if type(changed.target) is int else changed.target
+                target._continue_from(changed.make(outs, leaves, {}, nodes, made))
+        return nodes
+
+    def residuals_of(self, node: ProgramNode) -> Sequence[Tensor]:
+        """What the walk of ``node`` takes from the forward pass, with its history, for a second derivative."""
+        if any(kind == "made" for kind, _ in self.boundary):
+            raise NotImplementedError(
+                "create_graph=True through a compiled function that returns a leaf made inside it which requires grad: "
+                "make the leaf outside, or do not compile the function"
+            )
+        if self.why_no_second:
+            raise NotImplementedError(
+                f"create_graph=True through a compiled function with {self.why_no_second}: do not compile the "
+                "function, or differentiate inside of it"
+            )
+        which, count = node.stage.residuals, self.donated
+
+        def residuals(*values: Any) -> tuple[Any, ...]:
+            outs = self.pure(list(values[:count]), list(values[count:]))
+            return tuple([outs[i] for i in which])
+
+        edges = dict(zip(self.inputs, node.boundary, strict=True))
+        inputs = [with_history(v, edges[i]) if i in edges else v for i, v in enumerate(node.values)]
+        return _run_recorded(residuals, inputs, len(which))
+
+
+def _edge(tensor: Tensor) -> Any:
+    return (accumulator(tensor), 0) if tensor.grad_fn is None else (tensor._grad_fn, tensor._output_nr)
 
 
 # ---------------------------------------------------------------- in the trace
@@ -181,11 +274,11 @@ KEPT = (
 
 
 def collect_backward(
-    program: Program,
+    draft: Draft,
     overlay: Overlay,
     roots: list[Root],
     taken_in: list[Root],
-    given: Given,
+    arguments: Arguments,
     add: Callable[[Any], int],
     start: int,
 ) -> None:
@@ -195,9 +288,9 @@ def collect_backward(
     the forward pass becomes an output of that: ``add`` has it return a value.
     """
     boundary = _boundary(
-        [root.place for root in (*roots, *taken_in)], start, overlay, given.own, program.made
+        [root.place for root in (*roots, *taken_in)], start, overlay, arguments.own, draft.made
     )
-    passed = set(map(id, given.passed))
+    passed = set(map(id, arguments.passed))
 
     def is_ours(item: Any) -> bool:
         if isinstance(item, Tensor):
@@ -216,12 +309,12 @@ def collect_backward(
         for root in taken_in or roots:
             root.out.requires_grad = False
         if taken_in and roots:
-            collect_backward(program, overlay, roots, [], given, add, start)
+            collect_backward(draft, overlay, roots, [], arguments, add, start)
         return
-    program.boundary = list(boundary.values())
-    program.stages = stages
+    draft.boundary = list(boundary.values())
+    draft.stages = stages
     if once:
-        program.reusable, program.why_once = False, "a hook was registered that uses tensors of the call"
+        draft.why_once = "a hook was registered that uses tensors of the call"
 
 
 def _boundary(

@@ -2,7 +2,7 @@
 
 A `Variable` is a place by itself (a global, a cell, an attribute, an item); a `Content` is all of a container. Each
 tells whether what is there is still the same, as one expression of Python, so that thousands are compared in one flat
-function (see `guards`).
+function (see `value_guards`).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def same(a: Any, b: Any) -> bool:
     return False
 
 
-def alike(a: Sequence[Any], b: Sequence[Any]) -> bool:
+def all_same(a: Sequence[Any], b: Sequence[Any]) -> bool:
     """Whether two sequences have the same items; tensors are compared by identity."""
     return len(a) == len(b) and all(map(same, a, b))
 
@@ -303,10 +303,10 @@ def plain_number(value: Any) -> bool:
     return type(value) in (int, float)
 
 
-def settled(value: Any) -> Any:
+def without_symbols(value: Any) -> Any:
     """A value without symbolic numbers."""
     if isinstance(value, SymNumber):
         return value.value
     if type(value) is tuple and any(isinstance(v, SymNumber) for v in value):
-        return tuple(map(settled, value))
+        return tuple(map(without_symbols, value))
     return value

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from . import _reduction as _reduction
+from . import _traced as _traced
 from . import attention as attention
 from . import common_types as common_types
 from . import functional as functional

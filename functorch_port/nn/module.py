@@ -469,7 +469,7 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if storage.overlay:
-            storage.overlay.note_module(self, hooks.globals_.for_call())
+            storage.overlay.note_stateful(self)
         elif not _grad.enabled:
             scope = executor.current.scope()
             if scope is not None:

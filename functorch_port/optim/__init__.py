@@ -1,5 +1,6 @@
 """Optimizers and learning-rate schedules (``torch.optim``)."""
 
+from . import _traced as _traced
 from . import functional as functional
 from . import lr_scheduler as lr_scheduler
 from . import swa_utils as swa_utils

@@ -21,6 +21,7 @@ from .._base import alive, dtypes, inside, modes
 from .._tensor import grad_mode
 from .._tensor.node import RemovableHandle
 from .._tensor.tensor import Tensor
+from ..nn.hooks import register
 from .packed import loosen, pack_state
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
@@ -65,22 +66,12 @@ def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
     Returns:
         A handle whose ``remove()`` removes the hook.
     """
-    return _register(_step_pre_hooks, hook)
+    return register(_step_pre_hooks, hook)
 
 
 def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(optimizer, args, kwargs)`` after the step of every optimizer; returns a handle."""
-    return _register(_step_post_hooks, hook)
-
-
-def _register(
-    table: OrderedDict[int, Callable[..., Any]], hook: Callable[..., Any], prepend: bool = False
-) -> Any:
-    handle = RemovableHandle(table)
-    table[handle.id] = hook
-    if prepend:
-        table.move_to_end(handle.id, last=False)
-    return handle
+    return register(_step_post_hooks, hook)
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,7 +81,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     def hooked(*args: Any, **kwargs: Any) -> Any:
         self = args[0]
         if storage.overlay:
-            storage.overlay.note_optimizer(self)
+            storage.overlay.note_stateful(self)
             self._once_traced = True
         else:
             if storage.in_jax():
@@ -267,9 +258,21 @@ class Optimizer:
             if packed:
                 loosen(self._packs)
 
-    def _tighten(self) -> list[Any]:
-        """Merge the state for a trace where possible; return the packs that were not merged before."""
-        return pack_state(self)
+    def _enter_trace(self, pack: bool) -> list[Any]:
+        """Make the state that a lazy first step would make, where the general rule then gives the first step's numbers.
+        With ``pack`` put state together, where that can be; returns the packs that were apart.
+        """
+        self._prepare()  # one that wraps another may not have called __init__
+        self._loosen(packed=not pack)
+        make = getattr(self, "_init_state", None)
+        for group in [] if make is None else self.param_groups:
+            for p in group["params"]:
+                if not self.state.get(p) and p not in self._premade:
+                    with storage.x64():
+                        state = make(p, group)
+                    if state is not None:
+                        self._premade[p] = state
+        return pack_state(self) if pack else []
 
     def _kind_of(self, group: dict[str, Any]) -> Any:
         """The update of a group's parameters as a `steady.Kind`, if it is elementwise."""
@@ -297,35 +300,35 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` before each step; it may return new ``(args, kwargs)``."""
-        return _register(self._optimizer_step_pre_hooks, hook)  # type: ignore[attr-defined]
+        return register(self._optimizer_step_pre_hooks, hook)  # type: ignore[attr-defined]
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` after each step."""
-        return _register(self._optimizer_step_post_hooks, hook)  # type: ignore[attr-defined]
+        return register(self._optimizer_step_post_hooks, hook)  # type: ignore[attr-defined]
 
     def register_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(optimizer)`` before `state_dict`; with ``prepend``, before all other hooks."""
-        return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)  # type: ignore[attr-defined]
+        return register(self._optimizer_state_dict_pre_hooks, hook, prepend=prepend)  # type: ignore[attr-defined]
 
     def register_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` on the result of `state_dict`; it may return another dict."""
-        return _register(self._optimizer_state_dict_post_hooks, hook, prepend)  # type: ignore[attr-defined]
+        return register(self._optimizer_state_dict_post_hooks, hook, prepend=prepend)  # type: ignore[attr-defined]
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` before loading, on a shallow copy; it may return another dict."""
-        return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)  # type: ignore[attr-defined]
+        return register(self._optimizer_load_state_dict_pre_hooks, hook, prepend=prepend)  # type: ignore[attr-defined]
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(optimizer)`` after loading."""
-        return _register(self._optimizer_load_state_dict_post_hooks, hook, prepend)  # type: ignore[attr-defined]
+        return register(self._optimizer_load_state_dict_post_hooks, hook, prepend=prepend)  # type: ignore[attr-defined]
 
     # ------------------------------------------------------------------ saving and loading
 
@@ -409,7 +412,7 @@ class Optimizer:
                 gradient is None, but takes a step with a gradient of zero.
         """
         if storage.overlay:
-            storage.overlay.note_optimizer(self)
+            storage.overlay.note_stateful(self)
         if storage.in_jax():
             inside.may_forget(p for group in self.param_groups for p in group["params"])
         for group in self.param_groups:

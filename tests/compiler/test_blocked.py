@@ -53,7 +53,7 @@ class _Made:
                 b.numpy(), a.numpy(), rtol=2e-5, atol=2e-5 * float(a.double().abs().max())
             )
         (program,) = compiled.programs()
-        return program.lower().as_text()
+        return program.executable.lower().as_text()
 
 
 def _all(result: Any) -> tuple[Any, ...]:
@@ -307,7 +307,7 @@ def test_gradients_and_single_convolutions_are_left_alone() -> None:
         with ft.set_grad_enabled(recording):
             compiled(x)
         (program,) = compiled.programs()
-        text = program.lower().as_text()
+        text = program.executable.lower().as_text()
         assert "functorch_port.convolution_forward." in text
         assert IN_BLOCKS not in text
         assert FINISHED not in text
@@ -319,6 +319,6 @@ def test_other_platforms_have_the_program_as_it_was() -> None:
     with ft.no_grad():
         compiled(ft.randn(2, 3, 24, 24))
     (program,) = compiled.programs()
-    text = program.lower(("tpu",)).as_text()
+    text = program.executable.lower(("tpu",)).as_text()
     assert text.count("stablehlo.convolution") == 2
     assert "stablehlo.transpose" not in text

@@ -61,7 +61,7 @@ def agree(ours, theirs):
 
 def bundled(step):
     (program,) = step.programs()
-    return [d for d in program.donated if isinstance(d, Bundle)]
+    return [d for d in program.inputs.donated if isinstance(d, Bundle)]
 
 
 @pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
@@ -172,7 +172,7 @@ def test_programs_share_bundles():
     ours, _ = pair()
     for rows in (6, 4, 6, 4):
         ours.run(rows=rows)
-    first, second = ({d for d in p.donated if isinstance(d, Bundle)} for p in ours.step.programs())
+    first, second = ({d for d in p.inputs.donated if isinstance(d, Bundle)} for p in ours.step.programs())
     assert first == second
     assert all(bundle._is_together() for bundle in first)
 
@@ -280,7 +280,7 @@ def test_what_an_optimizer_updates_is_not_joined_anew(optimizer):
     parameters = {p._storage for p in ours.model.parameters()}
     others = [bundle for bundle in bundled(ours.step) if parameters.isdisjoint(bundle.members)]
     assert len(others) < len(bundled(ours.step))
-    text = program.lower().as_text()
+    text = program.executable.lower().as_text()
     assert "elementwise" not in text and f"functorch_port.{optimizer.lower().replace('w', '')}_rule" in text
     assert text.count("stablehlo.concatenate") == len(others)
 
@@ -365,8 +365,8 @@ def test_given_gradients_come_in_one_array(optimizer, change):
         for p, q in zip(ours.params, theirs.params, strict=True):
             np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-12)
     (program,) = ours.step.programs()
-    assert ours.step.traces == 1 and not program.grad_inputs
-    assert sum(len(some.tensors) for some in program.joined_grads) == 5
+    assert ours.step.traces == 1 and not program.inputs.grads
+    assert sum(len(some.tensors) for some in program.inputs.joined_grads) == 5
 
 
 @pytest.mark.skipif(not ffi.available(), reason="needs llvmlite")
@@ -375,7 +375,7 @@ def test_a_kernel_takes_given_gradients_as_they_lie():
     ours.give(0)
     ours.step()
     (program,) = ours.step.programs()
-    text = program.lower().as_text()
+    text = program.executable.lower().as_text()
     assert "functorch_port." in text and "slice" not in text and "concatenate" not in text
 
 

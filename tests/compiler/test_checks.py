@@ -628,7 +628,7 @@ def test_a_program_without_checks_has_no_more_outputs():
     for fn in (lean, checked):
         fn(ft.eye(2))
         (program,) = fn.programs()
-        counts.append(len(program.jaxpr.jaxpr.outvars))
+        counts.append(len(program.executable.jaxpr.jaxpr.outvars))
     assert counts == [1, 2]
     assert "checks of values in the program: 1" in checked.explain(analyse=False)
 

@@ -204,8 +204,9 @@ def test_numbers_that_stay_are_compared_no_more_and_are_arrays_once():
         run(X), eager(X)
         np.testing.assert_allclose(opts[0][0].tolist(), opts[1][0].tolist(), rtol=1e-12)
         (program,) = run.programs()
-        given.append(program.numbers([X]))
-        found.append(program.inputs([X], given[-1])[1][-len(program.number_inputs) :])
+        given.append(program.inputs.numbers.check([X]))
+        _, rest, _ = program.inputs.gather([X], given[-1], 0)
+        found.append(rest[-len(program.inputs.numbers.inputs) :])
     same = lambda values: [a is b for a, b in pairwise(values)]  # noqa: E731
     assert same(given) == [True] * 3 + [False] + [True] * 2 + [False] + [True] * 2
     for k in (2, 5, 8):
@@ -512,7 +513,7 @@ def test_only_programs_with_64_bits_run_with_them_switched_on(name):
     with xla_compilations() as count:
         got = compiled(x)
     (program,) = compiled.programs()
-    assert program.is_narrow is not wide
+    assert program.executable.is_narrow is not wide
     assert got.dtype is want.dtype and count == [0]
     np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-6)
 

@@ -810,6 +810,54 @@ def rate_read_by_hand(T, compile):
         opt.param_groups[0]["lr"] = 0.25 / (k + 1)
 
 
+@case()
+def what_hooks_read(T, compile):
+    global SCALE
+    layer = T.nn.Identity()
+
+    class Net(T.nn.Module):
+        def forward(self, x):
+            return layer(x)
+
+    net = Net()
+    layer.register_forward_hook(lambda module, args, out: out * SCALE)
+    net.register_forward_hook(lambda module, args, out: out + SCALE)
+    handle = T.nn.modules.module.register_module_forward_pre_hook(lambda module, args: (args[0] * SCALE,))
+    run = compile(lambda x: net(x))
+    for SCALE in (1.0, 2.0, 3.0):
+        yield run(data(T))
+    handle.remove()
+    yield run(data(T))
+    SCALE = 1.0
+
+
+@case()
+def hooks_of_optimizers(T, compile):
+    from importlib import import_module
+
+    w = T.nn.Parameter(T.ones(2, dtype=T.float64))
+    opt = T.optim.SGD([w], lr=0.5)
+    for_all = import_module(f"{T.__name__}.optim.optimizer").register_optimizer_step_post_hook
+
+    @compile
+    def step():
+        w.grad = T.ones_like(w)
+        opt.step()
+
+    def double(*_):
+        with T.no_grad():
+            w.mul_(2.0)
+
+    for register in (opt.register_step_pre_hook, opt.register_step_post_hook, for_all):
+        step()
+        handle = register(double)
+        step()
+        yield w.detach().clone()
+        handle.remove()
+        step()
+        yield w.detach().clone()
+
+
 @pytest.mark.filterwarnings("ignore:.*changes a list or dict that it was given")
 def test_containers_that_are_given_are_changed():
     def make(T, compile):
@@ -842,6 +890,25 @@ def test_a_list_that_grows_is_warned_of_once():
     with pytest.warns(UserWarning, match="traced 8 times for one reason: log changes") as seen:
         found = [run(ft.ones(1)).item() for _ in range(12)]
     assert found == list(range(1, 13)) and len(seen) == 1
+
+
+def test_attributes_of_a_module_that_are_not_read_may_change():
+    class Net(ft.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.factor = ft.nn.Linear(2, 2), 2.0
+
+        def forward(self, x):
+            return self.layer(x) * self.factor
+
+    net, x = Net(), ft.ones(1, 2)
+    run = ft.compile(lambda x: net(x))
+    run(x)
+    net.note = "something else"
+    run(x)
+    assert run.traces == 1 and "vars(net)" not in run.explain(analyse=False)
+    net.factor = 3.0
+    assert ft.allclose(run(x), net(x)) and run.traces == 2
 
 
 def test_explain_names_the_values():

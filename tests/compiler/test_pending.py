@@ -52,7 +52,7 @@ def close(a, b):
 
 
 def pending(case):
-    return [p.pending is not None for p in case.step.programs()]
+    return [p.executable.pending is not None for p in case.step.programs()]
 
 
 @pytest.mark.parametrize("read_at", [(0,), (3,), (1, 2, 4), ()])
@@ -267,8 +267,8 @@ def test_gradients_that_are_not_kept():
     (program,) = ours.step.programs()
     # their momentum is one array, and there are batch norm's statistics
     inputs = len(list(ours.model.parameters())) + 1 + 3
-    assert len(program.donated) == inputs
-    assert len(program.lower().out_info) == inputs + 1  # and the loss
+    assert len(program.inputs.donated) == inputs
+    assert len(program.executable.lower().out_info) == inputs + 1  # and the loss
 
 
 def test_not_kept_are_only_those_that_were_used_up():

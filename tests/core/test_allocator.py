@@ -117,5 +117,5 @@ def test_programs_are_told_so():
     step = ft.compile(lambda x: x + 1)
     step(ft.ones(4, 4))
     (program,) = step.programs()
-    told = program.compiler_options
-    assert told == {"xla_cpu_prefer_vector_width": 512, **allocator.options(program.jaxpr.jaxpr)}
+    told = program.executable.compiler_options
+    assert told == {"xla_cpu_prefer_vector_width": 512, **allocator.options(program.executable.jaxpr.jaxpr)}

@@ -148,6 +148,12 @@ def test_first_call_in_a_trace_and_saving():
     assert m[0].weight.abs().sum() > 0
 
 
+def test_first_call_in_a_transform():
+    layer, x = ft.nn.LazyLinear(3), ft.ones(4, 2)
+    out = ft.func.vmap(layer)(x)
+    assert layer.weight.shape == (3, 2) and ft.allclose(out, layer(x))
+
+
 def test_a_failed_load_leaves_the_shapes_open():
     m = ft.nn.Sequential(ft.nn.LazyLinear(3), ft.nn.Linear(3, 2))
     good = {"0.weight": ft.ones(3, 4), "0.bias": ft.ones(3), "1.weight": ft.ones(9, 9), "1.bias": ft.ones(2)}

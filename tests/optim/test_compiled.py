@@ -113,7 +113,7 @@ def test_equal_step_counts_are_one_input():
             assert step.traces == 1
             (program,) = (p for programs in step._programs.values() for p in programs)
             # of every parameter itself and its gradient; together two averages, a count and a product
-            assert len(program.input_avals) - len(program.number_inputs) == 6 * 2 + 4
+            assert len(program.executable.input_avals) - len(program.inputs.numbers.inputs) == 6 * 2 + 4
         optimizer.state[params[2]]["step"].fill_(1)
         for _ in range(3):
             step()

@@ -75,7 +75,7 @@ def test_fewer_arrays(monkeypatch, most, packs):
     run.of(run.all)
     (program,) = run.all.programs()
     # parameters; of a pack with 40 of them, or two with 32 and 8, two averages each; the count and x
-    assert len(program.donated) + len(program.cells) == 40 + 2 * packs + 2
+    assert len(program.inputs.donated) + len(program.inputs.cells) == 40 + 2 * packs + 2
     count = min(most, 40)
     text = run.all.explain(analyse=False)
     assert f"state[0].exp_avg and {count - 1} more: float64[{12 * count}]" in text

@@ -309,7 +309,7 @@ def test_compiled_second_run_stands_behind_barriers():
     import jax
 
     def barriers(compiled):
-        (program,) = compiled.programs()
+        program = compiled.programs()[0].executable
         with jax.enable_x64(True):
             return program.jit.lower(*program.avals()).as_text().count("optimization_barrier")
 

@@ -103,7 +103,7 @@ class LazyModuleMixin:
         if module.cls_to_become is not None:
             module.__class__ = module.cls_to_become
         if storage.overlay:
-            storage.overlay.keep_module(module)
+            storage.overlay.note_changed(module)
 
     def _replicate_for_data_parallel(self) -> Any:
         raise RuntimeError(

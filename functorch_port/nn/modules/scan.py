@@ -20,7 +20,6 @@ from ..._tensor.tree import flatten, unflatten
 from ...func import level
 from ...func.functional_call import _slots, functional_call
 from ...func.level import Level, arrays_of, refuse_collected, through
-from .. import hooks
 from ..module import Module, indent
 from ..parameter import Parameter
 from .container import ModuleList
@@ -122,9 +121,8 @@ class ScanStack(Module):
 
     def _hooked(self) -> bool:
         """Whether a layer has hooks; a trace takes note of them."""
-        around = hooks.globals_.for_call()
         for module in self.stacked.modules():
-            storage.overlay.note_module(module, around)
+            storage.overlay.note_stateful(module)
         return any(
             m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks
             for m in self.stacked.modules()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sized
 from typing import Any
 
-from ..nn.module import Module
-from .compiled import Compiled
+from .._trace.compiled import Compiled
+from .module import Module
 
 __all__ = ["OptimizedModule"]
 

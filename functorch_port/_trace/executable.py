@@ -1,0 +1,68 @@
+"""The pure function of a program, compiled: from the arrays of its inputs to those of its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from .._array import storage
+from .._array.donation import Donating
+
+if TYPE_CHECKING:
+    from .pending import Pending
+
+__all__ = ["Executable"]
+
+
+class Executable:
+    """A pure function ``pure(donated, kept)`` with its compiled form.
+
+    Attributes:
+        jaxpr: what it computes.
+        donated: where the inputs come from that it overwrites.
+        input_avals: shapes and dtypes of all inputs.
+        compiler_options: for `jax.jit`.
+        is_narrow: whether nothing has 64 bits: then a call does without the context for that, a tenth of a small one's
+            time.
+        call: the compiled function.
+        pending: what computes the gradients that a call leaves out, until somebody has read one.
+    """
+
+    def __init__(
+        self,
+        pure: Callable[..., Any],
+        jit: Callable[..., Any],
+        jaxpr: Any,
+        donated: Sequence[Any],
+        input_avals: Sequence[Any],
+        compiler_options: dict[str, Any] | None,
+        is_narrow: bool,
+    ) -> None:
+        self.pure, self.jaxpr, self.donated, self.input_avals = pure, jaxpr, donated, input_avals
+        self.compiler_options, self.is_narrow = compiler_options, is_narrow
+        self.jit: Any = jax.jit(jit, donate_argnums=0, compiler_options=compiler_options)
+        self.call = Donating(self.jit)
+        self.count = len(donated)
+        self.pending: Pending | None = None
+
+    def avals(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Shapes and dtypes of what ``pure(donated, kept)`` and ``jit`` take."""
+        return self.input_avals[: self.count], self.input_avals[self.count :]
+
+    def lower(self, platforms: Sequence[str] | None = None, **options: Any) -> Any:
+        """What a call runs, lowered: ``.compile()`` tells its cost and memory, ``.as_text()`` its operations.
+
+        Args:
+            platforms: names of JAX's, such as ``("tpu",)``, which need not be here; that of the program unless given.
+            options: for `jax.jit`, such as ``in_shardings`` and ``out_shardings`` on other devices than these.
+        """
+        with storage.x64():
+            if self.pending is not None:
+                traced = self.pending.trace(**options)
+            elif platforms is None and not options:
+                traced = self.jit.trace(*self.avals())
+            else:
+                traced = jax.jit(self.pure, donate_argnums=0, **options).trace(*self.avals())
+            return traced.lower(lowering_platforms=platforms)
