@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,8 @@ from .._array.storage import HOST, LAZY, Storage
 from .._base.strides import REINTERPRET
 from .._tensor import anomaly
 from .._tensor.node import _sequence as _sequence
-from . import deferred, numpy_programs, programs, replay, shared, small_calls
+from . import deferred, numpy_programs, shared, small_calls
 from .deferred import Call, may_wait, scope, waiting
-from .programs import Scope
 
 __all__ = ["CpuExecutor"]
 
@@ -53,7 +54,7 @@ class CpuExecutor(Executor):
                 return values, call.outputs(plan.kinds(values)), None
         if not kinds.isdisjoint(LAZY):
             if mask is None or plan.keeps is None:
-                found = programs.through_views(plan, values)
+                found = _programs().through_views(plan, values)
                 if found is not None:
                     return values, found, None
             values = storage.computed(values)
@@ -63,7 +64,7 @@ class CpuExecutor(Executor):
         key = numpy_programs.key_of(values)
         found = None if key is None else numpy_programs.computed(plan, key, values)
         if found is None and not LAZY.isdisjoint(map(type, values)):
-            found = programs.through_views(plan, values)
+            found = _programs().through_views(plan, values)
         return super().compute(plan, values) if found is None else found
 
     def view(self, plan: Any, values: Sequence[Any]) -> Any:
@@ -84,12 +85,12 @@ class CpuExecutor(Executor):
         return shared.follow(cell, array)
 
     def scope(self) -> AbstractContextManager[Any] | None:
-        return Scope() if scope.calls is None else None
+        return _programs().Scope() if scope.calls is None else None
 
     def backward(
         self, roots: Any, gradients: Any, retain: bool, wanted: Any, catch: bool
     ) -> list[Any] | None:
-        return replay.backward(roots, gradients, retain, wanted, catch)
+        return _replay().backward(roots, gradients, retain, wanted, catch)
 
     def on_host(self, plan: Any, values: Sequence[Any]) -> Any:
         key = numpy_programs.key_of(values)
@@ -100,3 +101,20 @@ class CpuExecutor(Executor):
     ) -> Callable[..., Any] | None:
         program = numpy_programs.function(fn, arguments, most, time)
         return None if program is None else lambda *values: numpy_programs.quiet.run(program, *values)
+
+
+# They lead to modules that `import functorch_port` does not load.
+
+
+@cache
+def _programs() -> ModuleType:
+    from . import programs
+
+    return programs
+
+
+@cache
+def _replay() -> ModuleType:
+    from . import replay
+
+    return replay

@@ -68,9 +68,10 @@ class Before:
             cell = leaves[cell]
             if cell.__class__ is Tensor and cell._view is None:
                 cell = cell._storage
-        held = cell.held if cell.__class__ is Storage else None
-        if (held.made if held.__class__ is Twin else held) is self.good():
-            return
+        if cell.__class__ is Storage:
+            held = cell.held
+            if (held.made if held.__class__ is Twin else held) is self.good():
+                return
         known, array = _host_and_array(cell, leaves)
         self._refuse((known,))
         self.good = ref(array)

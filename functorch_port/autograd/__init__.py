@@ -12,6 +12,7 @@ from .._tensor.grad_mode import set_grad_enabled as set_grad_enabled
 from .._tensor.grad_mode import set_multithreading_enabled as set_multithreading_enabled
 from .._tensor.node import Node as Node
 from . import grad_mode as grad_mode
+from . import methods as _methods
 
 if TYPE_CHECKING:
     from .._run.packing import SavedTensor as SavedTensor

@@ -812,38 +812,3 @@ def _all_checked(hook: Any, result: Any, values: Sequence[Any]) -> list[Any]:
             f"expected {len(values)})"
         )
     return [None if r is None else _checked(hook, r, v) for r, v in zip(result, values)]
-
-
-# -------------------------------------------------- what this gives to the classes below
-
-
-def _backward(
-    self: Tensor,
-    gradient: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    inputs: Any = None,
-) -> None:
-    """Compute the gradients of this tensor with respect to the graph's leaves and add them to their ``.grad``.
-
-    Args:
-        gradient: gradient of this tensor, of its shape; may be None for a scalar.
-        retain_graph: keep what the graph saved for another backward. Default: the value of ``create_graph``.
-        create_graph: record the backward itself, for higher derivatives.
-        inputs: accumulate into these tensors only.
-
-    Example:
-        >>> import functorch_port as torch
-        >>> x = torch.tensor([1., 2.], requires_grad=True)
-        >>> (x * x).sum().backward()
-        >>> x.grad
-        tensor([2., 4.])
-
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html
-    """
-    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
-
-
-_backward.__name__, _backward.__qualname__ = "backward", "Tensor.backward"
-Tensor.backward = _backward
-AccumulateGrad.add = staticmethod(accumulate)
