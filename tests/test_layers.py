@@ -13,7 +13,10 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "functorch_port"
 
 #: from the bottom to the top
-LAYERS = ("_base", "_array", "_tensor", "_random", "_run", "ops", "autograd", "func", "_trace", "nn", "optim")
+LAYERS = (
+    "_base", "_array", "_tensor", "_random", "_run", "ops", "autograd", "func", "_trace", "accelerator", "backends",
+    "linalg", "nn", "optim",
+)  # fmt: skip
 #: every other folder and file: PyTorch's further names, files, tools
 TOP = len(LAYERS)
 #: is imported by the package's ``__init__`` alone, which installs it
