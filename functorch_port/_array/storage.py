@@ -464,7 +464,7 @@ def form_of(array: Any) -> int:
     kind = array.shape, array.dtype
     found = _forms.get(kind)
     if found is None:
-        found = _forms[kind] = next(_numbers)
+        found = _forms.setdefault(kind, next(_numbers))  # another thread may have been faster
     return found
 
 

@@ -12,9 +12,7 @@ Reference: https://docs.jax.dev/en/latest/jax-primitives.html
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +23,7 @@ if TYPE_CHECKING:  # it takes 20 ms to import
     from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
 
 __all__ = [
-    "Passes", "at_first_use", "compiler_options", "define", "formulas_alone", "function_of", "has_way", "ready",
+    "Passes", "at_first_use", "compiler_options", "define", "formula_of", "function_of", "has_way", "ready",
     "register", "register_passes", "rewritten",
 ]  # fmt: skip
 
@@ -95,28 +93,14 @@ def register(
 
 def has_way(primitive: Primitive, *arguments: Any) -> bool:
     """Whether a platform has a way of its own for such arguments, in the program that is being made."""
-    if _alone.on:
-        return False
     ready()
     suits = _suits.get(primitive)
     return suits is not None and suits(*arguments)
 
 
-class _Alone(threading.local):
-    on = False
-
-
-_alone = _Alone()
-
-
-@contextmanager
-def formulas_alone() -> Iterator[None]:
-    """Trace what is computed otherwise than as a program of XLA: no primitive has a faster way."""
-    before, _alone.on = _alone.on, True
-    try:
-        yield
-    finally:
-        _alone.on = before
+def formula_of(primitive: Primitive) -> Callable[..., Any] | None:
+    """What a primitive that was defined here computes, for who has another use of it; None for one of JAX's own."""
+    return _formulas.get(primitive)
 
 
 # ------------------------------------------------------------------ whole programs

@@ -13,6 +13,7 @@ import contextvars
 import functools
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -136,7 +137,7 @@ def function(
     """
     try:
         avals = [jax.ShapeDtypeStruct(a.shape, a.dtype) if hasattr(a, "dtype") else a for a in args]
-        with storage.x64(), lowering.formulas_alone():
+        with storage.x64():
             closed, shapes = jax.make_jaxpr(fn, return_shape=True)(*avals)
         if len(shapes if isinstance(shapes, tuple | list) else (shapes,)) != len(closed.out_avals):
             return None  # some of the results are None
@@ -290,6 +291,11 @@ class _Writer:
                     if hasattr(inner, "consts")
                     else self._run(inner, (), ins)
                 )
+            elif (formula := lowering.formula_of(eqn.primitive)) is not None:
+                given = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in ins]
+                with storage.x64():
+                    inner = jax.make_jaxpr(partial(formula, **eqn.params))(*given)
+                outs = self._run(inner.jaxpr, inner.consts, ins)
             elif name == "cond" and ins[0].const is not None:
                 branch = eqn.params["branches"][int(ins[0].const)]
                 outs = self._run(branch.jaxpr, branch.consts, ins[1:])

@@ -53,6 +53,10 @@ class Program:
         self.quick: Pass | None = None
         self._undoes = Undo.is_needed(effects, inputs.draws)
 
+    def lower(self, platforms: Sequence[str] | None = None, **options: Any) -> Any:
+        """What a call runs, lowered (see `Executable.lower`)."""
+        return self.executable.lower(platforms, **options)
+
     def run(self, leaves: Sequence[Any], env: dict[Any, Any], first: FirstCall | None = None) -> Any:
         """Run the compiled program on the current state and the call's arguments, and write the new state back.
 

@@ -53,7 +53,7 @@ class _Made:
                 b.numpy(), a.numpy(), rtol=2e-5, atol=2e-5 * float(a.double().abs().max())
             )
         (program,) = compiled.programs()
-        return program.executable.lower().as_text()
+        return program.lower().as_text()
 
 
 def _all(result: Any) -> tuple[Any, ...]:
@@ -307,7 +307,7 @@ def test_gradients_and_single_convolutions_are_left_alone() -> None:
         with ft.set_grad_enabled(recording):
             compiled(x)
         (program,) = compiled.programs()
-        text = program.executable.lower().as_text()
+        text = program.lower().as_text()
         assert "functorch_port.convolution_forward." in text
         assert IN_BLOCKS not in text
         assert FINISHED not in text

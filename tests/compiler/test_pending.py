@@ -268,7 +268,7 @@ def test_gradients_that_are_not_kept():
     # their momentum is one array, and there are batch norm's statistics
     inputs = len(list(ours.model.parameters())) + 1 + 3
     assert len(program.inputs.donated) == inputs
-    assert len(program.executable.lower().out_info) == inputs + 1  # and the loss
+    assert len(program.lower().out_info) == inputs + 1  # and the loss
 
 
 def test_not_kept_are_only_those_that_were_used_up():
