@@ -44,7 +44,7 @@ from ._tensor.tensor import Tensor as Tensor
 from .version import __version__ as __version__
 
 _cache.enable()
-autograd.complete()
+autograd._complete()
 for _table in (
     _bind.publish_functions({n: getattr(_creation, n) for n in _creation.__all__}, "torch"),
     {n: getattr(_layout, n) for n in _layout.__all__},
@@ -106,7 +106,6 @@ _LAZY = {
     "autocast": "amp",
     "compile": "compiler",
     "functionalize": "compiler",
-    "fork_rng": "random",
     "get_rng_state": "random",
     "initial_seed": "random",
     "load": "serialization",

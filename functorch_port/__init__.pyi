@@ -68,15 +68,9 @@ from ._base.dtypes import iinfo as iinfo
 from ._base.dtypes import set_default_dtype as set_default_dtype
 from ._base.layout import channels_last as channels_last
 from ._base.layout import channels_last_3d as channels_last_3d
-from ._base.layout import common_format_order as common_format_order
 from ._base.layout import contiguous_format as contiguous_format
-from ._base.layout import convolution_order as convolution_order
-from ._base.layout import first_order as first_order
-from ._base.layout import format_order as format_order
-from ._base.layout import joint_order as joint_order
 from ._base.layout import layout as _layout
 from ._base.layout import layout as layout
-from ._base.layout import line_order as line_order
 from ._base.layout import memory_format as _memory_format
 from ._base.layout import memory_format as memory_format
 from ._base.layout import preserve_format as preserve_format
@@ -186,7 +180,6 @@ from .native import rrelu as rrelu
 from .native import rrelu_ as rrelu_
 from .native import spmm as spmm
 from .native import triplet_margin_loss as triplet_margin_loss
-from .random import fork_rng as fork_rng
 from .random import get_rng_state as get_rng_state
 from .random import initial_seed as initial_seed
 from .random import manual_seed as manual_seed
@@ -261,9 +254,6 @@ def abs_(input: Tensor) -> Tensor:
 def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The absolute value; its gradient at 0 is 0."""
 
-def absolute_(input: Tensor) -> Tensor:
-    """In-place version of `abs`."""
-
 def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Arc cosine."""
 
@@ -288,9 +278,6 @@ def add(
 ) -> Tensor:
     """``input + alpha * other``."""
 
-def add_(input: Tensor, other: Tensor | _Number, *, alpha: Tensor | _Number = 1) -> Tensor:
-    """In-place version of `add`."""
-
 def addbmm(
     input: Tensor,
     batch1: Tensor,
@@ -302,26 +289,15 @@ def addbmm(
 ) -> Tensor:
     """``beta * input + alpha * bmm(batch1, batch2).sum(0)``."""
 
-def addbmm_(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number = 1, alpha: Tensor | _Number = 1
-) -> Tensor:
-    """In-place version of `addbmm`."""
-
 def addcdiv(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _Number = 1, out: Tensor | None = None
 ) -> Tensor:
     """``input + value * tensor1 / tensor2``."""
 
-def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _Number = 1) -> Tensor:
-    """In-place version of `addcdiv`."""
-
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _Number = 1, out: Tensor | None = None
 ) -> Tensor:
     """``input + value * tensor1 * tensor2``."""
-
-def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _Number = 1) -> Tensor:
-    """In-place version of `addcmul`."""
 
 def addmm(
     input: Tensor,
@@ -333,11 +309,6 @@ def addmm(
     out: Tensor | None = None,
 ) -> Tensor:
     """``beta * input + alpha * mat1 @ mat2``."""
-
-def addmm_(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Tensor | _Number = 1, alpha: Tensor | _Number = 1
-) -> Tensor:
-    """In-place version of `addmm`."""
 
 def addmv(
     input: Tensor,
@@ -371,11 +342,6 @@ def addr(
 ) -> Tensor:
     """``beta * input + alpha * outer(vec1, vec2)``."""
 
-def addr_(
-    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Tensor | _Number = 1, alpha: Tensor | _Number = 1
-) -> Tensor:
-    """In-place version of `addr`."""
-
 def adjoint(input: Tensor) -> Tensor:
     """The last two dimensions exchanged, conjugated."""
 
@@ -383,9 +349,6 @@ def affine_grid_generator(
     theta: Tensor, size: _Sizes, align_corners: _bool, *, out: Tensor | None = None
 ) -> Tensor:
     """The grid to which ``theta`` (N, n, n + 1) maps the elements of a tensor of size ``size`` (N, C, ...)."""
-
-def alias(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A view of the whole tensor."""
 
 def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy."""
@@ -504,9 +467,6 @@ def arctan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def arctan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The angle of the point (``other``, ``input``)."""
 
-def arctan2_(input: Tensor, other: Tensor) -> Tensor:
-    """In-place version of `atan2`."""
-
 def arctan_(input: Tensor) -> Tensor:
     """In-place version of `atan`."""
 
@@ -606,9 +566,6 @@ def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def atan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The angle of the point (``other``, ``input``)."""
 
-def atan2_(input: Tensor, other: Tensor) -> Tensor:
-    """In-place version of `atan2`."""
-
 def atan_(input: Tensor) -> Tensor:
     """In-place version of `atan`."""
 
@@ -650,11 +607,6 @@ def baddbmm(
 ) -> Tensor:
     """``beta * input + alpha * bmm(batch1, batch2)``."""
 
-def baddbmm_(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number = 1, alpha: Tensor | _Number = 1
-) -> Tensor:
-    """In-place version of `baddbmm`."""
-
 def bartlett_window(
     window_length: _int,
     periodic: _bool = True,
@@ -691,42 +643,24 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
 def bitwise_and(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """Bits set in both."""
 
-def bitwise_and_(input: Tensor, other: Tensor | _Number) -> Tensor:
-    """In-place version of `bitwise_and`."""
-
 def bitwise_left_shift(
     input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None
 ) -> Tensor:
     """``input << other``."""
 
-def bitwise_left_shift_(input: Tensor, other: Tensor | _Number) -> Tensor:
-    """In-place version of `bitwise_left_shift`."""
-
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """All bits flipped; for bools, the negation."""
 
-def bitwise_not_(input: Tensor) -> Tensor:
-    """In-place version of `bitwise_not`."""
-
 def bitwise_or(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """Bits set in one of both."""
-
-def bitwise_or_(input: Tensor, other: Tensor | _Number) -> Tensor:
-    """In-place version of `bitwise_or`."""
 
 def bitwise_right_shift(
     input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None
 ) -> Tensor:
     """``input >> other``, keeping the sign."""
 
-def bitwise_right_shift_(input: Tensor, other: Tensor | _Number) -> Tensor:
-    """In-place version of `bitwise_right_shift`."""
-
 def bitwise_xor(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """Bits set in exactly one of both."""
-
-def bitwise_xor_(input: Tensor, other: Tensor | _Number) -> Tensor:
-    """In-place version of `bitwise_xor`."""
 
 def blackman_window(
     window_length: _int,
@@ -970,9 +904,6 @@ def conv_transpose3d(
 def copysign(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """The size of ``input`` with the sign of ``other``."""
 
-def copysign_(input: Tensor, other: Tensor | _Number) -> Tensor:
-    """In-place version of `copysign`."""
-
 def corrcoef(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The correlation coefficients of variables (rows) over observations (columns)."""
 
@@ -1041,12 +972,6 @@ def cumprod(
     input: Tensor, *, axis: _int, dtype: _dtype | None = None, out: Tensor | None = None
 ) -> Tensor: ...
 @overload
-def cumprod_(input: Tensor, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
-    """In-place version of `cumprod`."""
-
-@overload
-def cumprod_(input: Tensor, *, axis: _int, dtype: _dtype | None = None) -> Tensor: ...
-@overload
 def cumsum(input: Tensor, dim: _int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """Running sums along ``dim``."""
 
@@ -1054,12 +979,6 @@ def cumsum(input: Tensor, dim: _int, *, dtype: _dtype | None = None, out: Tensor
 def cumsum(
     input: Tensor, *, axis: _int, dtype: _dtype | None = None, out: Tensor | None = None
 ) -> Tensor: ...
-@overload
-def cumsum_(input: Tensor, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
-    """In-place version of `cumsum`."""
-
-@overload
-def cumsum_(input: Tensor, *, axis: _int, dtype: _dtype | None = None) -> Tensor: ...
 @overload
 def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: Tensor | _Number = 1, dim: _int = -1, out: Tensor | None = None
@@ -1139,9 +1058,6 @@ def diff(
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The derivative of `lgamma`."""
 
-def digamma_(input: Tensor) -> Tensor:
-    """In-place version of `digamma`."""
-
 def dist(input: Tensor, other: Tensor, p: _float = 2, *, out: Tensor | None = None) -> Tensor:
     """The p-norm of ``input - other``."""
 
@@ -1154,9 +1070,6 @@ def div(
 ) -> Tensor:
     """``input / other``, optionally rounded towards zero ("trunc") or down ("floor")."""
 
-def div_(input: Tensor, other: Tensor | _Number, *, rounding_mode: _str | None = None) -> Tensor:
-    """In-place version of `div`."""
-
 def divide(
     input: Tensor | _Number,
     other: Tensor | _Number,
@@ -1165,9 +1078,6 @@ def divide(
     out: Tensor | None = None,
 ) -> Tensor:
     """``input / other``, optionally rounded towards zero ("trunc") or down ("floor")."""
-
-def divide_(input: Tensor, other: Tensor | _Number, *, rounding_mode: _str | None = None) -> Tensor:
-    """In-place version of `div`."""
 
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inner product of two vectors."""
@@ -1245,9 +1155,6 @@ def empty_strided(
 def eq(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input == other``."""
 
-def eq_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
-    """In-place version of `eq`."""
-
 def equal(input: Tensor, other: Tensor) -> _bool:
     """Whether shapes and all values are equal; a Python bool."""
 
@@ -1265,9 +1172,6 @@ def erfc_(input: Tensor) -> Tensor:
 
 def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of `erf`."""
-
-def erfinv_(input: Tensor) -> Tensor:
-    """In-place version of `erfinv`."""
 
 def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """e to the power of ``input``."""
@@ -1330,9 +1234,6 @@ def flipud(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def float_power(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """`pow` computed in double precision."""
 
-def float_power_(input: Tensor, exponent: Tensor | _Number) -> Tensor:
-    """In-place version of `float_power`."""
-
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Rounded down."""
 
@@ -1342,9 +1243,6 @@ def floor_(input: Tensor) -> Tensor:
 def floor_divide(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input / other`` rounded down."""
 
-def floor_divide_(input: Tensor, other: Tensor | _Number) -> Tensor:
-    """In-place version of `floor_divide`."""
-
 def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The larger of both, ignoring nan."""
 
@@ -1353,9 +1251,6 @@ def fmin(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def fmod(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """The remainder of division rounded towards zero: it has the sign of ``input``."""
-
-def fmod_(input: Tensor, other: Tensor | _Number) -> Tensor:
-    """In-place version of `fmod`."""
 
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The part behind the point, with the sign of ``input``."""
@@ -1418,9 +1313,6 @@ def gcd_(input: Tensor, other: Tensor) -> Tensor:
 def ge(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input >= other``."""
 
-def ge_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
-    """In-place version of `ge`."""
-
 def geqrf(input: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.geqrf:
     """The QR decomposition in LAPACK's form: R with the Householder vectors below it, and their factors tau."""
 
@@ -1433,14 +1325,8 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: _i
 def greater(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input > other``."""
 
-def greater_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
-    """In-place version of `gt`."""
-
 def greater_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input >= other``."""
-
-def greater_equal_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
-    """In-place version of `ge`."""
 
 def grid_sampler(
     input: Any, grid: Any, interpolation_mode: _int, padding_mode: _int, align_corners: _bool
@@ -1499,9 +1385,6 @@ def gru_cell(
 def gt(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input > other``."""
 
-def gt_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
-    """In-place version of `gt`."""
-
 def hamming_window(
     window_length: _int,
     periodic: _bool = True,
@@ -1549,9 +1432,6 @@ def hash_tensor(
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """0 below zero, 1 above, ``values`` at zero."""
 
-def heaviside_(input: Tensor, values: Tensor) -> Tensor:
-    """In-place version of `heaviside`."""
-
 def histc(
     input: Tensor, bins: _int = 100, min: _float = 0, max: _float = 0, *, out: Tensor | None = None
 ) -> Tensor:
@@ -1580,9 +1460,6 @@ def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
 def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``sqrt(input**2 + other**2)``."""
 
-def hypot_(input: Tensor, other: Tensor) -> Tensor:
-    """In-place version of `hypot`."""
-
 def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 0."""
 
@@ -1592,14 +1469,8 @@ def i0_(input: Tensor) -> Tensor:
 def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The regularised lower incomplete gamma function."""
 
-def igamma_(input: Tensor, other: Tensor) -> Tensor:
-    """In-place version of `igamma`."""
-
 def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The regularised upper incomplete gamma function."""
-
-def igammac_(input: Tensor, other: Tensor) -> Tensor:
-    """In-place version of `igammac`."""
 
 def imag(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The imaginary part."""
@@ -1615,26 +1486,15 @@ def index_add(
 ) -> Tensor:
     """A copy with ``alpha * source`` added to the slices at the positions ``index``."""
 
-def index_add_(
-    input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: Tensor | _Number = 1
-) -> Tensor:
-    """In-place version of `index_add`."""
-
 def index_copy(
     input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None
 ) -> Tensor:
     """A copy with the slices of ``source`` at the positions ``index``."""
 
-def index_copy_(input: Tensor, dim: _int, index: Tensor, source: Tensor) -> Tensor:
-    """In-place version of `index_copy`."""
-
 def index_fill(
     input: Tensor, dim: _int, index: Tensor, value: Tensor | _Number, *, out: Tensor | None = None
 ) -> Tensor:
     """A copy with ``value`` in the slices at the positions ``index``."""
-
-def index_fill_(input: Tensor, dim: _int, index: Tensor, value: Tensor | _Number) -> Tensor:
-    """In-place version of `index_fill`."""
 
 def index_put(input: Tensor, indices: Any, values: Any, accumulate: _bool = False) -> Tensor:
     """``input`` with ``values`` at the index tensors or masks; added up where positions repeat if ``accumulate``."""
@@ -1653,11 +1513,6 @@ def index_reduce(
     out: Tensor | None = None,
 ) -> Tensor:
     """A copy with the slices of ``source`` reduced by index: prod, mean, amax or amin."""
-
-def index_reduce_(
-    input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: _str, *, include_self: _bool = True
-) -> Tensor:
-    """In-place version of `index_reduce`."""
 
 def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The slices along ``dim`` at the positions ``index``."""
@@ -1812,32 +1667,17 @@ def ldexp_(input: Tensor, other: Tensor) -> Tensor:
 def le(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input <= other``."""
 
-def le_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
-    """In-place version of `le`."""
-
 def lerp(input: Tensor, end: Tensor, weight: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input + weight * (end - input)``."""
-
-def lerp_(input: Tensor, end: Tensor, weight: Tensor | _Number) -> Tensor:
-    """In-place version of `lerp`."""
 
 def less(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input < other``."""
 
-def less_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
-    """In-place version of `lt`."""
-
 def less_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input <= other``."""
 
-def less_equal_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
-    """In-place version of `le`."""
-
 def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the absolute value of the gamma function."""
-
-def lgamma_(input: Tensor) -> Tensor:
-    """In-place version of `lgamma`."""
 
 def linspace(
     start: Tensor | _Number,
@@ -1923,26 +1763,14 @@ def logdet(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def logical_and(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether both are nonzero."""
 
-def logical_and_(input: Tensor, other: Tensor) -> Tensor:
-    """In-place version of `logical_and`."""
-
 def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether a value is zero."""
-
-def logical_not_(input: Tensor) -> Tensor:
-    """In-place version of `logical_not`."""
 
 def logical_or(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether one of both is nonzero."""
 
-def logical_or_(input: Tensor, other: Tensor) -> Tensor:
-    """In-place version of `logical_or`."""
-
 def logical_xor(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether exactly one of both is nonzero."""
-
-def logical_xor_(input: Tensor, other: Tensor) -> Tensor:
-    """In-place version of `logical_xor`."""
 
 def logit(input: Tensor, eps: _float | None = None, *, out: Tensor | None = None) -> Tensor:
     """``log(x / (1 - x))``, with ``x`` brought into ``[eps, 1 - eps]`` first."""
@@ -1992,9 +1820,6 @@ def lstm_cell(
 def lt(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input < other``."""
 
-def lt_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
-    """In-place version of `lt`."""
-
 def lu(A: Tensor, pivot: _bool = True, get_infos: _bool = False) -> Any:
     """`lu_factor`; with ``get_infos`` also ``info`` instead of an error."""
 
@@ -2009,14 +1834,8 @@ def lu_unpack(
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """A copy with ``value`` where the mask is True."""
 
-def masked_fill_(input: Tensor, mask: Tensor, value: Tensor | _Number) -> Tensor:
-    """In-place version of `masked_fill`."""
-
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy with the elements of ``source``, in order, where the mask is True."""
-
-def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """In-place version of `masked_scatter`."""
 
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A vector of the elements where the mask is True."""
@@ -2160,9 +1979,6 @@ def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def mul(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input * other``."""
 
-def mul_(input: Tensor, other: Tensor | _Number) -> Tensor:
-    """In-place version of `mul`."""
-
 def multinomial(
     input: Tensor,
     num_samples: _int,
@@ -2176,17 +1992,11 @@ def multinomial(
 def multiply(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input * other``."""
 
-def multiply_(input: Tensor, other: Tensor | _Number) -> Tensor:
-    """In-place version of `mul`."""
-
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of a matrix and a vector."""
 
 def mvlgamma(input: Tensor, p: _int, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension ``p``."""
-
-def mvlgamma_(input: Tensor, p: _int) -> Tensor:
-    """In-place version of `mvlgamma`."""
 
 def nan_to_num(
     input: Tensor,
@@ -2316,9 +2126,6 @@ def native_layer_norm(
 def ne(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input != other``."""
 
-def ne_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
-    """In-place version of `ne`."""
-
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``-input``."""
 
@@ -2333,9 +2140,6 @@ def negative_(input: Tensor) -> Tensor:
 
 def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The next number that can be represented, in the direction of ``other``."""
-
-def nextafter_(input: Tensor, other: Tensor) -> Tensor:
-    """In-place version of `nextafter`."""
 
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
@@ -2391,9 +2195,6 @@ def normal(
 
 def not_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input != other``."""
-
-def not_equal_(self: Tensor, /, other: Tensor | _Number) -> Tensor:
-    """In-place version of `ne`."""
 
 def nuclear_norm(input: Tensor, dim: Any = None, keepdim: _bool = False) -> Tensor:
     """The sum of the singular values."""
@@ -2529,9 +2330,6 @@ def put(
     input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False, *, out: Tensor | None = None
 ) -> Tensor:
     """A copy with ``source`` written (or added) at positions of the flattened input."""
-
-def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
-    """In-place version of `put`."""
 
 def qr(input: Tensor, some: _bool = True, *, out: Sequence[Tensor] | None = None) -> return_types.qr:
     """The QR decomposition."""
@@ -2742,14 +2540,8 @@ def relu_(input: Tensor) -> Tensor:
 def remainder(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """The remainder of division rounded down: it has the sign of ``other``."""
 
-def remainder_(input: Tensor, other: Tensor | _Number) -> Tensor:
-    """In-place version of `remainder`."""
-
 def renorm(input: Tensor, p: _float, dim: _int, maxnorm: _float, *, out: Tensor | None = None) -> Tensor:
     """Every slice along ``dim`` shrunk to a p-norm of at most ``maxnorm``."""
-
-def renorm_(input: Tensor, p: _float, dim: _int, maxnorm: _float) -> Tensor:
-    """In-place version of `renorm`."""
 
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None
@@ -2864,22 +2656,8 @@ def scatter(
 ) -> Tensor:
     """A copy with ``out[index[i][j]][j] = src[i][j]`` for ``dim`` 0, and so on; ``src`` may be a number."""
 
-def scatter_(
-    input: Tensor,
-    dim: _int,
-    index: Tensor,
-    src: Tensor | _Number | None = None,
-    *,
-    value: Tensor | _Number | None = None,
-    reduce: _str | None = None,
-) -> Tensor:
-    """In-place version of `scatter`."""
-
 def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy with ``out[index[i][j]][j] += src[i][j]`` for ``dim`` 0, and so on."""
-
-def scatter_add_(input: Tensor, dim: _int, index: Tensor, src: Tensor) -> Tensor:
-    """In-place version of `scatter_add`."""
 
 def scatter_reduce(
     input: Tensor,
@@ -2892,11 +2670,6 @@ def scatter_reduce(
     out: Tensor | None = None,
 ) -> Tensor:
     """A copy with the elements of ``src`` reduced by index: sum, prod, mean, amax or amin."""
-
-def scatter_reduce_(
-    input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True
-) -> Tensor:
-    """In-place version of `scatter_reduce`."""
 
 def searchsorted(
     sorted_sequence: Tensor,
@@ -2947,9 +2720,6 @@ def set_default_tensor_type(t: Any) -> None:
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """`sign`; for complex numbers the number divided by its absolute value, 0 at 0."""
 
-def sgn_(input: Tensor) -> Tensor:
-    """In-place version of `sgn`."""
-
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``1 / (1 + exp(-input))``."""
 
@@ -2958,9 +2728,6 @@ def sigmoid_(input: Tensor) -> Tensor:
 
 def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """-1, 0 or 1."""
-
-def sign_(input: Tensor) -> Tensor:
-    """In-place version of `sign`."""
 
 def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether the sign bit is set."""
@@ -3172,9 +2939,6 @@ def sub(
 ) -> Tensor:
     """``input - alpha * other``."""
 
-def sub_(input: Tensor, other: Tensor | _Number, *, alpha: Tensor | _Number = 1) -> Tensor:
-    """In-place version of `sub`."""
-
 def subtract(
     input: Tensor | _Number,
     other: Tensor | _Number,
@@ -3183,9 +2947,6 @@ def subtract(
     out: Tensor | None = None,
 ) -> Tensor:
     """``input - alpha * other``."""
-
-def subtract_(input: Tensor, other: Tensor | _Number, *, alpha: Tensor | _Number = 1) -> Tensor:
-    """In-place version of `sub`."""
 
 @overload
 def sum(
@@ -3344,9 +3105,6 @@ def triangular_solve(
 def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """The lower triangle, zeros above."""
 
-def tril_(input: Tensor, diagonal: _int = 0) -> Tensor:
-    """In-place version of `tril`."""
-
 def tril_indices(
     row: _int,
     col: _int,
@@ -3361,9 +3119,6 @@ def tril_indices(
 def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """The upper triangle, zeros below."""
 
-def triu_(input: Tensor, diagonal: _int = 0) -> Tensor:
-    """In-place version of `triu`."""
-
 def triu_indices(
     row: _int,
     col: _int,
@@ -3377,9 +3132,6 @@ def triu_indices(
 
 def true_divide(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input / other`` as a float."""
-
-def true_divide_(input: Tensor, other: Tensor | _Number) -> Tensor:
-    """In-place version of `true_divide`."""
 
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Rounded towards zero."""

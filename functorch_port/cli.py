@@ -15,6 +15,8 @@ from functorch_port import launcher
 from functorch_port._base import settings
 from functorch_port.version import __version__, torch_release
 
+__all__ = ["main"]
+
 _DESCRIPTION = f"""\
 functorch_port {__version__}: PyTorch's training stack on JAX.
 

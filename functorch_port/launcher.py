@@ -25,6 +25,8 @@ from typing import Any
 from functorch_port.torch_version import TorchVersion
 from functorch_port.version import __version__, torch_version
 
+__all__ = ["install", "run"]
+
 _OURS = "functorch_port"
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 

@@ -14,7 +14,7 @@ from typing import Any
 from .autograd import Function
 
 __all__ = [
-    "CustomOpDef", "Library", "OpNamespace", "custom_op", "define", "fallthrough_kernel", "get_ctx", "get_kernel",
+    "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "get_kernel",
     "impl", "impl_abstract", "infer_schema", "register_autograd", "register_autocast", "register_fake",
     "register_kernel", "register_torch_dispatch", "register_vmap", "triton_op", "wrap_triton",
 ]  # fmt: skip

@@ -48,23 +48,14 @@ def chebyshev_polynomial_w(x: Tensor | _Number, n: Tensor | _Number, *, out: Ten
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The derivative of `lgamma`."""
 
-def digamma_(input: Tensor) -> Tensor:
-    """In-place version of `digamma`."""
-
 def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``-x log(x)``; 0 at 0 and -inf below."""
 
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The error function."""
 
-def erf_(input: Tensor) -> Tensor:
-    """In-place version of `erf`."""
-
 def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``1 - erf(input)``."""
-
-def erfc_(input: Tensor) -> Tensor:
-    """In-place version of `erfc`."""
 
 def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``exp(x**2) erfc(x)``."""
@@ -72,23 +63,14 @@ def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of `erf`."""
 
-def erfinv_(input: Tensor) -> Tensor:
-    """In-place version of `erfinv`."""
-
 def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """2 to the power of ``input``."""
-
-def exp2_(input: Tensor) -> Tensor:
-    """In-place version of `exp2`."""
 
 def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``1 / (1 + exp(-input))``."""
 
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``exp(input) - 1``, exact near 0."""
-
-def expm1_(input: Tensor) -> Tensor:
-    """In-place version of `expm1`."""
 
 def gammainc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The regularised lower incomplete gamma function."""
@@ -108,9 +90,6 @@ def hermite_polynomial_he(x: Tensor | _Number, n: Tensor | _Number, *, out: Tens
 def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 0."""
 
-def i0_(input: Tensor) -> Tensor:
-    """In-place version of `i0`."""
-
 def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``exp(-|x|) i0(x)``."""
 
@@ -129,9 +108,6 @@ def legendre_polynomial_p(x: Tensor | _Number, n: Tensor | _Number, *, out: Tens
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``log(1 + input)``, exact near 0."""
 
-def log1p_(input: Tensor) -> Tensor:
-    """In-place version of `log1p`."""
-
 def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the normal CDF."""
 
@@ -147,9 +123,6 @@ def log_softmax(
 ) -> Tensor: ...
 def logit(input: Tensor, eps: _float | None = None, *, out: Tensor | None = None) -> Tensor:
     """``log(x / (1 - x))``, with ``x`` brought into ``[eps, 1 - eps]`` first."""
-
-def logit_(input: Tensor, eps: _float | None = None) -> Tensor:
-    """In-place version of `logit`."""
 
 @overload
 def logsumexp(
@@ -191,9 +164,6 @@ def psi(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def round(input: Tensor, *, decimals: _int = 0, out: Tensor | None = None) -> Tensor:
     """Rounded to ``decimals`` places, halves to the even neighbour."""
 
-def round_(input: Tensor, *, decimals: _int = 0) -> Tensor:
-    """In-place version of `round`."""
-
 def scaled_modified_bessel_k0(x: Tensor, *, out: Tensor | None = None) -> Tensor:
     """exp(x) times the modified Bessel function of order 0 of the second kind; without a derivative, as in PyTorch."""
 
@@ -223,9 +193,6 @@ def shifted_chebyshev_polynomial_w(
 def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``sin(pi x) / (pi x)``, 1 at 0."""
 
-def sinc_(input: Tensor) -> Tensor:
-    """In-place version of `sinc`."""
-
 @overload
 def softmax(input: Tensor, dim: _int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """``exp(input)`` divided by its sum along ``dim``."""
@@ -242,9 +209,6 @@ def xlog1py(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | N
 
 def xlogy(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input * log(other)``, 0 where ``input`` is 0."""
-
-def xlogy_(input: Tensor, other: Tensor | _Number) -> Tensor:
-    """In-place version of `xlogy`."""
 
 def zeta(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """The Hurwitz zeta function; not differentiable in ``input``."""

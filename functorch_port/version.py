@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+__all__ = ["__version__", "cuda", "debug", "git_version", "hip", "xpu"]
+
 __version__ = "0.1.0"
 torch_release = "2.13.0"  # the specification the tests compare with
 # What `torch.__version__` reads under the launcher: scripts that ask for "at least 2.0" go on.

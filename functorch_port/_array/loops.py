@@ -93,7 +93,7 @@ def update_or_none(
     fn: Callable[..., Any], rows: Sequence[Row], written: int, numbers: Any, joined: Row = ()
 ) -> New | None:
     """As `update`, or None if it is not one loop."""
-    if not storage.may_use_kernels():
+    if not storage.is_local():
         return None
     lowering.ready()
     return current.run(fn, rows, written, numbers, joined)

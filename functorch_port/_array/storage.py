@@ -60,8 +60,8 @@ class Overlay(Protocol):
     transforms: bool
     #: whether a tensor may get another Storage in it (``.data =``); else such a write changes the value alone
     rebinds: bool
-    #: whether the program stays in this process, so that it may call machine code of ours (see `_cpu.native.kernels`)
-    kernels: bool
+    #: whether the program stays in this process, so that it may use lowerings of our own (see `_base.lowering`)
+    local: bool
 
     def device(self) -> Any: ...
     def read(self, storage: Storage) -> Any: ...
@@ -139,9 +139,9 @@ turn = threading.RLock()
 others = _thread._count
 
 
-def may_use_kernels() -> bool:
+def is_local() -> bool:
     """Whether what is traced now becomes a program of ours alone, which JAX does not differentiate or export."""
-    return not overlay or overlay.kernels
+    return not overlay or overlay.local
 
 
 #: Counts changes of program structure: modules, optimizer groups, modes. Compiled functions recheck their

@@ -7,7 +7,7 @@ arguments, are its own. `jax.grad` and `jax.vmap` by themselves compute at once 
 in every call: such numbers, a dropout mask among them, are written and drawn as ever (under `vmap` once for all).
 
 JAX keeps the transform in progress as the current *trace*, which `top_trace` tells. What is made during one is noted,
-so that in a plain program, where there is none, a write costs that question and nothing else: a tenth of a microsecond.
+so that in a plain program, where there is none, a write costs that question and nothing else.
 What is made of anything but tracers, for which that is much, asks only when a trace was `met` before. So in the first
 one of a process a tensor that is made of numbers before anything else counts as made outside, and a write of a tracer
 is refused.

@@ -2,7 +2,7 @@
 
 On a CPU XLA allocates when a program runs, after it has taken over the arrays that it was given: where that fails, they
 are lost and what the program returned raises whenever it is looked at. So what a large program needs is asked of the
-system before a call (a mapping that is never touched, 5 microseconds). Other platforms allocate in the call, and tell
+system before a call (a mapping that is never touched). Other platforms allocate in the call, and tell
 how much there is.
 """
 

@@ -78,6 +78,17 @@ def _twin(name: str, spec: OpSpec, fn: Callable[..., Any]) -> Callable[..., Any]
     return (_unrecorded_inplace if spec.name.startswith("logical_") else _inplace)(name, fn)
 
 
+#: in-place forms that PyTorch has as functions too, not only as methods
+_INPLACE_FUNCTIONS = frozenset({
+    "abs_", "acos_", "acosh_", "addmv_", "arccos_", "arccosh_", "arcsin_", "arcsinh_", "arctan_", "arctanh_", "asin_",
+    "asinh_", "atan_", "atanh_", "ceil_", "celu_", "clamp_", "clamp_max_", "clamp_min_", "clip_", "conj_physical_",
+    "cos_", "cosh_", "deg2rad_", "elu_", "erf_", "erfc_", "exp2_", "exp_", "expm1_", "fix_", "floor_", "frac_",
+    "gcd_", "hardtanh_", "i0_", "lcm_", "ldexp_", "leaky_relu_", "log10_", "log1p_", "log2_", "log_", "logit_",
+    "nan_to_num_", "neg_", "negative_", "rad2deg_", "reciprocal_", "relu_", "round_", "rsqrt_", "selu_", "sigmoid_",
+    "sin_", "sinc_", "sinh_", "sqrt_", "square_", "tan_", "tanh_", "threshold_", "trunc_", "xlogy_",
+})  # fmt: skip
+
+
 _OPERANDS = (Tensor, int, float, complex, SymNumber)
 
 
@@ -126,8 +137,8 @@ def _bind_op(spec: OpSpec) -> None:
         if spec.inplace:
             twin = _twin(f"{name}_", spec, op)
             setattr(Tensor, f"{name}_", twin)
-            if "torch" in spec.where or "F" in spec.where:
-                _publish(f"{name}_", spec.where, twin)
+            if f"{name}_" in _INPLACE_FUNCTIONS:
+                _publish(f"{name}_", tuple({"torch", "F"} & {*spec.where}), twin)
     for dunder in spec.dunder:
         setattr(Tensor, dunder, _dunder(dunder, call, swap=False))
         if spec.inplace:

@@ -68,7 +68,7 @@ def assemble(
     keep_grads: bool,
 ) -> Program:
     """Keep the inputs that matter, sort them by where they come from, and make the program."""
-    if overlay.kernels and not draft.boundary:
+    if overlay.local and not draft.boundary:
         closed = closed.replace(jaxpr=_without_stops(closed.jaxpr))
     closed, live = _prune(closed)
     twins = _read_twins(overlay)
@@ -85,7 +85,7 @@ def assemble(
     if unread and keep_grads:  # the donated inputs that pending gradients need come last
         sources.donated.sort(key=lambda pair: needed[pair[1]])
     states = {*sources.of("donated"), *sources.of("cells"), *(cell for cell, _, _ in draft.cells)}
-    if overlay.kernels and not draft.boundary:
+    if overlay.local and not draft.boundary:
         _bundle(draft, overlay, sources, needed)
     more_flags = 0 if draft.within is None else draft.within.count - 1  # become one output with the first
     out_order = _sort_outputs(draft, sources.of("donated"), len(closed.jaxpr.outvars) - more_flags, indices)

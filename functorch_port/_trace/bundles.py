@@ -1,12 +1,12 @@
-"""Small state of a program in a few arrays, on a CPU.
+"""Small state of a program in a few arrays, where a call waits for its program.
 
-A call of a jitted function takes 1 to 3 microseconds for every array that it is given, and 7 to 8 for every one that it
-makes: for 3,000 parameters that is longer than their update. So a program that updates very many small arrays takes
-them together, in one array for some of them, and gives them back so. SGD of 3,000 parameters takes 5 ms instead of 24
-that way. Nobody sees it: the Storages stay their owners, and whoever asks one for its value has that array taken apart.
+A call of a jitted function takes some time for every array that it is given or makes: for thousands of small parameters
+that is longer than their update. So a program that updates very many small arrays takes them together, in one array for
+some of them, and gives them back so. Nobody sees it: the Storages stay their owners, and whoever asks one for its value
+has that array taken apart.
 
-In the program an array's cutting and joining costs some 2 microseconds, so it is not worth it for few, where the call's
-share is smaller. On other platforms calls run ahead of the device, and what they cost is hidden.
+Cutting and joining an array in the program costs something too, so it is not worth it for few. Where calls run ahead of
+the device, what they cost is hidden.
 
 Gradients that such a program is given and only reads, as ``compile(optimizer.step)`` does, are joined by numpy for the
 call, like the parameters that they belong to.

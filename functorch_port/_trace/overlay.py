@@ -67,7 +67,7 @@ class Overlay:
         sources: pre-existing tensors that were looked at through ``detach()``.
         packs: Storages with the state of several parameters -> the pack they belong to (see `optim.packed`).
         reads: what the function reads besides tensors.
-        kernels: whether the program stays in this process, so that it may call machine code of ours.
+        local: whether the program stays in this process, so that it may use lowerings of our own.
         checks: what the program is to check of values; None if it checks nothing.
         rebinds: whether tensors may get another Storage, which a program of values alone cannot say.
         data: pre-existing tensors that got one -> the Storage, the view and the base from before.
@@ -81,11 +81,11 @@ class Overlay:
         rng: str = "jax",
         watched: Sequence[Slot] = (),
         arguments: Sequence[Any] = (),
-        kernels: bool = False,
+        local: bool = False,
         checks: bool = False,
     ) -> None:
         self.rng = rng
-        self.kernels = self.rebinds = kernels
+        self.local = self.rebinds = local
         self.checks: list[Check] | None = [] if checks else None
         self.watched = [slot for slot in watched if slot.get() is not None]
         for slot in self.watched:

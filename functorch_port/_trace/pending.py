@@ -6,8 +6,8 @@ program runs without these outputs, and ``.grad`` holds a `Pending`: the inputs 
 not donated. Whoever reads ``.grad`` gets the gradients computed from them, and from then on the program returns them.
 
 Memory is that of returned gradients: the parameters before the call are kept, and the next call but one writes there.
-So the call goes through twice the parameters' memory, which on a CPU is what a step of large ones waits for: there such
-gradients are returned at once (see `pays`).
+So the call goes through twice the parameters' memory. Where that is what a step of large ones waits for, such gradients
+are returned at once (see `pays`).
 """
 
 from __future__ import annotations

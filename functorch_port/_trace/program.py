@@ -217,7 +217,7 @@ class Program:
 
 
 class Pass:
-    """A call that only computes a tensor, as that of a model without gradients: 3 us beside its program instead of 5.
+    """A call that only computes a tensor, as that of a model without gradients, in fewer steps.
 
     Attributes:
         allows: whether it may be run for certain arguments (see `Guards.allow_pass`).

@@ -99,7 +99,7 @@ def _trace(
     # the collector does not list what was frozen (gc.freeze), and optimizers are known without it
     extra = _unlisted(twins, cells)
     while True:
-        overlay = Overlay(rng, watched, (leaves, call_leaves), kernels=join, checks=checks)
+        overlay = Overlay(rng, watched, (leaves, call_leaves), local=join, checks=checks)
         overlay.reads = Reads(overlay, [(id(s.container), s.key) for s in overlay.watched], lifted)
         begun.append(overlay)
         overlay.twins = twins
@@ -147,7 +147,7 @@ def prepare_state(together: bool) -> tuple[list[Storage], list[Stepping], list[P
 
 
 def _value_of(cell: Storage) -> Any:
-    """What a Storage holds; None if nothing, or if it was put off and another thread has used it up meanwhile."""
+    """What a Storage holds; None if nothing, or if it is lazy and another thread has used it up meanwhile."""
     try:
         return cell.array()
     except RuntimeError as error:

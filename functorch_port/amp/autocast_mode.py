@@ -13,11 +13,7 @@ from .._run import autocast as lists
 from .._tensor.tensor import Tensor
 from ..accelerator import jax_devices
 
-__all__ = [
-    "autocast", "clear_autocast_cache", "custom_bwd", "custom_fwd", "get_autocast_dtype",
-    "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_enabled",
-    "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled",
-]  # fmt: skip
+__all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
 _SUPPORTED = (dtypes.bfloat16, dtypes.float16)
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+import importlib as _importlib
+import typing as _typing
 
 from .._tensor.grad_mode import enable_grad as enable_grad
 from .._tensor.grad_mode import inference_mode as inference_mode
 from .._tensor.grad_mode import no_grad as no_grad
 from .._tensor.grad_mode import set_grad_enabled as set_grad_enabled
 from .._tensor.grad_mode import set_multithreading_enabled as set_multithreading_enabled
-from .._tensor.node import Node as Node
 from . import grad_mode as grad_mode
 from . import methods as _methods
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from .._run.packing import SavedTensor as SavedTensor
     from . import anomaly_mode as anomaly_mode
     from . import forward_ad as forward_ad
@@ -47,24 +46,26 @@ _LATER = {
 _MODULES = ("anomaly_mode", "forward_ad", "functional", "graph", "profiler", "profiler_util")
 
 
-def complete() -> None:
+def _complete() -> None:
     """Bind the function that shares its name with a submodule, which a later import would otherwise replace."""
-    globals()["gradcheck"] = importlib.import_module(f"{__name__}.gradcheck").gradcheck
+    globals()["gradcheck"] = _importlib.import_module(f"{__name__}.gradcheck").gradcheck
 
 
-if not TYPE_CHECKING:  # there every name is known
+if not _typing.TYPE_CHECKING:  # there every name is known
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> _typing.Any:
         if name in _MODULES:
-            return importlib.import_module(f"{__name__}.{name}")
+            return _importlib.import_module(f"{__name__}.{name}")
         if name == "SavedTensor":
             from .._run.packing import SavedTensor
 
             return SavedTensor
         if name in _LATER:
-            table = {name: getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)}
+            table = {name: getattr(_importlib.import_module(f"{__name__}.{_LATER[name]}"), name)}
             if name == "grad":
-                importlib.import_module("functorch_port._run.bind").publish_functions(table, "torch.autograd")
+                _importlib.import_module("functorch_port._run.bind").publish_functions(
+                    table, "torch.autograd"
+                )
             globals().update(table)
             return table[name]
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,7 @@
 
 An operation is younger than those its inputs came from, so the nodes sorted by age are in a right order; no counting of
 dependencies is needed but for the leaves, which receive their gradient as soon as it is complete (as in PyTorch).
-A graph that comes again and again runs as one program: see `_cpu.replay`.
+An executor may compute the gradients of a graph in another way (`_array.executor.Executor.backward`).
 """
 
 from __future__ import annotations

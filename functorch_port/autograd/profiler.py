@@ -1,8 +1,8 @@
 """`torch.autograd.profiler`: which operations a program calls, and how long the calls take.
 
-What is noted are calls of operations in eager mode, with the time that they take in Python. Where an operation is put
-off or runs by itself beside Python (see `_cpu.deferred`) that is not the time of the computation; nor is a compiled
-program seen. For these use `jax.profiler.trace`, in whose traces regions that `record_function` names appear, too.
+What is noted are calls of operations in eager mode, with the time that they take in Python. Where the result is lazy or
+is computed beside Python, that is not the time of the computation; nor is a compiled program seen. For these use
+`jax.profiler.trace`, in whose traces regions that `record_function` names appear, too.
 """
 
 from __future__ import annotations

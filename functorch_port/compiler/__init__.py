@@ -14,6 +14,12 @@ from .._trace.compiled import compile as compile
 from .._trace.functionalize import Functionalized as Functionalized
 from .._trace.functionalize import functionalize as functionalize
 
+__all__ = [
+    "Compiled", "Functionalized", "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin",
+    "disable", "functionalize", "is_compiling", "is_dynamo_compiling", "is_exporting", "reset", "set_stance",
+    "substitute_in_graph",
+]  # fmt: skip
+
 
 def is_compiling() -> bool:
     """Whether `compile` is tracing a function now.

@@ -122,7 +122,7 @@ class Level:
     rng = "torch"  # random arrays are asked for through `host_draw`
     transforms = True
     rebinds = False
-    kernels = False
+    local = False
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """`torch.nn`: modules, parameters, layers and losses."""
 
-from typing import TYPE_CHECKING, Any
+import typing as _typing
 
 from . import _reduction as _reduction
 from . import _traced as _traced
@@ -480,7 +480,7 @@ from .parameter import UninitializedBuffer as UninitializedBuffer
 from .parameter import UninitializedParameter as UninitializedParameter
 
 
-def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
+def factory_kwargs(kwargs: dict[str, _typing.Any] | None) -> dict[str, _typing.Any]:
     """Collect `device`, `dtype` and `memory_format` from a module's arguments, for factory functions like `empty`.
 
     Args:
@@ -505,9 +505,9 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
     return found | given
 
 
-if not TYPE_CHECKING:  # there every name is known
+if not _typing.TYPE_CHECKING:  # there every name is known
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> _typing.Any:
         if name in ("intrinsic", "qat", "quantizable", "quantized"):
             raise NotImplementedError(
                 f"torch.nn.{name}: quantization is not supported; use bfloat16 (functorch_port.amp), or quantize the "

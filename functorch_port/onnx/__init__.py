@@ -7,18 +7,12 @@ from typing import Any
 __all__ = [
     "export",
     "is_in_onnx_export",
-    "is_onnxrt_backend_supported",
     "register_custom_op_symbolic",
     "unregister_custom_op_symbolic",
 ]
 
 
 def is_in_onnx_export() -> bool:
-    """Return False."""
-    return False
-
-
-def is_onnxrt_backend_supported() -> bool:
     """Return False."""
     return False
 

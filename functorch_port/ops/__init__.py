@@ -1,9 +1,9 @@
 """The operations, one family per file."""
 
-import gc
-import importlib
-import pkgutil
-from typing import Any
+import gc as _gc
+import importlib as _importlib
+import pkgutil as _pkgutil
+from typing import Any as _Any
 
 from .._run import bind as _bind
 
@@ -12,27 +12,28 @@ from .._run import bind as _bind
 #
 # What an operation is made of lives as long as the process: a collection in between would look through all of JAX's
 # objects, for 45 ms, and find nothing.
-_collecting = gc.isenabled()
-gc.disable()
+_collecting = _gc.isenabled()
+_gc.disable()
 try:
-    for _module in pkgutil.iter_modules(__path__):
+    for _module in _pkgutil.iter_modules(__path__):
         if not _module.name.startswith("_"):
-            importlib.import_module(f"{__name__}.{_module.name}")
+            _importlib.import_module(f"{__name__}.{_module.name}")
+            del globals()[_module.name]  # such attributes are namespaces of custom operators
     _bind.bind()
     _bind.publish_methods()
 finally:
     if _collecting:
-        gc.enable()
+        _gc.enable()
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     """``torch.ops.<name>``: a namespace of custom operators; names with an underscore are modules."""
     if name.startswith("_"):
         try:
-            return importlib.import_module(f"{__name__}.{name}")
+            return _importlib.import_module(f"{__name__}.{name}")
         except ModuleNotFoundError:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-    return importlib.import_module("functorch_port.library").OpNamespace(name)
+    return _importlib.import_module("functorch_port.library").OpNamespace(name)
 
 
 def load_library(path: str) -> None:

@@ -29,7 +29,7 @@ class Convolution(NamedTuple):
         strides, dilations: per spatial dimension.
         pads: (before, after) per spatial dimension.
         groups: the number of groups of channels.
-        precision: the precision of the products, for `jax.lax`; oneDNN has only one.
+        precision: the precision of the products, for `jax.lax`.
     """
 
     input: Ints
@@ -94,8 +94,8 @@ def _forward(x: Any, w: Any, how: Convolution, out: Any = None) -> jax.Array:
     def one_more_row(x: jax.Array, w: jax.Array) -> jax.Array:
         """An unpadded convolution, computed with one extra row.
 
-        XLA's CPU compiler has a fast routine for padded convolutions and a slow one for others (2 to 3 times as slow,
-        forward and for the weight's gradient), so on a CPU it pays to pad and to drop the extra row.
+        On a CPU, XLA is faster for padded convolutions than for others, also for the weight's gradient, so there it
+        pays to pad and to drop the extra row.
         """
         pads = ((0, 1), *how.pads[1:])
         y = lax.conv_general_dilated(x, w, **{**options, "padding": pads})

@@ -20,8 +20,7 @@ def softmax(x: jax.Array, dim: int, masked: bool = False) -> tuple[jax.Array, ja
     """Softmax along ``dim``, and the log-sum-exp, which keeps the dimension.
 
     With ``masked`` a row of -inf gives zeros instead of NaN. Derivatives are PyTorch's, which need only the result.
-    Along the last dimension each is one loop over the rows on a CPU: for (4728, 197) they take 0.23 and 0.08 ms instead
-    of 0.34 and 0.18.
+    Both are primitives, for which a platform may have a lowering of its own.
     """
     found, shift, total = _softmax(x, dims=(dim,), masked=masked)
     return found, jnp.log(total) + shift

@@ -2,9 +2,8 @@
 
 There are two methods. The plain one puts zeros between the input's elements and convolves with the flipped kernel. The
 other one uses that output elements a stride apart see the same part of the kernel: the kernel splits into one small
-kernel per phase, all of them are one matrix product, and its results are interleaved. On a CPU, XLA takes 10 to 50
-times as long for the weight's gradient of the first method (DCGAN's 256 to 128 channels at 8x8: 240 ms against 5 ms),
-so a CPU uses the second method for strided ones.
+kernel per phase, all of them are one matrix product, and its results are interleaved. On a CPU, XLA takes much longer
+for the weight's gradient of the first method, so a CPU uses the second method for strided ones.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ Structure: TypeAlias = tuple[
 
 
 #: Last dimension below which XLA's loops on a CPU are slow, as over a convolution's weight, and the size from which
-#: that matters: for (512, 512, 3, 3) the flat loop takes half of the time.
+#: that matters.
 NARROW, LONG = 32, 4096
 
 
@@ -243,7 +243,7 @@ def of_all(
 
     ``row`` has the group's numbers: a tuple, or an array of one dimension.
     """
-    if not (elementwise and storage.may_use_kernels()):
+    if not (elementwise and storage.is_local()):
         return _each(rule, flags, elementwise, row, params, grads, states)
     results: list[Any] = [None] * len(params)
     for where in _calls(params, grads, states):
@@ -271,7 +271,7 @@ def _in_one_call(
 
 
 def _calls(params: Sequence[Any], grads: Sequence[Any], states: Sequence[Any]) -> list[list[int]]:
-    """Places of parameters that one call of a kernel can update: their arrays have the same types."""
+    """Places of parameters that one loop can update: their arrays have the same types."""
     found: dict[Any, list[int]] = {}
     for i, (param, grad, state) in enumerate(zip(params, grads, states, strict=True)):
         found.setdefault(tuple([None if x is None else x.dtype for x in (param, grad, *state)]), []).append(i)

@@ -430,7 +430,7 @@ class Part:
 class Joined(Part):
     """All parameters of a run, which are on the host: joined for the call of a program, and cut after it.
 
-    An array costs a program several microseconds and numpy half of one, which pays if there are many.
+    An array costs a program more than its joining, which pays if there are many.
     """
 
     def __init__(self, rule: Rule, runs: Sequence[Run], run: int) -> None:

@@ -83,7 +83,7 @@ def available() -> bool:
 
 def takes(*arrays: Any) -> bool:
     """Whether what is computed of such arrays, in this program, can be left to oneDNN."""
-    return all(a.dtype == np.float32 for a in arrays) and storage.may_use_kernels() and available()
+    return all(a.dtype == np.float32 for a in arrays) and storage.is_local() and available()
 
 
 @cache

@@ -43,7 +43,7 @@ def takes(array: Any, dims: Sequence[int]) -> bool:
         and tuple(dims) == tuple(range(first, array.ndim))
         and prod(array.shape[first:]) >= tuning.row_least
         and array.size > 0
-        and storage.may_use_kernels()
+        and storage.is_local()
         and ffi.available()
     )
 

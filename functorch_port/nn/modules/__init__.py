@@ -1,6 +1,6 @@
 """The layers, one family per file."""
 
-import sys
+import sys as _sys
 
 from . import channelshuffle as channelshuffle
 from . import lazy as lazy
@@ -475,4 +475,4 @@ for _place, _names in {
     "loss": "LinearCrossEntropyLoss LinearCrossEntropyOptions",
     "pooling": "FractionalMaxPool2d FractionalMaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d",
 }.items():
-    vars(sys.modules[f"{__name__}.{_place}"]).update((_name, globals()[_name]) for _name in _names.split())
+    vars(_sys.modules[f"{__name__}.{_place}"]).update((_name, globals()[_name]) for _name in _names.split())

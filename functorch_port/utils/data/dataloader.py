@@ -32,6 +32,8 @@ from functorch_port.utils.data.sampler import (
     draw_seed,
 )
 
+__all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
+
 T = TypeVar("T", covariant=True)
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")

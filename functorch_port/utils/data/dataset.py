@@ -14,6 +14,11 @@ import functorch_port as torch
 from functorch_port._random.generator import Generator, default_generator
 from functorch_port._tensor.tensor import Tensor
 
+__all__ = [
+    "ChainDataset", "ConcatDataset", "Dataset", "IterableDataset", "StackDataset", "Subset", "TensorDataset",
+    "random_split",
+]  # fmt: skip
+
 T = TypeVar("T", covariant=True)
 
 

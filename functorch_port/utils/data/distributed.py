@@ -11,6 +11,8 @@ import functorch_port as torch
 from functorch_port._random.generator import Generator
 from functorch_port.utils.data.sampler import Sampler
 
+__all__ = ["DistributedSampler"]
+
 
 class DistributedSampler(Sampler[int]):
     """Sampler of one process: every ``num_replicas``-th index from ``rank`` on, of an order shared by all processes.

@@ -10,6 +10,10 @@ import functorch_port as torch
 from functorch_port._random.generator import Generator
 from functorch_port._tensor.tensor import Tensor
 
+__all__ = [
+    "BatchSampler", "RandomSampler", "Sampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler",
+]  # fmt: skip
+
 T = TypeVar("T", covariant=True)
 
 
