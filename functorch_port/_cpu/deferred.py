@@ -88,9 +88,10 @@ class Call:
         results: None before it has run; then for each output the array, or None if nobody can ask for it.
         kept: what `Plan.run_recorded` kept for the pullback, as the plan and the values of a node.
         handles: weak references to the outputs' `Deferred`.
+        taken: of a view, whether an operation had it in its own program.
     """
 
-    __slots__ = ("__weakref__", "handles", "kept", "mask", "number", "plan", "results", "size", "values")
+    __slots__ = ("__weakref__", "handles", "kept", "mask", "number", "plan", "results", "size", "taken", "values")
 
     def __init__(self, plan: Any, values: Sequence[Any]) -> None:
         self.plan = plan
@@ -101,6 +102,7 @@ class Call:
         self.kept: Any = None
         self.handles: list[weakref.ref[Deferred]] = []
         self.size = 0
+        self.taken = False
 
     def outputs(self, kinds: Any) -> Any:
         """What stands for the results, which will be of these shapes and dtypes: one, or a tuple of several."""

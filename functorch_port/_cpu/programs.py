@@ -293,10 +293,15 @@ def settle(calls: Iterable[Call], forward: Forward, results: Iterator[Any]) -> N
 
 
 def through_views(plan: Plan, values: Sequence[Any]) -> Any:
-    """The results of a plan, in one program with the lazy views among its arguments; None if others are lazy too."""
+    """The results of a plan, in one program with the lazy views among its arguments.
+
+    None if others are lazy too, or a view was taken so before: what is used again is worth computing.
+    """
     calls = unrun([v.call for v in values if v.__class__ is Deferred])
-    if not calls or not all([call.plan.view for call in calls]):  # noqa: C419 (faster)
+    if not calls or any([call.taken or not call.plan.view for call in calls]):  # noqa: C419 (faster)
         return None
+    for call in calls:
+        call.taken = True
     numbered = Numbered(list(calls))
     forward = forward_of(calls, lambda call: False, [()] * len(calls), numbered)
     places = numbered.places(values)
