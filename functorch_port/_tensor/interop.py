@@ -12,7 +12,7 @@ import numpy as np
 from .._array import executor, storage
 from .._base import memory
 from . import grad_mode
-from .creation import from_numpy
+from .creation.from_data import from_numpy
 from .tensor import Tensor
 
 __all__: list[str] = []

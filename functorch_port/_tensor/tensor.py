@@ -92,7 +92,7 @@ class Tensor:
     _requires_grad: bool
     _output_nr: int
     __array_priority__ = 1000
-    # what `gradients`, `interop`, `autograd.methods` and `_run.inplace` install
+    # what `gradients`, `interop`, `creation`, `autograd.methods` and `_run.inplace` install
     requires_grad: bool
     grad: Tensor | None
     data: Tensor
@@ -100,6 +100,7 @@ class Tensor:
     is_leaf: bool
     detach: Callable[[], Tensor]
     item: Callable[[], Any]
+    _legacy: Callable[..., Tensor]
     backward: Callable[..., None]
     _check_inplace: Callable[..., Any]
     _check_history: Callable[..., Any]
@@ -120,9 +121,7 @@ class Tensor:
     is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = False
 
     def __new__(cls, *args: Any, device: Any = None) -> Tensor:
-        from . import creation
-
-        made = creation.legacy(args, device)
+        made = cls._legacy(args, device)
         return made if cls is Tensor else made._as(cls)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
