@@ -104,7 +104,7 @@ class Executor:
     def backward(
         self, roots: Any, gradients: Any, retain: bool, wanted: Any, catch: bool
     ) -> list[Any] | None:
-        """Do the work of `autograd.engine`'s walk, whose arguments these are; None to have it walked."""
+        """Do the work of the walk of `autograd._walk`, whose arguments these are; None to have it walked."""
         return None
 
     def on_host(self, plan: Any, values: Sequence[Any]) -> Any:

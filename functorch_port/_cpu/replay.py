@@ -20,7 +20,8 @@ from .._base import memory
 from .._base.tuning import tuning
 from .._tensor.node import AccumulateGrad, Node
 from .._tensor.tensor import wrap
-from ..autograd import engine
+from ..autograd._accumulation import accumulate, summed
+from ..autograd._walk import leading_to, reach
 from . import deferred
 from . import numpy_programs as host
 from .deferred import Call, Deferred, unrun
@@ -43,8 +44,8 @@ def backward(
             return found
     if deferred.one_by_one():
         return None
-    order, awaited = engine.reach(roots)
-    needed = None if wanted is None else engine.leading_to(order, {node for node, _ in wanted})
+    order, awaited = reach(roots)
+    needed = None if wanted is None else leading_to(order, {node for node, _ in wanted})
     return _attempted(order, awaited, roots, gradients, retain, needed, wanted if catch else None)
 
 
@@ -75,13 +76,13 @@ def _one_operation(
     sums: dict[Any, Any] = {}
     for edge, result in zip(node.edges, node.apply((gradient,))):
         if edge is not None and result is not None:
-            sums[edge[0]] = result if edge[0] not in sums else engine.summed(sums[edge[0]], result)
+            sums[edge[0]] = result if edge[0] not in sums else summed(sums[edge[0]], result)
     if not retain:
         node.release()
     if wanted is not None:
         return [sums.get(leaf) for leaf, _ in wanted]
     for leaf, result in sums.items():
-        engine.accumulate(leaf.variable, result)
+        accumulate(leaf.variable, result)
     return []
 
 
@@ -171,7 +172,7 @@ def _attempt(
             elif leaf.variable._kept_grad is None:
                 leaf.variable._grad = wrap(value)
             else:  # another thread was faster
-                engine.accumulate(leaf.variable, value)
+                accumulate(leaf.variable, value)
     return []
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._tensor import grad_mode
-from .._tensor.tensor import C_NAMES, Tensor
+from .._tensor.errors import C_NAMES
+from .._tensor.tensor import Tensor
 from .inplace import PARTIAL_OVERLAP
 
 __all__ = ["write_out"]

@@ -9,8 +9,15 @@ import numpy as np
 
 from .._base import dtypes
 
-__all__ = ["not_a_tensor", "told"]
+__all__ = ["C_NAMES", "not_a_tensor", "told"]
 
+#: what C++ calls the types, where an error text says so
+C_NAMES = {
+    "float64": "double", "float32": "float", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
+    "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char", "complex64":
+    "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}  # fmt: skip
 _NOTICE = "JAX has removed its internal frames"
 _DTYPE = re.compile(r"does not accept dtype (\w+)|not well defined for (?:dtype )?(complex\w+)")
 _SHAPES = re.compile(r"ncompatible shapes for broadcasting: (?:shapes=\[)?\((.*?)\), \((.*?)\)")

@@ -11,7 +11,7 @@ from .._tensor import saved
 from .._tensor.node import Node as Node
 from .._tensor.node import RemovableHandle, accumulator
 from .._tensor.tensor import Tensor
-from . import engine
+from ._walk import current_walk
 
 __all__ = [
     "GradientEdge",
@@ -87,7 +87,7 @@ def register_multi_grad_hook(
 
         def first(grad: Tensor) -> None:
             with lock:
-                task = engine.current_walk()
+                task = current_walk()
                 if done and done[0] is task:
                     return
                 done[:] = [task]
@@ -100,7 +100,7 @@ def register_multi_grad_hook(
     def inner(index: int) -> Callable[[Tensor], None]:
         def hook(grad: Tensor) -> None:
             with lock:
-                task = engine.current_walk()
+                task = current_walk()
                 grads = seen.setdefault(id(task), [None] * len(nodes) + [0])
                 grads[index] = grad
                 grads[-1] += 1

@@ -6,6 +6,7 @@ from typing import Any
 
 from .._tensor.node import AccumulateGrad
 from .._tensor.tensor import Tensor
+from ._accumulation import accumulate
 
 __all__: list[str] = []
 
@@ -39,12 +40,6 @@ def backward(
     engine.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
-def _add(variable: Tensor, gradient: Any) -> None:
-    from . import engine
-
-    engine.accumulate(variable, gradient)
-
-
 backward.__qualname__ = "Tensor.backward"
 Tensor.backward = backward
-AccumulateGrad.add = staticmethod(_add)
+AccumulateGrad.add = staticmethod(accumulate)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._tensor.tensor import Tensor
-from . import engine
+from . import _walk
 
 __all__ = ["Variable"]
 
@@ -18,7 +18,7 @@ class ImperativeEngine:
     @staticmethod
     def queue_callback(callback: Callable[[], None]) -> None:
         """Call ``callback`` when the backward pass that is running is done."""
-        engine.queue_callback(callback)
+        _walk.queue_callback(callback)
 
 
 class _VariableMeta(type):

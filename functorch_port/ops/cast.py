@@ -19,8 +19,9 @@ from .._run.call import Op
 from .._run.opnode import edge_of
 from .._run.registry import Array, composite, op, ops
 from .._tensor import anomaly, creation, grad_mode
+from .._tensor.errors import C_NAMES
 from .._tensor.node import Edge, Node
-from .._tensor.tensor import C_NAMES, Tensor, bare, wrap
+from .._tensor.tensor import Tensor, bare, wrap
 from .._tensor.view import laid
 from ._common import broadcast_shapes, wide
 

@@ -21,14 +21,11 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import importlib.metadata
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from ctypes import byref, c_float, c_int, c_int32, c_int64, c_size_t, c_void_p
+from collections.abc import Sequence
+from ctypes import c_int, c_int64, c_void_p
 from functools import cache, lru_cache
 from math import prod
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -37,25 +34,34 @@ import numpy as np
 from ..._array import storage
 from ..._base.tuning import tuning
 from ...ops._convolution import Convolution
-from . import ffi
+from . import dnnl, ffi
+from .dnnl import (
+    ALIGNMENT,
+    BLOCKS,
+    DIFF_DST,
+    DIFF_DST_MD,
+    DIFF_SRC,
+    DIFF_SRC_MD,
+    DIFF_WEIGHTS,
+    DIFF_WEIGHTS_MD,
+    DIRECT,
+    DST,
+    DST_MD,
+    SCRATCHPAD,
+    SCRATCHPAD_MD,
+    SRC,
+    SRC_MD,
+    TRAINING,
+    WEIGHTS,
+    WEIGHTS_MD,
+    Ints,
+)
 from .epilogue import Epilogue
 
 __all__ = [
     "Matmuls", "Plan", "Planned", "Product", "available", "blocks", "call", "cores", "engine",
     "in_parts", "kept", "matmuls", "plan", "plan_packing", "plan_product", "takes",
 ]  # fmt: skip
-
-Ints = tuple[int, ...]
-
-# dnnl_types.h
-_CPU, _UNDEFINED, _F32, _ANY, _TRAINING, _DIRECT, _USER = 1, 0, 3, 1, 64, 1, 1
-_SRC, _DST, _WEIGHTS, _SCRATCHPAD, _DIFF_SRC, _DIFF_DST, _DIFF_WEIGHTS = 1, 17, 33, 80, 129, 145, 161
-_SRC_MD, _DIFF_SRC_MD, _WEIGHTS_MD, _DIFF_WEIGHTS_MD, _DST_MD, _DIFF_DST_MD, _SCRATCHPAD_MD = (
-    129, 130, 131, 132, 133, 134, 136,
-)  # fmt: skip
-_ALIGNMENT = 64
-#: tags of layouts whose channels are in blocks of so many, the first ones for a CPU with AVX-512
-_BLOCKS = {16: 78, 8: 102}
 
 
 class Product(NamedTuple):
@@ -78,120 +84,12 @@ class Product(NamedTuple):
 @cache
 def available() -> bool:
     """Whether oneDNN and what calls it are there."""
-    return ffi.available() and _library() is not None
+    return ffi.available() and dnnl.library() is not None
 
 
 def takes(*arrays: Any) -> bool:
     """Whether what is computed of such arrays, in this program, can be left to oneDNN."""
     return all(a.dtype == np.float32 for a in arrays) and storage.is_local() and available()
-
-
-@cache
-def _library() -> Any:
-    path = _path()
-    if path is None:
-        return None
-    import llvmlite.binding as llvm
-
-    waiting = os.environ.get("OMP_WAIT_POLICY")
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that spin after their work would slow XLA's
-    try:
-        library = ctypes.CDLL(str(path))
-        llvm.load_library_permanently(str(path))
-        for name in ("omp_set_num_threads", "omp_get_max_threads"):
-            # of its own OpenMP, as there may be several
-            llvm.add_symbol(name, ctypes.cast(getattr(library, name), c_void_p).value)
-    except (OSError, RuntimeError, AttributeError):
-        return None
-    finally:
-        if waiting is None:
-            os.environ.pop("OMP_WAIT_POLICY", None)
-    library.dnnl_primitive_desc_query_md.restype = c_void_p
-    library.dnnl_memory_desc_get_size.restype = c_size_t
-    return library
-
-
-def _path() -> Path | None:
-    """Where pip has put the library."""
-    try:
-        files = importlib.metadata.files("onednn-cpu-gomp") or []
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    found = [Path(file.locate()) for file in files if file.name == "libdnnl.so.3"]  # type: ignore[arg-type]
-    return next((path for path in found if path.exists()), None)
-
-
-class _Error(Exception):
-    """oneDNN has no such primitive."""
-
-
-def _call(name: str, *args: Any) -> c_void_p:
-    """What a function of the library makes."""
-    made = c_void_p()
-    if getattr(_library(), name)(byref(made), *args):
-        raise _Error(name)
-    return made
-
-
-@cache
-def _engine() -> c_void_p:
-    return _call("dnnl_engine_create", c_int(_CPU), c_size_t(0))
-
-
-@cache
-def _attributes(added: bool = False) -> c_void_p:
-    """Of primitives whose scratchpad is given; ``added`` is whether the result is added to what is there."""
-    made = _call("dnnl_primitive_attr_create")
-    _library().dnnl_primitive_attr_set_scratchpad_mode(made, c_int(_USER))
-    if added:
-        after = _call("dnnl_post_ops_create")
-        _library().dnnl_post_ops_append_sum(after, c_float(1), c_int32(0), c_int(_UNDEFINED))
-        _library().dnnl_primitive_attr_set_post_ops(made, after)
-    return made
-
-
-@contextmanager
-def _one_thread(wanted: bool = True) -> Iterator[None]:
-    """Primitives made inside are for one thread; without ``wanted`` for those that OpenMP has."""
-    before = _library().omp_get_max_threads()
-    _library().omp_set_num_threads(1 if wanted else before)
-    try:
-        yield
-    finally:
-        _library().omp_set_num_threads(before)
-
-
-def _dims(values: Sequence[int]) -> Any:
-    return (c_int64 * 12)(*values)
-
-
-def _plain(shape: Ints) -> c_void_p:
-    """The layout of XLA's arrays."""
-    return _strided(shape, [prod(shape[i + 1 :]) for i in range(len(shape))])
-
-
-def _strided(shape: Ints, strides: Sequence[int]) -> c_void_p:
-    return _call(
-        "dnnl_memory_desc_create_with_strides", c_int(len(shape)), _dims(shape), c_int(_F32), _dims(strides)
-    )
-
-
-def _any(shape: Ints) -> c_void_p:
-    """A layout that oneDNN chooses."""
-    return _call(
-        "dnnl_memory_desc_create_with_tag", c_int(len(shape)), _dims(shape), c_int(_F32), c_int(_ANY)
-    )
-
-
-def _in_blocks(shape: Ints, block: int) -> c_void_p:
-    """Images of this shape, (N, C / block, H, W, block)."""
-    return _call(
-        "dnnl_memory_desc_create_with_tag", c_int(4), _dims(shape), c_int(_F32), c_int(_BLOCKS[block])
-    )
-
-
-def _descriptor(primitive: c_void_p, which: int) -> c_void_p:
-    return c_void_p(_library().dnnl_primitive_desc_query_md(primitive, c_int(which), c_int(0)))
 
 
 # ------------------------------------------------------ a primitive of JAX
@@ -222,14 +120,14 @@ def call(planned: Planned, shape: Ints, *arrays: Any) -> jax.Array:
 
 #: kind -> for the arguments and for the result: whose shape it has, its role in a call, and its descriptor's number
 _KINDS: dict[str, Any] = {
-    "forward": ((("input", _SRC, _SRC_MD), ("weight", _WEIGHTS, _WEIGHTS_MD)), ("output", _DST, _DST_MD)),
+    "forward": ((("input", SRC, SRC_MD), ("weight", WEIGHTS, WEIGHTS_MD)), ("output", DST, DST_MD)),
     "input": (
-        (("output", _DIFF_DST, _DIFF_DST_MD), ("weight", _WEIGHTS, _WEIGHTS_MD)),
-        ("input", _DIFF_SRC, _DIFF_SRC_MD),
+        (("output", DIFF_DST, DIFF_DST_MD), ("weight", WEIGHTS, WEIGHTS_MD)),
+        ("input", DIFF_SRC, DIFF_SRC_MD),
     ),
     "weight": (
-        (("input", _SRC, _SRC_MD), ("output", _DIFF_DST, _DIFF_DST_MD)),
-        ("weight", _DIFF_WEIGHTS, _DIFF_WEIGHTS_MD),
+        (("input", SRC, SRC_MD), ("output", DIFF_DST, DIFF_DST_MD)),
+        ("weight", DIFF_WEIGHTS, DIFF_WEIGHTS_MD),
     ),
 }
 
@@ -265,16 +163,16 @@ class _Phase:
 
     def room(self, descriptor: c_void_p) -> int:
         """A memory in the second result, which is there for that; each thread has its own."""
-        size = _size(descriptor)
+        size = dnnl.size(descriptor)
         return self.memory(descriptor, True, 1, self.plan.reserve(size * self.hands), thread=size)
 
     def step(self, descriptions: Sequence[c_void_p], *roles: tuple[int, int]) -> None:
         """Run a primitive in every chunk: the same in all, or each chunk's own."""
-        needed = [_descriptor(d, _SCRATCHPAD_MD) for d in descriptions]
-        largest = max(needed, key=_size)
-        if _size(largest):
-            roles = (*roles, (_SCRATCHPAD, self.room(largest)))
-        made = [_call("dnnl_primitive_create", d).value or 0 for d in descriptions]
+        needed = [dnnl.descriptor(d, SCRATCHPAD_MD) for d in descriptions]
+        largest = max(needed, key=dnnl.size)
+        if dnnl.size(largest):
+            roles = (*roles, (SCRATCHPAD, self.room(largest)))
+        made = [dnnl.make("dnnl_primitive_create", d).value or 0 for d in descriptions]
         words = [kept(made), 8 * (len(made) > 1), len(roles)]
         words += [x for role in roles for x in role]
         self.steps += words + [0] * (11 - len(words))
@@ -290,7 +188,7 @@ class _Phase:
 
     def reorder(self, source: c_void_p, at: int, target: c_void_p, to: int) -> None:
         """From one layout to another."""
-        self.step([_reorder(source, target)], (_SRC, at), (_DST, to))
+        self.step([dnnl.reorder(source, target)], (SRC, at), (DST, to))
 
     def words(self) -> list[int]:
         """All of it."""
@@ -317,18 +215,6 @@ class Plan:
             len(self.phases),
             *(word for phase in self.phases for word in phase.words()),
         ]
-
-
-def _size(descriptor: c_void_p) -> int:
-    """Bytes of a memory, up to the next one's beginning."""
-    size = _library().dnnl_memory_desc_get_size(descriptor) if descriptor.value else 0
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
-
-
-def _reorder(source: c_void_p, target: c_void_p, added: bool = False) -> c_void_p:
-    return _call(
-        "dnnl_reorder_primitive_desc_create", source, _engine(), target, _engine(), _attributes(added)
-    )
 
 
 def kept(words: Sequence[int]) -> int:
@@ -358,7 +244,7 @@ def plan(
         return None
     try:
         made = _made(kind, convolution, blocks, epilogue)
-    except _Error:
+    except dnnl.NoPrimitive:
         return None
     what = f"convolution_{kind}" + "_in_blocks" * any(blocks) + "_with_epilogue" * (epilogue is not None)
     description = (
@@ -377,7 +263,7 @@ def blocks(kind: str, how: Convolution) -> tuple[int, int]:
     """The ``blocks`` that oneDNN itself would have; 0 where they are not full, too."""
     try:
         part, description = _describe(kind, how, _parts(kind, how))
-    except _Error:
+    except dnnl.NoPrimitive:
         return 0, 0
     arguments, result = _KINDS[kind]
     return _block(part, description, arguments[0]), _block(part, description, result)
@@ -385,12 +271,13 @@ def blocks(kind: str, how: Convolution) -> tuple[int, int]:
 
 def _block(c: Convolution, description: c_void_p, of: tuple[str, int, int]) -> int:
     name, _, which = of
-    shape, wanted = _shapes(c)[name], _descriptor(description, which)
+    shape, wanted = _shapes(c)[name], dnnl.descriptor(description, which)
     return next(
         (
             block
-            for block in _BLOCKS
-            if shape[1] % block == 0 and _library().dnnl_memory_desc_equal(_in_blocks(shape, block), wanted)
+            for block in BLOCKS
+            if shape[1] % block == 0
+            and dnnl.library().dnnl_memory_desc_equal(dnnl.in_blocks(shape, block), wanted)
         ),
         0,
     )
@@ -401,15 +288,15 @@ def plan_product(product: Product) -> Planned:
     """As `plan`, for products of float32: each thread of XLA's pool computes a part of one, or some of them."""
     if _suits_matmul(product) and not ffi.are_enough():
         try:
-            with _one_thread():
+            with dnnl.one_thread():
                 made = _by_matmul(product)
             return _known_to_xla("product", product, made.words(), made.scratch)
-        except _Error:
+        except dnnl.NoPrimitive:
             pass
     name = "functorch_port.product"
     ffi.register_with(name, "onednn.ll", 0)
     words, scratch = _by_sgemm(product)
-    return Planned(name, max(scratch, _ALIGNMENT), tuple(words))
+    return Planned(name, max(scratch, ALIGNMENT), tuple(words))
 
 
 def _suits_matmul(product: Product) -> bool:
@@ -433,10 +320,10 @@ def _by_matmul(product: Product) -> Plan:
     whole, size = _parted(product, by_rows)
     sizes = [min(size, whole - start) for start in range(0, whole, size)]
     shapes = {n: (n, columns) if by_rows else (rows, n) for n in sizes}
-    sources = {n: _plain((m, inner)) for n, (m, _) in shapes.items()}
-    weights = {n: _strided((inner, k), (1, inner)) for n, (_, k) in shapes.items()}
-    results = {n: _plain(shape) for n, shape in shapes.items()}
-    made = {n: _matmul(sources[n], weights[n], results[n]) for n in shapes}
+    sources = {n: dnnl.plain((m, inner)) for n, (m, _) in shapes.items()}
+    weights = {n: dnnl.strided((inner, k), (1, inner)) for n, (_, k) in shapes.items()}
+    results = {n: dnnl.plain(shape) for n, shape in shapes.items()}
+    made = {n: dnnl.matmul(sources[n], weights[n], results[n]) for n in shapes}
     plan = Plan()
     phase = _Phase(plan, batch * len(sizes))
     a = phase.memory(sources[size], False, 0, chunk=4 * size * inner if by_rows else 0)
@@ -447,19 +334,12 @@ def _by_matmul(product: Product) -> Plan:
         if by_rows
         else phase.room(results[size])
     )
-    phase.step([made[n] for n in sizes], (_SRC, a), (_WEIGHTS, b), (_DST, c))
+    phase.step([made[n] for n in sizes], (SRC, a), (WEIGHTS, b), (DST, c))
     if not by_rows:  # its loops are for results that lie together
-        targets = {n: _strided(shape, (columns, 1)) for n, shape in shapes.items()}
+        targets = {n: dnnl.strided(shape, (columns, 1)) for n, shape in shapes.items()}
         d = phase.memory(targets[size], True, 0, chunk=4 * size)
-        phase.step([_reorder(results[n], targets[n]) for n in sizes], (_SRC, c), (_DST, d))
+        phase.step([dnnl.reorder(results[n], targets[n]) for n in sizes], (SRC, c), (DST, d))
     return plan
-
-
-def _matmul(source: c_void_p, weights: c_void_p, product: c_void_p) -> c_void_p:
-    return _call(
-        "dnnl_matmul_primitive_desc_create",
-        *(_engine(), source, weights, None, product, _attributes()),
-    )
 
 
 def _parted(product: Product, by_rows: bool) -> tuple[int, int]:
@@ -529,19 +409,22 @@ def matmuls(rows: Sequence[int], inner: int, columns: int) -> Matmuls | None:
     """For one thread, products (rows, inner) by (inner, columns), whose weights have the layout that oneDNN chooses for
     the first number of rows; None if it does not have them.
     """
-    weights, made, arity = _any((inner, columns)), {}, 3
+    weights, made, arity = dnnl.any_layout((inner, columns)), {}, 3
     try:
-        with _one_thread():
+        with dnnl.one_thread():
             for count in dict.fromkeys(rows):
-                source, product = _plain((count, inner)), _plain((count, columns))
-                description = _matmul(source, weights, product)
-                weights, pad = _descriptor(description, _WEIGHTS_MD), _descriptor(description, _SCRATCHPAD_MD)
-                room = _size(pad)
+                source, product = dnnl.plain((count, inner)), dnnl.plain((count, columns))
+                description = dnnl.matmul(source, weights, product)
+                weights, pad = (
+                    dnnl.descriptor(description, WEIGHTS_MD),
+                    dnnl.descriptor(description, SCRATCHPAD_MD),
+                )
+                room = dnnl.size(pad)
                 arity = 4 if room else arity
-                primitive = _call("dnnl_primitive_create", description)
+                primitive = dnnl.make("dnnl_primitive_create", description)
                 places = (source, product, pad if room else product)
                 made[count] = Matmul(primitive.value or 0, *(x.value or 0 for x in places), room=room)
-    except _Error:
+    except dnnl.NoPrimitive:
         return None
     return Matmuls([made[count] for count in rows], weights, arity)
 
@@ -552,10 +435,10 @@ def plan_unblocking(count: int, block: int, pixels: Ints) -> Planned:
     most = max(1, min(4 * cores(), 4 * count * block * prod(pixels) // tuning.weights_alone))
     parts = max(n for n in range(1, most + 1) if count % n == 0)
     shape = count // parts, block, *pixels
-    given, target, plan = _in_blocks(shape, block), _plain(shape), Plan()
+    given, target, plan = dnnl.in_blocks(shape, block), dnnl.plain(shape), Plan()
     phase = _Phase(plan, parts)
     size = 4 * prod(shape)
-    with _one_thread():
+    with dnnl.one_thread():
         phase.reorder(
             given,
             phase.memory(given, False, 0, chunk=size),
@@ -569,24 +452,24 @@ def plan_packing(shape: Ints, strides: Ints, rows: int, wanted: c_void_p) -> tup
     """The plan that puts weights of this shape and with such strides into the layout that `matmuls` wants for so many
     rows at first, and the bytes of that.
     """
-    given = _strided(shape, strides)
+    given = dnnl.strided(shape, strides)
     plan = Plan()
     (made,) = _by_slices(shape, given, wanted)
     phase = _Phase(plan, len(made))
-    phase.step(made, (_SRC, phase.memory(given, False, 0)), (_DST, phase.memory(wanted, True, 0)))
-    return _known_to_xla("packing", (shape, strides, rows), plan.words(), plan.scratch), _size(wanted)
+    phase.step(made, (SRC, phase.memory(given, False, 0)), (DST, phase.memory(wanted, True, 0)))
+    return _known_to_xla("packing", (shape, strides, rows), plan.words(), plan.scratch), dnnl.size(wanted)
 
 
 def engine() -> int:
     """oneDNN's engine, as a word of a plan."""
-    return _engine().value or 0
+    return dnnl.engine().value or 0
 
 
 def _known_to_xla(what: str, description: Any, words: Sequence[int], scratch: int = 0) -> Planned:
     digest = hashlib.sha256(repr(description).encode()).hexdigest()[:16]
     name = f"functorch_port.{what}.{digest}"
     ffi.register_with(name, "onednn.ll", kept(words))
-    return Planned(name, max(scratch, _ALIGNMENT))
+    return Planned(name, max(scratch, ALIGNMENT))
 
 
 def _shapes(c: Convolution) -> dict[str, Ints]:
@@ -596,7 +479,7 @@ def _shapes(c: Convolution) -> dict[str, Ints]:
 
 
 def _given(shape: Ints, block: int) -> c_void_p:
-    return _in_blocks(shape, block) if block else _plain(shape)
+    return dnnl.in_blocks(shape, block) if block else dnnl.plain(shape)
 
 
 def _parts(kind: str, c: Convolution) -> int:
@@ -620,7 +503,7 @@ def _parts(kind: str, c: Convolution) -> int:
 
 def _made(kind: str, c: Convolution, blocks: tuple[int, int], epilogue: Epilogue | None) -> Plan:
     parts = _parts(kind, c)
-    with _one_thread(parts > 0):
+    with dnnl.one_thread(parts > 0):
         return _in_parts(kind, c, blocks, parts, epilogue)
 
 
@@ -634,36 +517,36 @@ def _in_parts(
     roles = []
     weights = None
     if kind != "weight":
-        weights = _weights(plan, shapes["weight"], _descriptor(description, arguments[1][2]))
+        weights = _weights(plan, shapes["weight"], dnnl.descriptor(description, arguments[1][2]))
     phase = _Phase(plan, parts, alone)
     for number, (argument, argument_role, argument_which) in enumerate(arguments):
-        wanted = _descriptor(description, argument_which)
+        wanted = dnnl.descriptor(description, argument_which)
         if argument == "weight":
             at = phase.memory(wanted, *weights) if weights else phase.memory(wanted, False, number)
         else:
             given = _given(shapes[argument], 0 if number else blocks[0])
             at = phase.memory(given, False, number, chunk=4 * prod(shapes[argument]))
-            if not _same(given, wanted):
+            if not dnnl.same(given, wanted):
                 to = phase.room(wanted)
                 phase.reorder(given, at, wanted, to)
                 at = to
         roles.append((argument_role, at))
-    made = _descriptor(description, which)
-    if kind == "weight" and (parts > 1 or not _same(_plain(shapes[name]), made)):
-        first = plan.reserve(_size(made) * parts)
-        phase.step([description], *roles, (role, phase.memory(made, True, 1, first, chunk=_size(made))))
+    made = dnnl.descriptor(description, which)
+    if kind == "weight" and (parts > 1 or not dnnl.same(dnnl.plain(shapes[name]), made)):
+        first = plan.reserve(dnnl.size(made) * parts)
+        phase.step([description], *roles, (role, phase.memory(made, True, 1, first, chunk=dnnl.size(made))))
         _add_up(plan, shapes["weight"], made, first, parts)
         return plan
     shape, last = shapes[name], made
     if epilogue and epilogue.sizes:
         shape = (*shape[:2], *epilogue.sizes)
-        last = _in_blocks(shape, epilogue.block)
+        last = dnnl.in_blocks(shape, epilogue.block)
     target = _given(shape, blocks[1])
 
     def result() -> int:
         return phase.memory(target, True, 0, chunk=4 * prod(shape))
 
-    at = result() if _same(last, target) else phase.room(last)
+    at = result() if dnnl.same(last, target) else phase.room(last)
     images = at if last is made else phase.room(made)
     for number, kind_of_other in enumerate(epilogue.kinds if epilogue else (), len(arguments)):
         each = 4 * prod(shapes[name]) if kind_of_other == "images" else 0
@@ -671,36 +554,32 @@ def _in_parts(
     phase.step([description], *roles, (role, images))
     if epilogue:
         phase.finish(epilogue, images, shapes[name])
-    if not _same(last, target):
+    if not dnnl.same(last, target):
         phase.reorder(last, at, target, result())
     return plan
 
 
-def _same(a: c_void_p, b: c_void_p) -> bool:
-    return bool(_library().dnnl_memory_desc_equal(a, b))
-
-
 def _weights(plan: Plan, shape: Ints, wanted: c_void_p) -> tuple[bool, int, int] | None:
     """A phase that puts weights into the layout wanted; returns where they are then, None if they have it."""
-    given = _plain(shape)
-    if _same(given, wanted):
+    given = dnnl.plain(shape)
+    if dnnl.same(given, wanted):
         return None
-    place = plan.reserve(_size(wanted))
+    place = plan.reserve(dnnl.size(wanted))
     (made,) = _by_slices(shape, given, wanted)
     phase = _Phase(plan, len(made))
-    phase.step(made, (_SRC, phase.memory(given, False, 1)), (_DST, phase.memory(wanted, True, 1, place)))
+    phase.step(made, (SRC, phase.memory(given, False, 1)), (DST, phase.memory(wanted, True, 1, place)))
     return True, 1, place
 
 
 def _add_up(plan: Plan, shape: Ints, made: c_void_p, first: int, parts: int) -> None:
     """A phase that adds the parts of a weight's gradient and puts them into XLA's layout."""
-    target = _plain(shape)
+    target = dnnl.plain(shape)
     reorders = _by_slices(shape, made, target, parts)
     phase = _Phase(plan, len(reorders[0]))
     to = phase.memory(target, True, 0)
     for k, descriptions in enumerate(reorders):
-        at = phase.memory(made, True, 1, first + k * _size(made))
-        phase.step(descriptions, (_SRC, at), (_DST, to))
+        at = phase.memory(made, True, 1, first + k * dnnl.size(made))
+        phase.step(descriptions, (SRC, at), (DST, to))
 
 
 def _by_slices(shape: Ints, source: c_void_p, target: c_void_p, sources: int = 1) -> list[list[c_void_p]]:
@@ -712,18 +591,11 @@ def _by_slices(shape: Ints, source: c_void_p, target: c_void_p, sources: int = 1
     size = -(-size // 16) * 16
     slices = [(start, min(size, shape[0] - start)) for start in range(0, shape[0], size)]
     try:
-        with _one_thread():
-            cut = [[_slice(d, shape, *part) for part in slices] for d in (source, target)]
-            return [[_reorder(a, b, k > 0) for a, b in zip(*cut, strict=True)] for k in range(sources)]
-    except _Error:
-        return [[_reorder(source, target, k > 0)] for k in range(sources)]
-
-
-def _slice(descriptor: c_void_p, shape: Ints, start: int, size: int) -> c_void_p:
-    if size == shape[0]:
-        return descriptor
-    dims, offsets = (size, *shape[1:]), (start, *(0 for _ in shape[1:]))
-    return _call("dnnl_memory_desc_create_submemory", descriptor, _dims(dims), _dims(offsets))
+        with dnnl.one_thread():
+            cut = [[dnnl.submemory(d, shape, *part) for part in slices] for d in (source, target)]
+            return [[dnnl.reorder(a, b, k > 0) for a, b in zip(*cut, strict=True)] for k in range(sources)]
+    except dnnl.NoPrimitive:
+        return [[dnnl.reorder(source, target, k > 0)] for k in range(sources)]
 
 
 def _describe(kind: str, c: Convolution, parts: int) -> tuple[Convolution, c_void_p]:
@@ -731,21 +603,26 @@ def _describe(kind: str, c: Convolution, parts: int) -> tuple[Convolution, c_voi
     n = c.input[0] // max(parts, 1)
     c = c._replace(input=(n, *c.input[1:]))
     before, after = zip(*c.pads, strict=True)
-    geometry = [_dims(c.strides), _dims([d - 1 for d in c.dilations]), _dims(before), _dims(after)]
-    x, w, y = (_any(_shapes(c)[name]) for name in ("input", "weight", "output"))
-    with _one_thread(parts > 0):
-        forward = _call(
+    geometry = [
+        dnnl.dims(c.strides),
+        dnnl.dims([d - 1 for d in c.dilations]),
+        dnnl.dims(before),
+        dnnl.dims(after),
+    ]
+    x, w, y = (dnnl.any_layout(_shapes(c)[name]) for name in ("input", "weight", "output"))
+    with dnnl.one_thread(parts > 0):
+        forward = dnnl.make(
             "dnnl_convolution_forward_primitive_desc_create",
-            *(_engine(), c_int(_TRAINING), c_int(_DIRECT), x, w, None, y, *geometry, _attributes()),
+            *(dnnl.engine(), c_int(TRAINING), c_int(DIRECT), x, w, None, y, *geometry, dnnl.attributes()),
         )
         if kind == "input":
-            forward = _call(
+            forward = dnnl.make(
                 "dnnl_convolution_backward_data_primitive_desc_create",
-                *(_engine(), c_int(_DIRECT), x, w, y, *geometry, forward, _attributes()),
+                *(dnnl.engine(), c_int(DIRECT), x, w, y, *geometry, forward, dnnl.attributes()),
             )
         elif kind == "weight":
-            forward = _call(
+            forward = dnnl.make(
                 "dnnl_convolution_backward_weights_primitive_desc_create",
-                *(_engine(), c_int(_DIRECT), x, w, None, y, *geometry, forward, _attributes()),
+                *(dnnl.engine(), c_int(DIRECT), x, w, None, y, *geometry, forward, dnnl.attributes()),
             )
     return c, forward

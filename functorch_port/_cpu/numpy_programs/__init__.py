@@ -1,0 +1,164 @@
+"""Small operations on the host: the jaxpr of a plan written out as a Python function of numpy arrays.
+
+Calling a compiled program costs 15 to 25 µs on a CPU whatever it does; numpy adds two small arrays in one. So what was
+made on the host (from Python data, or by an operation on such values) and is small stays there, until something
+asks for the `jax.Array`. There is no second definition of any operation: the pure function is traced as for `jax.jit`,
+and its primitives are looked up in a table (`primitives`). Whatever is not in the table, or would take
+longer than the call of a program, is compiled as ever.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..._array import fits, storage
+from ..._array.storage import HOST
+from ..._base import device, dtypes, settings
+from ..._base.tuning import tuning
+from ..._tensor.plan import LEAST, MOST, NUMBERS
+from .values import DTYPES
+from .writer import Writer
+
+__all__ = [
+    "enabled",
+    "function",
+    "is_only_cpu",
+    "keeps",
+    "on_cpu",
+    "quiet",
+    "run",
+]
+
+
+def _cpu_is_default() -> bool:
+    return not settings.PLAIN and device.platform() == "cpu"
+
+
+def on_cpu() -> bool:
+    """Whether new arrays come to be on a CPU without being told to."""
+    return jax.config.jax_default_device is None and _cpu_is_default()
+
+
+@functools.cache
+def _only_cpu() -> set[Any]:
+    """The CPU, if JAX computes on one alone."""
+    return set(jax.devices()) if _cpu_is_default() and jax.device_count() == 1 else set()
+
+
+def is_only_cpu(devices: Any) -> bool:
+    """Whether these are the CPU on which JAX computes, and there is no second one."""
+    return bool(devices) and devices == _only_cpu()
+
+
+class _Enabled:
+    """Whether small values live on the host: only where the CPU is what JAX computes on."""
+
+    known: bool | None = None
+
+    def __call__(self) -> bool:
+        if self.known is None:
+            self.known = tuning.numpy_elements > 0 and storage.X64 and _cpu_is_default()
+        return self.known
+
+
+enabled = _Enabled()
+
+
+def keeps(array: Any) -> bool:
+    """Whether a new array with this size and dtype is to stay on the host."""
+    return (
+        array.size <= tuning.numpy_elements
+        and array.dtype in DTYPES
+        and not storage.overlay
+        and enabled()
+        and jax.config.jax_default_device is None
+    )
+
+
+def key_of(values: Sequence[Any]) -> tuple[Any, ...] | None:
+    """What a program for numpy arrays and numbers depends on: shapes, dtypes and types. None if there are others."""
+    key: list[Any] = []
+    for v in values:
+        cls = v.__class__
+        if cls in HOST:
+            key.append(v.shape)
+            key.append(v.dtype)
+        elif cls in NUMBERS:
+            if cls is int and not LEAST <= v <= MOST:
+                fits.fits(v, dtypes.int64.np)
+            key.append(cls)
+        else:
+            return None
+    return tuple(key)
+
+
+def computed(plan: Any, key: tuple[Any, ...], values: Sequence[Any]) -> Any:
+    """The results of a plan for values with this key, as numpy arrays; None if it must be compiled."""
+    program = plan.backend.get(key)
+    if program is None:
+        program = plan.backend[key] = (enabled() and not plan.eager and function(plan.fn, values)) or False
+    if program is False:
+        return None
+    try:
+        return quiet.run(program, *values)
+    except Exception:
+        return run(program, values)
+
+
+#: numpy's warnings about overflow, division by zero and NaN are off in here, and nowhere else
+quiet = contextvars.Context()
+quiet.run(np.seterr, all="ignore")
+
+
+def function(
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    most: int | None = None,
+    time: float | None = None,
+) -> Callable[..., Any] | None:
+    """``fn`` for numpy arrays of these shapes and dtypes (and numbers), or None if it must be compiled.
+
+    That is so with arrays of more than ``most`` elements, and if it would take more than ``time`` microseconds; the
+    defaults are those of `tuning`.
+    """
+    try:
+        avals = [jax.ShapeDtypeStruct(a.shape, a.dtype) if hasattr(a, "dtype") else a for a in args]
+        with storage.x64():
+            closed, shapes = jax.make_jaxpr(fn, return_shape=True)(*avals)
+        if len(shapes if isinstance(shapes, tuple | list) else (shapes,)) != len(closed.out_avals):
+            return None  # some of the results are None
+        most = tuning.numpy_elements if most is None else most
+        time = tuning.numpy_time if time is None else time
+        program = Writer(closed, type(shapes), most).function(time)
+        outs = run(program, args)
+        for out, aval in zip(outs if isinstance(outs, tuple) else (outs,), closed.out_avals, strict=True):
+            if out.shape != aval.shape or out.dtype != aval.dtype:
+                return None
+    except (
+        Exception
+    ):  # an error in the operation itself is raised again, with its own words, by the compiled form
+        return None
+    return program
+
+
+def run(program: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """Call what `function` returned; None if a number does not fit (the compiled form says it better)."""
+    try:
+        return quiet.run(program, *args)
+    except Exception:
+        pass
+    try:  # another thread was in there
+        return contextvars.copy_context().run(_in_quiet, program, args)
+    except Exception:
+        return None
+
+
+def _in_quiet(program: Callable[..., Any], args: Sequence[Any]) -> Any:
+    with np.errstate(all="ignore"):
+        return program(*args)

@@ -1,0 +1,482 @@
+"""How the primitives of JAX are written in numpy."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._base.tuning import tuning
+from .values import Unsupported, Value
+
+if TYPE_CHECKING:
+    from .writer import Writer
+
+__all__ = ["CALLS", "KINDS", "RULES", "UFUNCS"]
+
+
+#: primitives that are a jaxpr of their own, and the parameter that holds it
+CALLS = {
+    "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "remat2": "jaxpr",
+    "checkpoint": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",
+}  # fmt: skip
+_TWO = {"max": "maximum", "min": "minimum", "pow": "power", "atan2": "arctan2", "rem": "fmod"}
+_ONE = {
+    "abs": "absolute", "sign": "sign", "exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p",
+    "expm1": "expm1", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
+    "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
+    "sqrt": "sqrt", "cbrt": "cbrt", "square": "square", "floor": "floor", "ceil": "ceil", "is_finite": "isfinite",
+    "not": "logical_not",
+}  # fmt: skip
+#: written as operators: the same ufuncs for arrays, and much faster for numpy's scalars
+_OPERATORS = {
+    "add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/", "divide": "/", "and": "&", "or": "|",
+    "xor": "^", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
+UFUNCS = {
+    **{name: f"{{}} {own} {{}}" for name, own in _OPERATORS.items()},
+    **{name: f"np.{own}({{}}, {{}})" for name, own in _TWO.items()},
+    **{name: f"np.{own}({{}})" for name, own in _ONE.items()},
+    "neg": "-{}",
+    "rsqrt": "1.0 / np.sqrt({})",
+    "logistic": "1.0 / (1.0 + np.exp(-{}))",
+    "erf": "_erf({})",
+    "clamp": "np.minimum(np.maximum({1}, {0}), {2})",
+}
+#: kinds of dtype for which numpy and XLA mean the same; all real ones if not listed
+_FLOATS = (
+    "div divide rem pow atan2 sign abs floor ceil is_finite exp exp2 log log1p expm1 sin cos tan asin acos atan "
+    "sinh cosh tanh asinh acosh atanh sqrt cbrt rsqrt logistic erf"
+)
+KINDS = dict.fromkeys(_FLOATS.split(), "f") | {
+    "neg": "if", "add": "iuf", "add_any": "iuf", "sub": "iuf", "mul": "iuf", "abs": "if", "sign": "if", "not": "b",
+}  # fmt: skip
+
+
+def _convert(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    (x,), aval = ins, eqn.outvars[0].aval
+    old, new = x.aval.dtype, aval.dtype
+    if (
+        old.kind == "f" and new.kind in "iu" and x.const is None
+    ):  # numpy leaves NaN and what is out of range open
+        raise Unsupported("float to integer")
+    if old == new and (not x.aval.weak_type or x.line is not None):
+        return Value(x.text, aval, x.shape, x.const, x.line)
+    text = f"{w._dtype(new)}.type({w._array(x)})" if not x.shape else f"{w._array(x)}.astype({w._dtype(new)})"
+    return w._emit(text, aval, x.shape, [x], 0.4)
+
+
+def _broadcast(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    x, aval = ins[0], eqn.outvars[0].aval
+    shape = [1] * len(aval.shape)
+    padded = (1,) * (x.aval.ndim - len(x.shape)) + x.shape
+    for dim, n in zip(eqn.params["broadcast_dimensions"], padded, strict=True):
+        shape[dim] = n
+    while shape and shape[0] == 1 and len(shape) > len(x.shape):
+        shape.pop(0)
+    return _in_shape(w, x, aval, tuple(shape))
+
+
+def _in_shape(w: Writer, x: Value, aval: Any, shape: tuple[int, ...]) -> Value:
+    """The elements of an array in another shape."""
+    x = x.of or x
+    if shape == x.shape:
+        return Value(x.text, aval, x.shape, x.const, x.line)
+    new = w._emit(f"{w._array(x)}.reshape({shape})", aval, shape, [x], 0.3)
+    if new.const is None:
+        new.of = x
+    return new
+
+
+def _reshape(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    x, aval = ins[0], eqn.outvars[0].aval
+    if eqn.primitive.name == "reshape" and eqn.params["dimensions"] is not None:
+        raise Unsupported("reshape in another order")
+    if not x.shape and x.aval.shape:
+        return Value(x.text, aval, x.shape, x.const, x.line)
+    return _in_shape(w, w._whole(x), aval, tuple(aval.shape))
+
+
+def _indexed(w: Writer, aval: Any, x: Value, slices: Sequence[str]) -> Value:
+    x = w._whole(x)
+    return w._emit(f"{w._array(x)}[{', '.join(slices)}]", aval, aval.shape, [x], 0.3)
+
+
+def _slice(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    p, aval = eqn.params, eqn.outvars[0].aval
+    steps = p["strides"] or (1,) * len(p["start_indices"])
+    parts = [f"{a}:{b}:{s}" for a, b, s in zip(p["start_indices"], p["limit_indices"], steps, strict=True)]
+    return _indexed(w, aval, ins[0], parts) if parts else ins[0]
+
+
+def _split(w: Writer, eqn: Any, ins: list[Value]) -> list[Value]:
+    outs, at, axis = [], 0, eqn.params["axis"]
+    for var, size in zip(eqn.outvars, eqn.params["sizes"], strict=True):
+        outs.append(_indexed(w, var.aval, ins[0], [":"] * axis + [f"{at}:{at + size}"]))
+        at += size
+    return outs
+
+
+def _reverse(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    aval = eqn.outvars[0].aval
+    return _indexed(
+        w, aval, ins[0], ["::-1" if d in eqn.params["dimensions"] else ":" for d in range(aval.ndim)]
+    )
+
+
+def _transpose(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    x, aval = w._whole(ins[0]), eqn.outvars[0].aval
+    return w._emit(f"{w._array(x)}.transpose({tuple(eqn.params['permutation'])})", aval, aval.shape, [x], 0.3)
+
+
+def _reducing(ufunc: str, kinds: str, typed: bool = False) -> Callable[..., Value]:
+    def rule(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+        x, aval = w._whole(ins[0]), eqn.outvars[0].aval
+        axes = tuple(eqn.params["axes"])
+        if x.aval.dtype.kind not in kinds:
+            raise Unsupported(ufunc)
+        if not axes:
+            return Value(x.text, aval, x.shape, x.const, x.line)
+        if math.prod(x.aval.shape) == 0 and not typed:
+            raise Unsupported("nothing to choose from")
+        if all(x.aval.shape[d] == 1 for d in axes):
+            return _in_shape(w, x, aval, tuple(aval.shape))
+        if ufunc == "add" and aval.dtype.kind == "f":
+            found = _sum(w, x, aval, axes)
+            if found is not None:
+                return found
+        axis = "None" if len(axes) == x.aval.ndim else str(axes[0] if len(axes) == 1 else axes)
+        kind = f", {w._dtype(aval.dtype)}" if typed else ""
+        text = f"np.{ufunc}.reduce({w._array(x)}, {axis}{kind})"
+        return w._emit(text, aval, aval.shape, [x], 2.2 + math.prod(x.aval.shape) * 1e-3)
+
+    return rule
+
+
+@functools.cache
+def _ones(dtype: np.dtype, bits: int) -> np.ndarray:
+    return np.ones(1 << bits, dtype)
+
+
+def _sum(w: Writer, x: Value, aval: Any, axes: tuple[int, ...]) -> Value | None:
+    """A sum over the first or the last dimensions, as a product with ones: a third of `numpy.add.reduce`'s time."""
+    shape, rank, out = tuple(x.aval.shape), x.aval.ndim, tuple(aval.shape)
+    count, rest = math.prod(shape[d] for d in axes), math.prod(out)
+    first, last = axes == tuple(range(len(axes))), axes == tuple(range(rank - len(axes), rank))
+    if x.aval.dtype != aval.dtype or not (first or last):
+        return None
+    w.names[ones := f"ones{aval.dtype.name}{count}"] = _ones(aval.dtype, count.bit_length())[:count]
+    flat = (count,) if first and last else (rest, count) if last else (count, rest)
+    text = w._array(x) if flat == shape else f"{w._array(x)}.reshape({flat})"
+    text = f"{text}.dot({ones})" if last else f"{ones}.dot({text})"
+    if len(out) > 1:
+        text += f".reshape({out})"
+    return w._emit(text, aval, out, [x], 0.9 + count * rest * 0.2e-3)
+
+
+def _arg(name: str) -> Callable[..., Value]:
+    def rule(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+        x, aval = w._whole(ins[0]), eqn.outvars[0].aval
+        (axis,) = eqn.params["axes"]
+        text = f"np.{name}({w._array(x)}, {axis}).astype({w._dtype(aval.dtype)})"
+        return w._emit(text, aval, aval.shape, [x], 2.5)
+
+    return rule
+
+
+def _cumulative(ufunc: str) -> Callable[..., Value]:
+    def rule(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+        x, aval, axis = w._whole(ins[0]), eqn.outvars[0].aval, eqn.params["axis"]
+        turn = f"[{', '.join([':'] * axis + ['::-1'])}]" if eqn.params["reverse"] else ""
+        text = f"np.{ufunc}.accumulate({w._array(x)}{turn}, {axis}, {w._dtype(aval.dtype)}){turn}"
+        return w._emit(text, aval, aval.shape, [x], 3.0)
+
+    return rule
+
+
+def _is_made(w: Writer, value: Value, *names: str) -> list[Value] | None:
+    """The arguments of the primitive that a value comes from, if it is one of these."""
+    name, ins, _ = w.made.get(value.text, ("", [], None))
+    return ins if name in names else None
+
+
+def _is_nan_of(w: Writer, value: Value) -> str | None:
+    """The text of the array of which this tells where it is NaN."""
+    ins = _is_made(w, value, "ne")
+    return ins[0].text if ins and ins[0].text == ins[1].text else None
+
+
+def _extreme(w: Writer, which: Value, no: Value, yes: Value) -> str | None:
+    """A choice that is a maximum or a minimum, both with NaN where there is one, as numpy says it."""
+    if yes.const is not None and yes.const.ndim == 0:
+        over = _is_made(w, which, "reduce_or")
+        of = _is_made(w, no, "reduce_max", "reduce_min")
+        if np.isnan(yes.const) and over and of and _is_nan_of(w, over[0]) == of[0].text:
+            same = w.made[which.text][2]["axes"] == w.made[no.text][2]["axes"]
+            return no.text if same else None
+        compared = _is_made(w, which, "le")
+        if yes.const == 0 and compared and compared[0].text == no.text and compared[1].const is not None:
+            if compared[1].const.ndim == 0 and compared[1].const == 0:
+                return f"np.maximum({no.text}, {w._operand(yes, no.shape)})"
+        return None
+    either = _is_made(w, which, "or")
+    if either and _is_nan_of(w, either[1]) == yes.text:
+        for name, ufunc in (("gt", "maximum"), ("lt", "minimum")):
+            compared = _is_made(w, either[0], name)
+            if compared and [v.text for v in compared] == [yes.text, no.text]:
+                return f"np.{ufunc}({no.text}, {yes.text})"
+    return None
+
+
+def _select(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    which, *cases = ins
+    aval = eqn.outvars[0].aval
+    if which.aval.dtype != np.bool_ or len(cases) != 2:
+        raise Unsupported("a choice of many")
+    no, yes = cases
+    shape = np.broadcast_shapes(which.shape, no.shape, yes.shape)
+    extreme = _extreme(w, which, no, yes) if aval.dtype.kind == "f" and shape == no.shape else None
+    if extreme is not None:
+        return w._emit(extreme, aval, shape, [no, yes], 0.9)
+    if yes.shape == which.shape == shape and shape and no.const is not None and no.const.ndim == 0:
+        if no.const == 0 and not np.signbit(no.const) and yes.const is None:
+            return w._emit(f"_masked({which.text}, {yes.text})", aval, shape, ins, 2.5)
+    text = f"np.where({w._array(which)}, {w._array(yes)}, {w._array(no)})"
+    if not shape:
+        text = f"{w._array(yes)} if {which.text} else {w._array(no)}"
+    elif no.shape == which.shape == shape and yes.const is not None and yes.const.ndim == 0:
+        return w._emit(f"_put_in({which.text}, {no.text}, {w._array(yes)})", aval, shape, ins, 2.5)
+    return w._emit(text, aval, shape, ins, 3.5)
+
+
+def _iota(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    aval, dim = eqn.outvars[0].aval, eqn.params["dimension"]
+    column = np.arange(aval.shape[dim], dtype=aval.dtype).reshape(
+        [-1 if d == dim else 1 for d in range(aval.ndim)]
+    )
+    return w._constant(np.broadcast_to(column, aval.shape), aval)
+
+
+def _concatenate(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    parts, aval = [w._whole(v) for v in ins], eqn.outvars[0].aval
+    text = f"np.concatenate(({', '.join(w._array(v) for v in parts)},), {eqn.params['dimension']})"
+    return w._emit(text, aval, aval.shape, parts, 1.2)
+
+
+def _product(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    (contract, batch), aval = eqn.params["dimension_numbers"], eqn.outvars[0].aval
+    wanted = eqn.params["preferred_element_type"]
+    if any(v.aval.dtype != aval.dtype for v in ins) or (
+        wanted is not None and np.dtype(wanted) != aval.dtype
+    ):
+        raise Unsupported("a product of mixed types")
+    if aval.dtype.kind != "f":
+        raise Unsupported("a product of integers")
+    a, b = (w._whole(v) for v in ins)
+    inner = math.prod(a.aval.shape[d] for d in contract[0])
+    if math.prod(aval.shape) * inner > tuning.numpy_products:
+        raise Unsupported("a large product")
+    free = [
+        [d for d in range(v.aval.ndim) if d not in c and d not in t]
+        for v, c, t in zip((a, b), contract, batch, strict=True)
+    ]
+    outer = [a.aval.shape[d] for d in batch[0]]
+    rows, columns = (math.prod(v.aval.shape[d] for d in f) for v, f in zip((a, b), free, strict=True))
+    left = _ordered(w, a, (*batch[0], *free[0], *contract[0]), (*outer, rows, inner))
+    right = _ordered(w, b, (*batch[1], *contract[1], *free[1]), (*outer, inner, columns))
+    flat = (*outer, rows, columns)
+    text = f"np.matmul({left}, {right})" if outer else f"{left}.dot({right})"
+    if flat != tuple(aval.shape):
+        text += f".reshape({tuple(aval.shape)})"
+    if not aval.shape:
+        text += "[()]"
+    return w._emit(text, aval, aval.shape, [a, b], 2.5 + math.prod(flat) * inner * 3e-5)
+
+
+def _ordered(w: Writer, x: Value, order: tuple[int, ...], shape: tuple[int, ...]) -> str:
+    text = w._array(x)
+    if order != tuple(range(len(order))):
+        text += f".transpose({order})"
+    if shape != tuple(x.aval.shape[d] for d in order):
+        text += f".reshape({shape})"
+    return text
+
+
+def _power(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    (x,), y, aval = ins, eqn.params["y"], eqn.outvars[0].aval
+    if y == 2:
+        text = f"np.square({x.text})"
+    elif y == 3:
+        text = f"np.multiply(np.square({x.text}), {x.text})"
+    elif y == -1 and aval.dtype.kind == "f":
+        text = f"np.divide(1.0, {x.text})"
+    elif y == -2 and aval.dtype.kind == "f":
+        text = f"np.divide(1.0, np.square({x.text}))"
+    else:
+        raise Unsupported("integer_pow")
+    return w._emit(text, aval, x.shape, [x], 1.8)
+
+
+def _round(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    if int(eqn.params["rounding_method"]) != 1:
+        raise Unsupported("round")
+    return w._emit(f"np.rint({ins[0].text})", eqn.outvars[0].aval, ins[0].shape, ins, 0.9)
+
+
+def _padding(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    if not any(n for c in eqn.params["padding_config"] for n in c):
+        return ins[0]
+    x, value, aval = w._whole(ins[0]), ins[1], eqn.outvars[0].aval
+    config = tuple(tuple(int(n) for n in c) for c in eqn.params["padding_config"])
+    return w._emit(f"_pad({w._array(x)}, {value.text}, {config})", aval, aval.shape, [x, value], 4.0)
+
+
+def _dynamic_slice(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    x, aval = w._whole(ins[0]), eqn.outvars[0].aval
+    slices, needs = [], [x]
+    for start, size, extent in zip(ins[1:], eqn.params["slice_sizes"], x.aval.shape, strict=True):
+        if size == extent:
+            slices.append(":")
+            continue
+        given = (_is_made(w, start, "convert_element_type") or [start])[0]  # whatever its type
+        begin = w._emit(f"_start({given.text}, {size}, {extent})", start.aval, (), [given], 0.3)
+        slices.append(f"{begin.text}:{begin.text} + {size}")
+        needs.append(begin)
+    return w._emit(f"{w._array(x)}[{', '.join(slices)}]", aval, aval.shape, needs, 0.3) if slices else x
+
+
+def _dynamic_update_slice(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    x, block, aval = w._whole(ins[0]), w._whole(ins[1]), eqn.outvars[0].aval
+    text = f"_put({', '.join([w._array(x), w._array(block), *(v.text for v in ins[2:])])})"
+    return w._emit(text, aval, aval.shape, [x, block, *ins[2:]], 2.5)
+
+
+def _along(w: Writer, eqn: Any, x: Value, at: Value) -> tuple[int, str, Value]:
+    """The dimension in which a gather or scatter looks up single elements or whole slices, as an index of numpy's."""
+    d = eqn.params["dimension_numbers"]
+    scatter = hasattr(d, "update_window_dims")
+    batch = tuple(d.operand_batching_dims)
+    where = tuple(d.scatter_dims_to_operand_dims if scatter else d.start_index_map)
+    gone = tuple(d.inserted_window_dims if scatter else d.collapsed_slice_dims)
+    offset = tuple(d.update_window_dims if scatter else d.offset_dims)
+    rows = tuple(d.scatter_indices_batching_dims if scatter else d.start_indices_batching_dims)
+    mode = str(eqn.params["mode"])
+    if len(where) != 1 or gone != where or not ("CLIP" in mode or "PROMISE" in mode):
+        raise Unsupported("gather")
+    (axis,), rank, count = where, x.aval.ndim, at.aval.ndim - 1
+    if at.aval.shape[-1] != 1 or x.aval.shape[axis] == 0:
+        raise Unsupported("gather")
+    at = w._whole(at)
+    index = _in_shape(w, at, at.aval, tuple(at.aval.shape[:-1]))
+    rest = [dim for dim in range(rank) if dim != axis]
+    if not batch:
+        if not scatter and any(eqn.params["slice_sizes"][dim] != x.aval.shape[dim] for dim in rest):
+            raise Unsupported("gather")
+        if offset != (*range(axis), *range(axis + count, rank - 1 + count)):
+            raise Unsupported("gather")
+        others = "(" + "slice(None), " * axis + ")"
+    else:
+        if offset or count != rank or list(batch) != rest or list(rows) != rest:
+            raise Unsupported("gather")
+        grids = [
+            np.arange(x.aval.shape[dim]).reshape([-1 if k == dim else 1 for k in range(rank)]) for dim in rest
+        ]
+        w.names[name := f"g{len(w.names)}"] = tuple(grids)
+        others = name
+    return axis, others, index
+
+
+def _gather(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    x, aval = w._whole(ins[0]), eqn.outvars[0].aval
+    axis, others, at = _along(w, eqn, x, ins[1])
+    if eqn.params["dimension_numbers"].operand_batching_dims:
+        return w._emit(
+            f"_take_along({w._array(x)}, {axis}, {others}, {w._array(at)})", aval, aval.shape, [x, at], 5.0
+        )
+    return w._emit(f"{w._array(x)}.take({w._array(at)}, {axis}, mode='clip')", aval, aval.shape, [x, at], 1.0)
+
+
+def _scatter_add(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    x, update, aval = w._whole(ins[0]), w._whole(ins[2]), eqn.outvars[0].aval
+    axis, others, at = _along(w, eqn, x, ins[1])
+    text = f"_add_along({w._array(x)}, {axis}, {others}, {w._array(at)}, {w._array(update)})"
+    return w._emit(text, aval, aval.shape, [x, at, update], 8.0 + math.prod(update.aval.shape) * 0.01)
+
+
+def _stack(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    parts, aval = [w._whole(v) for v in ins], eqn.outvars[0].aval
+    axis = eqn.params["axis"]
+    index = ", ".join([":"] * axis + ["None"])
+    text = f"np.concatenate(({', '.join(f'{w._array(v)}[{index}]' for v in parts)},), {axis})"
+    return w._emit(text, aval, aval.shape, parts, 1.5)
+
+
+def _unstack(w: Writer, eqn: Any, ins: list[Value]) -> list[Value]:
+    axis = eqn.params["axis"]
+    return [_indexed(w, var.aval, ins[0], [":"] * axis + [str(i)]) for i, var in enumerate(eqn.outvars)]
+
+
+def _sort(w: Writer, eqn: Any, ins: list[Value]) -> list[Value]:
+    if len(ins) != 1:
+        raise Unsupported("sorting by keys")
+    x, aval = w._whole(ins[0]), eqn.outvars[0].aval
+    text = f"np.sort({w._array(x)}, {eqn.params['dimension']})"
+    return [w._emit(text, aval, aval.shape, [x], 4.0 + math.prod(aval.shape) * 0.01)]
+
+
+def _platform(w: Writer, eqn: Any, ins: list[Value]) -> Value:
+    for index, names in enumerate(eqn.params["platforms"]):
+        if names is None or "cpu" in names:
+            return w._constant(index, eqn.outvars[0].aval)
+    raise Unsupported("platform_index")
+
+
+def _same(w: Writer, eqn: Any, ins: list[Value]) -> list[Value]:
+    return ins
+
+
+RULES: dict[str, Callable[..., Any]] = {
+    "argmax": _arg("argmax"),
+    "argmin": _arg("argmin"),
+    "broadcast_in_dim": _broadcast,
+    "concatenate": _concatenate,
+    "convert_element_type": _convert,
+    "copy": _same,
+    "copy_p": _same,
+    "cummax": _cumulative("maximum"),
+    "cummin": _cumulative("minimum"),
+    "cumprod": _cumulative("multiply"),
+    "cumsum": _cumulative("add"),
+    "dot_general": _product,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
+    "expand_dims": _reshape,
+    "gather": _gather,
+    "integer_pow": _power,
+    "iota": _iota,
+    "optimization_barrier": _same,
+    "pad": _padding,
+    "platform_index": _platform,
+    "reduce_and": _reducing("logical_and", "b"),
+    "reduce_max": _reducing("maximum", "biuf"),
+    "reduce_min": _reducing("minimum", "biuf"),
+    "reduce_or": _reducing("logical_or", "b"),
+    "reduce_prod": _reducing("multiply", "iuf", typed=True),
+    "reduce_sum": _reducing("add", "iuf", typed=True),
+    "reshape": _reshape,
+    "rev": _reverse,
+    "round": _round,
+    "scatter-add": _scatter_add,
+    "select_n": _select,
+    "slice": _slice,
+    "sort": _sort,
+    "split": _split,
+    "squeeze": _reshape,
+    "stack": _stack,
+    "stop_gradient": _same,
+    "transpose": _transpose,
+    "unstack": _unstack,
+}

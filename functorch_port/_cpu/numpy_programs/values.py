@@ -1,0 +1,51 @@
+"""The values of a program that is being written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["DTYPES", "Missing", "Unsupported", "Value"]
+
+
+DTYPES = frozenset(map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64")))
+
+
+class Unsupported(Exception):
+    """The program must be compiled."""
+
+
+class Missing:
+    """A value that cannot be computed here, which matters only if it is needed."""
+
+    const = None
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __getattr__(self, name: str) -> Any:
+        raise Unsupported(self.reason)
+
+
+class Value:
+    """A value in the program that is being written.
+
+    Attributes:
+        text: how to write it.
+        aval: shape and dtype.
+        shape: the shape that the numpy array has; it broadcasts to the aval's.
+        const: the value itself, where it does not depend on the arguments.
+        line: number of the line that computes it.
+        of: the value that this one has the elements of, in another shape.
+    """
+
+    __slots__ = ("aval", "const", "line", "of", "shape", "text")
+
+    def __init__(self, text: str, aval: Any, shape: Any, const: Any = None, line: int | None = None) -> None:
+        self.text = text
+        self.aval = aval
+        self.shape = tuple(shape)
+        self.const = const
+        self.line = line
+        self.of: Value | None = None

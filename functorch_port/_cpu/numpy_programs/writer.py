@@ -1,0 +1,199 @@
+"""A jaxpr written out as the source of a Python function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import FunctionType
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..._array import storage
+from ..._base import lowering
+from .helpers import HELPERS
+from .primitives import CALLS, KINDS, RULES, UFUNCS
+from .values import DTYPES, Missing, Unsupported, Value
+
+__all__ = ["Writer"]
+
+
+class Writer:
+    """Writes a jaxpr as the source of a Python function, one line per primitive."""
+
+    def __init__(self, closed: Any, kind: type, most: int) -> None:
+        self.most = most
+        self.names: dict[str, Any] = dict(HELPERS)
+        self.lines: list[tuple[str, str, set[int]]] = []
+        self.cost: list[float] = []
+        #: what was computed already
+        self.seen: dict[tuple[str, Any], Value] = {}
+        #: by the text of a value the primitive that it comes from, with its arguments and parameters
+        self.made: dict[str, tuple[str, list[Value], Any]] = {}
+        self.env: dict[Any, Value] = {}
+        self.inputs: list[str] = []
+        for var in closed.jaxpr.invars:
+            value = Value(f"a{len(self.inputs)}", self._checked(var.aval), var.aval.shape)
+            self.inputs.append(value.text)
+            self.env[var] = value
+        if all(var.aval.weak_type for var in closed.jaxpr.invars):
+            raise Unsupported("numbers alone")
+        outs = self._run(closed.jaxpr, closed.consts)
+        self.outs = [self._whole(out) for out in outs]
+        self.kind = kind
+
+    def function(self, time: float) -> Callable[..., Any]:
+        """The function: positional arguments to an array or a tuple of them."""
+        live: set[int] = set()
+        for out in self.outs:
+            if out.line is not None:
+                live.add(out.line)
+        for number in range(len(self.lines) - 1, -1, -1):
+            if number in live:
+                live |= self.lines[number][2]
+        if sum(self.cost[n] for n in live) > time:
+            raise Unsupported("too long")
+        body = [f"    {name} = {text}" for n, (name, text, _) in enumerate(self.lines) if n in live]
+        results = ", ".join(self._array(out) for out in self.outs)
+        many = issubclass(self.kind, tuple | list)
+        body.append(f"    return ({results},)" if many else f"    return {results}")
+        source = "\n".join([f"def program({', '.join(self.inputs)}):", *body])
+        made: dict[str, Any] = {}
+        exec(compile(source, "<host program>", "exec"), made)
+        code = made["program"].__code__  # most of the names are of what is computed already
+        return FunctionType(code, {name: self.names[name] for name in code.co_names if name in self.names})
+
+    # ------------------------------------------------------------- building
+
+    def _checked(self, aval: Any) -> Any:
+        if aval.dtype not in DTYPES or math.prod(aval.shape) > self.most:
+            raise Unsupported(str(aval))
+        return aval
+
+    def _constant(self, value: Any, aval: Any) -> Value:
+        value = np.asarray(value, aval.dtype)
+        name = f"c{len(self.names)}"
+        self.names[name] = value if value.shape else value[()]
+        text = name
+        if not value.shape and value.dtype.kind in "if" and np.isfinite(value):
+            text = repr(value.item())  # a Python number is cheaper, and takes the dtype of what it meets
+            text = f"({text})" if text[0] == "-" else text
+        return Value(text, aval, value.shape, self.names[name])
+
+    def _read(self, atom: Any) -> Value:
+        if hasattr(atom, "val"):  # a `Literal` of `jax.extend.core`, which takes 20 ms to import
+            if atom.aval.dtype not in DTYPES:
+                return Missing("a constant")  # type: ignore[return-value]
+            return self._constant(atom.val, self._checked(atom.aval))
+        return self.env[atom]
+
+    def _run(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Value] | None = None) -> list[Value]:
+        for var, const in zip(jaxpr.constvars, consts, strict=True):
+            self.env[var] = self._constant(const, self._checked(var.aval))
+        if args is not None:
+            self.env.update(zip(jaxpr.invars, args, strict=True))
+        for eqn in jaxpr.eqns:
+            ins = [self._read(atom) for atom in eqn.invars]
+            name = eqn.primitive.name
+            if name in CALLS:
+                inner = eqn.params[CALLS[name]]
+                outs = (
+                    self._run(inner.jaxpr, inner.consts, ins)
+                    if hasattr(inner, "consts")
+                    else self._run(inner, (), ins)
+                )
+            elif (formula := lowering.formula_of(eqn.primitive)) is not None:
+                given = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in ins]
+                with storage.x64():
+                    inner = jax.make_jaxpr(partial(formula, **eqn.params))(*given)
+                outs = self._run(inner.jaxpr, inner.consts, ins)
+            elif name == "cond" and ins[0].const is not None:
+                branch = eqn.params["branches"][int(ins[0].const)]
+                outs = self._run(branch.jaxpr, branch.consts, ins[1:])
+            else:
+                try:
+                    for var in eqn.outvars:
+                        self._checked(var.aval)
+                    outs = self._primitive(name, eqn, ins)
+                except Unsupported as why:
+                    outs = [Missing(str(why))] * len(eqn.outvars)  # type: ignore[list-item]
+                if len(outs) == 1 and outs[0].const is None and outs[0].text not in self.made:
+                    self.made[outs[0].text] = name, ins, eqn.params
+            self.env.update(zip(eqn.outvars, outs, strict=True))
+        return [self._read(atom) for atom in jaxpr.outvars]
+
+    def _primitive(self, name: str, eqn: Any, ins: list[Value]) -> list[Value]:
+        aval = eqn.outvars[0].aval
+        ufunc = UFUNCS.get(name)
+        if name == "max" and any(
+            v.const is not None and v.const.ndim == 0 and v.const == -np.inf for v in ins
+        ):
+            return [next(v for v in ins if v.const is None or v.const.ndim or v.const != -np.inf)]
+        if ufunc is not None:
+            kinds = KINDS.get(name, "biuf")
+            if any(v.aval.dtype.kind not in kinds for v in ins):
+                raise Unsupported(name)
+            shape = np.broadcast_shapes(*(v.shape for v in ins))
+            return [self._emit(ufunc.format(*(self._operand(v, shape) for v in ins)), aval, shape, ins, 0.9)]
+        rule = RULES.get(name)
+        if rule is None:
+            raise Unsupported(name)
+        found = rule(self, eqn, ins)
+        return found if isinstance(found, list) else [found]
+
+    def _emit(
+        self, text: str, aval: Any, shape: Any, needs: Sequence[Value], cost: float, like: str = ""
+    ) -> Value:
+        """A line that computes a value; at once if it does not depend on the arguments."""
+        if all(v.const is not None for v in needs):
+            with np.errstate(all="ignore"):
+                return self._constant_like(eval(text, self.names), aval)
+        known = self.seen.get((text, aval.dtype))
+        if known is not None:
+            return Value(known.text, aval, shape, None, known.line)
+        lines = {v.line for v in needs if v.line is not None}
+        name = f"v{len(self.lines)}"
+        self.lines.append((name, text, lines))
+        self.cost.append((cost if shape else min(cost, 0.5)) + math.prod(shape) * 0.4e-3)
+        made = self.seen[text, aval.dtype] = Value(name, aval, shape, None, len(self.lines) - 1)
+        return made
+
+    def _constant_like(self, value: Any, aval: Any) -> Value:
+        if np.ndim(value) and value.dtype != aval.dtype:
+            raise Unsupported("dtype of a constant")
+        return self._constant(value, aval)
+
+    def _operand(self, value: Value, shape: Any) -> str:
+        """Text for the argument of a ufunc: beside an array numpy takes a 0-dim array faster than a Python number."""
+        if not shape or value.const is None or np.ndim(value.const):
+            return value.text
+        const = np.array(value.const)
+        name = f"z{const.dtype.name}{const.tobytes().hex()}"
+        self.names[name] = const
+        return name
+
+    def _array(self, value: Value) -> str:
+        """Text of an array or numpy scalar: constants are written as Python numbers elsewhere."""
+        if value.const is not None:
+            name = f"k{len(self.names)}"
+            self.names[name] = value.const
+            return name
+        return value.text
+
+    def _whole(self, value: Value) -> Value:
+        """The value with all the elements its shape says."""
+        if value.shape == tuple(value.aval.shape):
+            return value
+        if value.const is not None:
+            whole = np.broadcast_to(value.const, value.aval.shape)
+            return self._constant(np.ascontiguousarray(whole), value.aval)
+        self.names[dtype := f"d{value.aval.dtype.name}"] = value.aval.dtype
+        text = f"_full({value.text}, {tuple(value.aval.shape)}, {dtype})"
+        return self._emit(text, value.aval, value.aval.shape, [value], 1.2)
+
+    def _dtype(self, dtype: Any) -> str:
+        name = f"d{dtype.name}"
+        self.names[name] = dtype
+        return name

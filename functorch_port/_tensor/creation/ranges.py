@@ -1,0 +1,237 @@
+"""Evenly spaced numbers."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..._array import storage
+from ..._array.fits import fits
+from ..._array.symbolic import SymNumber
+from ..._base import dtypes, memory
+from ..._base.dtypes import dtype as DType
+from ..tensor import Tensor, wrap
+from .arguments import _ABSENT, _dtype, _into, _is_meta, _need, _wrong_call, finish
+from .from_data import _from_data
+
+__all__ = ["arange", "linspace", "logspace", "range"]
+
+
+def arange(
+    *args: Any,
+    start: Any = None,
+    end: Any = None,
+    step: Any = None,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Numbers from ``start`` (default 0) to ``end`` (exclusive) in steps of ``step`` (default 1).
+
+    Raises:
+        RuntimeError: if the step is 0 or leads away from ``end``.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.arange(1, 7, 2)
+        tensor([1, 3, 5])
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.arange.html
+    """
+    first, last, by = _arange_bounds([_number(a) for a in args], _number(start), _number(end), _number(step))
+    floating = any(isinstance(v, float) for v in (first, last, by))
+    kind = _dtype(dtype, "arange") or (
+        out.dtype if out is not None else dtypes.get_default_dtype() if floating else dtypes.int64
+    )
+    if kind is dtypes.bool_ or kind.is_complex:
+        name = "Bool" if kind is dtypes.bool_ else kind.scalar_name
+        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{name}'")
+    if not (math.isfinite(first) and math.isfinite(last)):
+        raise RuntimeError(f"unsupported range: {first} -> {last}")
+    if by == 0 or by != by:
+        raise RuntimeError("step must be nonzero")
+    if (last - first) / by < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    computed = dtypes.float32 if kind.itemsize < 4 else dtypes.float64
+    for bound in (first, last, by):
+        fits(bound, (computed if kind.is_floating_point else dtypes.int64).np)
+    whole = floating and not kind.is_floating_point
+    if whole and kind is dtypes.int64:
+        first, last, by = int(first), int(last), int(by)
+        if by == 0:
+            raise ValueError("step must be nonzero")
+    count = math.ceil((last - first) / by)
+    if whole:
+        first, by = int(first), int(by)
+    if _is_meta(device):
+        return wrap(jax.ShapeDtypeStruct((count,), kind.np))
+    memory.room((count,), kind.np)
+    values = first + np.arange(count, dtype=np.float64 if kind.is_floating_point else np.int64) * by
+    with storage.x64():
+        made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
+    return made if out is None else _into(out, made)
+
+
+def _arange_bounds(given: list[Any], start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
+    bounds = list(given)
+    if start is not None and len(given) < 2:
+        bounds.insert(0, start)
+    if end is not None:
+        bounds.append(end)
+    if step is not None:
+        bounds = [0, *bounds] if len(bounds) == 1 and not given else bounds
+        bounds.append(step)
+    if len(bounds) == 1:
+        if not isinstance(bounds[0], int | float | complex):
+            raise TypeError(
+                f"arange(): argument 'end' (position 1) must be Number, not {type(bounds[0]).__name__}"
+            )
+        bounds = [0, bounds[0]]
+    if not 2 <= len(bounds) <= 3 or (step is not None and len(bounds) < 3):
+        raise _wrong_call("arange", given, {"start": start, "end": end, "step": step})
+    for bound in bounds:
+        if isinstance(bound, complex):
+            raise RuntimeError("value cannot be converted to type double without overflow")
+        if not isinstance(bound, int | float):
+            raise _wrong_call("arange", given, {"start": start, "end": end, "step": step})
+    return bounds[0], bounds[1], bounds[2] if len(bounds) == 3 else 1
+
+
+def range(start: Any, end: Any = _ABSENT, step: Any = 1, **kwargs: Any) -> Tensor:
+    """Deprecated: like `arange`, with ``end`` inclusive and floats by default."""
+    _need("range", "end", end)
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is "
+        "inconsistent with Python's range builtin. Instead, use torch.arange, which produces values in "
+        "[start, end).",
+        UserWarning,
+        stacklevel=2,
+    )
+    if (end - start) / step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    count = int((end - start) / step + 1)
+    kind = kwargs.pop("dtype", None) or dtypes.get_default_dtype()
+    memory.room((count,), kind.np)
+    return _from_data(np.float64(start) + np.arange(count) * step, kind, **kwargs)
+
+
+def linspace(
+    start: Any,
+    end: Any,
+    steps: Any = _ABSENT,
+    *,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """``steps`` evenly spaced numbers from ``start`` to ``end``, both inclusive.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.linspace.html
+    """
+    steps = _number(steps)
+    first, last = _ends("linspace", start, end, steps, _dtype(dtype, "linspace"))
+    is_complex = np.iscomplexobj(first) or np.iscomplexobj(last)
+    kind = _dtype(dtype, "linspace") or (
+        dtypes.get_default_complex_dtype() if is_complex else dtypes.get_default_dtype()
+    )
+    if kind.np.kind in "fc" and kind.np.itemsize >= 4:
+        work = kind.np
+    else:
+        work = np.dtype(np.float64 if kind.np.kind in "iu" else np.float32)
+    with storage.x64():
+        values = _linspace(_of_type(work, first), _of_type(work, last), steps)
+        made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
+    return made if out is None else _into(out, made)
+
+
+def _number(x: Any) -> Any:
+    return x.item() if isinstance(x, Tensor | np.generic | SymNumber) else x
+
+
+def _as_jax(values: Any) -> Any:
+    """A value computed on the host, or a traced value, as an array."""
+    return values if isinstance(values, jax.core.Tracer) else storage.on_device(values)
+
+
+def _ends(name: str, start: Any, end: Any, steps: Any, kind: DType | None) -> tuple[Any, Any]:
+    """The first and the last of evenly spaced numbers, converted to the dtype."""
+    ndims = [x.ndim if isinstance(x, Tensor) else 0 for x in (start, end)]
+    if any(ndims):
+        raise RuntimeError(
+            f"{name} only supports 0-dimensional start and end tensors, but got start with {ndims[0]} dimension(s) and "
+            f"end with {ndims[1]} dimension(s)."
+        )
+    first, last = _end(start), _end(end)
+    allowed = (int, float, complex, jax.core.Tracer)
+    if not isinstance(steps, int) or not all(isinstance(v, allowed) for v in (first, last)):
+        raise _wrong_call(name, [v for v in (start, end, steps) if v is not _ABSENT], {})
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    np_dtype = (kind or dtypes.get_default_dtype()).np
+    for value in (first, last):
+        if kind is not None or not isinstance(value, complex):
+            fits(value, np_dtype)
+    return (_whole(first, np_dtype), _whole(last, np_dtype)) if np_dtype.kind in "iu" else (first, last)
+
+
+def _whole(value: Any, np_dtype: np.dtype) -> Any:
+    """A number as an integer type; negative numbers wrap around in unsigned types."""
+    return value if isinstance(value, jax.core.Tracer) else np.asarray(int(value)).astype(np_dtype).item()
+
+
+def _end(value: Any) -> Any:
+    """A number, or a traced array if its value is unknown."""
+    traced = isinstance(value, Tensor) and isinstance(value._value, jax.core.Tracer)
+    return value._value if traced else _number(value)
+
+
+def _of_type(kind: np.dtype, value: Any) -> Any:
+    return value.astype(kind) if isinstance(value, jax.core.Tracer) else kind.type(value)
+
+
+def _linspace(first: Any, last: Any, steps: int) -> Any:
+    """Count from both ends towards the middle, like PyTorch."""
+    if steps == 1:
+        return first.reshape(1)
+    memory.room((steps,), first.dtype)
+    count = np.arange(steps)
+    i = count.astype(first.dtype)
+    step = (last - first) / first.dtype.type(max(steps - 1, 1))
+    where = np.where if isinstance(step, np.generic) else jnp.where
+    return where(count < steps // 2, first + step * i, last - step * i[::-1])
+
+
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``base`` to the power of each element of ``linspace(start, end, steps)``.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.logspace.html
+    """
+    kind = _dtype(dtype, "logspace") or dtypes.get_default_dtype()
+    first, last = _ends("logspace", start, end, steps, kind)
+    double = np.dtype(np.float64)
+    with storage.x64():
+        values = np.float64(base) ** _linspace(_of_type(double, first), _of_type(double, last), steps)
+        made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
+    return made if out is None else _into(out, made)

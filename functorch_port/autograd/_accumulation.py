@@ -1,0 +1,65 @@
+"""Gradients are added up: those that meet in the graph, and those that arrive at a leaf."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._array import storage
+from .._tensor.tensor import Tensor, wrap
+
+__all__ = ["accumulate", "array_of", "summed", "tensor_of"]
+
+
+@jax.jit
+def _add(a: Any, b: Any) -> Any:
+    return a + b
+
+
+def summed(a: Any, b: Any) -> Any:
+    """Add two gradients: arrays, or Tensors when the backward is recorded."""
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        a, b = tensor_of(a), tensor_of(b)
+        return b + a if a.is_sparse else a + b
+    if storage.overlay:
+        return a + b
+    if isinstance(a, jax.ShapeDtypeStruct):
+        return a
+    if a.__class__ in storage.HOST and b.__class__ in storage.HOST:
+        with np.errstate(all="ignore"):
+            return a + b
+    with storage.x64():
+        return _add(a, b)
+
+
+def tensor_of(value: Any) -> Tensor:
+    return value if isinstance(value, Tensor) else wrap(value)
+
+
+def array_of(value: Any) -> Any:
+    return value._look() if isinstance(value, Tensor) else value
+
+
+def accumulate(variable: Tensor, value: Any, create_graph: bool = False) -> None:
+    """Add a gradient to ``variable.grad``, in place unless the backward is recorded."""
+    with storage.turn:
+        if variable._requires_grad:  # still
+            _add_to(variable, value, create_graph)
+
+
+def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:
+    old = variable._get_grad()
+    if old is None:
+        new = tensor_of(value)
+        variable._set_grad(new if create_graph else new.detach())
+    elif create_graph:
+        variable._set_grad(summed(old, value))
+    elif old.is_sparse:  # stays the same tensor unless it becomes dense
+        total = summed(value, old)
+        variable._set_grad(old._take(total) if total.is_sparse and not storage.overlay else total)
+    elif isinstance(value, Tensor) and value.is_sparse:
+        old._set_value((old.detach() + value)._value)
+    else:
+        old._set_value(summed(old._look(), array_of(value)))
