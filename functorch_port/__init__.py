@@ -16,6 +16,7 @@ from . import autograd as autograd
 from . import ops as _ops
 from ._base import cache as _cache
 from ._base import dtypes as _dtypes
+from ._base import inside as _inside
 from ._base import layout as _layout
 from ._base.config import get_float32_matmul_precision as get_float32_matmul_precision
 from ._base.config import set_float32_matmul_precision as set_float32_matmul_precision
@@ -44,6 +45,7 @@ from ._tensor.tensor import Tensor as Tensor
 from .version import __version__ as __version__
 
 _cache.enable()
+_inside.owner_of = lambda cell: _importlib.import_module(f"{__name__}._trace.names").owner_of(cell)
 autograd._complete()
 for _table in (
     _bind.publish_functions({n: getattr(_creation, n) for n in _creation.__all__}, "torch"),

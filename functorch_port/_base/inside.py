@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -185,8 +186,11 @@ def _is_tracer(tensor: Any) -> bool:
     return isinstance(tensor._aval(), jax.core.Tracer)
 
 
+#: names a Storage after the module or optimizer that holds it; the package's ``__init__`` sets it
+owner_of: Callable[[Any], str | None] = lambda cell: None
+
+
 def _name_of(cell: Any, aval: Any) -> str:
-    from .._trace.names import owner_of
     from .dtypes import from_np
 
     kind = f"shape {tuple(aval.shape)} and dtype {from_np(aval.dtype)}"

@@ -91,7 +91,18 @@ class Call:
         taken: of a view, whether an operation had it in its own program.
     """
 
-    __slots__ = ("__weakref__", "handles", "kept", "mask", "number", "plan", "results", "size", "taken", "values")
+    __slots__ = (
+        "__weakref__",
+        "handles",
+        "kept",
+        "mask",
+        "number",
+        "plan",
+        "results",
+        "size",
+        "taken",
+        "values",
+    )
 
     def __init__(self, plan: Any, values: Sequence[Any]) -> None:
         self.plan = plan

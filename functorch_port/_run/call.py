@@ -83,9 +83,7 @@ class Op:
                     self, args, kwargs if out is None else {**kwargs, "out": out}
                 )
             if watch.state.level is not None:
-                from . import duals
-
-                return duals.run_op(self, args, kwargs, out)
+                return watch.state.level.run_op(self, args, kwargs, out)
         sig: list[Any] = [dtypes._default, config.key]
         dyn: list[Any] = []
         try:
@@ -109,7 +107,7 @@ class Op:
             return sparse.run(spec.name, args, kwargs)
         except BaseException as error:
             inside.repair()
-            new = errors.told(error, spec.name, args, kwargs)
+            new = errors.told(error, spec.name, Tensor, args, kwargs)
             if new is error:
                 raise
             raise new from error

@@ -62,6 +62,14 @@ class Level:
         """As `tangent_of`, while this level is the open one."""
         return tangent_of(tensor)
 
+    def run_op(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+        """As `run_op`."""
+        return run_op(op, args, kwargs, out)
+
+    def take(self, tensor: Tensor, out: Tensor) -> None:
+        """As `take`."""
+        take(tensor, out)
+
     def close(self) -> None:
         """Forget all tangents."""
         for ref in self.tensors:

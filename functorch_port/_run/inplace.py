@@ -225,9 +225,7 @@ def _take(self: Tensor, out: Tensor, recorded: bool = True) -> Tensor:
     if node is not None and node.saved:
         saved.after_write(node, made, self._storage)
     if watch.on and watch.state.level is not None:
-        from .._run import duals
-
-        duals.take(self, out)
+        watch.state.level.take(self, out)
     return self
 
 

@@ -28,7 +28,7 @@ _THEIRS = re.compile(
 )
 
 
-def told(error: BaseException, name: str, args: Any = (), kwargs: Any = None) -> BaseException:
+def told(error: BaseException, name: str, tensor: type, args: Any = (), kwargs: Any = None) -> BaseException:
     """The error to raise for ``error``, which came out of the operation ``name``: itself, unless it is JAX's own, or
     Python's about an argument that is no tensor.
     """
@@ -36,7 +36,7 @@ def told(error: BaseException, name: str, args: Any = (), kwargs: Any = None) ->
     if notes:
         error.__notes__ = [note for note in notes if _NOTICE not in note]
     if isinstance(error, AttributeError):
-        return not_a_tensor(error, name.lstrip("_"), args, kwargs or {}) or error
+        return not_a_tensor(error, name.lstrip("_"), args, kwargs or {}, tensor) or error
     if type(error) not in (TypeError, ValueError) or not _is_theirs(error):
         return error
     text, name = str(error), name.lstrip("_")
@@ -64,12 +64,10 @@ def _is_theirs(error: BaseException) -> bool:
     return trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("jax.")
 
 
-def not_a_tensor(error: AttributeError, name: str, args: Any, kwargs: Any) -> TypeError | None:
+def not_a_tensor(error: AttributeError, name: str, args: Any, kwargs: Any, tensor: type) -> TypeError | None:
     """PyTorch's error, if ``error`` says that an argument of the function ``name`` has not what a tensor has."""
-    from .tensor import Tensor
-
     owner = error.obj
-    if hasattr(owner, "shape") or not hasattr(Tensor, error.name or ""):
+    if hasattr(owner, "shape") or not hasattr(tensor, error.name or ""):
         return None
     kind = type(owner).__name__
     for position, given in enumerate((*args, *kwargs.values()), 1):

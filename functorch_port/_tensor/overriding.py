@@ -327,7 +327,7 @@ def noticing(fn: Callable[..., Any], name: str, module: str) -> FunctionType:
             if not noticed(args, kwargs):
                 new = None
                 if error.__class__ is AttributeError and not module.endswith("functional"):
-                    new = errors.not_a_tensor(error, name, args, kwargs)  # type: ignore[arg-type]
+                    new = errors.not_a_tensor(error, name, args, kwargs, _tensor)  # type: ignore[arg-type]
                 if new is None:
                     raise
                 raise new from None
@@ -341,11 +341,13 @@ def noticing(fn: Callable[..., Any], name: str, module: str) -> FunctionType:
 # ---------------------------------------------------- what a subclass does
 
 
-@functools.cache
-def tensor_class() -> Any:
-    from .tensor import Tensor
+#: the class `Tensor`, which sets it
+_tensor: Any = None
 
-    return Tensor
+
+def tensor_class() -> Any:
+    """The class `Tensor`."""
+    return _tensor
 
 
 def disabled(func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -530,3 +530,4 @@ def _unflatten(aux: Any, children: Sequence[Any]) -> Tensor:
 
 jax.tree_util.register_pytree_node(Tensor, _flatten, _unflatten)
 Storage.device = property(device_of, doc="Where it is.")
+overriding._tensor = Tensor

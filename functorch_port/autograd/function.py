@@ -335,9 +335,6 @@ def _apply(cls: type[Function], args: tuple[Any, ...]) -> tuple[Any, FunctionCtx
     return outputs if isinstance(result, tuple) else outputs[0], ctx, made
 
 
-JVP_COUNT = "Function's jvp returned an invalid number of forward gradients (expected {} but got {})"
-
-
 class InplaceFunction(Function):
     """Legacy base class of a `Function` with the constructor argument ``inplace``."""
 
@@ -488,6 +485,8 @@ def _apply_in_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
         made = cls.jvp(ctx, *[_gradient(ctx, next(it)) if isinstance(a, Tensor) else None for a in args])
         made = made if isinstance(made, tuple | list) else (made,)
         if len(made) != len(outs):
+            from .function_forward import JVP_COUNT
+
             raise RuntimeError(JVP_COUNT.format(len(outs), len(made)))
         return arrays, [_tangent(t, o) for t, o in zip(made, outs, strict=True) if isinstance(o, Tensor)]
 

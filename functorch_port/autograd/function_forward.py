@@ -7,7 +7,6 @@ from typing import Any
 
 from .._run import duals
 from .._tensor.tensor import Tensor
-from .function import JVP_COUNT
 
 __all__ = ["push"]
 
@@ -27,6 +26,8 @@ _NO_VIEW = (
 _OTHER_VIEW = (
     "A custom Function is returning a view but the jvp is not returning a view of the {}given grad input."
 )
+
+JVP_COUNT = "Function's jvp returned an invalid number of forward gradients (expected {} but got {})"
 
 
 def push(cls: Any, ctx: Any, args: Sequence[Any], raw: Sequence[Any], outputs: Sequence[Any]) -> None:

@@ -79,10 +79,12 @@ def _own_state(module: Module) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in state.items() if tensor is not None}
 
 
-def _overrides(module: Module, method: str) -> bool:
-    from .module import Module
+#: the class `Module`, which sets it
+base: Any = None
 
-    return getattr(type(module), method) is not getattr(Module, method)
+
+def _overrides(module: Module, method: str) -> bool:
+    return getattr(type(module), method) is not getattr(base, method)
 
 
 # ---------------------------------------------------------------- loading

@@ -404,11 +404,8 @@ class Module:
     def to(self: T, *args: Any, **kwargs: Any) -> T:
         """Moves and casts parameters and buffers, in place.
 
-        Takes ``to(device)``, ``to(dtype)``, ``to(device, dtype)`` or ``to(tensor)``; only floating point and complex
-        tensors are cast.
-
-        Raises:
-            TypeError: for a dtype that is neither floating point nor complex.
+        Takes ``to(device)``, ``to(dtype)``, ``to(device, dtype)`` or ``to(tensor)``. Only floating point and complex
+        tensors are cast; another dtype raises a TypeError.
         """
         return self._apply(converter(*args, **kwargs))
 
@@ -697,3 +694,6 @@ class Module:
 def indent(text: str, spaces: int = 2) -> str:
     """`text` with every line but the first moved right."""
     return text.replace("\n", "\n" + " " * spaces)
+
+
+_state_dict.base = Module

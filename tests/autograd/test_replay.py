@@ -153,7 +153,9 @@ def test_graphs_of_large_tensors_are_programs_of_their_own(monkeypatch: pytest.M
     for dtype, want in walked.items():
         for a, b in zip(gradients(dtype, 6), want, strict=True):
             assert a.dtype == dtype and ft.allclose(a, b, rtol=1e-5, atol=1e-6)
-    assert compiled() == programs._large.programs == 1 and programs._large.calls >= 4  # it has a form for each dtype
+    assert (
+        compiled() == programs._large.programs == 1 and programs._large.calls >= 4
+    )  # it has a form for each dtype
 
 
 def test_large_graphs_that_come_a_few_times_each_are_walked(monkeypatch: pytest.MonkeyPatch) -> None:
