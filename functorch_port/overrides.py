@@ -13,6 +13,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ._tensor import overriding
+from ._tensor.overriding import handle_torch_function as handle_torch_function
+from ._tensor.overriding import has_torch_function as has_torch_function
+from ._tensor.overriding import has_torch_function_unary as has_torch_function_unary
+from ._tensor.overriding import has_torch_function_variadic as has_torch_function_variadic
 from ._tensor.overriding import state
 from ._tensor.tensor import Tensor
 
@@ -22,50 +26,6 @@ __all__ = [
     "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like", "is_tensor_method_or_property",
     "redispatch_function", "resolve_name", "wrap_torch_function",
 ]  # fmt: skip
-
-
-def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether a mode is active or one of the arguments overrides ``__torch_function__``.
-
-    Example:
-        >>> import functorch_port as torch
-        >>> class Mine(torch.Tensor):
-        ...     pass
-        >>> torch.overrides.has_torch_function((Mine(2), 1)), torch.overrides.has_torch_function((torch.ones(2), 1))
-        (True, False)
-    """
-    return overriding.has_override(relevant_args)
-
-
-def has_torch_function_unary(a: Any) -> bool:
-    """`has_torch_function` for one argument."""
-    return overriding.has_override((a,))
-
-
-def has_torch_function_variadic(*args: Any) -> bool:
-    """`has_torch_function` for several arguments."""
-    return overriding.has_override(args)
-
-
-def handle_torch_function(
-    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
-) -> Any:
-    """Call ``__torch_function__`` of the innermost mode or of ``relevant_args`` for ``public_api``.
-
-    Raises:
-        TypeError: every ``__torch_function__`` returns NotImplemented.
-
-    Example:
-        >>> import functorch_port as torch
-        >>> class Mine:
-        ...     def __torch_function__(self, func, types, args=(), kwargs=None):
-        ...         return func.__name__, args[1]
-        >>> mine = Mine()
-        >>> torch.overrides.handle_torch_function(torch.add, (mine,), mine, 3)
-        ('add', 3)
-    """
-    found = overriding.overriding_args(relevant_args)
-    return overriding.asked(public_api, found, args, kwargs)
 
 
 def wrap_torch_function(

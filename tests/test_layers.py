@@ -35,8 +35,16 @@ def sources() -> dict[str, Path]:
 SOURCES = sources()
 
 
+def short(module: str) -> str:
+    return module.removeprefix(f"{PACKAGE}.")
+
+
+#: modules with PyTorch's names that are made of what is above their folder's layer
+FACES = {"autograd.functional": "func", "autograd.gradcheck": "func"}
+
+
 def layer(module: str) -> int:
-    folder = (module.split(".") + [""])[1]
+    folder = FACES.get(short(module)) or (module.split(".") + [""])[1]
     return LAYERS.index(folder) if folder in LAYERS else TOP
 
 
@@ -72,10 +80,6 @@ def imports(module: str) -> Iterator[tuple[str, bool]]:
 
 
 IMPORTS = {module: dict(sorted(imports(module))) for module in SOURCES}
-
-
-def short(module: str) -> str:
-    return module.removeprefix(f"{PACKAGE}.")
 
 
 def against_the_order() -> Iterator[str]:

@@ -406,3 +406,59 @@ class WithoutAll(Without):
     """A context in which nobody is asked, no modes either."""
 
     modes = False
+
+
+# ------------------------------------------------------- what `torch.overrides` shows
+
+
+def has_torch_function(relevant_args: Iterable[Any]) -> bool:
+    """Whether a mode is active or one of the arguments overrides ``__torch_function__``.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> class Mine(torch.Tensor):
+        ...     pass
+        >>> torch.overrides.has_torch_function((Mine(2), 1)), torch.overrides.has_torch_function((torch.ones(2), 1))
+        (True, False)
+    """
+    return has_override(relevant_args)
+
+
+def has_torch_function_unary(a: Any) -> bool:
+    """`has_torch_function` for one argument."""
+    return has_override((a,))
+
+
+def has_torch_function_variadic(*args: Any) -> bool:
+    """`has_torch_function` for several arguments."""
+    return has_override(args)
+
+
+def handle_torch_function(
+    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Call ``__torch_function__`` of the innermost mode or of ``relevant_args`` for ``public_api``.
+
+    Raises:
+        TypeError: every ``__torch_function__`` returns NotImplemented.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> class Mine:
+        ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+        ...         return func.__name__, args[1]
+        >>> mine = Mine()
+        >>> torch.overrides.handle_torch_function(torch.add, (mine,), mine, 3)
+        ('add', 3)
+    """
+    found = overriding_args(relevant_args)
+    return asked(public_api, found, args, kwargs)
+
+
+for _function in (
+    has_torch_function,
+    has_torch_function_unary,
+    has_torch_function_variadic,
+    handle_torch_function,
+):
+    _function.__module__ = "functorch_port.overrides"

@@ -426,14 +426,6 @@ class Tensor:
         """The `Storage` that holds the value."""
         return self._storage
 
-    def storage(self) -> Any:
-        """The `Storage` as a `TypedStorage`, which counts elements of the tensor's dtype."""
-        from .typed import TypedStorage
-
-        return TypedStorage(wrap_storage=self._storage, dtype=self.dtype)
-
-    _typed_storage = storage
-
     def _is_view(self) -> bool:
         return self._base is not None
 

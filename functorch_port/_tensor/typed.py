@@ -8,6 +8,7 @@ from typing import Any
 from .._array.storage import Storage
 from .._base import device as devices
 from .._base import dtypes
+from .tensor import Tensor, wrap
 
 __all__ = ["TypedStorage"]
 
@@ -58,8 +59,6 @@ class TypedStorage:
         return self._untyped_storage.data_ptr()
 
     def _flat(self) -> Any:
-        from .tensor import wrap
-
         flat: Any = wrap(self._untyped_storage.value).reshape(-1)  # type: ignore[attr-defined]
         return flat.view(self.dtype)
 
@@ -72,3 +71,12 @@ class TypedStorage:
 
     def __getitem__(self, index: Any) -> Any:
         return self.tolist()[index]
+
+
+def storage(self: Tensor) -> Any:
+    """The `Storage` as a `TypedStorage`, which counts elements of the tensor's dtype."""
+    return TypedStorage(wrap_storage=self._storage, dtype=self.dtype)
+
+
+storage.__qualname__ = "Tensor.storage"
+Tensor.storage = Tensor._typed_storage = storage  # type: ignore[attr-defined]

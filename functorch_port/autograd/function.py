@@ -490,10 +490,8 @@ def _apply_in_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
             raise RuntimeError(JVP_COUNT.format(len(outs), len(made)))
         return arrays, [_tangent(t, o) for t, o in zip(made, outs, strict=True) if isinstance(o, Tensor)]
 
-    from ..func.level import differentiated_forward
-
     either: Any = op
-    if differentiated_forward():
+    if storage.overlay.differentiated_forward():
         either = jax.custom_jvp(op)
         either.defjvp(push, symbolic_zeros=True)
     with storage.x64():

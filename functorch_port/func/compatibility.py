@@ -52,10 +52,8 @@ def replace_all_batch_norm_modules_(root: Any) -> Any:
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.func.replace_all_batch_norm_modules_.html
     """
-    from ..nn.modules.batchnorm import _BatchNorm
-
     for module in root.modules():
-        if isinstance(module, _BatchNorm):
+        if getattr(module, "_is_batch_norm", False):
             module.running_mean = module.running_var = module.num_batches_tracked = None
             module.track_running_stats = False
     return root

@@ -139,6 +139,10 @@ class Level:
         self.leaves: weakref.WeakSet[Storage] = weakref.WeakSet()
         self.recorded: weakref.WeakSet[Storage] = weakref.WeakSet()
 
+    def differentiated_forward(self) -> bool:
+        """As `differentiated_forward`, of this level and those around it."""
+        return differentiated_forward()
+
     # ------------------------------------------------------- Storage's hooks
 
     def device(self) -> Any:

@@ -1,10 +1,10 @@
 """`nn.functional`: stateless layers, as functions of Tensors. Each is a thin name for operations in `ops/`."""
 
 from ..._run.bind import publish_functions as _publish
-from ...overrides import handle_torch_function as handle_torch_function
-from ...overrides import has_torch_function as has_torch_function
-from ...overrides import has_torch_function_unary as has_torch_function_unary
-from ...overrides import has_torch_function_variadic as has_torch_function_variadic
+from ..._tensor.overriding import handle_torch_function as handle_torch_function
+from ..._tensor.overriding import has_torch_function as has_torch_function
+from ..._tensor.overriding import has_torch_function_unary as has_torch_function_unary
+from ..._tensor.overriding import has_torch_function_variadic as has_torch_function_variadic
 from .. import _reduction as _Reduction
 from .activation import (
     celu as celu,

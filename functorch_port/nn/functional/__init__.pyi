@@ -11,11 +11,11 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 
 from ..._base.device import device as _device
+from ..._tensor.overriding import handle_torch_function as handle_torch_function
+from ..._tensor.overriding import has_torch_function as has_torch_function
+from ..._tensor.overriding import has_torch_function_unary as has_torch_function_unary
+from ..._tensor.overriding import has_torch_function_variadic as has_torch_function_variadic
 from ..._tensor.tensor import Tensor as Tensor
-from ...overrides import handle_torch_function as handle_torch_function
-from ...overrides import has_torch_function as has_torch_function
-from ...overrides import has_torch_function_unary as has_torch_function_unary
-from ...overrides import has_torch_function_variadic as has_torch_function_variadic
 from .. import grad as grad
 from .activation import celu as celu
 from .activation import elu as elu

@@ -105,6 +105,9 @@ class _BatchNorm(_NormBase):
         device, dtype: of parameters and buffers.
     """
 
+    #: for `func.replace_all_batch_norm_modules_`
+    _is_batch_norm = True
+
     def _momentum_now(self, counting: bool) -> Any:
         """The weight this batch gets in the running statistics."""
         if self.momentum is not None:
