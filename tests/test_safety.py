@@ -521,6 +521,7 @@ def test_programs_of_operations_are_let_go_of(monkeypatch):
     assert ft.allclose(x.grad, -4 * x.detach().sin())
 
 
+@pytest.mark.cpu
 def test_programs_of_passes_are_let_go_of(monkeypatch):
     monkeypatch.setattr(programs, "_programs", {})
     monkeypatch.setattr(programs, "_seen", {})

@@ -33,6 +33,7 @@ def compiled() -> int:
     return len(programs._programs)
 
 
+@pytest.mark.cpu
 def test_same_gradients_as_the_walk() -> None:
     w, x = data()
     found = []
@@ -45,6 +46,7 @@ def test_same_gradients_as_the_walk() -> None:
         assert ft.allclose(g, found[0], rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.cpu
 def test_accumulation_keeps_the_tensor() -> None:
     w, x = data()
     loss(w, x).backward()
@@ -55,6 +57,7 @@ def test_accumulation_keeps_the_tensor() -> None:
     assert ft.allclose(holder, 6 * once, rtol=1e-13)
 
 
+@pytest.mark.cpu
 def test_grad_of_inner_and_leaf() -> None:
     w, x = data()
     found = []
@@ -146,6 +149,7 @@ def gradients(dtype: ft.dtype, times: int) -> list[ft.Tensor]:
     return [p.grad for p in parameters if p.grad is not None]
 
 
+@pytest.mark.cpu
 def test_graphs_of_large_tensors_are_programs_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "program_small", 10)
     monkeypatch.setattr(programs, "_large", programs._Large())
@@ -158,6 +162,7 @@ def test_graphs_of_large_tensors_are_programs_of_their_own(monkeypatch: pytest.M
     )  # it has a form for each dtype
 
 
+@pytest.mark.cpu
 def test_large_graphs_that_come_a_few_times_each_are_walked(monkeypatch: pytest.MonkeyPatch) -> None:
     """To compile them takes longer than they would."""
     monkeypatch.setattr(tuning, "program_small", 10)

@@ -355,6 +355,7 @@ def test_what_is_changed_in_place_stays_as_it_was():
     assert (counts.tolist(), seen.item(), bad.tolist()) == ([1.0, 0.0, 1.0], 1.0, [0.0, 2.0])
 
 
+@pytest.mark.cpu
 def test_slices_and_reshapes_of_arguments_are_checked_before_the_program_runs():
     table = ft.nn.Embedding(5, 3)
 
@@ -572,6 +573,7 @@ def test_a_compiled_function_in_another_one_is_checked():
 # ------------------------------------------------------------------ the switch
 
 
+@pytest.mark.cpu
 def test_constant_indices_are_checked_once_and_what_comes_after_them_before_the_program_runs():
     tokens, places = ft.nn.Embedding(5, 3), ft.nn.Embedding(4, 3)
 

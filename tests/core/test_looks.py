@@ -28,6 +28,7 @@ def heads(T, x, w):
     return T.nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(96, 32)
 
 
+@pytest.mark.cpu
 def test_shapes_need_no_value():
     x = large(requires_grad=False) + 1
     view = x.view(8, 12, 88).permute(1, 0, 2)[2:5]
