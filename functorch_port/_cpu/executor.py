@@ -49,9 +49,10 @@ class CpuExecutor(Executor):
                 return values, call.outputs(plan.kinds(values)), call
             if mask is None and noted is not None:
                 call = Call(plan, values)
+                outs = call.outputs(plan.kinds(values))
                 call.number = next(_sequence)
                 noted.append(call)
-                return values, call.outputs(plan.kinds(values)), None
+                return values, outs, None
         if not kinds.isdisjoint(LAZY):
             if mask is None or plan.keeps is None:
                 found = _programs().through_views(plan, values)
