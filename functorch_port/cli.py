@@ -129,7 +129,7 @@ def info() -> dict[str, dict[str, Any]]:
     import jax
 
     torch = importlib.import_module("functorch_port")
-    from functorch_port._array import storage
+    from functorch_port._array import tracing
     from functorch_port._base import cache
 
     versions = {
@@ -149,7 +149,7 @@ def info() -> dict[str, dict[str, Any]]:
             "cpu cores": os.cpu_count(),
         },
         "settings": {
-            "64-bit types (FUNCTORCH_PORT_X64)": bool(storage.X64),
+            "64-bit types (FUNCTORCH_PORT_X64)": bool(tracing.X64),
             "default dtype": str(torch.get_default_dtype()),
             "default device": str(torch.get_default_device()),
             "float32 matmul precision": torch.get_float32_matmul_precision(),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any, NoReturn
 
-from ._array import storage
+from ._array import tracing
 from ._base import dtypes
 from ._base.dtypes import dtype as DType
 from ._run.bind import namespaces as _namespaces
@@ -301,7 +301,7 @@ def median(
     out = _torch["nanmedian"](values, axis, keepdim).values
     if exact:
         return out
-    if not storage.overlay and out.isnan().any():
+    if not tracing.overlay and out.isnan().any():
         raise ValueError("masked median expects no fully masked out rows if dtype is not floating point")
     return out.to(dtype or input.dtype)
 

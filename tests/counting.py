@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import jax
 
-from functorch_port._array import storage
+from functorch_port._array import placing
 
 _counts: list[int] = []
 _registered = False
@@ -26,7 +26,7 @@ def xla_compilations() -> Iterator[list[int]]:
     if not _registered:
         jax.monitoring.register_event_duration_secs_listener(_listen)
         _registered = True
-    storage._asked.clear()  # what other tests asked for does not make a program pay in this one
+    placing._asked.clear()  # what other tests asked for does not make a program pay in this one
     _counts.append(0)
     box = [0]
     try:

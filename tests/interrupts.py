@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 import functorch_port as ft
-from functorch_port._array import storage
+from functorch_port._array import tracing
 
 PACKAGE = os.path.dirname(ft.__file__)
 
@@ -63,7 +63,7 @@ class Training:
             found |= {
                 f"group.{i}.{k}": np.array(v) for k, v in group.items() if isinstance(v, int | float | tuple)
             }
-        modes = [ft.is_grad_enabled(), storage.current() is None, type(math.sqrt) is type(abs)]
+        modes = [ft.is_grad_enabled(), tracing.current() is None, type(math.sqrt) is type(abs)]
         if self.run is not self.once:  # an eager operation may leave JAX's, which the library sets in each
             modes.append(not jax.config.jax_enable_x64)
         found["modes"] = np.array(modes)
@@ -128,16 +128,16 @@ def raising(error, number, opcodes=False, inside=PACKAGE):
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return local
 
-    before, held = sys.gettrace(), storage.turn._is_owned()
+    before, held = sys.gettrace(), tracing.turn._is_owned()
     sys.settrace(begin)
     try:
         yield count
     finally:
         sys.settrace(before)
         while (
-            not held and storage.turn._is_owned()
+            not held and tracing.turn._is_owned()
         ):  # the end of a `with` is a line, too, at which no signal comes
-            storage.turn.release()
+            tracing.turn.release()
 
 
 def disturbed(make, states, count, longest, tolerance=0.0, fresh=6):

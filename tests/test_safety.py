@@ -21,7 +21,7 @@ from counting import xla_compilations
 from interrupts import OPTIMIZERS, Training, differences, disturbed, raising, recorded, which
 
 import functorch_port as ft
-from functorch_port._array import donation, limits, storage
+from functorch_port._array import donation, limits, tracing
 from functorch_port._base import inside, memory
 from functorch_port._base.tuning import tuning
 from functorch_port._cpu import programs
@@ -147,7 +147,7 @@ def test_an_interrupt_while_an_argument_goes_to_the_device(monkeypatch):
     double = ft.compile(lambda x: x * 2)
     double(ft.tensor([1.0, 2.0]))
     x = ft.tensor([1.0, 2.0])
-    monkeypatch.setattr(storage, "x64", Interrupted)
+    monkeypatch.setattr(tracing, "x64", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         double(x)
     assert not jax.config.jax_enable_x64

@@ -25,8 +25,9 @@ import jax
 import numpy as np
 
 from .._base import memory
-from . import storage
-from .storage import HOST, VALUES, Storage, Twin, Value
+from . import tracing
+from .storage import Storage
+from .value import HOST, VALUES, Twin, Value
 
 __all__ = ["HELD", "Before", "Donating", "at_once", "call", "is_whole", "lent", "on_one_cpu", "own", "whole"]
 
@@ -252,10 +253,10 @@ class lent:
         self.cells: Any = cells
 
     def __enter__(self) -> None:
-        if not storage.others():
+        if not tracing.others():
             self.cells = None
             return
-        storage.turn.acquire()
+        tracing.turn.acquire()
         try:
             cells, self.cells = list(self.cells), []
             for cell in cells:
@@ -276,7 +277,7 @@ class lent:
             held = cell.held
             if held.__class__ is Lent:
                 cell.held = held.lent
-        storage.turn.release()
+        tracing.turn.release()
 
 
 class Lent(Value):
@@ -301,19 +302,19 @@ class Lent(Value):
         return self.lent.dtype
 
     def array(self, cell: Storage) -> Any:
-        with storage.turn:
+        with tracing.turn:
             if cell.held is not self:
                 return cell.array()
             return self.lent.made if self.lent.__class__ is Twin else self.lent
 
     def host(self, cell: Storage) -> Any:
-        with storage.turn:
+        with tracing.turn:
             if cell.held is not self:
                 return cell.host()
             return self.lent.host(cell) if self.lent.__class__ is Twin else None
 
     def write(self, cell: Storage, value: Any) -> None:
-        with storage.turn:
+        with tracing.turn:
             if cell.held is self:
                 cell.held, cell.form = value, None
             else:

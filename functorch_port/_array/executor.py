@@ -14,8 +14,9 @@ import jax
 import numpy as np
 
 from .._base import memory
-from . import storage
-from .storage import HOST, OTHERS, Storage, computed
+from . import placing, tracing
+from .storage import Storage
+from .value import HOST, OTHERS, computed
 
 __all__ = ["Executor", "Pending", "current", "install"]
 
@@ -63,7 +64,7 @@ class Executor:
         """As `run`, of arrays of JAX and numbers."""
         if SHAPE in map(type, values):
             return values, plan.shapes(values), None
-        with storage.x64():
+        with tracing.x64():
             if mask is None:
                 return values, memory.run(plan.jit, values), None
             return values, *plan.run_recorded(mask, values)
@@ -73,17 +74,17 @@ class Executor:
         values = computed(values)
         if SHAPE in map(type, values):
             return plan.shapes(values)
-        with storage.x64():
+        with tracing.x64():
             return memory.run(plan.jit, values)
 
     def view(self, plan: Any, values: Sequence[Any]) -> Any:
         """The value of a view: an array, or a lazy value."""
-        with storage.x64():
+        with tracing.x64():
             return memory.run(plan.jit, computed(values))
 
     def place(self, array: np.ndarray) -> Any:
         """Where a new value that was made on the host goes to."""
-        return storage.on_device(array)
+        return placing.on_device(array)
 
     def keeps_on_host(self, array: Any) -> bool:
         """Whether `place` leaves an array of this size and dtype on the host."""

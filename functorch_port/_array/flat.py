@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import storage
+from . import placing
 
 __all__ = ["flat", "joined"]
 
@@ -23,4 +23,4 @@ def flat(arrays: Sequence[Any]) -> np.ndarray:
 
 def joined(arrays: Sequence[jax.Array]) -> jax.Array:
     """The elements of arrays of one dtype and device in one array. Joined on the host: nothing is compiled."""
-    return storage.put(flat(arrays), arrays[0].sharding if arrays[0].committed else None)
+    return placing.put(flat(arrays), arrays[0].sharding if arrays[0].committed else None)

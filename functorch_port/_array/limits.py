@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import jax
 
 from .._base.tuning import tuning
-from . import storage
+from . import tracing
 from .donation import Donating, is_whole
 
 __all__ = ["Latest", "tidy"]
@@ -35,7 +35,7 @@ jax.monitoring.register_event_duration_secs_listener(_listen)
 
 def tidy() -> None:
     """Let go of all programs of this process, if there are too many; nothing that is traced or run is disturbed."""
-    if _Count.compiled <= tuning.compilations or storage.overlay or storage.in_jax() or is_whole():
+    if _Count.compiled <= tuning.compilations or tracing.overlay or tracing.in_jax() or is_whole():
         return
     _Count.compiled = 0
     Donating.cleared += 1

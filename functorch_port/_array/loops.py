@@ -13,7 +13,7 @@ from jax import lax
 
 from .._base import lowering
 from .._base.tuning import tuning
-from . import storage
+from . import tracing
 
 if TYPE_CHECKING:  # it takes 20 ms to import
     from jax.extend.core import Jaxpr
@@ -93,7 +93,7 @@ def update_or_none(
     fn: Callable[..., Any], rows: Sequence[Row], written: int, numbers: Any, joined: Row = ()
 ) -> New | None:
     """As `update`, or None if it is not one loop."""
-    if not storage.is_local():
+    if not tracing.is_local():
         return None
     lowering.ready()
     return current.run(fn, rows, written, numbers, joined)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import storage
+from . import tracing
 
 __all__ = ["Check", "first_of", "outside", "refuse", "some", "unknown", "xp_of"]
 
@@ -39,7 +39,7 @@ class Check:
 
     def flag(self) -> Any:
         """Whether anything is bad, as a 0-dim array."""
-        with storage.x64():
+        with tracing.x64():
             return jnp.any(self.bad(*self.values))
 
 
@@ -63,8 +63,8 @@ def refuse(bad: Callable[..., Any], error: Callable[..., Exception], *values: An
                 value = np.asarray(value)
         known.append(value)
     if traced:
-        if storage.overlay:
-            storage.overlay.note_check(Check(bad, error, known))
+        if tracing.overlay:
+            tracing.overlay.note_check(Check(bad, error, known))
         return
     found = bad(*known)
     if found is not False and np.any(found):

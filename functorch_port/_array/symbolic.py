@@ -11,7 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from . import storage
+from . import tracing
 
 __all__ = ["SymNumber", "plain_math", "symbolic_math"]
 
@@ -50,8 +50,8 @@ class SymNumber:
 
     def concrete(self) -> Any:
         """The plain number; the trace will be redone when it changes."""
-        if storage.overlay:
-            storage.overlay.guard_numbers(self.sources)
+        if tracing.overlay:
+            tracing.overlay.guard_numbers(self.sources)
         return self.value
 
     def __jax_array__(self) -> Any:
@@ -70,7 +70,7 @@ class SymNumber:
         return (type(self.value), (self.concrete(),))
 
     def __deepcopy__(self, memo: Any) -> Any:
-        return self if storage.overlay else self.value
+        return self if tracing.overlay else self.value
 
 
 def _apply(fn: Callable[..., Any], traced: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -78,7 +78,7 @@ def _apply(fn: Callable[..., Any], traced: Callable[..., Any], args: tuple[Any, 
 
     A thread that is not traced gets a plain number.
     """
-    if not storage.overlay:
+    if not tracing.overlay:
         return fn(*(a.value if isinstance(a, SymNumber) else a for a in args))
     symbols = [a for a in args if isinstance(a, SymNumber)]
     rules = [a.rule if isinstance(a, SymNumber) else lambda env, a=a: a for a in args]
@@ -123,8 +123,8 @@ def _truth(self: SymNumber) -> bool:
 
 def _decide(outcome: bool, predicate: Rule) -> bool:
     """The outcome of a test; the program holds as long as it stays the same."""
-    if storage.overlay:
-        storage.overlay.guard_predicate(predicate, outcome)
+    if tracing.overlay:
+        tracing.overlay.guard_predicate(predicate, outcome)
     return outcome
 
 

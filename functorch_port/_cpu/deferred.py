@@ -16,8 +16,9 @@ from typing import Any
 
 import jax
 
-from .._array import storage
-from .._array.storage import LAZY, Lazy, Storage, computed
+from .._array import tracing
+from .._array.storage import Storage
+from .._array.value import LAZY, Lazy, computed
 from .._base import determinism
 from .._base.bounded import Bounded
 from .._base.modes import OfThread
@@ -146,13 +147,13 @@ class Call:
         values = self.values
         if values is None:
             return
-        if not storage.overlay:
-            with storage.x64():
+        if not tracing.overlay:
+            with tracing.x64():
                 out = self._of(values)
             if not any(isinstance(v, jax.core.Tracer) for v in out):
                 self.done(out)
                 return
-        with storage.outside():  # whose trace this is has no part in it
+        with tracing.outside():  # whose trace this is has no part in it
             self.done(self._of(values))
 
     def _of(self, values: Sequence[Any]) -> Sequence[Any]:

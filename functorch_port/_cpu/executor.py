@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .._array import storage
 from .._array.executor import Executor, Ran
-from .._array.storage import HOST, LAZY, Storage
+from .._array.storage import Storage
+from .._array.value import HOST, LAZY, computed
 from .._base.strides import REINTERPRET
 from .._tensor import anomaly
 from .._tensor.node import _sequence as _sequence
@@ -58,7 +58,7 @@ class CpuExecutor(Executor):
                 found = _programs().through_views(plan, values)
                 if found is not None:
                     return values, found, None
-            values = storage.computed(values)
+            values = computed(values)
         return self.run_at_once(plan, values, mask)
 
     def compute(self, plan: Any, values: Sequence[Any]) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 import jax
 from jax.extend.core import jaxpr_as_fun
 
-from .._array import storage
+from .._array import tracing
 from .._array.donation import on_one_cpu
 from .._array.limits import Latest, tidy
 from .._base import memory
@@ -316,7 +316,7 @@ def through_views(plan: Plan, values: Sequence[Any]) -> Any:
 
         look_and_run.__name__ = look_and_run.__qualname__ = plan.name
         jitted = plan.backend[key] = jax.jit(look_and_run)
-    with storage.x64():
+    with tracing.x64():
         return memory.run(jitted, numbered.arguments)
 
 
@@ -364,7 +364,7 @@ def _as_one(calls: dict[Call, Sequence[Any]]) -> bool:
     program = found(("forward", forward, numbered.shapes()), make, numbered.arguments, list(calls))
     if program is None:
         return False
-    with storage.x64():
+    with tracing.x64():
         results = memory.run(program.jit, numbered.arguments, sum([c.size for c in calls]))
     settle(calls, forward, iter(results))
     return True

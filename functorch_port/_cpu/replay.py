@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .._array import storage
+from .._array import tracing
+from .._array.value import HOST
 from .._base import memory
 from .._base.tuning import tuning
 from .._tensor.node import AccumulateGrad, Node
@@ -71,7 +72,7 @@ def _one_operation(
                 return None
     if wanted is not None and not (catch and all(type(n) is AccumulateGrad for n, _ in wanted)):
         return None
-    if gradient.__class__ not in storage.HOST or host.key_of(node.values) is None:  # type: ignore[attr-defined]
+    if gradient.__class__ not in HOST or host.key_of(node.values) is None:  # type: ignore[attr-defined]
         return None
     sums: dict[Any, Any] = {}
     for edge, result in zip(node.edges, node.apply((gradient,))):
@@ -104,7 +105,7 @@ def _attempted(
     if leaves is None:
         return None
     if wanted is None and [leaf for leaf in leaves if leaf.variable._kept_grad is not None]:
-        with storage.turn:  # what is added to must be there still when the sum is written
+        with tracing.turn:  # what is added to must be there still when the sum is written
             grads = [leaf.variable._grad for leaf in leaves]
             return _attempt(order, leaves, roots, gradients, retain, None, grads)
     return _attempt(order, leaves, roots, gradients, retain, wanted, [None] * len(leaves))
@@ -155,7 +156,7 @@ def _attempt(
         small = host.key_of(flat)
         results = None if small is None else host.computed(program, small, flat)
     if results is None:
-        with storage.x64():
+        with tracing.x64():
             results = memory.run(program.jit, flat, sum([call.size for call in calls]))
     if not retain:
         for node in order:
@@ -163,7 +164,7 @@ def _attempt(
     settle(calls, forward, iter(results[len(leaves if wanted is None else wanted) :]))
     if wanted is not None:
         return results[: len(wanted)]
-    with storage.turn:
+    with tracing.turn:
         for leaf, value, grad in zip(leaves, results, grads):
             if value is None:
                 continue

@@ -14,8 +14,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._array import storage
-from .._array.storage import HOST, LAZY, Storage, Value
+from .._array import tracing
+from .._array.storage import Storage
+from .._array.value import HOST, LAZY, Value
 from . import numpy_programs as host
 
 __all__ = ["Memory", "follow", "memory_of"]
@@ -103,7 +104,7 @@ _ALONE = _measure_alone()
 
 
 def _may_share(array: Any) -> bool:
-    return bool(array.size) and host.keeps(array) and not storage.in_jax()
+    return bool(array.size) and host.keeps(array) and not tracing.in_jax()
 
 
 def memory_of(cell: Storage) -> np.ndarray | None:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any
 
-from .._array import storage
-from .._array.storage import HOST, VALUES, form_of
+from .._array import tracing
+from .._array.placing import form_of
+from .._array.value import HOST, VALUES
 from .._base import config, watch
 from .._base.bounded import Bounded
 from .._base.tuning import tuning
@@ -46,7 +47,7 @@ def caller(op: Op, name: str = "") -> Callable[..., Any]:
         values: list[Any] = []
         try:
             if (
-                not storage.overlay
+                not tracing.overlay
                 and not watch.on
                 and len(args) <= positional
                 and _note(args, kinds, known, values)

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import storage
+from .._array import placing, tracing
 from .._array.storage import Storage
 from .._base import alive, inside, memory
 from .._base import device as devices
@@ -49,7 +49,7 @@ class Generator:
 
     def __init__(self, device: Any = "cpu") -> None:
         self._start(device)
-        if storage.in_jax():
+        if tracing.in_jax():
             inside.note(self)
 
     def _start(self, device: Any) -> None:
@@ -88,19 +88,19 @@ class Generator:
         return self.stream.seed
 
     def _reseed(self, seed: int) -> None:
-        if storage.overlay and storage.overlay.rng == "torch" and not self.keyed:
+        if tracing.overlay and tracing.overlay.rng == "torch" and not self.keyed:
             raise NotImplementedError(
                 "manual_seed inside a function compiled with the torch random stream; seed before calling it"
             )
-        if not storage.overlay:
+        if not tracing.overlay:
             self.may_move()
             self.stream.reseed(seed)
-        if self._key is not None or storage.overlay:
+        if self._key is not None or tracing.overlay:
             self.key_storage.value = keyed.key_data(seed)
 
     def may_move(self) -> None:
         """Refuse to move the host's stream on where a transform of JAX would do so once for many calls."""
-        if storage.in_jax():
+        if tracing.in_jax():
             inside.may_draw(self)
 
     # the JAX key
@@ -109,13 +109,13 @@ class Generator:
     def key_storage(self) -> Storage:
         """The Storage of the JAX key's data, made from the seed when first asked for."""
         if self._key is None:
-            with storage.outside():  # it belongs to the generator, and is state that a trace finds, not makes
+            with tracing.outside():  # it belongs to the generator, and is state that a trace finds, not makes
                 self._key = Storage(keyed.key_data(self.stream.seed))
         return self._key
 
     def split_key(self) -> jax.Array:
         """A fresh JAX key; the stored one moves on."""
-        with storage.turn:
+        with tracing.turn:
             cell = self.key_storage
             cell.value, key = keyed.split(cell.value)
         return key
@@ -128,7 +128,7 @@ class Generator:
         For a CPU generator it has PyTorch's layout, and PyTorch can load it. Inside a trace it is the key's
         data.
         """
-        if storage.overlay:
+        if tracing.overlay:
             return wrap(
                 jax.lax.bitcast_convert_type(jnp.asarray(self.key_storage.value), np.uint8).reshape(-1)
             )
@@ -156,7 +156,7 @@ class Generator:
         value = new_state._value
         if value.dtype != np.uint8:
             raise TypeError("RNG state must be a torch.ByteTensor")
-        if isinstance(value, jax.core.Tracer) or (storage.overlay and value.size in (8, 16)):
+        if isinstance(value, jax.core.Tracer) or (tracing.overlay and value.size in (8, 16)):
             self.key_storage.value = jax.lax.bitcast_convert_type(value.reshape(-1, 4), np.uint32)
         else:
             self._load(np.asarray(value).tobytes())
@@ -202,7 +202,7 @@ class Generator:
     __copy__ = clone_state
 
     def __getstate__(self) -> bytes:
-        with storage.outside():
+        with tracing.outside():
             return np.asarray(self.get_state()._value).tobytes()
 
     def __setstate__(self, state: bytes) -> None:
@@ -288,14 +288,14 @@ def draw(generator: Generator | None, kind: str, shape: tuple[int, ...], d: dtyp
     elif not isinstance(generator, Generator):
         raise TypeError(f"argument 'generator' must be torch.Generator, not {type(generator).__name__}")
     memory.room(shape, d.np)
-    overlay = storage.current()
+    overlay = tracing.current()
     if not generator.keyed:
         host = HostDraw(generator, kind, shape, d, params)
         if overlay is None:
             generator.may_move()
-            with storage.x64():
-                return storage.on_device(host())
+            with tracing.x64():
+                return placing.on_device(host())
         if overlay.rng == "torch":
             return overlay.host_draw(host)
-    with storage.x64():
+    with tracing.x64():
         return keyed.draw(kind, generator.split_key(), shape, d, **params)

@@ -11,9 +11,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._array import executor, fits, storage
-from .._array.storage import HOST
+from .._array import executor, fits, placing, tracing
 from .._array.symbolic import SymNumber
+from .._array.value import HOST
 from .._base import config, dtypes, inside, watch
 from .._base.bounded import Bounded
 from .._base.layout import SparseOperand
@@ -114,7 +114,7 @@ class Op:
         if spec.view and type(result) is Tensor and result._view is None:
             value, cell = result._peek(), dyn[0]._storage
             base = cell.host() if value.__class__ in HOST else cell.peek()
-            extra = tuple(map(storage.as_array, dyn[1:]))
+            extra = tuple(map(placing.as_array, dyn[1:]))
             attach_view(result, dyn[0], View(dyn[0]._view, plan, extra, base, value, _grad.enabled))
         if spec.order is not None:
             for a in dyn:
@@ -310,7 +310,7 @@ def _scan(a: Any, kind: str, sig: list[Any], dyn: list[Any], wrong: str = "") ->
     if kind is STATIC:
         if type(a) is list:
             a = tuple(a)
-        if storage.overlay and type(a) in _SYMBOLIC:
+        if tracing.overlay and type(a) in _SYMBOLIC:
             a = _static(a)  # the signature outlives the trace
         sig.append(type(a))
         sig.append(a)

@@ -16,7 +16,7 @@ from typing import Any
 
 import jax
 
-from .._array import storage
+from .._array import tracing
 from .._base import watch
 from .._base.modes import OfThread
 from .._tensor import creation
@@ -55,7 +55,7 @@ class Level:
     """
 
     def __init__(self) -> None:
-        self.within = storage.current()
+        self.within = tracing.current()
         self.tensors: list[weakref.ref[Tensor]] = []
 
     def tangent_of(self, tensor: Any) -> Tensor | None:
@@ -132,7 +132,7 @@ def run_op(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> A
     if all(t is None for t in tangents) and (out is None or tangent_of(out) is None):
         with paused():
             return op.run(args, {**kwargs, "out": out} if out is not None else kwargs)
-    if storage.current() is not watch.state.level.within:
+    if tracing.current() is not watch.state.level.within:
         raise NotImplementedError(IN_TRACE)
     if out is not None:
         raise NotImplementedError(OUT.format(op.label))

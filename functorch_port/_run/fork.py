@@ -16,18 +16,17 @@ from typing import Any
 import jax
 from jax.interpreters import mlir
 
-from .._array import storage
+from .._array import tracing
 from .._array.donation import Donating
 from .._base import device
 from .._tensor.plan import Plan
-from . import opnode, run
+from . import opnode
 
 __all__ = ["leads_to_jax"]
 
 _ways: list[tuple[Any, str]] = [
-    (storage, "x64"),
+    (tracing, "x64"),
     (opnode, "_x64"),
-    (run, "_x64"),
     (Plan, "jit"),
     (Donating, "into"),
 ]

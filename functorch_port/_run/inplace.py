@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._array import storage
+from .._array import tracing
 from .._array.storage import Storage
 from .._base import inside, watch
 from .._base.tuning import tuning
@@ -130,7 +130,7 @@ def _check_inplace(self: Tensor, *others: Any, name: str = "") -> None:
 
 def _check_history(self: Tensor, *others: Any) -> None:
     """Refuse what the history does not allow."""
-    if self._storage.version.__class__ is storage.Untracked:
+    if self._storage.version.__class__ is tracing.Untracked:
         self._check_inference()
     if _grad.enabled:
         if self._view is not None and self._view.origin is not PLAIN and self._base is not None:
@@ -230,8 +230,8 @@ def _take(self: Tensor, out: Tensor, recorded: bool = True) -> Tensor:
 
 
 def _note_history(self: Tensor) -> None:
-    if storage.overlay:
-        storage.overlay.note_history(self)
+    if tracing.overlay:
+        tracing.overlay.note_history(self)
 
 
 def _cast_result(self: Tensor, out: Tensor) -> Tensor:
@@ -302,7 +302,7 @@ def _assign_out(self: Tensor, result: Tensor) -> None:
             UserWarning,
             stacklevel=4,
         )
-    if storage.in_jax():
+    if tracing.in_jax():
         inside.may_rebind(self, result, "has its size changed")
     self._look_at(Storage(result._value), None)
 

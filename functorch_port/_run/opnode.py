@@ -8,8 +8,8 @@ from typing import Any
 
 import jax
 
-from .._array import executor, storage
-from .._array.storage import computed
+from .._array import executor, tracing
+from .._array.value import computed
 from .._tensor import grad_mode, saved
 from .._tensor.node import FREED, Edge, Node, accumulator
 from .._tensor.node import _sequence as _sequence
@@ -20,7 +20,7 @@ from . import packing
 __all__ = ["OpNode", "TransposeNode", "edge_of", "node_class", "show_saved", "with_history"]
 
 _x64 = jax.enable_x64
-_X64 = storage.X64
+_X64 = tracing.X64
 
 
 class OpNode(Node):
@@ -49,11 +49,11 @@ class OpNode(Node):
     def _part(self) -> None:
         """Put the operations that PyTorch records in place of this one: somebody looks at them."""
         plan, freed = self.plan, self.freed
-        if plan.parts is None or storage.overlay:
+        if plan.parts is None or tracing.overlay:
             return
         values = self.values
         if freed:
-            with storage.x64():
+            with tracing.x64():
                 values = [jax.numpy.zeros(*v) if type(v) is tuple else v for v in self._avals]
         inputs = [
             wrap(v) if edge is None else with_history(v, edge)
@@ -102,8 +102,8 @@ class OpNode(Node):
             return [None] * len(mask)
         plan = source.backward(mask, holes)
         args = [*values, *(g for g in grads if g is not None)]
-        if storage.overlay:
-            with storage.outside():
+        if tracing.overlay:
+            with tracing.outside():
                 args = [*computed(args)]
             return self._spread(plan.fn(*args), mask)
         return self._spread(executor.current.compute(plan, args), mask)
@@ -174,7 +174,7 @@ class OpNode(Node):
             for i, (r, v) in enumerate(zip(reads, self._avals, strict=True))
         ):
             raise RuntimeError(FREED)
-        with storage.x64():
+        with tracing.x64():
             self.values = tuple(jax.numpy.zeros(*v) if type(v) is tuple else v for v in self._avals)
 
     def pullback(self) -> tuple[Any, Any] | None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jax.numpy import finfo
 
-from .._array import executor, storage
+from .._array import executor, tracing
 from .._base.alive import alive
 from .._tensor import grad_mode, saved
 from .._tensor.node import FREED
@@ -115,7 +115,7 @@ class SavedTensor:
 
 def pack_all(node: Any, where: Sequence[int], inputs: Sequence[Any], outputs: Sequence[Tensor]) -> None:
     """Have a node pack the tensors that it saves."""
-    if storage.overlay:
+    if tracing.overlay:
         raise NotImplementedError(
             "saved_tensors_hooks inside a compiled function, which decides itself what it keeps: call it outside"
         )

@@ -8,10 +8,10 @@ from typing import Any, cast
 import jax
 from jax import lax
 
-from .._array import executor, fits, storage
+from .._array import executor, fits, tracing
 from .._array.executor import arrays
-from .._array.storage import VALUES
 from .._array.symbolic import SymNumber
+from .._array.value import VALUES
 from .._base import dtypes
 from .._tensor import anomaly, grad_mode, saved
 from .._tensor.node import Edge, Node
@@ -28,7 +28,7 @@ _grad = grad_mode.state
 
 def run(plan: Plan, dyn: Sequence[Any]) -> Any:
     """Run a plan on Tensors and numbers; returns a Tensor, or a tuple of them."""
-    if storage.overlay:
+    if tracing.overlay:
         return _run_traced(plan, dyn)
     tracked = _grad.enabled and plan.differentiable
     recorded = False
@@ -165,10 +165,10 @@ def outputs_of(plan: Plan, node: Node, out: Any, many: bool, dyn: Sequence[Any] 
 
 def _run_traced(plan: Plan, dyn: Sequence[Any]) -> Any:
     """Inside a trace: plain JAX; a recorded op takes its `jax.vjp` at once, so that nothing is computed twice."""
-    if storage.overlay.transforms:
-        return storage.overlay.run_op(plan, dyn)
+    if tracing.overlay.transforms:
+        return tracing.overlay.run_op(plan, dyn)
     if plan.eager:
-        raise RuntimeError(storage.overlay.data_dependent(plan.name, plan.eager))
+        raise RuntimeError(tracing.overlay.data_dependent(plan.name, plan.eager))
     values, recorded = [], False
     for a in dyn:
         if isinstance(a, Tensor):
@@ -178,7 +178,7 @@ def _run_traced(plan: Plan, dyn: Sequence[Any]) -> Any:
             recorded = recorded or a._requires_grad
         else:
             values.append(a.array if isinstance(a, SymNumber) else a)
-    storage.overlay.note_inputs(dyn)
+    tracing.overlay.note_inputs(dyn)
     if plan.check is not None:
         plan.check(*values)
     if not (recorded and _grad.enabled and plan.differentiable):
@@ -188,7 +188,7 @@ def _run_traced(plan: Plan, dyn: Sequence[Any]) -> Any:
             return plan.returns(*outs) if plan.returns is not None else tuple(outs)
         return wrap(out)
     edges = tuple([edge_of(a) if isinstance(a, Tensor) else None for a in dyn])
-    storage.overlay.note_edges(dyn, edges)
+    tracing.overlay.note_edges(dyn, edges)
     mask = tuple(e is not None for e in edges)
     # what has no history here (`detach`, `no_grad`) has none for a second derivative either, which is JAX's
     values = [v if m else _stopped(v) for v, m in zip(values, mask, strict=True)]
@@ -224,11 +224,11 @@ def attach_view(result: Tensor, source: Tensor, view: View) -> None:
     result._view = view
     if source._requires_grad and has_gradient[view.cache.dtype] and view.plan.differentiable:
         # without a history, but not a constant either: under `no_grad`, as in PyTorch, and in a transform of `func`
-        transforms = bool(storage.overlay) and storage.overlay.transforms
+        transforms = bool(tracing.overlay) and tracing.overlay.transforms
         if _grad.enabled if transforms else not _grad.enabled:
             result._requires_grad = result._inherits = True
     result._storage = source._storage
-    if source._storage.version.__class__ is storage.Untracked:  # nobody tracks its views
+    if source._storage.version.__class__ is tracing.Untracked:  # nobody tracks its views
         result._requires_grad = result._inherits = False
         result._grad_fn = None
     else:
@@ -236,8 +236,8 @@ def attach_view(result: Tensor, source: Tensor, view: View) -> None:
     version = result._writes
     if version:
         result._version_seen = version
-    if storage.overlay:
-        storage.overlay.note_made(result)
+    if tracing.overlay:
+        tracing.overlay.note_made(result)
 
 
 OpNode.run_again = staticmethod(run)

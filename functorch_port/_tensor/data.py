@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import executor, storage
+from .._array import executor, placing
 from .._array.symbolic import SymNumber
 from .._base import dtypes
 from .._base.dtypes import dtype as DType
@@ -44,7 +44,7 @@ def value_of(data: Any, dtype: DType | None = None) -> Any:
         array = array.real if _drops_imaginary(array, dtype) else array
         if dtype in (None, dtypes.from_np(array.dtype)) and executor.current.keeps_on_host(array):
             return array.copy(order="C")
-        return storage.on_device(array if dtype is None else array.astype(dtype.np))
+        return placing.on_device(array if dtype is None else array.astype(dtype.np))
     try:
         inferred, plain = _infer(data)
     except _Unlisted:

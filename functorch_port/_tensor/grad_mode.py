@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Self, TypeVar, overload
 
-from .._array import storage
+from .._array import tracing
 from .._base.modes import OfThread
 
 __all__ = [
@@ -39,7 +39,7 @@ class _State(OfThread):
     multithreading = True
 
     def put_back(self) -> None:
-        storage.set_inferring(self.inference)
+        tracing.set_inferring(self.inference)
 
 
 #: The calling thread's mode.
@@ -64,7 +64,7 @@ def switch(flag: bool, inference: bool | None = None) -> None:
     if inference is None:
         inference = state.inference
     if inference is not state.inference:
-        storage.set_inferring(inference)
+        tracing.set_inferring(inference)
     state.flag, state.inference = flag, inference
     state.enabled = flag and not inference
 

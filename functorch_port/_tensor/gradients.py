@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from .._array import storage
+from .._array import tracing
 from .._base import inside
 from . import grad_mode
 from .errors import C_NAMES
@@ -54,11 +54,11 @@ def _set_requires_grad(self: Tensor, value: bool) -> None:
         self._check_requires_grad()
     self._inherits = False
     if self._requires_grad != bool(value):
-        if storage.in_jax():
+        if tracing.in_jax():
             inside.may_change(self, "requires_grad")
-        if storage.overlay:
-            storage.overlay.note_flag(self, self._requires_grad)
-        storage.bump_epoch()
+        if tracing.overlay:
+            tracing.overlay.note_flag(self, self._requires_grad)
+        tracing.bump_epoch()
     self._requires_grad = bool(value)
 
 
@@ -139,7 +139,7 @@ def _set_public_grad(self: Tensor, grad: Tensor | None) -> None:
                 "dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging the dtypes of "
                 "a tensor and its gradient may break downstream systems that assume they match."
             )
-    if grad is not self._kept_grad and storage.in_jax():
+    if grad is not self._kept_grad and tracing.in_jax():
         inside.may_rebind(self, grad, "gets another gradient")
     self._set_grad(grad)
 
@@ -162,14 +162,14 @@ def _keep(self: Tensor, grad: Tensor | None) -> None:
 
 
 def _get_grad(self: Tensor) -> Tensor | None:
-    if storage.overlay:
-        return storage.overlay.get_grad(self)
+    if tracing.overlay:
+        return tracing.overlay.get_grad(self)
     return self._grad
 
 
 def _set_grad(self: Tensor, grad: Tensor | None) -> None:
-    if storage.overlay:
-        storage.overlay.set_grad(self, grad)
+    if tracing.overlay:
+        tracing.overlay.set_grad(self, grad)
     else:
         self._grad = grad
 
@@ -178,15 +178,15 @@ def detach(self: Tensor) -> Tensor:
     """A tensor that shares this one's Storage and is cut off from its history."""
     tensor = _new(Tensor)
     tensor._storage = self._storage
-    tensor._view = self._view if not storage.overlay or not storage.overlay.transforms else self._stopped()
+    tensor._view = self._view if not tracing.overlay or not tracing.overlay.transforms else self._stopped()
     tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
     tensor._requires_grad = False
     tensor._output_nr = 0
     own = self._counter()
     if own is not None:
         tensor._own_count = own
-    if storage.overlay:
-        storage.overlay.note_made(tensor, self)
+    if tracing.overlay:
+        tracing.overlay.note_made(tensor, self)
     elif inside.met and inside.top_trace(None) is not inside.NO_TRACE:
         inside.note_handle(tensor)
     return tensor
@@ -196,7 +196,7 @@ def detach_(self: Tensor) -> Tensor:
     """Cut this tensor off from its history, in place."""
     if self._base is not None:
         raise RuntimeError(DETACH_VIEW)
-    if storage.in_jax() and self._requires_grad:
+    if tracing.in_jax() and self._requires_grad:
         inside.may_change(self, "requires_grad")
     self._note_history()
     self._grad_fn, self._output_nr, self._requires_grad = None, 0, False
@@ -219,7 +219,7 @@ def _set_data(self: Tensor, other: Tensor) -> None:
             "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor "
             "type."
         )
-    overlay = storage.current()
+    overlay = tracing.current()
     if overlay is not None and not overlay.rebinds and (other.shape, other.dtype) == (self.shape, self.dtype):
         self._set_value(other._value)  # what has no handles beside values: there the write is what counts
         return
@@ -227,11 +227,11 @@ def _set_data(self: Tensor, other: Tensor) -> None:
         raise RuntimeError(
             "data set to a tensor that requires gradients must be floating point or complex dtype"
         )
-    if storage.in_jax():
+    if tracing.in_jax():
         inside.may_rebind(self, other, "gets other data")
     if overlay is not None and overlay.rebinds:
         overlay.note_inputs((other,))
-    storage.bump_epoch()
+    tracing.bump_epoch()
     if other.is_inference() and not self.is_inference():  # whose writes are counted still, for itself
         self._own_count = self._counter() or [self._writes]
     self._look_at(other._storage, other._view)
@@ -248,8 +248,8 @@ def retain_grad(self: Tensor) -> None:
     if self._grad_fn is None:
         return
     self._retains_grad = True
-    if storage.overlay and not storage.overlay.transforms:
-        storage.overlay.note_hook(self, "retain_grad")
+    if tracing.overlay and not tracing.overlay.transforms:
+        tracing.overlay.note_hook(self, "retain_grad")
     node = self._grad_fn
     if node.retained is None:
         node.retained = {}
@@ -275,9 +275,9 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
 
 def _hooked(self: Tensor, table: Hooks, hook: Any, how: str) -> RemovableHandle:
     handle = table.add(hook)
-    storage.bump_epoch()
-    if storage.overlay and not storage.overlay.transforms:
-        storage.overlay.note_hook(self, how, hook, handle)
+    tracing.bump_epoch()
+    if tracing.overlay and not tracing.overlay.transforms:
+        tracing.overlay.note_hook(self, how, hook, handle)
     return handle
 
 

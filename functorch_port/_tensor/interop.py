@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import executor, storage
+from .._array import executor, tracing
 from .._base import memory
 from . import grad_mode
 from .creation.from_data import from_numpy
@@ -24,8 +24,8 @@ def _host(self: Tensor, what: str) -> np.ndarray:
     """The value on the host."""
     value = self._look()
     if isinstance(value, jax.core.Tracer):
-        if storage.overlay and storage.overlay.transforms:
-            return storage.overlay.concrete(value, what)
+        if tracing.overlay and tracing.overlay.transforms:
+            return tracing.overlay.concrete(value, what)
         raise RuntimeError(
             f"{what} needs a value that is not known while the function is being compiled. Return the "
             "tensor and look at it outside, choose between tensors with torch.where, or branch with "
@@ -51,9 +51,9 @@ def _as_size(self: Tensor, name: str, instead: str) -> int:
     try:
         return int(self.item())
     except RuntimeError:
-        if not storage.overlay:
+        if not tracing.overlay:
             raise
-        raise RuntimeError(storage.overlay.data_dependent(name, instead)) from None
+        raise RuntimeError(tracing.overlay.data_dependent(name, instead)) from None
 
 
 def tolist(self: Tensor) -> Any:
@@ -103,7 +103,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
             )
     if self.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
         raise TypeError(f"Got unsupported ScalarType {self.dtype.scalar_name}")
-    whole = None if storage.overlay else executor.current.shared_memory(self._storage)
+    whole = None if tracing.overlay else executor.current.shared_memory(self._storage)
     if whole is not None and self._view is None:
         return whole.view()
     array = self._host("Tensor.numpy()")
@@ -142,7 +142,7 @@ def __dlpack__(self: Tensor, *, copy: bool | None = None, **kwargs: Any) -> Any:
     if self._turned()[0]:
         raise BufferError("Can't export tensors with the conjugate bit set")
     whole = (
-        None if storage.overlay or self._view is not None else executor.current.shared_memory(self._storage)
+        None if tracing.overlay or self._view is not None else executor.current.shared_memory(self._storage)
     )
     value: Any = whole
     if whole is None:

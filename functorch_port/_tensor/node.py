@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._array import storage
+from .._array import tracing
 
 __all__ = ["AccumulateGrad", "Edge", "Node", "RemovableHandle"]
 
@@ -49,7 +49,7 @@ class RemovableHandle:
         for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = ref()
             if hooks is not None and hooks.pop(self.id, None) is not None:
-                storage.bump_epoch()
+                tracing.bump_epoch()
 
     def __getstate__(self) -> tuple[int, list[Any]]:
         return self.id, [ref() for ref in (self.hooks_dict_ref, *self.extra_dict_ref)]

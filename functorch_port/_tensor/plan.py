@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from .._array import storage
+from .._array import tracing
 from .._base import config, memory
 from .._base.bounded import Bounded
 from .._base.tuning import tuning
@@ -131,7 +131,7 @@ class Plan:
         found = self._kinds.get(key)
         if found is None:
             avals = [aval_of(v) if hasattr(v, "dtype") else v for v in values]
-            with storage.x64():
+            with tracing.x64():
                 found = self._kinds[key] = jax.eval_shape(self.fn, *avals)
         return found
 
@@ -141,7 +141,7 @@ class Plan:
             raise NotImplementedError(
                 f"{self.name}: the shape of the result depends on values, which tensors on the meta device have not"
             )
-        with storage.x64():
+        with tracing.x64():
             return jax.eval_shape(self.fn, *[aval_of(v) if hasattr(v, "dtype") else v for v in values])
 
     def reads(self, mask: tuple[bool, ...], holes: tuple[bool, ...], args: Sequence[Any]) -> list[bool]:
@@ -170,7 +170,7 @@ class Plan:
 def looks_at(fn: Callable[..., Any], args: Sequence[Any], holes: Sequence[bool] = ()) -> list[bool]:
     """Which arguments the results of ``fn``, but those at ``holes``, depend on, other than on their shapes."""
     avals = [aval_of(a) if hasattr(a, "dtype") else a for a in args]
-    with storage.x64():
+    with tracing.x64():
         jaxpr = jax.make_jaxpr(fn)(*avals).jaxpr
     return used_inputs(jaxpr, [not hole for hole in holes] or [True] * len(jaxpr.outvars))
 

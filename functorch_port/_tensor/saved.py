@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import ref
 
-from .._array.storage import Untracked, computed
+from .._array.tracing import Untracked
+from .._array.value import computed
 from .._base.alive import alive
 from .._base.modes import OfThread
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import jax
 
-from .._array import storage
-from .._array.storage import HOST, LAZY, OTHERS, Storage
+from .._array import tracing
+from .._array.storage import Storage
+from .._array.value import HOST, LAZY, OTHERS
 from .._base import device as devices
 from .._base import dtypes, inside
 from .._base.layout import channels_last, channels_last_3d, is_in_format
@@ -43,7 +44,7 @@ def bare(cls: type[Any]) -> Any:
 
 def wrap(value: Any) -> Tensor:
     """A fresh Tensor around an array."""
-    if value.__class__ in HOST and not storage.overlay:
+    if value.__class__ in HOST and not tracing.overlay:
         return wrap_small(value)
     tensor = _new(Tensor)
     tensor._storage = Storage(value)
@@ -60,8 +61,8 @@ def wrap_small(value: Any, form: int | None = None) -> Tensor:
     cell.held = value
     cell.form = form
     cell.version = cell.apart = 0
-    if storage.inferring:
-        cell.version = storage.UNTRACKED
+    if tracing.inferring:
+        cell.version = tracing.UNTRACKED
     if inside.met and inside.top_trace(None) is not inside.NO_TRACE:
         inside.note(cell)
     tensor._view = tensor._base = tensor._grad_fn = tensor._kept_grad = tensor._accumulator = None
@@ -166,8 +167,8 @@ class Tensor:
         for slot in ("_storage", "_view", "_base", "_grad_fn", "_requires_grad", "_output_nr"):
             setattr(made, slot, getattr(self, slot))
         made._version_seen = self._version_seen
-        if storage.overlay and not storage.overlay.transforms:
-            storage.overlay.note_made(made)
+        if tracing.overlay and not tracing.overlay.transforms:
+            tracing.overlay.note_made(made)
         return made
 
     @staticmethod
@@ -210,7 +211,7 @@ class Tensor:
         cell = self._storage
         if self._view is None:
             return cell.look()
-        if storage.overlay:
+        if tracing.overlay:
             return self._view.get(cell)
         value = self._peek()
         return value.array() if value.__class__ in LAZY else value
@@ -219,12 +220,12 @@ class Tensor:
         """Something of the current array's shape and dtype: nothing is computed for it."""
         if self._view is None:
             return self._storage.aval()
-        return self._look() if storage.overlay else self._view.aval(self._storage)
+        return self._look() if tracing.overlay else self._view.aval(self._storage)
 
     def _peek(self) -> Any:
         """The current array where it is, or the lazy value: for an operation, or to be put into another tensor."""
         cell, view = self._storage, self._view
-        if storage.overlay:
+        if tracing.overlay:
             return self._look()
         found = cell.host() if cell.held.__class__ in OTHERS else None
         if view is None:
@@ -351,7 +352,7 @@ class Tensor:
 
     def is_inference(self) -> bool:
         """Whether the tensor's memory was made in `inference_mode`."""
-        return self._storage.version.__class__ is storage.Untracked
+        return self._storage.version.__class__ is tracing.Untracked
 
     @property
     def _writes(self) -> int:
@@ -441,8 +442,8 @@ class Tensor:
 
     def _look_at(self, cell: Storage, view: View | None) -> None:
         """Become a handle on another Storage."""
-        if storage.overlay and storage.overlay.rebinds:
-            storage.overlay.note_data(self)
+        if tracing.overlay and tracing.overlay.rebinds:
+            tracing.overlay.note_data(self)
         self._storage, self._view, self._base = cell, view, None
 
     def __len__(self) -> int:
@@ -495,7 +496,7 @@ def device_of(cell: Storage) -> devices.device:
     if isinstance(value, jax.ShapeDtypeStruct):
         return devices.device("meta")
     if isinstance(value, jax.core.Tracer):
-        overlay = storage.current()
+        overlay = tracing.current()
         return (overlay and overlay.device()) or devices.get_default_device()
     sharding = value.sharding
     found = _DEVICES.get(sharding)

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .._array.storage import Storage, put
+from .._array.placing import put
+from .._array.storage import Storage
 from .._base.device import device, to_jax
 
 __all__: list[str] = []

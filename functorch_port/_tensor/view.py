@@ -18,8 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._array import executor, storage
-from .._array.storage import LAZY, Storage
+from .._array import executor, tracing
+from .._array.storage import Storage
+from .._array.value import LAZY
 from .._base.bounded import Bounded
 from .._base.strides import REINTERPRET, RULES, Layout, contiguous
 from .._base.tuning import tuning
@@ -130,7 +131,7 @@ class View:
         if base is source or (source.__class__ in LAZY and source.gave(base)):
             return self.cache
         inner = base if self.parent is None else self.parent.peek(cell)
-        if storage.overlay:
+        if tracing.overlay:
             return self.plan.fn(inner, *self.extra)
         if isinstance(inner, jax.ShapeDtypeStruct):
             return jax.eval_shape(self.plan.fn, inner, *self.extra)
@@ -158,10 +159,10 @@ class View:
         links = self.chain()
         fn, jitted = put_through(tuple(link.plan for link in links))
         args = (base, value, tuple(link.extra for link in links))
-        if storage.overlay:
+        if tracing.overlay:
             cell.value = fn(*args)
             return
-        with storage.x64():
+        with tracing.x64():
             new = jitted(*args)
         cell.value = new
         if (
@@ -246,7 +247,7 @@ def laid(made: Any, order: Sequence[int] | None) -> Any:
 
     The Storage is computed when somebody needs it; the tensor's value is there already.
     """
-    overlay = storage.overlay
+    overlay = tracing.overlay
     if order is None or (overlay and overlay.transforms):
         return made
     cell, (plan, back) = made._storage, _permutations(tuple(order))

@@ -26,10 +26,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._array import storage
+from .._array import tracing
 from .._array.donation import on_one_cpu
 from .._array.flat import flat, joined
-from .._array.storage import Storage, Value
+from .._array.storage import Storage
+from .._array.value import Value
 from .._base.tuning import tuning
 from .._tensor.tensor import Tensor
 from .inputs import Stale, grads_of
@@ -100,7 +101,7 @@ class Bundle:
         if self.cuts <= tuning.bundle_cuts:
             pieces = cut(np.array(self.joined), self.shapes)  # of a copy: the next call gives the array away
         else:
-            with storage.outside():
+            with tracing.outside():
                 pieces = _cut_by_program(self.joined, self.shapes)
         for member, piece in zip(self.members, pieces, strict=True):
             held = member.held
@@ -184,7 +185,7 @@ class Part(Value):
         return self._apart(cell).look()
 
     def _apart(self, cell: Storage) -> Storage:
-        with storage.turn:  # a call may be using the bundle's array up
+        with tracing.turn:  # a call may be using the bundle's array up
             if cell.held is self:
                 self.bundle.take_apart()
         return cell

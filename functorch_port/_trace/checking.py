@@ -15,10 +15,11 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from .._array import executor, storage
+from .._array import executor, tracing
 from .._array.donation import on_one_cpu
 from .._array.refusal import Check, unknown
-from .._array.storage import Storage, Twin
+from .._array.storage import Storage
+from .._array.value import Twin
 from .._base import device, settings
 from .._base.tuning import tuning
 from .._tensor.tensor import Tensor
@@ -133,7 +134,7 @@ class Within:
             return jaxpr_as_fun(closed.replace(consts=consts))(*values)
 
         try:
-            with storage.x64():
+            with tracing.x64():
                 values = jax.jit(compute)(list(given))
             return check.error(*map(np.asarray, values))
         except (
@@ -233,7 +234,7 @@ def _check_before(
 
 def _check_once(draft: Draft, check: Check, closed: Any) -> None:
     """A check of what no input changes: one that fails, fails at every call."""
-    with storage.x64():
+    with tracing.x64():
         unused = [np.zeros(v.shape, v.dtype) for v in closed.in_avals]
         values = [np.asarray(v) for v in jax.jit(jaxpr_as_fun(closed))(*unused)]
     if np.any(check.bad(*values)):

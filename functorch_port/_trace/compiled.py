@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import jax
 
-from .._array import storage
+from .._array import tracing
 from .._array.limits import Latest, tidy
 from .._base import config, dtypes, inside, modes, settings, watch
 from .._base.bounded import Bounded
@@ -94,7 +94,7 @@ class Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # inside another compiled function, or a transform of JAX: part of that one; under a mode, its to see
-        if storage.overlay or inside.top_trace(None) is not inside.NO_TRACE or overriding.state.modes:
+        if tracing.overlay or inside.top_trace(None) is not inside.NO_TRACE or overriding.state.modes:
             return self._fn(*args, **kwargs)
         if watch.on and watch.state.level is not None:  # a program has no tangents
             return self._fn(*args, **kwargs)
@@ -119,7 +119,7 @@ class Compiled:
         if key != last[0]:  # to compare takes less than a hash
             last = self._last = key, self._programs.setdefault(key, _Programs(key))
         try:
-            if not storage.others():
+            if not tracing.others():
                 result = self._run(last[1], leaves, tree)
             else:
                 for program in tuple(last[1]):  # a pass writes nothing: it waits for nobody
@@ -127,7 +127,7 @@ class Compiled:
                     if quick is not None and quick.allows(leaves):
                         self._kept.use(program)
                         return quick.run(leaves)
-                with storage.turn:
+                with tracing.turn:
                     result = self._run(last[1], leaves, tree)
         except BaseException:
             modes.put_back_jax(wide)

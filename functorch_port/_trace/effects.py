@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from .._array.donation import Before
-from .._array.storage import VALUES, Storage
+from .._array.storage import Storage
+from .._array.value import VALUES
 from .._run.sparse import SparseTensor
 from .._tensor.tensor import Tensor, wrap
 from .handles import Made

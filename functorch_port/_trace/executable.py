@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from .._array import storage
+from .._array import tracing
 from .._array.donation import Donating
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Executable:
             platforms: names of JAX's, such as ``("tpu",)``, which need not be here; that of the program unless given.
             options: for `jax.jit`, such as ``in_shardings`` and ``out_shardings`` on other devices than these.
         """
-        with storage.x64():
+        with tracing.x64():
             if self.pending is not None:
                 traced = self.pending.trace(**options)
             elif platforms is None and not options:

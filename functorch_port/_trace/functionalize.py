@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import storage
+from .._array import tracing
 from .._array.storage import Storage
 from .._base.bounded import Bounded
 from .._base.tuning import tuning
@@ -105,7 +105,7 @@ def _example(leaf: Any) -> Any:
         return leaf
     value = leaf._value if isinstance(leaf, Tensor) else leaf
     if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, np.generic):
-        with storage.x64(), jax.ensure_compile_time_eval():
+        with tracing.x64(), jax.ensure_compile_time_eval():
             made = wrap(jnp.zeros(value.shape, value.dtype))
         made._requires_grad = isinstance(leaf, Tensor) and leaf._requires_grad
         return made
@@ -166,7 +166,7 @@ class _Pure:
             )
         env = {name: state[self.numbers[name]] for name in self.numbers}
         env.update({name: leaves[i] for name, i, _ in inputs.numbers.arguments})
-        with storage.x64():
+        with tracing.x64():
             values = [state[n] for n in self.names]
             values += [leaves[i]._value if isinstance(leaves[i], Tensor) else leaves[i] for i in inputs.args]
             values += [state[self.grads[id(t)]] for t in inputs.grads]

@@ -8,7 +8,7 @@ from itertools import repeat
 from operator import is_not, methodcaller
 from typing import Any
 
-from .._array import storage
+from .._array import tracing
 from .._array.storage import Storage
 from .._tensor.tensor import Tensor
 from .overlay import same_table
@@ -28,7 +28,7 @@ class Guards:
     """What a program depends on besides the signature of its arguments and `Numbers`.
 
     Those of the second group are structure: they are compared only after something structural changed somewhere, which
-    counts in `storage.epoch`.
+    counts in `tracing.epoch`.
 
     Attributes:
         values: Python values that the function read.
@@ -46,7 +46,7 @@ class Guards:
         optimizers: with the `id` of the parameters of each group, the groups, and the items of the state.
 
         bound: positions of arguments, with the Storage of one that is also a variable of the function; see `bind`.
-        epoch: `storage.epoch` when structure was last compared.
+        epoch: `tracing.epoch` when structure was last compared.
     """
 
     values: ValueGuards
@@ -62,7 +62,7 @@ class Guards:
     hooks: Sequence[tuple[Tensor, tuple[Any, ...]]]
     optimizers: Sequence[tuple[Stepping, Any, Any]]
     bound: Sequence[tuple[int, Storage | None]] = ()
-    epoch: int = field(default_factory=lambda: storage.epoch)
+    epoch: int = field(default_factory=lambda: tracing.epoch)
 
     def bind(self, leaves: Sequence[Any], variables: Collection[Storage]) -> None:
         """Note which arguments are variables of the function too: the program is for these very tensors only."""
@@ -80,7 +80,7 @@ class Guards:
 
     def allow_pass(self, leaves: Sequence[Any]) -> bool:
         """As `check`, for a program that only computes: it needs no further guard."""
-        return self.epoch == storage.epoch and not self._changed_sharing(leaves) and self.values.match()
+        return self.epoch == tracing.epoch and not self._changed_sharing(leaves) and self.values.match()
 
     def check(self, leaves: Sequence[Any]) -> str:
         """Empty if the program may be run now, else the reason why not."""
@@ -88,7 +88,7 @@ class Guards:
         if why:
             return why
         values = self.values
-        if not values.holds() or (values.epoch != storage.attributes and not values.match()):
+        if not values.holds() or (values.epoch != tracing.attributes and not values.match()):
             return values.reason()
         for tensor, missing in self.gradients:
             if (tensor._kept_grad is None) is not missing:
@@ -107,11 +107,11 @@ class Guards:
             given = leaves if self.places is None else [*leaves, *self.places.tensors]
             if not _have_hooks((given[i], hooks) for i, hooks in self.argument_hooks):
                 return "the hooks of a tensor changed"
-        if self.epoch != storage.epoch:
+        if self.epoch != tracing.epoch:
             why = self._changed_structure()
             if why:
                 return why
-            self.epoch = storage.epoch
+            self.epoch = tracing.epoch
         return ""
 
     def _changed_structure(self) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._array import storage
+from .._array import placing, tracing
 from .._array.donation import own
-from .._array.storage import OTHERS, Storage
+from .._array.storage import Storage
+from .._array.value import OTHERS
 from .._tensor.tensor import Tensor
 from .places import Places
 from .source import Source
@@ -106,11 +107,11 @@ class Numbers:
         seen, array = self._arrays.get(position, (None, None))
         if seen is not value:
             self._arrays[position] = value, None
-            if not storage.is_guarded():
+            if not placing.is_guarded():
                 return value
             array = None
         if array is None:
-            with storage.x64(), jax.transfer_guard_host_to_device("allow"):
+            with tracing.x64(), jax.transfer_guard_host_to_device("allow"):
                 array = jnp.asarray(value)
             self._arrays[position] = value, array
         return array
@@ -195,7 +196,7 @@ class Inputs:
         if self.arrays:
             kind += tuple([type(leaves[i]) for i in self.arrays])
         if self.draws:
-            with storage.x64():
+            with tracing.x64():
                 drawn = [draw() for draw in self.draws]  # all of them, in order: each moves the stream on
                 kept += [jax.device_put(drawn[i].reshape(drawn[i].shape or (1,))) for i in self.taken]
         return donated, kept, kind

@@ -1,6 +1,6 @@
 """What a trace sees of the program's state, and how to undo what the traced Python code did to it.
 
-While a function is traced, `storage.overlay` is an `Overlay`. Storages that existed before keep their real
+While a function is traced, `tracing.overlay` is an `Overlay`. Storages that existed before keep their real
 values: reads
 give the tracer that stands for them, writes go to a table. Storages made during the trace simply hold tracers. Python
 structure that the function may change (gradients, optimizer dicts, module dicts, flags) is remembered when

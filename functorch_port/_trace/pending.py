@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 
-from .._array import storage
+from .._array import tracing
 from .._array.donation import Donating, on_one_cpu, own
 from .._base import alive
 from .._base.tuning import tuning
@@ -110,13 +110,13 @@ class Pending:
 
     def fill(self) -> None:
         """Compute the gradients, unless another thread has."""
-        with storage.turn:
+        with tracing.turn:
             if self.given:
                 self._fill()
 
     def _fill(self) -> None:
         self.program.pending = None  # somebody reads gradients here: return them from now on
-        with storage.outside():
+        with tracing.outside():
             grads = self.compute([self.given[k] for k in self.needed])
             tensors = self.promised or [wrap(grad) for grad in grads]
             for target, tensor, grad in zip(self.targets, tensors, grads, strict=True):

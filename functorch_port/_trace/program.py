@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._array import storage
+from .._array import tracing
 from .._array.donation import lent
-from .._array.storage import OTHERS
+from .._array.value import OTHERS
 from .._run import fork
 from .._tensor.tensor import Tensor, wrap
 from .effects import Effects, FirstCall, Undo
@@ -66,7 +66,7 @@ class Program:
             env: the Python numbers by name.
             first: for the call that the program was traced for.
         """
-        if not storage.others():
+        if not tracing.others():
             return self._run(leaves, env, first)
         with lent(self.inputs.donated):
             return self._run(leaves, env, first)
@@ -97,7 +97,7 @@ class Program:
             if pending is None and executable.is_narrow:
                 executable.call.into(results, given, kind)
             else:
-                with storage.x64():
+                with tracing.x64():
                     if pending is None:
                         executable.call.into(results, given, kind)
                     else:

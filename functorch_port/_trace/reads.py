@@ -27,7 +27,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._array import storage
+from .._array import tracing
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber
 from .._random.generator import Generator
@@ -82,7 +82,7 @@ class Lifted:
     def __setitem__(self, key: Any, value: Any) -> None:
         self.variable.set(value)
         if self.variable.of_module:
-            storage.attributes += 1
+            tracing.attributes += 1
 
 
 class Reads:
@@ -365,7 +365,7 @@ class Reads:
     def _of_module(self, module: Any, name: str, label: str) -> Variable:
         place = variable(fields_of(module), name, label)
         place.of_module = True
-        storage.watched.add(name)
+        tracing.watched.add(name)
         self._place(place)
         self.add(place.before, label)
         return place

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from sys import getrefcount
 from typing import Any
 
-from .._array import storage
+from .._array import tracing
 from .._array.donation import HELD
 from .._array.storage import Storage
 from .._base.alive import alive
@@ -101,10 +101,10 @@ class DataSlot(Slot):
         self.old, self.tree = [_look(*overlay.data[tensor][:2])], LEAF
 
     def get(self) -> Tensor:
-        return looked_at(self.container, storage.current())
+        return looked_at(self.container, tracing.current())
 
     def set(self, content: Tensor) -> None:
-        storage.bump_epoch()
+        tracing.bump_epoch()
         self.container._look_at(content._storage, content._view)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from .._array import storage
+from .._array import tracing
 from .._array.refusal import unknown
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber
@@ -123,7 +123,7 @@ class ProgramNode(Node):
         if self.residuals is None:
             raise RuntimeError(FREED)
         given = tuple([g is not None for g in grads])
-        with storage.x64():
+        with tracing.x64():
             found, flags = self.stage.backward(self.residuals, [g for g in grads if g is not None], given)
         for flag, error in zip(flags, self.stage.errors, strict=True):
             if bool(flag):

@@ -12,7 +12,7 @@ Its methods tell the trace in progress which instance is at work, as ``Module.__
     if storage.overlay:
         storage.overlay.note_stateful(self)
 
-and call `storage.bump_epoch` where they change a table, as guards on tables are compared only after that. What
+and call `tracing.bump_epoch` where they change a table, as guards on tables are compared only after that. What
 ``steps`` is also a `Stepping`: it makes its state before a trace, and may put some of it together (`Pack`).
 """
 
@@ -40,7 +40,7 @@ class Kind:
         tables: names of dicts in ``__dict__`` whose entries decide what an instance does.
         shared: such tables that all instances have in common.
         method: which method a call runs, if a call depends on attributes. They are compared, also those of our own
-            classes, but only if one was set since: ``__setattr__`` counts names that are in `storage.watched`.
+            classes, but only if one was set since: ``__setattr__`` counts names that are in `tracing.watched`.
         steps: whether it is a `Stepping`, whose numbers are inputs of a program.
         compiled: what `compile` makes of an instance; None: what it makes of a function.
     """

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._array import storage
+from .._array import tracing
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber, plain_math, symbolic_math
 from .._base import alive, inside, modes
@@ -59,11 +59,11 @@ def trace(
     makes (see `checking`).
     The Python code of ``fn`` runs exactly once. If it raises, everything is put back as it was. ``begun`` gets what
     can put it back later. Only one thread at a time traces: a trace takes in all state, and puts numbers of its own in
-    place of the optimizers'. So ``fn`` must not wait for a thread that needs `storage.turn`.
+    place of the optimizers'. So ``fn`` must not wait for a thread that needs `tracing.turn`.
     """
     begun = [] if begun is None else begun
     before = modes.now()
-    with storage.turn:
+    with tracing.turn:
         collects = gc.isenabled()
         gc.disable()  # so that all that the trace makes is of the youngest generation; see `_kept_cells`
         try:
@@ -268,7 +268,7 @@ def _trace_once(
         for i, value in zip(arrays, array_values, strict=True):
             args_now[i] = value
         overlay.top = inside.top_trace(None)
-        with storage.overlaid(overlay):
+        with tracing.overlaid(overlay):
             args, kwargs = unflatten(tree, args_now)
             reads.lift([symbol(name) for name in lifted])
             try:
@@ -285,7 +285,7 @@ def _trace_once(
             return [*collect(draft, overlay, out_leaves, arguments, start), *checking.outputs(overlay)]
 
     # tracers are in the overlay on purpose
-    with storage.x64(), jax.check_tracer_leaks(False):
+    with tracing.x64(), jax.check_tracer_leaks(False):
         number_avals = [
             jax.ShapeDtypeStruct((), np.result_type(type(plain[n])), weak_type=True) for n in names
         ]

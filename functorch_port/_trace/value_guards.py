@@ -7,7 +7,7 @@ from operator import is_
 from types import MethodType
 from typing import Any
 
-from .._array import storage
+from .._array import tracing
 from .._tensor.tensor import Tensor
 from .reads import Reads
 from .source import Source
@@ -24,7 +24,7 @@ class ValueGuards:
         slots: columns of items of dicts that are tensors.
         holds: whether all of it is the same, but for attributes of modules, which are only compared when one was set.
         may_lift: whether numbers may be symbolic in a next trace.
-        epoch: `storage.attributes` when they were last compared.
+        epoch: `tracing.attributes` when they were last compared.
         writes: what a call leaves in the places.
     """
 
@@ -50,7 +50,7 @@ class ValueGuards:
         self.flags, self.slots = flags, slots
         self.holds: Callable[[], bool] = self._first_look
         self.modules_hold = _compiled(self.of_modules, [])
-        self.epoch = storage.attributes
+        self.epoch = tracing.attributes
         self.may_lift = not reads.asks_types
         changed = [v for v in (*places, *(one.variable for one in reads.lifted)) if _is_left(v, is_outside)]
         self.writes: list[Any] = [*changed, *(c for c in self.contents if c.after is not ANY)]
@@ -67,10 +67,10 @@ class ValueGuards:
         """Whether the program may be run as far as these are concerned."""
         if not self.holds():
             return False
-        if self.epoch != storage.attributes:
+        if self.epoch != tracing.attributes:
             if not self.modules_hold():
                 return False
-            self.epoch = storage.attributes
+            self.epoch = tracing.attributes
         return True
 
     def changed(self) -> list[Variable]:
@@ -103,7 +103,7 @@ class ValueGuards:
             else:
                 place.set(place.after if place.rule is None else place.rule(env))
                 if place.of_module:
-                    storage.attributes += 1
+                    tracing.attributes += 1
 
     def describe(self) -> list[str]:
         """The values that the program is for, by name."""

@@ -89,7 +89,7 @@ class Variable:
         before: the value at first.
         read: whether the function used that value; False for one that it only set.
         after: what the function left there, if something else (see `Reads.finish`); else `ANY`.
-        of_module: whether it is an attribute of a `Module`: setting one is noted (`storage.attributes`).
+        of_module: whether it is an attribute of a `Module`: setting one is noted (`tracing.attributes`).
     """
 
     __slots__ = ("after", "before", "key", "label", "of_module", "owner", "read", "rule")

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._array import storage
+from .._array import tracing
 from .._array.symbolic import SymNumber
 from .._base import dtypes
 from .._tensor.tensor import Tensor
@@ -182,7 +182,7 @@ class GradScaler:
         found = state["found_inf_per_device"]
         if not found:
             raise AssertionError("No inf checks were recorded for this optimizer.")
-        if storage.overlay:
+        if tracing.overlay:
             out = _step_unless(found.values(), optimizer, args, kwargs)
         else:
             skip = any(flag.item() for flag in found.values())
@@ -233,9 +233,9 @@ class GradScaler:
             ]
             if not flags:
                 raise AssertionError("No inf checks were recorded prior to update.")
-            run = _adapt if storage.overlay else _adapt_compiled
+            run = _adapt if tracing.overlay else _adapt_compiled
             factors = (self._growth_factor, self._backoff_factor, self._growth_interval)
-            with storage.x64():
+            with tracing.x64():
                 new = run(scale._value, tracker._value, [flag._value for flag in flags], *factors)
             scale._set_value(new[0])
             tracker._set_value(new[1])
@@ -351,11 +351,11 @@ def _unscale_grads(optimizer: Any, scale: Tensor | None) -> dict[Any, Tensor]:
                 raise ValueError("Attempting to unscale FP16 gradients.")
             values = p.grad._vals if p.grad.is_sparse else p.grad  # type: ignore[attr-defined]
             by_device.setdefault(p.grad.device, []).append(values)
-    run = _unscale if storage.overlay else _unscale_compiled
+    run = _unscale if tracing.overlay else _unscale_compiled
     found = {}
     for place, grads in by_device.items():
         by = None if scale is None else scale.to(place)._value  # type: ignore[attr-defined]
-        with storage.x64():
+        with tracing.x64():
             unscaled, flag = run([g._value for g in grads], by)
         if scale is not None:
             for grad, value in zip(grads, unscaled, strict=True):

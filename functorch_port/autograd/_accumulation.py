@@ -7,7 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._array import storage
+from .._array import tracing
+from .._array.value import HOST
 from .._tensor.tensor import Tensor, wrap
 
 __all__ = ["accumulate", "array_of", "summed", "tensor_of"]
@@ -23,14 +24,14 @@ def summed(a: Any, b: Any) -> Any:
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         a, b = tensor_of(a), tensor_of(b)
         return b + a if a.is_sparse else a + b
-    if storage.overlay:
+    if tracing.overlay:
         return a + b
     if isinstance(a, jax.ShapeDtypeStruct):
         return a
-    if a.__class__ in storage.HOST and b.__class__ in storage.HOST:
+    if a.__class__ in HOST and b.__class__ in HOST:
         with np.errstate(all="ignore"):
             return a + b
-    with storage.x64():
+    with tracing.x64():
         return _add(a, b)
 
 
@@ -44,7 +45,7 @@ def array_of(value: Any) -> Any:
 
 def accumulate(variable: Tensor, value: Any, create_graph: bool = False) -> None:
     """Add a gradient to ``variable.grad``, in place unless the backward is recorded."""
-    with storage.turn:
+    with tracing.turn:
         if variable._requires_grad:  # still
             _add_to(variable, value, create_graph)
 
@@ -58,7 +59,7 @@ def _add_to(variable: Tensor, value: Any, create_graph: bool) -> None:
         variable._set_grad(summed(old, value))
     elif old.is_sparse:  # stays the same tensor unless it becomes dense
         total = summed(value, old)
-        variable._set_grad(old._take(total) if total.is_sparse and not storage.overlay else total)
+        variable._set_grad(old._take(total) if total.is_sparse and not tracing.overlay else total)
     elif isinstance(value, Tensor) and value.is_sparse:
         old._set_value((old.detach() + value)._value)
     else:

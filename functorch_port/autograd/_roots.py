@@ -10,7 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._array import storage
+from .._array import placing, tracing
+from .._array.value import HOST, LAZY
 from .._base.tuning import tuning
 from .._tensor.node import Node, accumulator
 from .._tensor.tensor import Tensor
@@ -65,12 +66,12 @@ def _implicit(output: Tensor) -> Any:
         raise RuntimeError(
             f"grad can be implicitly created only for real scalar outputs but got {output.dtype}"
         )
-    if value.__class__ in storage.HOST:
+    if value.__class__ in HOST:
         return _host_ones(value.shape, value.dtype)
-    if value.__class__ in storage.LAZY:
+    if value.__class__ in LAZY:
         return _ones[value.shape, value.dtype, None]
-    if storage.overlay or not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
-        with storage.x64():
+    if tracing.overlay or not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
+        with tracing.x64():
             return jax.numpy.ones(value.shape, value.dtype)
     # an array put somewhere on purpose is committed, and what is computed with it, which compiled programs notice
     return _ones[value.shape, value.dtype, value.sharding if value.committed else None]
@@ -81,7 +82,7 @@ class _Ones(dict):
 
     def __missing__(self, key: Any) -> Any:
         shape, dtype, sharding = key
-        one = self[key] = storage.put(np.ones(shape, dtype), sharding)
+        one = self[key] = placing.put(np.ones(shape, dtype), sharding)
         return one
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from .._array import executor, storage
+from .._array import executor, tracing
 from .._array.limits import tidy
 from .._base import modes
 from .._tensor import anomaly, grad_mode
@@ -79,7 +79,7 @@ def _run_through(
     catch: bool,
 ) -> list[Any]:
     values = [(tensor_of if create_graph else array_of)(g) for g in gradients]
-    if not create_graph and not storage.overlay and not anomaly.enabled:
+    if not create_graph and not tracing.overlay and not anomaly.enabled:
         done = executor.current.backward(roots, values, retain, wanted, catch)
         if done is not None:
             return done
@@ -333,8 +333,8 @@ def _arrive(
         return
     grads = _pre_hooks(node, grads)
     hooks = node.variable._post_accumulate_hooks
-    # A hook sees the sum with its own gradient. A trace has `storage.turn`, for which others wait in there.
-    with hooks.turn if hooks and not storage.overlay else nullcontext():
+    # A hook sees the sum with its own gradient. A trace has `tracing.turn`, for which others wait in there.
+    with hooks.turn if hooks and not tracing.overlay else nullcontext():
         if grads[0] is not None:
             accumulate(node.variable, grads[0], create_graph)
         _post_accumulate(node.variable)

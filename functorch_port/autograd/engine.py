@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from .._array import storage
+from .._array import tracing
 from .._base import inside
 from .._tensor.tensor import Tensor, wrap
 from ._accumulation import tensor_of
@@ -76,7 +76,7 @@ def backward(
         for tensor in wanted:
             if isinstance(tensor, Tensor) and not (tensor._requires_grad and tensor.is_leaf):
                 tensor.retain_grad()
-    if storage.in_jax():
+    if tracing.in_jax():
         _refuse_leaves_outside(outputs, places, targets)
     run(
         places,
@@ -99,7 +99,7 @@ def _refuse_leaves_outside(
 
 
 def _refuse_in_transform() -> None:
-    if storage.overlay and storage.overlay.transforms:
+    if tracing.overlay and tracing.overlay.transforms:
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use "
             "functorch.grad or functorch.vjp instead or call backward() outside of functorch transforms."
@@ -218,5 +218,5 @@ def _result(tensor: Any, value: Any, index: int, lenient: bool, materialize: boo
         )
     if not materialize:
         return None
-    with storage.x64():
+    with tracing.x64():
         return wrap(jax.numpy.zeros(tensor.shape, tensor._aval().dtype))

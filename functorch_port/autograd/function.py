@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
-from .._array import storage
+from .._array import tracing
 from .._base import watch
 from .._run.opnode import edge_of
 from .._tensor import grad_mode, saved
@@ -152,7 +152,7 @@ FunctionNode = FunctionCtx
 def _zeros(like: Any) -> Tensor | None:
     if like is None:
         return None
-    with storage.x64():
+    with tracing.x64():
         return wrap(jnp.zeros(like[0], like[1].np))
 
 
@@ -285,9 +285,9 @@ class Function:
             args = _positional(cls, args, kwargs)
         if watch.on and watch.state.level is not None:
             return _apply_in_level(cls, args)
-        if storage.overlay:
-            storage.overlay.note_inputs(args)
-            if storage.overlay.transforms:
+        if tracing.overlay:
+            tracing.overlay.note_inputs(args)
+            if tracing.overlay.transforms:
                 return _apply_in_transform(cls, args)
         return _apply(cls, args)[0]
 
@@ -297,7 +297,7 @@ def _apply_in_level(cls: type[Function], args: tuple[Any, ...]) -> Any:
     from .._run import duals
     from .function_forward import push
 
-    if storage.overlay and storage.overlay.transforms and storage.overlay.differentiates:
+    if tracing.overlay and tracing.overlay.transforms and tracing.overlay.differentiates:
         raise NotImplementedError(duals.IN_TRACE)
     with duals.paused():
         result, ctx, raw = _apply(cls, args)
@@ -311,9 +311,9 @@ def _apply(cls: type[Function], args: tuple[Any, ...]) -> tuple[Any, FunctionCtx
     recorded = grad_mode.state.enabled and any(t.requires_grad for t in inputs)
     edges = tuple(edge_of(t) for t in inputs) if recorded else (None,) * len(inputs)
     ctx = _node_type(cls)(edges)  # type: ignore[arg-type]
-    if recorded and storage.overlay:
-        storage.overlay.note_edges(inputs, edges)
-        storage.overlay.note_function()
+    if recorded and tracing.overlay:
+        tracing.overlay.note_edges(inputs, edges)
+        tracing.overlay.note_function()
     ctx._positions = [(a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args]
     ctx.needs_input_grad = tuple(recorded and isinstance(a, Tensor) and a.requires_grad for a in args)
     with grad_mode.no_grad():
@@ -491,11 +491,11 @@ def _apply_in_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
         return arrays, [_tangent(t, o) for t, o in zip(made, outs, strict=True) if isinstance(o, Tensor)]
 
     either: Any = op
-    if storage.overlay.differentiated_forward():
+    if tracing.overlay.differentiated_forward():
         either = jax.custom_jvp(op)
         either.defjvp(push, symbolic_zeros=True)
-    with storage.x64():
-        arrays = iter(either(*map(storage.overlay.value_of, tensors)))
+    with tracing.x64():
+        arrays = iter(either(*map(tracing.overlay.value_of, tensors)))
     many, outs = shape
     final = tuple(wrap(next(arrays)) if isinstance(o, Tensor) else o for o in outs)
     return final if many else final[0]
@@ -532,7 +532,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
         with grad_mode.no_grad():
             outputs = fn(ctx, *args)
         if not recorded:
-            in_transform = not storage.overlay or storage.overlay.transforms
+            in_transform = not tracing.overlay or tracing.overlay.transforms
             return _refusing(outputs, [*args, *ctx.saved_tensors]) if in_transform else outputs
         from ._functions import DelayedError
 

@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 
 import functorch_port
-from functorch_port._array import storage
+from functorch_port._array import tracing
 
 from .problems import Arrays, WrongUse
 
@@ -152,7 +152,7 @@ def _double(tensor: Any) -> Any:
 @contextlib.contextmanager
 def optax_settings() -> Iterator[None]:
     """The settings of JAX under which optax runs."""
-    with storage.x64(), warnings.catch_warnings():
+    with tracing.x64(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # optax's deprecations are not what is looked at
         yield
 

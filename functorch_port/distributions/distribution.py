@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from .. import autograd
-from .._array import storage
+from .._array import tracing
 from .._array.refusal import refuse
 from .._array.symbolic import SymNumber
 from .._base.size import Size
@@ -27,7 +27,7 @@ class kept_property(cached_property):
     """A cached property that is recomputed inside a JAX transform, so that it never keeps a tracer."""
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        if instance is not None and storage.in_jax():
+        if instance is not None and tracing.in_jax():
             return self.func(instance)
         return super().__get__(instance, owner)
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import storage
+from .._array import tracing
 from .._base import dtypes
 from .._base.bounded import Bounded
 from .._base.tuning import tuning
@@ -158,7 +158,7 @@ class _Call:
 
         words = jax.ShapeDtypeStruct((2,), np.uint32)
         avals = [jax.ShapeDtypeStruct(t._value.shape, t._value.dtype) for t in dynamic]
-        with storage.x64():
+        with tracing.x64():
             jaxpr = jax.make_jaxpr(whole)(words, *avals)
         outvars, invars = jaxpr.jaxpr.outvars, jaxpr.jaxpr.invars
         count = self.tree.num_leaves

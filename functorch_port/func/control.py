@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._array import storage
+from .._array import tracing
 from .._array.refusal import Check, refuse, unknown
 from .._run import bind
 from .._tensor.tensor import Tensor, wrap
@@ -219,7 +219,7 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
         structures.append(structure)
         return outs
 
-    while not in_compile(storage.current()):
+    while not in_compile(tracing.current()):
         more = _known(going(leaves))
         if more is None:
             break
@@ -255,7 +255,7 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
         failures.refuse(failed)
         return outs
 
-    with storage.x64():
+    with tracing.x64():
         carried = as_tensors(leaves)
     outs = through("while_loop", compute, carried)
     return unflatten(structures[-1], outs)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._array import storage
+from .._array import tracing
 from .._array.refusal import Check, first_of, refuse, some
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber
@@ -108,7 +108,7 @@ class Session:
 
 
 class Level:
-    """One transform in progress (see `storage.overlay`). It passes reads and notes on to the outer overlay.
+    """One transform in progress (see `tracing.overlay`). It passes reads and notes on to the outer overlay.
 
     Attributes:
         outer: the outer overlay: another level, a trace of `compile`, or None.
@@ -130,7 +130,7 @@ class Level:
         mode: str | None = None,
         checks: list[Check] | None = None,
     ) -> None:
-        self.outer = storage.current()
+        self.outer = tracing.current()
         self.checks = checks
         self.mapped = mapped
         self.mode = mode
@@ -248,7 +248,7 @@ class Level:
         self.note_inputs(dyn)
         if plan.check is not None:
             plan.check(*values)
-        with storage.x64(), config.precise():
+        with tracing.x64(), config.precise():
             out = (plan.fn if self._in_compile() else plan.jit)(*values)
             if not _grad.enabled:
                 out = jax.tree.map(self.constant, out)
@@ -364,16 +364,16 @@ def in_compile(overlay: Any) -> bool:
 
 def differentiated_forward() -> bool:
     """Whether the innermost derivative in progress is in forward mode."""
-    modes = (level.mode for level in _levels(storage.current()) if level.mode is not None)
+    modes = (level.mode for level in _levels(tracing.current()) if level.mode is not None)
     return next(modes, None) == "forward"
 
 
 def _draw(draw: Any, around: Any) -> Any:
     """Draw outside all levels: from the host's stream, or like the outer trace of `compile`."""
-    with storage.x64():
+    with tracing.x64():
         if around is None:
             return jnp.asarray(draw())
-        with storage.overlaid(around), around.within(inside_jax.top_trace(None)):
+        with tracing.overlaid(around), around.within(inside_jax.top_trace(None)):
             if around.rng == "torch":
                 return around.host_draw(draw)
             return keyed.draw(draw.kind, draw.generator.split_key(), draw.shape, draw.dtype, **draw.params)
@@ -421,7 +421,7 @@ def inside(
     if checks is not None:
         checks.clear()  # of an earlier run of the same
     level = Level(mapped, mode, checks)
-    with storage.overlaid(level):
+    with tracing.overlaid(level):
         tensors = [wrap(a) for a in arrays]
         level.leaves.update([t._storage for t in tensors[:leaves]])
         if mode is None:
@@ -443,15 +443,15 @@ def refuse_collected(checks: Sequence[Check], stacked: Sequence[Arrays]) -> None
 
 def through(name: str, compute: Callable[[list[Any]], list[Any]], tensors: Sequence[Tensor]) -> list[Tensor]:
     """Run a transform, a function of arrays, on Tensors as one operation on the outer tape."""
-    level = storage.current()
+    level = tracing.current()
     if isinstance(level, Level):
         outs = compute([t._value for t in tensors])
         return [wrap(o if _grad.enabled else level.constant(o)) for o in outs]
     session = Session(tensors[0].device if tensors else None)
-    session.in_jax = storage.in_jax()
-    with _in_session(session), storage.x64():
+    session.in_jax = tracing.in_jax()
+    with _in_session(session), tracing.x64():
         values = [t._value for t in tensors]
-        if not storage.overlay:
+        if not tracing.overlay:
             outs = compute(values)
         else:  # only to see what the function captures: nothing of it reaches the program
             session.dry = True
@@ -459,7 +459,7 @@ def through(name: str, compute: Callable[[list[Any]], list[Any]], tensors: Seque
             session.dry = False
         captured = list(session.captured)
         recorded = _grad.enabled and (bool(captured) or any(t.requires_grad for t in tensors))
-        if not recorded and not storage.overlay:
+        if not recorded and not tracing.overlay:
             return [wrap(o) for o in outs]
         if not recorded:
             return [wrap(o) for o in compute(values)]
@@ -486,7 +486,7 @@ def _record(
 
     plan = Plan(pure, name, f"{name.title().replace('_', '')}Backward0")
     dyn = [*tensors, *captured]
-    if storage.overlay:
+    if tracing.overlay:
         return list(run(plan, dyn))
     edges = tuple(edge_of(t) for t in dyn)
     mask = tuple(e is not None for e in edges)

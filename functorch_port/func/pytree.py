@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import storage
+from .._array import tracing
 from .._random import keyed
 from .._tensor import grad_mode, tree
 from .._tensor.tensor import Tensor, wrap
@@ -69,7 +69,7 @@ def pure(module: Any) -> Pure:
     def apply(
         params: Mapping[str, Any], buffers: Mapping[str, Any], *args: Any, rng: Any = None, **kwargs: Any
     ) -> tuple[Any, Tree]:
-        with storage.overlaid(_PureLevel(rng)), grad_mode.enable_grad():
+        with tracing.overlaid(_PureLevel(rng)), grad_mode.enable_grad():
             given = {name: wrap(value) for name, value in (*params.items(), *buffers.items())}
             args, kwargs = tree.map(_as_tensor, (args, kwargs))
             with _swapped(module, given, True, False):
@@ -109,7 +109,7 @@ def load_pytree(module: Any, params: Mapping[str, Any], buffers: Mapping[str, An
             tensor = tensors[name]
             if tuple(value.shape) != tuple(tensor.shape):
                 raise ValueError(f"'{name}' has shape {tuple(tensor.shape)}, got {tuple(value.shape)}")
-            with storage.x64():
+            with tracing.x64():
                 tensor._set_value(jnp.asarray(value, tensor.dtype.np))
 
 
@@ -127,7 +127,7 @@ class _PureLevel(Level):
                 "rng=jax.random.key(0), or put the module in evaluation mode"
             )
         self.key, key = jax.random.split(self.key)
-        with storage.x64():
+        with tracing.x64():
             return keyed.draw(draw.kind, key, draw.shape, draw.dtype, **draw.params)
 
 

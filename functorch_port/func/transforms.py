@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._array import storage
+from .._array import tracing
 from .._tensor import grad_mode
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.tree import LEAF, Structure, flatten, unflatten
@@ -72,7 +72,7 @@ class Call:
     ) -> tuple[Any, list[Any]]:
         """Run the function; return the outputs and other arrays from ``take``, followed by the changed inputs."""
         outs, aux = take(self(tensors))
-        recorded = storage.current().recorded
+        recorded = tracing.current().recorded
         cells = [tensor._storage for tensor in tensors]
         self.changed = {i: cell in recorded for i, cell in enumerate(cells) if cell.version}
         return outs, [*aux, *(tensors[i]._value for i in self.changed)]

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._array import storage
+from .._array import tracing
 from .._base import dtypes
 from .._base.optional import optional
 from .._tensor.creation import from_jax
@@ -135,7 +135,7 @@ def load_orbax(path: str | os.PathLike[str], device: Any = "cpu") -> Any:
             return virtual(tree.shape, tree.dtype)
 
         target = wanted(kinds, "")
-        with storage.x64():
+        with tracing.x64():
             read = target if {*map(str, places.values())} == {"meta"} else checkpointer.restore(path, target)
 
     def made(tree: Any, name: str) -> Any:

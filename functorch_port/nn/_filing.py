@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._array import storage
+from .._array import tracing
 from .._base import inside
 from .._tensor.tensor import Tensor
 from . import hooks
@@ -47,13 +47,13 @@ def unfile(module: Module, name: str, keep: str) -> None:
 
 
 def may_replace(old: Tensor | None, new: Tensor | None) -> None:
-    if old is not None and storage.in_jax():
+    if old is not None and tracing.in_jax():
         inside.may_rebind(old, new, "is replaced in its module")
 
 
 def set_child(module: Module, name: str, child: Module | None) -> None:
     module._modules[name] = hooks.on_registration(hooks.globals_.module_registration, module, name, child)
-    storage.bump_epoch()
+    tracing.bump_epoch()
 
 
 def set_buffer(module: Module, name: str, value: Any) -> None:

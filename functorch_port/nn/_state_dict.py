@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .._array import storage
+from .._array import tracing
 from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
 from .parameter import Parameter, is_lazy
@@ -167,7 +167,7 @@ def _restore(before: list[tuple[dict[str, Any], str, Tensor, Any]]) -> None:
             tensor.__class__, tensor._storage, tensor._view = value
         elif tensor._value is not value:
             tensor._set_value(value)
-    storage.bump_epoch()
+    tracing.bump_epoch()
 
 
 def load_own(

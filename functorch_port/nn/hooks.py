@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._array import storage
+from .._array import tracing
 from .._tensor.grad_mode import is_grad_enabled
 from .._tensor.node import RemovableHandle
 from .._tensor.tensor import Tensor
@@ -40,7 +40,7 @@ class ModuleHookHandle(RemovableHandle):
 
     def remove(self) -> None:
         super().remove()
-        storage.bump_epoch()
+        tracing.bump_epoch()
 
 
 def register(
@@ -53,7 +53,7 @@ def register(
         marks[handle.id] = True
     if prepend:
         hooks.move_to_end(handle.id, last=False)
-    storage.bump_epoch()
+    tracing.bump_epoch()
     return handle
 
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from functorch_port._array import storage
+from functorch_port._array import tracing
 from functorch_port._base import dtypes
 from functorch_port._random.generator import Generator, draw
 from functorch_port._run.bind import publish_functions
@@ -90,7 +90,7 @@ def _assign(tensor: Tensor, values: Any) -> Tensor:
     """Overwrite ``tensor`` with an array, keeping its dtype and device."""
     if tensor.is_meta:
         return tensor
-    with no_grad(), storage.x64():
+    with no_grad(), tracing.x64():
         return tensor.copy_(creation.from_jax(jnp.asarray(values).astype(tensor.dtype.np)))
 
 
@@ -392,7 +392,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     rows = tensor.shape[0]
     shape = (rows, tensor.numel() // rows)
     flat = draw(generator, "normal", shape, tensor.dtype)
-    with storage.x64():
+    with tracing.x64():
         values = _orthonormal(flat) * jnp.asarray(gain, flat.dtype)
     return _assign(tensor, values.reshape(tensor.shape))
 
@@ -436,7 +436,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     rows, columns = tensor.shape
     zeros = math.ceil(sparsity * rows)
     normal_(tensor, 0.0, std, generator)
-    with no_grad(), storage.x64():
+    with no_grad(), tracing.x64():
         permutations = [draw(None, "permutation", (rows,), dtypes.int64) for _ in range(columns)]
         if permutations:
             rank = jnp.argsort(jnp.stack(permutations, axis=1), axis=0)  # row i stands at place rank[i]

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .._array import executor, storage
+from .._array import executor, tracing
 from .._tensor.grad_mode import no_grad
 from .._tensor.grad_mode import state as _grad
 from .._tensor.tensor import Tensor
@@ -77,7 +77,7 @@ class Module:
             if hook_dict == "_backward_hooks":
                 fields["_is_full_backward_hook"] = None
         fields["_modules"] = {}
-        storage.bump_epoch()
+        tracing.bump_epoch()
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
@@ -125,11 +125,11 @@ class Module:
             _filing.set_buffer(self, name, value)
         else:
             if name == "training":
-                storage.bump_epoch()
-                if storage.overlay:
-                    storage.overlay.note_mode(self)
-            elif name in storage.watched:
-                storage.attributes += 1
+                tracing.bump_epoch()
+                if tracing.overlay:
+                    tracing.overlay.note_mode(self)
+            elif name in tracing.watched:
+                tracing.attributes += 1
             object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -137,10 +137,10 @@ class Module:
             if name in self.__dict__.get(kind, ()):
                 del self.__dict__[kind][name]
                 self._non_persistent_buffers_set.discard(name)
-                storage.bump_epoch()
+                tracing.bump_epoch()
                 return
-        if name in storage.watched:
-            storage.attributes += 1
+        if name in tracing.watched:
+            tracing.attributes += 1
         object.__delattr__(self, name)
 
     def __dir__(self) -> list[str]:
@@ -169,7 +169,7 @@ class Module:
             self._non_persistent_buffers_set.discard(name)
         else:
             self._non_persistent_buffers_set.add(name)
-        storage.bump_epoch()
+        tracing.bump_epoch()
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Files a parameter (or None) under `name`."""
@@ -189,7 +189,7 @@ class Module:
             param = hooks.on_registration(hooks.globals_.parameter_registration, self, name, param)
         _filing.may_replace(self._parameters.get(name), param)
         self._parameters[name] = param
-        storage.bump_epoch()
+        tracing.bump_epoch()
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Files a child module (or None) under `name`."""
@@ -398,7 +398,7 @@ class Module:
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
-        storage.bump_epoch()
+        tracing.bump_epoch()
         return self
 
     def to(self: T, *args: Any, **kwargs: Any) -> T:
@@ -465,8 +465,8 @@ class Module:
     # ---------------------------------------------------------------- calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if storage.overlay:
-            storage.overlay.note_stateful(self)
+        if tracing.overlay:
+            tracing.overlay.note_stateful(self)
         elif not _grad.enabled:
             scope = executor.current.scope()
             if scope is not None:
@@ -672,7 +672,7 @@ class Module:
             self.__dict__.setdefault(name, OrderedDict())
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
         self.__dict__.setdefault("_is_full_backward_hook", None)
-        storage.bump_epoch()
+        tracing.bump_epoch()
 
     def _get_name(self) -> str:
         return self.__class__.__name__

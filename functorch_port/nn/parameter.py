@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._array import storage
+from .._array import tracing
 from .._base import inside
 from .._tensor.creation import empty
 from .._tensor.overriding import WithoutAll, disabled, is_overriding
@@ -62,10 +62,10 @@ class Parameter(Tensor, metaclass=_ParameterType):
         if requires_grad:
             data._check_requires_grad()
         self._requires_grad = bool(requires_grad)
-        if storage.in_jax():
+        if tracing.in_jax():
             inside.note_handle(self)
-        if storage.overlay and not storage.overlay.transforms:
-            storage.overlay.note_made(self)
+        if tracing.overlay and not tracing.overlay.transforms:
+            tracing.overlay.note_made(self)
         return self  # type: ignore[return-value]
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
@@ -178,7 +178,7 @@ class UninitializedTensorMixin:
         )
         self._storage, self._view = made._storage, None
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
-        storage.bump_epoch()
+        tracing.bump_epoch()
 
     @property
     def data(self) -> Tensor:
@@ -190,7 +190,7 @@ class UninitializedTensorMixin:
     @data.setter
     def data(self, other: Tensor) -> None:
         self._storage = other._storage
-        storage.bump_epoch()
+        tracing.bump_epoch()
 
     @property
     def dtype(self) -> Any:

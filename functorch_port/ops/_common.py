@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._array import storage
+from .._array import tracing
 from .._array.refusal import outside, refuse
 from .._base import dtypes
 from .._base.promotion import cast, result_dtype, scalar_type
@@ -173,7 +173,7 @@ def by_double(fn: Callable[..., Any]) -> Callable[..., Any]:
         return fn(*[a.astype(np.float64) for a in args]).astype(np.float32)
 
     def computed(*args: Any) -> Any:
-        if not storage.X64 or any(a.dtype != np.float32 for a in args):
+        if not tracing.X64 or any(a.dtype != np.float32 for a in args):
             return fn(*args)
         return lax.platform_dependent(*args, cpu=in_double, default=fn)
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from functorch_port._array import storage
+from functorch_port._array import placing
 from functorch_port._array.symbolic import SymNumber
 from functorch_port._base import device as devices
 from functorch_port._base import dtypes, watch
@@ -171,4 +171,4 @@ def _beside(own: Any, value: Any) -> Any:
         or own.sharding == value.sharding
     ):
         return value
-    return storage.put(value, own.sharding)
+    return placing.put(value, own.sharding)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._array import storage
+from .._array import placing, storage, tracing
 from .._array.fits import OWN
 from .._array.symbolic import SymNumber
 from .._base import device as devices
@@ -142,7 +142,7 @@ class ToCopyBackward0(Node):
         self.source = source
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        return [None if g is None else storage.put(g, self.source) for g in grads]
+        return [None if g is None else placing.put(g, self.source) for g in grads]
 
     def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
         return [None if g is None else _moved(g, self.source) for g in grads]
@@ -154,7 +154,7 @@ def _moved(tensor: Tensor, where: Any) -> Tensor:
     This is not an operation of a program, whose arrays are where it runs.
     """
     value = tensor._value
-    out = wrap(storage.put(value, where))
+    out = wrap(placing.put(value, where))
     if tensor._requires_grad and grad_mode.state.enabled:
         node = ToCopyBackward0(edge_of(tensor), value.sharding)
         if anomaly.enabled:
@@ -175,12 +175,12 @@ def _to(self: Tensor, dtype: Any, device: Any, copy: bool = False, memory_format
         elif not _same_place(out, where):
             if out.is_meta:
                 raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-            if storage.overlay and not storage.overlay.transforms:
+            if tracing.overlay and not tracing.overlay.transforms:
                 raise NotImplementedError(
                     f"to({str(where)!r}) in a compiled function: its program runs on one device, {out.device}; move "
                     "its inputs before the call, and its results after it"
                 )
-            traced = bool(storage.overlay) or isinstance(out._value, jax.core.Tracer)
+            traced = bool(tracing.overlay) or isinstance(out._value, jax.core.Tracer)
             out = _to_device(out, where) if traced else _moved(out, devices.to_jax(where))
     if memory_format is not None and out is self and not out.is_contiguous(memory_format):
         out = _to_dtype(out, out.dtype)
@@ -304,7 +304,7 @@ def _filled(tensor: Tensor, value: Any, operation: Callable[[], Tensor]) -> Tens
     array = tensor._look()
     if (
         type(value) not in (int, float)
-        or storage.overlay
+        or tracing.overlay
         or tensor._view is not None
         or (tensor._requires_grad and grad_mode.state.enabled)
         or not tensor.is_floating_point()
@@ -329,9 +329,9 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     count = 1
     for n in shape:
         count *= n
-    with storage.x64():
+    with tracing.x64():
         flat = jnp.pad(flat, (0, max(0, count - flat.size)))[:count]
-    if storage.in_jax():
+    if tracing.in_jax():
         inside.may_rebind(self, self, "has its size changed")
     self._look_at(storage.Storage(flat.reshape(shape)), None)
     self._storage.version = writes
@@ -406,7 +406,7 @@ def apply_(self: Tensor, callable: Any) -> Tensor:
     import numpy as np
 
     flat = [callable(v) for v in self._host("Tensor.apply_()").reshape(-1).tolist()]
-    with storage.x64():
+    with tracing.x64():
         self._set_value(jnp.asarray(np.array(flat).reshape(self.shape), self._value.dtype))
     return self
 

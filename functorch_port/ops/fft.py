@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import storage
+from .._array import tracing
 from .._base import dtypes
 from .._run.registry import TensorOnly, composite, op
 from .._tensor import creation
@@ -222,7 +222,7 @@ def _frequencies(name: str, n: int, numbers: Any, d: float, dtype: dtypes.dtype 
         raise NotImplementedError(f"\"arange_cpu\" not implemented for '{chosen.scalar_name}'")
     device, requires_grad, out = made
     spacing = n * d
-    with storage.x64():
+    with tracing.x64():
         unit = np.float64(1 / spacing) if spacing else np.copysign(np.inf, spacing)
         with np.errstate(invalid="ignore"):
             values = numbers.astype(np.float64) * unit

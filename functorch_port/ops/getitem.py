@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._array import storage
+from .._array import tracing
 from .._array.fits import ASSIGNED
 from .._array.refusal import outside, refuse
 from .._array.symbolic import SymNumber
@@ -265,7 +265,7 @@ def _as_index_tensor(item: Any) -> Tensor:
     if isinstance(item, list | tuple | np.ndarray | jax.Array):
         if len(item) or not isinstance(item, list | tuple):
             return _as_index_tensor(tensor(item))
-        with storage.x64():
+        with tracing.x64():
             return wrap(jnp.zeros((0,), jnp.int64))
     kind = type(item)
     name = (
@@ -432,7 +432,7 @@ def _scalar_refusal(raw: Any) -> str:
 
 def _one_or_none(flag: bool) -> Tensor:
     """The index of a new first dimension that keeps all or nothing."""
-    with storage.x64():
+    with tracing.x64():
         return wrap(jnp.zeros((int(flag),), jnp.int64))
 
 
@@ -460,7 +460,7 @@ def _nonzero(mask: Tensor, what: str) -> list[Tensor]:
         raise NotImplementedError(
             f"{what} with a boolean mask has a shape that depends on values, which meta tensors do not have"
         )
-    with storage.x64():
+    with tracing.x64():
         return [wrap(jnp.asarray(i)) for i in np.nonzero(np.atleast_1d(np.asarray(mask._look())))]
 
 

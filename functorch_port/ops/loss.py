@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from functorch_port._array import storage
+from functorch_port._array import tracing
 from functorch_port._array.refusal import outside, refuse
 from functorch_port._base.config import matmul_precision
 from functorch_port._base.layout import joint_order
@@ -159,7 +159,7 @@ def _pick_jvp(primals: Any, tangents: Any) -> Any:
 
 def _is_unchecked() -> bool:
     """Whether this is traced for a program without checks of values."""
-    return bool(storage.overlay) and storage.overlay.checks is None
+    return bool(tracing.overlay) and tracing.overlay.checks is None
 
 
 def _narrow(target: Any, ignore_index: int) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._array import storage
+from .._array import storage, tracing
 from .._base import dtypes
 from .._base.promotion import result_dtype
 from .._base.size import Size
@@ -121,7 +121,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
     other = np.broadcast_to(tensor.numpy(force=True), self.shape)
     pairs = zip(self.numpy(force=True).reshape(-1).tolist(), other.reshape(-1).tolist(), strict=True)
     values = np.array([callable(a, b) for a, b in pairs]).reshape(self.shape)
-    with storage.x64():
+    with tracing.x64():
         self._set_value(storage.jax.numpy.asarray(values, self._value.dtype))
     return self
 
@@ -131,7 +131,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
     """Replace every element by ``callable(own, x, y)``; slow, for small CPU tensors."""
     parts = [np.broadcast_to(t.numpy(force=True), self.shape).reshape(-1).tolist() for t in (self, x, y)]
     values = np.array([callable(*each) for each in zip(*parts, strict=True)]).reshape(self.shape)
-    with storage.x64():
+    with tracing.x64():
         self._set_value(storage.jax.numpy.asarray(values, self._value.dtype))
     return self
 

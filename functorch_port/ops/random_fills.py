@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from functorch_port._array import storage
+from functorch_port._array import tracing
 from functorch_port._array.refusal import refuse
 from functorch_port._base import dtypes
 from functorch_port._base.dtypes import dtype as DType
@@ -174,7 +174,7 @@ def _bernoulli_of(p: Tensor, shape: Sequence[int], d: DType, generator: Generato
         return jax.ShapeDtypeStruct(tuple(shape), d.np)
     refuse(lambda p: ~((p >= 0) & (p <= 1)), lambda p: RuntimeError(_BAD_PROBABILITY), chances)
     u = draw(generator, "uniform", tuple(shape), kind if kind is dtypes.float64 else dtypes.float32)
-    with storage.x64():
+    with tracing.x64():
         return (u < jnp.asarray(chances, u.dtype)).astype(d.np)
 
 

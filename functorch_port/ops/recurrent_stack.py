@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from functorch_port._array import storage
+from functorch_port._array import tracing
 from functorch_port._run import bind
 from functorch_port._run.registry import composite
 from functorch_port._tensor.tensor import Tensor, wrap
@@ -23,7 +23,7 @@ _STEPS = 16
 
 def constant(values: Any) -> Tensor:
     """An int64 Tensor of integers on the host, whose values stay readable in a trace."""
-    with jax.ensure_compile_time_eval(), storage.x64():
+    with jax.ensure_compile_time_eval(), tracing.x64():
         return wrap(jnp.asarray(np.asarray(values, np.int64)))
 
 
@@ -44,7 +44,7 @@ class _Packing:
     def __init__(self, batch_sizes: Tensor) -> None:
         sizes = host_integers(batch_sizes, "the batch_sizes of a PackedSequence")
         self.n = int(sizes[0])
-        steps = len(sizes) if storage.overlay else -(-len(sizes) // _STEPS) * _STEPS
+        steps = len(sizes) if tracing.overlay else -(-len(sizes) // _STEPS) * _STEPS
         inside = (
             np.arange(self.n) < np.concatenate([sizes, np.zeros(steps - len(sizes), sizes.dtype)])[:, None]
         )

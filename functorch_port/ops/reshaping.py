@@ -12,7 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from .._array import storage
+from .._array import tracing
 from .._base import dtypes
 from .._base.tuning import tuning
 from .._run import bind
@@ -281,7 +281,7 @@ def _reshaped_in_place(name: str) -> None:
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         self._check_history()
-        overlay = storage.current()
+        overlay = tracing.current()
         if overlay is not None and not overlay.transforms and overlay.is_outside(self):
             raise NotImplementedError(
                 f"{name}_() inside a compiled function gives a new form to a tensor from outside, which "

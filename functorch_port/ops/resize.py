@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from functorch_port._array import storage
+from functorch_port._array import tracing
 from functorch_port._base.layout import format_order
 from functorch_port._run.registry import Array, op
 from functorch_port.ops._common import not_implemented, wide
@@ -220,7 +220,7 @@ def _fixed_point(x: jax.Array, matrix: np.ndarray, axis: int) -> jax.Array:
         )
         total = _weighted(x.astype(np.int32), Taps(index, weight), axis)
     else:
-        exact = np.dtype(np.float64 if storage.X64 else np.int32)
+        exact = np.dtype(np.float64 if tracing.X64 else np.int32)
         total = jnp.tensordot(x.astype(exact), whole.astype(exact), (axis, 0))
         total = jnp.moveaxis(total, -1, axis).astype(np.int32)
     half = np.int32(1 << (bits - 1))

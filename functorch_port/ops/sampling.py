@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from functorch_port._array import storage
+from functorch_port._array import tracing
 from functorch_port._array.refusal import refuse
 from functorch_port._base import dtypes
 from functorch_port._base.dtypes import dtype as DType
@@ -131,7 +131,7 @@ def _normal_of(mean: Any, std: Any, generator: Generator | None) -> Tensor:
         return wrap(jax.ShapeDtypeStruct(shape, d.np))
     scalar_std = std if not isinstance(std, Tensor) else 1.0
     drawn = draw(generator, "normal", shape, d, std=scalar_std)
-    with storage.x64():
+    with tracing.x64():
         if isinstance(std, Tensor):
             drawn = drawn * std._value.astype(d.np)
         drawn = drawn + (mean._value.astype(d.np) if isinstance(mean, Tensor) else jnp.asarray(mean, d.np))
@@ -194,7 +194,7 @@ def multinomial(
         _check_weights(weights, fast=not replacement or num_samples == 1)
         sample = _without_replacement if not replacement or num_samples == 1 else _with_replacement
         value = sample(weights, num_samples, generator)
-    with storage.x64():
+    with tracing.x64():
         made = wrap(value if _is_meta(value) else jnp.asarray(value, jax.dtypes.canonicalize_dtype(np.int64)))
     return made if out is None else creation._into(out, made)
 
@@ -234,22 +234,22 @@ def _check_weights(weights: Any, fast: bool) -> None:
 def _without_replacement(weights: Any, count: int, generator: Generator | None) -> Any:
     """The largest of weight / exponential noise: an exponential race."""
     noise = draw(generator, "exponential", weights.shape, dtypes.from_np(weights.dtype))
-    with storage.x64():
+    with tracing.x64():
         return jax.lax.top_k(weights / noise, count)[1]
 
 
 def _with_replacement(weights: Any, count: int, generator: Generator | None) -> Any:
     """Positions of uniform numbers in the cumulative distribution."""
     traced = isinstance(weights, jax.core.Tracer)
-    in_double = not storage.overlay or storage.overlay.rng == "torch"
+    in_double = not tracing.overlay or tracing.overlay.rng == "torch"
     u = draw(
         generator, "uniform", (*weights.shape[:-1], count), dtypes.float64 if in_double else dtypes.float32
     )
     kind = np.float64 if weights.dtype == np.float64 else np.float32
-    with storage.x64():
+    with tracing.x64():
         rows, samples = weights.reshape(-1, weights.shape[-1]).astype(kind), u.reshape(-1, count)
     if traced or isinstance(u, jax.core.Tracer):
-        with storage.x64():
+        with tracing.x64():
             found = jax.vmap(lambda w, x: _positions(jnp, jnp.cumsum(w), x))(rows, samples)
     else:
         pairs = zip(np.asarray(rows), np.asarray(samples), strict=True)

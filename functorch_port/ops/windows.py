@@ -10,7 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import storage
+from .._array import tracing
 from .._base import dtypes, memory
 from .._base.layout import strided
 from .._run.registry import composite
@@ -62,7 +62,7 @@ def _window(
     memory.room((window_length,), chosen.np)
     positions, last = np.arange(window_length, dtype=np.float64), window_length - (not periodic)
     values = formula(positions, last) if window_length > 1 else np.ones(window_length)
-    with storage.x64():
+    with tracing.x64():
         return creation.finish(jnp.asarray(values.astype(chosen.np)), device, requires_grad)
 
 
@@ -169,7 +169,7 @@ def _triangle(made: Any, row: int, col: int, offset: int, dtype: dtypes.dtype | 
         if size < 0:
             raise RuntimeError(f"{name} must be non-negative, got{size}")
     memory.room((row, col), np.dtype(bool))
-    with storage.x64():
+    with tracing.x64():
         rows = np.stack(made(row, offset, col)).astype((dtype or dtypes.int64).np)
         return creation.finish(jnp.asarray(rows), device, False)
 

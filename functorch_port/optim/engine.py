@@ -21,7 +21,7 @@ import numpy as np
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
-from .._array import loops, storage
+from .._array import loops, placing, tracing
 from .._array.donation import Before, Donating, call, is_whole, lent, on_one_cpu, own, whole
 from .._base.tuning import tuning
 from .._run.run import run
@@ -109,10 +109,10 @@ def update(rule: Rule, batch: Batch, elementwise: bool = False, stays: bool | No
         return []
     tensors = [t for t in (*batch.params, *chain.from_iterable(batch.states)) if t is not None]
     for t in tensors:
-        if t._storage.version.__class__ is storage.Untracked:
+        if t._storage.version.__class__ is tracing.Untracked:
             t._check_inference()
     recorded = grad_mode.state.enabled and _wants_recording(batch)
-    if recorded or storage.overlay or is_whole():
+    if recorded or tracing.overlay or is_whole():
         return _update(rule, batch, elementwise, stays)
     before = Before(tensors)
     return whole(lambda: _update(rule, batch, elementwise, stays), before.undo)
@@ -125,14 +125,14 @@ def _update(rule: Rule, batch: Batch, elementwise: bool, stays: bool | None = No
     if len(set(map(id, batch.params))) < count:  # one that occurs twice takes two steps, one after the other
         return [_update(rule, batch.part([i]), elementwise)[0] for i in range(count)]
     if stays is None:
-        stays = not storage.overlay and are_many_on_host(batch.params)
-    if count > tuning.update_parameters and not storage.overlay:
+        stays = not tracing.overlay and are_many_on_host(batch.params)
+    if count > tuning.update_parameters and not tracing.overlay:
         parts = [
             batch.part(slice(i, i + tuning.update_parameters))
             for i in range(0, count, tuning.update_parameters)
         ]
         return [state for part in parts for state in _update(rule, part, elementwise, stays)]
-    if storage.overlay and storage.overlay.packs and elementwise:
+    if tracing.overlay and tracing.overlay.packs and elementwise:
         packed = _packed_parts(batch)
         if packed:
             return _update_with_packs(rule, batch, packed)
@@ -147,12 +147,12 @@ def _update_all(
     """`update` in one call of a program."""
     count, structure = len(batch.params), (tuple(batch.flags), tuple(batch.group_of))
     params, grads, states = arrays_of(batch.params), arrays_of(batch.grads), [arrays_of(c) for c in columns]
-    if storage.overlay:
-        scalars = [tuple(map(storage.as_array, row)) for row in batch.scalars]
+    if tracing.overlay:
+        scalars = [tuple(map(placing.as_array, row)) for row in batch.scalars]
         out = _apply(rule, structure, elementwise, params, grads, states, scalars)
     else:
         try:
-            with storage.x64():
+            with tracing.x64():
                 data = as_data(tuple(batch.scalars), any(p.dtype in DOUBLE for p in params))
                 types = tuple(
                     [None if a is None else (a.shape, a.dtype) for a in chain(params, grads, *states)]
@@ -174,7 +174,7 @@ def _packed_parts(batch: Batch) -> list[tuple[Any, list[int], list[int]]]:
     found: dict[Any, tuple[Any, list[int], list[int]]] = {}
     for i, state in enumerate(batch.states):
         tensors = [t for t in state if t is not None]
-        pack = storage.overlay.packs.get(tensors[0]._storage) if tensors else None
+        pack = tracing.overlay.packs.get(tensors[0]._storage) if tensors else None
         at = None if pack is None else pack.place(batch.params[i], tensors)
         if at is not None:
             part = found.setdefault((pack, batch.group_of[i], batch.grads[i]._value.dtype), (pack, [], []))
@@ -189,7 +189,7 @@ def _update_with_packs(
     """`update` in a trace, where some of the state is packed."""
     for pack, where, places in packed:
         group = batch.group_of[where[0]]
-        row = tuple(map(storage.as_array, batch.scalars[group]))
+        row = tuple(map(placing.as_array, batch.scalars[group]))
         columns = iter(pack.read(places))
         state = tuple([None if t is None else next(columns) for t in batch.states[where[0]]])
         params, grads = (arrays_of([column[i] for i in where]) for column in (batch.params, batch.grads))
@@ -243,7 +243,7 @@ def of_all(
 
     ``row`` has the group's numbers: a tuple, or an array of one dimension.
     """
-    if not (elementwise and storage.is_local()):
+    if not (elementwise and tracing.is_local()):
         return _each(rule, flags, elementwise, row, params, grads, states)
     results: list[Any] = [None] * len(params)
     for where in _calls(params, grads, states):
@@ -373,7 +373,7 @@ def _compiled(rule: Rule, structure: Structure, elementwise: bool) -> Callable[.
 
 def write(tensors: Sequence[Tensor | None], values: Sequence[Any]) -> list[Tensor | None]:
     """Write to the tensors; returns them, and new ones where there were none."""
-    traced = bool(storage.overlay)
+    traced = bool(tracing.overlay)
     written = list(tensors)
     for i, value in enumerate(values):
         tensor = tensors[i]
@@ -399,7 +399,7 @@ def are_many_on_host(params: Sequence[Tensor]) -> bool:
 
 def arrays_of(tensors: Sequence[Tensor | None]) -> list[Any]:
     """Their values; None for None."""
-    if storage.overlay:
+    if tracing.overlay:
         return [None if t is None else t._value for t in tensors]
     return [None if t is None else t._storage.array() if t._view is None else t._value for t in tensors]
 

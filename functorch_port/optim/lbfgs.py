@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._array import storage
+from .._array import tracing
 from .._tensor import grad_mode
 from .._tensor.tensor import Tensor, wrap
 from .optimizer import Optimizer, ParamsT, to_scalar, zero_state
@@ -308,14 +308,14 @@ class LBFGS(Optimizer):
         Returns:
             The loss of the first evaluation, before the parameters change.
         """
-        if storage.overlay:
+        if tracing.overlay:
             raise NotImplementedError(
                 "LBFGS.step() cannot be compiled or transformed: the number of loss evaluations depends on values. "
                 "Compile the closure instead, and call optimizer.step(compiled_closure) outside"
             )
         if len(self.param_groups) != 1:
             raise AssertionError(f"Expected exactly one param_group, but got {len(self.param_groups)}")
-        with grad_mode.no_grad(), storage.x64(), np.errstate(all="ignore"):
+        with grad_mode.no_grad(), tracing.x64(), np.errstate(all="ignore"):
             return self._minimise(closure)
 
     def _minimise(self, closure: Callable[[], Any]) -> Any:

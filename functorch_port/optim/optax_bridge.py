@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import storage
+from .._array import placing, tracing
 from .._array.donation import Donating, call, lent, own
 from .._base.tuning import tuning
 from .._tensor.grad_mode import enable_grad, no_grad
@@ -67,11 +67,11 @@ class _Plan:
         def values() -> dict[str, Any]:
             # optax keeps its numbers in the widest type of the parameters: in float64 they are exact.
             wide = {
-                k: jnp.zeros(s, jnp.float64 if storage.X64 else jnp.float32) for k, s in self.shapes.items()
+                k: jnp.zeros(s, jnp.float64 if tracing.X64 else jnp.float32) for k, s in self.shapes.items()
             }
             return {n: node.hyperparams[n] for node in _injected(self.tx.init(wide)) for n in _free(node)}
 
-        with storage.x64():
+        with tracing.x64():
             return {name: value.item() for name, value in jax.jit(values)().items()}
 
     def apply(
@@ -222,7 +222,7 @@ class OptaxOptimizer(Optimizer):
         params, plan = self._plans.get(id(group), ((), None))
         if plan is None or len(params) != len(group["params"]) or any(map(is_not, params, group["params"])):
             values = self._values(group)
-            with storage.x64():
+            with tracing.x64():
                 plan = _plan(self.tx, tuple(values), tuple((v.shape, v.dtype) for v in values.values()))
             self._plans[id(group)] = (list(group["params"]), plan)
         return plan
@@ -248,7 +248,7 @@ class OptaxOptimizer(Optimizer):
         return where
 
     def _first_leaves(self, group: dict[str, Any], plan: _Plan) -> list[Tensor]:
-        with storage.x64():
+        with tracing.x64():
             # An array of its own for every leaf: optax starts some from the parameters themselves.
             leaves = plan.tree.flatten_up_to(plan.tx.init(self._values(group)))
             return [Tensor._wrap(jnp.array(leaf)) for leaf in leaves]
@@ -303,10 +303,10 @@ class OptaxOptimizer(Optimizer):
         params = [arrays_of(ps) for ps in all_params]
         grads = [arrays_of(gs) for gs in all_grads]
         leaves = [arrays_of([table[name] for table, name in where]) for where in tables]
-        if storage.overlay:
+        if tracing.overlay:
             out = _apply(structure, params, grads, leaves, numbers, extra)
         else:
-            with storage.x64():
+            with tracing.x64():
                 types = tuple([(a.shape, a.dtype) for a in jax.tree.leaves((params, leaves))])
                 out = call(
                     _program(structure, types),
@@ -318,8 +318,8 @@ class OptaxOptimizer(Optimizer):
 
     def _group_numbers(self, group: dict[str, Any]) -> dict[str, Any]:
         values = {name: to_scalar(group[name]) for name in self.defaults if name != "differentiable"}
-        if storage.overlay:
-            return {k: storage.as_array(v) for k, v in values.items()}
+        if tracing.overlay:
+            return {k: placing.as_array(v) for k, v in values.items()}
         return {k: v._value if isinstance(v, Tensor) else np.float64(v) for k, v in values.items()}
 
 

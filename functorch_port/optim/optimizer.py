@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import storage
+from .._array import placing, tracing
 from .._array.donation import Before, at_once, whole
 from .._array.storage import Storage
 from .._base import alive, dtypes, inside, modes
@@ -80,11 +80,11 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def hooked(*args: Any, **kwargs: Any) -> Any:
         self = args[0]
-        if storage.overlay:
-            storage.overlay.note_stateful(self)
+        if tracing.overlay:
+            tracing.overlay.note_stateful(self)
             self._once_traced = True
         else:
-            if storage.in_jax():
+            if tracing.in_jax():
                 inside.may_step(self)
             if self._packs:
                 loosen(self._packs)
@@ -102,7 +102,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             if len(args) > 1 or kwargs:  # a closure may wait for other threads
                 out = step(*args, **kwargs)
             else:
-                with storage.turn:
+                with tracing.turn:
                     out = step(*args)
         except BaseException:
             modes.put_back(before)
@@ -240,7 +240,7 @@ class Optimizer:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("state", "param_groups"):
-            storage.bump_epoch()
+            tracing.bump_epoch()
         object.__setattr__(self, name, value)
 
     def _count_cells(self) -> list[list[tuple[Storage, ...]]]:
@@ -252,7 +252,7 @@ class Optimizer:
 
         Without ``packed``, undo only what `steady` merged.
         """
-        with storage.turn:
+        with tracing.turn:
             if self._steady is not None:
                 at_once([*self._steady.leaving(), (self, "_steady", None)])
             if packed:
@@ -268,7 +268,7 @@ class Optimizer:
         for group in [] if make is None else self.param_groups:
             for p in group["params"]:
                 if not self.state.get(p) and p not in self._premade:
-                    with storage.x64():
+                    with tracing.x64():
                         state = make(p, group)
                     if state is not None:
                         self._premade[p] = state
@@ -287,7 +287,7 @@ class Optimizer:
         self._prepare()
         self._premade.clear()
         self.defaults.setdefault("differentiable", False)
-        storage.bump_epoch()
+        tracing.bump_epoch()
 
     def __repr__(self) -> str:
         text = f"{type(self).__name__} ("
@@ -411,9 +411,9 @@ class Optimizer:
             set_to_none: set ``grad`` to None (the default) instead of zero. An optimizer skips a parameter whose
                 gradient is None, but takes a step with a gradient of zero.
         """
-        if storage.overlay:
-            storage.overlay.note_stateful(self)
-        if storage.in_jax():
+        if tracing.overlay:
+            tracing.overlay.note_stateful(self)
+        if tracing.in_jax():
             inside.may_forget(p for group in self.param_groups for p in group["params"])
         for group in self.param_groups:
             for p in group["params"]:
@@ -487,7 +487,7 @@ class Optimizer:
         if not set(params).isdisjoint(p for group in self.param_groups for p in group["params"]):
             raise ValueError("some parameters appear in more than one parameter group")
         self.param_groups.append(param_group)
-        storage.bump_epoch()
+        tracing.bump_epoch()
 
 
 def _separate_names(group: dict[str, Any], params: Sequence[Any]) -> None:
@@ -551,7 +551,7 @@ def whole_step(optimizer: Optimizer, work: Callable[[], Any]) -> None:
 
     In a trace, the trace takes care of that; a recorded step (``differentiable=True``) behaves as in PyTorch.
     """
-    if storage.overlay or grad_mode.state.enabled:
+    if tracing.overlay or grad_mode.state.enabled:
         work()
     else:
         whole(work, _Before(optimizer).undo)
@@ -567,7 +567,7 @@ def settled_step(
         settles: whether the step on the result of ``find`` was done in the way of `steady`.
         rest: does the step otherwise.
     """
-    if storage.overlay or grad_mode.state.enabled:
+    if tracing.overlay or grad_mode.state.enabled:
         rest(find())
         return
     before = _Before(optimizer)
@@ -586,7 +586,7 @@ def settled_step(
 def take_premade(optimizer: Optimizer, param: Tensor) -> dict[str, Any]:
     """The state of ``param``; during a trace, an empty state is first filled with the one `compile` created."""
     state: dict[str, Any] = optimizer.state[param]
-    if not state and storage.overlay and param in optimizer._premade:
+    if not state and tracing.overlay and param in optimizer._premade:
         state.update(optimizer._premade.pop(param))
     return state
 
@@ -602,14 +602,14 @@ def filled_state(param: Tensor, value: Any, shape: tuple[int, ...] | None = None
     ``shape`` overrides the shape. It is created on the host: nothing is compiled for it.
     """
     like = param._value
-    value = storage.as_array(value)
+    value = placing.as_array(value)
     if jnp.iscomplexobj(like):
         value = value + 1j * value
     if isinstance(like, jax.core.Tracer) or isinstance(value, jax.Array):
         return Tensor._wrap(jnp.full_like(like, value, shape=shape))
     place = like.sharding if like.committed else None  # XLA would compile again if only this were committed
     filled = np.full(like.shape if shape is None else shape, value, like.dtype)
-    return Tensor._wrap(storage.put(filled, place))
+    return Tensor._wrap(placing.put(filled, place))
 
 
 def to_scalar(x: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 
-from .._array import storage
+from .._array import placing, tracing
 from .._array.donation import Before, whole
 from .._array.storage import Storage
 from .._tensor import grad_mode
@@ -233,7 +233,7 @@ def step_lists(
         update(method.rule, batch, method.elementwise)
         update_rows(method.rows, by_rows)
 
-    if storage.overlay or grad_mode.state.enabled:
+    if tracing.overlay or grad_mode.state.enabled:
         work()
         return
     columns = (params, state_steps, *lists.values())
@@ -253,7 +253,7 @@ def collect(
     entries = list(entries)
     if not entries:
         return
-    tracing = bool(storage.overlay)
+    traced = bool(tracing.overlay)
     hyper = _hyper(group)
     flags = method.flags(group)
     slots = method.slots(flags)
@@ -267,12 +267,12 @@ def collect(
             before = [column[i] for column in arrays]
             known = (
                 before
-                if tracing
+                if traced
                 else [_known(column[i], a) for column, a in zip(numbers, before, strict=True)]
             )
-            same = place if tracing else tuple([(v.dtype, v) for v in known])
+            same = place if traced else tuple([(v.dtype, v) for v in known])
             if same not in made:
-                count = _counted(known[0]) if tracing else float(known[0] + 1)
+                count = _counted(known[0]) if traced else float(known[0] + 1)
                 row, moved = method.factors(hyper, count, known)
                 batch.add_group(row, flags)
                 after = [_after(*entry) for entry in zip(before, known, moved, strict=True)]
@@ -303,7 +303,7 @@ def _after(array: Any, known: Any, moved: Any) -> Any:
 
 def _hyper(group: Hyper) -> Hyper:
     """The hyperparameters as numbers or 0-dim tensors; in a trace, as arrays."""
-    if not storage.overlay and all(map(_is_plain, group.values())):
+    if not tracing.overlay and all(map(_is_plain, group.values())):
         return group
     return {
         k: v if type(v) in _NUMBERS else _plain(v)
@@ -323,12 +323,12 @@ def _is_plain(value: Any) -> bool:
 def _plain(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(map(_plain, value))
-    return to_scalar(value) if not storage.overlay else storage.as_array(to_scalar(value))
+    return to_scalar(value) if not tracing.overlay else placing.as_array(to_scalar(value))
 
 
 def _counted(array: Any) -> Any:
     """The step count of a trace, in the dtype in which its powers are computed."""
-    return (array + 1).astype(jnp.float64 if storage.X64 else jnp.float32)
+    return (array + 1).astype(jnp.float64 if tracing.X64 else jnp.float32)
 
 
 # ---------------------------------------------------------------------- checks of constructors

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import storage
+from .._array import placing, tracing
 from .._base import dtypes
 from .._base.bounded import Bounded
 from .._base.tuning import tuning
@@ -48,14 +48,14 @@ def replaced(array: Any, number: Any) -> Any:
 
 @lru_cache(tuning.cached_arrays)
 def number_array(value: float, dtype: Any, shape: tuple[int, ...] = ()) -> jax.Array:
-    with storage.x64(), jax.ensure_compile_time_eval():  # kept: it must not belong to a trace
+    with tracing.x64(), jax.ensure_compile_time_eval():  # kept: it must not belong to a trace
         return jax.device_put(np.full(shape, value, dtype))  # `asarray` would compile a copy
 
 
 def number_tensor(value: Any = 0.0, fused: bool | None = False) -> Tensor:
     """A new ``step`` (or other number) of the state: a 0-dim tensor."""
     kind = np.dtype(np.float64 if not fused and dtypes.get_default_dtype() is dtypes.float64 else np.float32)
-    value = storage.as_array(value)
+    value = placing.as_array(value)
     if isinstance(value, jax.Array):
         return Tensor._wrap(jnp.asarray(value, kind).reshape(()))
     return Tensor._wrap(number_array(float(value), kind))

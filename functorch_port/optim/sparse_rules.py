@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import storage
+from .._array import placing, tracing
 from .._array.donation import Before, Donating, call, is_whole, lent, own, whole
 from .._base.tuning import tuning
 from .._run.sparse.operations import ADD_DENSE
@@ -109,7 +109,7 @@ def update_one(
         )
     if not grad._ids.shape[1]:
         return
-    if not storage.overlay and not is_whole():
+    if not tracing.overlay and not is_whole():
         before = Before([param, *state])
         whole(lambda: update_one(rule, param, grad, state, scalars, flags), before.undo)
         return
@@ -121,12 +121,12 @@ def _write_rows(
     rule: SparseRule, param: Tensor, grad: Any, state: tuple[Any, ...], scalars: tuple[Any, ...], flags: Any
 ) -> None:
     tables, gradient = [t._value for t in (param, *state)], (grad._ids._value, grad._vals._value)
-    numbers = tuple(storage.as_array(to_scalar(x)) for x in scalars)
-    if storage.overlay:
+    numbers = tuple(placing.as_array(to_scalar(x)) for x in scalars)
+    if tracing.overlay:
         new = _applied(rule, flags, tables, *gradient, numbers)
     else:
         numbers = tuple(x if hasattr(x, "dtype") else np.float64(x) for x in numbers)
-        with storage.x64():
+        with tracing.x64():
             types = tuple([(a.shape, a.dtype) for a in (*tables, *gradient)])
             new = call(_program(rule, flags, types), lambda: (own(tables), *gradient, numbers))
     for tensor, value in zip((param, *state), new, strict=True):
@@ -162,7 +162,7 @@ def sgd_step(
     param: Tensor, grad: SparseTensor, buf: Tensor | None, scalars: Any, flags: Any
 ) -> Tensor | None:
     """A step of `SGD` with a sparse gradient; return the momentum buffer, which is sparse if it is new."""
-    if flags.momentum and storage.overlay:
+    if flags.momentum and tracing.overlay:
         raise NotImplementedError(
             "SGD with momentum does not support sparse gradients in a compiled function, as its buffer grows. Call "
             "step() outside, or use SparseAdam, Adagrad or embedding(sparse=False)."

@@ -21,10 +21,11 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import numpy as np
 
-from .._array import storage
+from .._array import tracing
 from .._array.donation import Donating, at_once, call, lent, on_one_cpu, own, whole
 from .._array.flat import flat, joined
-from .._array.storage import HOST, Storage
+from .._array.storage import Storage
+from .._array.value import HOST
 from .._base.tuning import tuning
 from .._run import bind
 from .._tensor import grad_mode
@@ -106,7 +107,7 @@ class Steady:
                     return None
         if not params or len(set(map(id, params))) < len(params):
             return None
-        if any(t._storage.version.__class__ is storage.Untracked for t in tensors):
+        if any(t._storage.version.__class__ is tracing.Untracked for t in tensors):
             return None
         arrays = [t._look() for t in tensors]
         if not all(isinstance(a, jax.Array | np.ndarray) for a in arrays):
@@ -178,7 +179,7 @@ def _count_from(cells: Sequence[Storage], versions: Sequence[int]) -> None:
 
 def step_again(optimizer: Any, kind_of: KindOf, factors: Factors) -> bool:
     """Take the step as the last one was taken, if that can be; returns whether it could."""
-    if optimizer._steady is None or storage.overlay:
+    if optimizer._steady is None or tracing.overlay:
         return False
     if optimizer._steady.step(optimizer, kind_of, factors):
         return True
@@ -192,7 +193,7 @@ def settle(optimizer: Any, rule: Rule, groups: Sequence[tuple[dict[str, Any], Ki
     An optimizer that was part of a compiled function keeps its state in Storages of their own, as the program
     knows them; and one whose gradients come and go is not worth it.
     """
-    if storage.overlay or grad_mode.state.enabled or optimizer._once_traced or storage.in_jax():
+    if tracing.overlay or grad_mode.state.enabled or optimizer._once_traced or tracing.in_jax():
         return False
     taking_part = [id(p) for _, _, entries in groups for p, _, _ in entries]
     last, optimizer._took_part = optimizer._took_part, taking_part
@@ -399,13 +400,13 @@ class Part:
         self.double = any(cell.look().dtype in DOUBLE for cell in self.cells)
 
     def step(self, grads: Sequence[list[Any]], rows: Sequence[tuple[Any, ...]]) -> None:
-        if not storage.others():
+        if not tracing.others():
             return self._step(grads, rows)
         with lent(chain(self.cells, *(piece.written() for piece in self.pieces))):
             return self._step(grads, rows)
 
     def _step(self, grads: Sequence[list[Any]], rows: Sequence[tuple[Any, ...]]) -> None:
-        with storage.x64():
+        with tracing.x64():
             new, states = call(self.program, lambda: self._arguments(grads, rows))
         self.take(new)
         for piece, state in zip(self.pieces, states, strict=True):

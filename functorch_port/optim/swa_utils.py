@@ -12,7 +12,7 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any, TypeAlias
 
-from .._array import storage
+from .._array import tracing
 from .._base import dtypes
 from .._run.bind import function
 from .._tensor.creation import tensor
@@ -209,7 +209,7 @@ class AveragedModel(Module):
         for average, value in zip(self._entries(self.module), self._entries(model), strict=False):
             averages.append(average.detach())
             values.append(value.detach().to(average.device))
-        if storage.overlay:
+        if tracing.overlay:
             # Which update is the first is not known in a trace: both are computed, one is kept.
             self._average(averages, values)
             first = self.n_averaged == 0

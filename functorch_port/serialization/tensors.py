@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._array import executor, storage
+from .._array import executor, placing, tracing
 from .._array.storage import Storage
 from .._base import dtypes
 from .._base import layout as layouts
@@ -402,7 +402,7 @@ def _taken(chosen: Any, cell: _Cell) -> Any:
         raise RuntimeError(f"map_location returned {type(chosen)}, not a storage of {cell.nbytes} bytes")
     value = chosen.value
     if value.dtype != cell.dtype.np:
-        with storage.x64():
+        with tracing.x64():
             value = reinterpret(value.reshape(-1), cell.dtype.np)
     return _shaped(value, cell.shape)
 
@@ -412,7 +412,7 @@ def _shaped(value: Any, shape: tuple[int, ...] | None) -> Any:
         return value
     if isinstance(value, jax.ShapeDtypeStruct):
         return jax.ShapeDtypeStruct(shape, value.dtype)
-    with storage.x64():
+    with tracing.x64():
         return value.reshape(shape)
 
 
@@ -455,7 +455,7 @@ def tensor_at(array: np.ndarray, where: Any) -> Tensor:
     if isinstance(where, jax.Device):
         where = jax.sharding.SingleDeviceSharding(where)
     if isinstance(where, jax.sharding.Sharding):
-        with storage.x64():
+        with tracing.x64():
             return core.wrap(
                 jax.make_array_from_callback(array.shape, where, lambda at: _narrowed(owned(array[at])))
             )
@@ -507,7 +507,7 @@ def place(array: Any, location: str) -> jax.Array:
             "False. If you are running on a CPU-only machine, please use torch.load with "
             "map_location=torch.device('cpu') to map your storages to the CPU."
         ) from error
-    return storage.put(array, target)
+    return placing.put(array, target)
 
 
 def _unknown(location: str) -> RuntimeError:
@@ -522,9 +522,9 @@ def _kind(shape: tuple[int, ...], dtype: dtypes.dtype) -> jax.ShapeDtypeStruct:
 
 def _narrow(kind: np.dtype) -> np.dtype:
     """The dtype that JAX has for this one: a 32-bit one where 64 bits are switched off."""
-    if storage.X64:
+    if tracing.X64:
         return kind
-    with storage.x64():
+    with tracing.x64():
         return jax.dtypes.canonicalize_dtype(kind)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from .._array import storage
+from .._array import tracing
 from .._base import dtypes
 from .._base.layout import layout as Layout
 from .._base.layout import strided
@@ -53,7 +53,7 @@ def _check(name: str, M: int, made: _Made) -> None:
 
 def _finish(values: np.ndarray, made: _Made) -> Tensor:
     chosen, _, device, requires_grad = made
-    with storage.x64():
+    with tracing.x64():
         value = jnp.asarray(values.astype((chosen or dtypes.get_default_dtype()).np))
         return creation.finish(value, device, requires_grad)
 

@@ -19,7 +19,7 @@ from typing import Any
 import jax
 
 from functorch_port import random
-from functorch_port._array import storage
+from functorch_port._array import tracing
 from functorch_port._run import autocast
 from functorch_port._run.opnode import OpNode
 from functorch_port._tensor import grad_mode, saved, tree
@@ -111,7 +111,7 @@ def checkpoint(
             warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
             with grad_mode.no_grad():
                 return function(*args)
-    if storage.overlay and storage.overlay.transforms:  # JAX differentiates: no tape, nothing to save
+    if tracing.overlay and tracing.overlay.transforms:  # JAX differentiates: no tape, nothing to save
         return function(*args, **kwargs)
     first, second = context_fn()
     frame = _Frame(function, args, kwargs, preserve, second, determinism_check != "none")
@@ -220,7 +220,7 @@ class _Frame:
     def run_again(self, gradients: Sequence[Any]) -> list[Node]:
         """Recompute; return the new nodes."""
         (args, kwargs), self.call = self.call, ((), {})
-        if storage.overlay:
+        if tracing.overlay:
             args, kwargs = _behind_barrier((args, kwargs), gradients)
         since = Node(()).seq
         with contextlib.ExitStack() as stack:
@@ -324,7 +324,7 @@ class _Random:
     """
 
     def __init__(self) -> None:
-        overlay = storage.current()
+        overlay = tracing.current()
         self.overlay = overlay if getattr(overlay, "rng", None) == "torch" else None
         self.state = None if self.overlay is not None else random.get_rng_state()
         self.start = len(self.overlay.draws) if self.overlay is not None else 0

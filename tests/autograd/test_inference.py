@@ -9,7 +9,7 @@ import torch
 import twins
 
 import functorch_port as ft
-from functorch_port._array import storage
+from functorch_port._array import tracing
 
 
 def made(T):
@@ -149,7 +149,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_as_in_torch(case) -> None:
     twins.same_outcome(case)
-    assert storage.inferring is None
+    assert tracing.inferring is None
 
 
 def test_other_threads_are_not_in_it() -> None:
@@ -165,7 +165,7 @@ def test_other_threads_are_not_in_it() -> None:
 def test_an_exception_leaves_it() -> None:
     with pytest.raises(RuntimeError), ft.inference_mode():
         (ft.ones(2) * 1).backward()
-    assert storage.inferring is None
+    assert tracing.inferring is None
     assert not ft.ones(2).is_inference()
 
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port._array.storage import HOST
+from functorch_port._array.value import HOST
 from functorch_port._base.tuning import tuning
 from functorch_port._cpu import numpy_programs as host
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import functorch_port as ft
-from functorch_port._array.storage import HOST
+from functorch_port._array.value import HOST
 from functorch_port._cpu.shared import Memory
 
 pytestmark = pytest.mark.cpu

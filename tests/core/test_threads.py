@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import functorch_port as ours
-from functorch_port._array import storage
+from functorch_port._array import placing, tracing
 from functorch_port._array.donation import lent
 from functorch_port._array.storage import Storage
 from functorch_port.utils.data import DataLoader, TensorDataset
@@ -202,13 +202,13 @@ def test_transforms_in_several_threads() -> None:
 
 
 def test_nobody_asks_whether_the_overlay_is_none() -> None:
-    """It is not None in a thread without one while another has one (see `storage.overlay`)."""
+    """It is not None in a thread without one while another has one (see `tracing.overlay`)."""
     root = Path(ours.__file__).parent
     wrong = [
         path.name
         for path in root.rglob("*.py")
         for text in [path.read_text()]
-        if "storage.overlay is " in text
+        if "tracing.overlay is " in text
     ]
     assert not wrong
 
@@ -512,12 +512,12 @@ def test_what_was_lent_to_a_call_that_failed_is_there_again() -> None:
     together(fail, lambda: None)
     assert cell.held is cell.value
     assert cell.value.sum() == 40_000
-    assert together(lambda: storage.turn.acquire(blocking=False) and not storage.turn.release())[0]  # type: ignore[func-returns-value]
+    assert together(lambda: tracing.turn.acquire(blocking=False) and not tracing.turn.release())[0]  # type: ignore[func-returns-value]
 
 
 def test_shapes_have_numbers_of_their_own() -> None:
     arrays = [np.empty((7, 1, k)) for k in range(1, 200)]
-    found = together(*[lambda: [storage.form_of(a) for a in arrays]] * 4)
+    found = together(*[lambda: [placing.form_of(a) for a in arrays]] * 4)
     assert all(numbers == found[0] for numbers in found)
     assert len(set(found[0])) == len(arrays)
 

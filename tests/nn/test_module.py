@@ -829,7 +829,7 @@ def test_module_without_hooks_is_called_directly():
 
 def test_structure_changes_are_noted():
     """`compile` rechecks its guards when the epoch moves."""
-    from functorch_port._array import storage
+    from functorch_port._array import tracing
 
     m = net(ft)
     changes = [
@@ -844,12 +844,12 @@ def test_structure_changes_are_noted():
         lambda: m.double(),
     ]
     for change in changes:
-        before = storage.epoch
+        before = tracing.epoch
         change()
-        assert storage.epoch > before
-    before = storage.epoch
+        assert tracing.epoch > before
+    before = tracing.epoch
     m.note = 3  # an ordinary attribute is none of compile's business
-    assert storage.epoch == before
+    assert tracing.epoch == before
 
 
 def test_modules_of_the_same_name_import():

@@ -12,7 +12,7 @@ import torch
 from twins import distance, outcome, plain, same_outcome, to_ours, to_torch
 
 import functorch_port as ft
-from functorch_port._array import storage
+from functorch_port._array import tracing
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -587,14 +587,14 @@ def test_structural_changes_count_up_the_epoch():
         lambda: setattr(optimizer, "param_groups", optimizer.param_groups),
     ]
     for change in changes:
-        before = storage.epoch
+        before = tracing.epoch
         change()
-        assert storage.epoch > before
-    before = storage.epoch
+        assert tracing.epoch > before
+    before = tracing.epoch
     optimizer.param_groups[0]["lr"] = 0.25
     optimizer.zero_grad()
     optimizer.step()
-    assert storage.epoch == before
+    assert tracing.epoch == before
 
 
 def test_state_made_ahead_gives_the_lazy_first_step():

@@ -26,7 +26,7 @@ import numpy as np
 from jax.extend.core import JaxprEqn, Primitive, Var
 from jax.interpreters import batching, mlir
 
-from ..._array import storage
+from ..._array import tracing
 from ..._array.loops import New, Row, by_xla
 from ..._base.tuning import tuning
 from . import ffi, llvm
@@ -86,7 +86,7 @@ def _kernel(
         return new_joined, new_row
 
     elements = [jax.ShapeDtypeStruct((), t) for t in (*numbers, *joined, *row)]
-    with storage.x64():
+    with tracing.x64():
         closed, (new_joined, new_row) = jax.make_jaxpr(flat, return_shape=True)(*elements)
     made = tuple([None if x is None else np.dtype(x.dtype) for x in new_row])
     if _types(new_joined) != joined or made[:written] != row[:written]:

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..._array import storage
+from ..._array import tracing
 from ..._base.tuning import tuning
 from ...ops._convolution import Convolution
 from . import dnnl, ffi
@@ -89,7 +89,7 @@ def available() -> bool:
 
 def takes(*arrays: Any) -> bool:
     """Whether what is computed of such arrays, in this program, can be left to oneDNN."""
-    return all(a.dtype == np.float32 for a in arrays) and storage.is_local() and available()
+    return all(a.dtype == np.float32 for a in arrays) and tracing.is_local() and available()
 
 
 # ------------------------------------------------------ a primitive of JAX

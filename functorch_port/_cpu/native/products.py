@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._array import storage
+from ..._array import tracing
 from . import ffi, onednn
 
 __all__ = ["plan", "takes"]
@@ -26,7 +26,7 @@ _ROWS = (8, 4, 2, 1)
 
 def takes(*arrays: Any) -> bool:
     """Whether the product of such matrices, in this program, can be computed here."""
-    return all(a.dtype == np.float32 for a in arrays) and storage.is_local() and ffi.available()
+    return all(a.dtype == np.float32 for a in arrays) and tracing.is_local() and ffi.available()
 
 
 def plan(rows: int, inner: int, columns: int, left: bool, right: bool) -> onednn.Planned:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..._array import storage
+from ..._array import tracing
 from ..._base.tuning import tuning
 from . import ffi, llvm, onednn
 
@@ -151,7 +151,7 @@ def _source(what: Recurrence) -> str:
         return what.formula(arrays[:at], arrays[at:], product, tuple(rest))
 
     numbers = [jax.ShapeDtypeStruct((), np.float32)] * sum(groups)
-    with storage.x64():
+    with tracing.x64():
         closed = jax.make_jaxpr(lambda *values: jax.tree.leaves(flat(*values)))(*numbers)
     # of every value of a unit: where its row begins
     states = [_state(s) for s in range(what.states)]

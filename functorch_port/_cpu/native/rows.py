@@ -21,7 +21,7 @@ import jax
 import numpy as np
 from jax.extend.core import Literal
 
-from ..._array import storage
+from ..._array import tracing
 from ..._base import lowering
 from ..._base.tuning import tuning
 from ...ops import _extremes, _normalized, _softmax  # noqa: F401  (`install` is called once: all formulas must be there)
@@ -43,7 +43,7 @@ def takes(array: Any, dims: Sequence[int]) -> bool:
         and tuple(dims) == tuple(range(first, array.ndim))
         and prod(array.shape[first:]) >= tuning.row_least
         and array.size > 0
-        and storage.is_local()
+        and tracing.is_local()
         and ffi.available()
     )
 
@@ -65,7 +65,7 @@ def _kernel(formula: Formula, given: tuple[Aval, ...], how: tuple[tuple[str, Any
     """The name that XLA knows the loop by; None if there is an operation that no loop has."""
     if ffi.are_enough():
         return None
-    with storage.x64():
+    with tracing.x64():
         row = [jax.ShapeDtypeStruct((1, n), dtype) for n, dtype in given]
         closed = jax.make_jaxpr(partial(formula.loop, dims=(1,), **dict(how)))(*row)
     try:

@@ -17,8 +17,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..._array import fits, storage
-from ..._array.storage import HOST
+from ..._array import fits, tracing
+from ..._array.value import HOST
 from ..._base import device, dtypes, settings
 from ..._base.tuning import tuning
 from ..._tensor.plan import LEAST, MOST, NUMBERS
@@ -63,7 +63,7 @@ class _Enabled:
 
     def __call__(self) -> bool:
         if self.known is None:
-            self.known = tuning.numpy_elements > 0 and storage.X64 and _cpu_is_default()
+            self.known = tuning.numpy_elements > 0 and tracing.X64 and _cpu_is_default()
         return self.known
 
 
@@ -75,7 +75,7 @@ def keeps(array: Any) -> bool:
     return (
         array.size <= tuning.numpy_elements
         and array.dtype in DTYPES
-        and not storage.overlay
+        and not tracing.overlay
         and enabled()
         and jax.config.jax_default_device is None
     )
@@ -129,7 +129,7 @@ def function(
     """
     try:
         avals = [jax.ShapeDtypeStruct(a.shape, a.dtype) if hasattr(a, "dtype") else a for a in args]
-        with storage.x64():
+        with tracing.x64():
             closed, shapes = jax.make_jaxpr(fn, return_shape=True)(*avals)
         if len(shapes if isinstance(shapes, tuple | list) else (shapes,)) != len(closed.out_avals):
             return None  # some of the results are None

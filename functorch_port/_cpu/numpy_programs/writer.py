@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..._array import storage
+from ..._array import tracing
 from ..._base import lowering
 from .helpers import HELPERS
 from .primitives import CALLS, KINDS, RULES, UFUNCS
@@ -106,7 +106,7 @@ class Writer:
                 )
             elif (formula := lowering.formula_of(eqn.primitive)) is not None:
                 given = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in ins]
-                with storage.x64():
+                with tracing.x64():
                     inner = jax.make_jaxpr(partial(formula, **eqn.params))(*given)
                 outs = self._run(inner.jaxpr, inner.consts, ins)
             elif name == "cond" and ins[0].const is not None:

@@ -21,7 +21,7 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
-from ..._array.storage import x64
+from ..._array.tracing import x64
 from ...ops._convolution import Convolution, convolution_p
 from ..native import ffi, onednn
 from ..native.epilogue import Epilogue

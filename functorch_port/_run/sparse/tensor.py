@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..._array import storage
+from ..._array import placing, tracing
 from ..._base import dtypes
 from ..._base.layout import SparseOperand, sparse_coo
 from ..._base.size import Size
@@ -67,8 +67,8 @@ class SparseTensor(Tensor):
         new._storage = NoStorage()  # type: ignore[assignment]
         new._hold(ids, vals, coalesced, loose)
         new._size = tuple(size)
-        if storage.overlay:
-            storage.overlay.note_made(new)
+        if tracing.overlay:
+            tracing.overlay.note_made(new)
         return new
 
     def _hold(self, ids: Tensor, vals: Tensor, coalesced: bool, loose: bool) -> None:
@@ -395,11 +395,11 @@ def _on_host(indices: Tensor) -> np.ndarray:
 
 
 def _device(array: np.ndarray) -> Tensor:
-    return wrap(storage.put(array))
+    return wrap(placing.put(array))
 
 
 def _zeros(shape: Sequence[int], dtype: Any) -> Any:
-    return storage.put(np.zeros(shape, dtype))
+    return placing.put(np.zeros(shape, dtype))
 
 
 def _np_dtype(tensor: Tensor) -> Any:

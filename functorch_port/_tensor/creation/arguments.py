@@ -8,8 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..._array import storage
+from ..._array import placing
 from ..._array.symbolic import SymNumber
+from ..._array.value import HOST
 from ..._base import device as devices
 from ..._base import dtypes
 from ..._base.dtypes import dtype as DType
@@ -87,9 +88,9 @@ def place(value: Any, device: Any) -> Any:
     if where.type == "meta":
         return jax.ShapeDtypeStruct(value.shape, value.dtype)
     device = devices.to_jax(where)
-    if devices.is_only(device) and (value.__class__ in storage.HOST or value.devices() == {device}):
+    if devices.is_only(device) and (value.__class__ in HOST or value.devices() == {device}):
         return value
-    return storage.put(value, device)
+    return placing.put(value, device)
 
 
 def finish(value: Any, device: Any, requires_grad: bool) -> Tensor:

@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..._array import executor, storage
+from ..._array import executor, placing, tracing
 from ..._array.fits import fits
 from ..._array.symbolic import SymNumber
+from ..._array.value import OTHERS, Twin
 from ..._base import dtypes, memory
 from ..._base.dtypes import dtype as DType
 from ..._base.layout import contiguous_format, memory_order, preserve_format, sparse_coo
@@ -63,12 +64,12 @@ def _fill(shape: tuple[int, ...], value: Any, np_dtype: np.dtype, device: Any) -
     if _is_meta(device):
         return jax.ShapeDtypeStruct(shape, np_dtype)
     memory.room(shape, np_dtype)
-    with storage.x64():
-        if storage.overlay or type(value) not in _PLAIN:
-            return jnp.full(shape, storage.as_array(value), np_dtype)
+    with tracing.x64():
+        if tracing.overlay or type(value) not in _PLAIN:
+            return jnp.full(shape, placing.as_array(value), np_dtype)
         if math.prod(shape) <= _SMALL:
             return _small_fill(shape, value, repr(value), np_dtype, jax.config.jax_default_device)
-        if storage.often(("filled", shape, np_dtype)):
+        if placing.often(("filled", shape, np_dtype)):
             return jnp.full(shape, value, np_dtype)
         return jax.device_put(_host_fill(shape, value, repr(value), np_dtype))
 
@@ -120,7 +121,7 @@ def _filled(
 def _known(made: Tensor, array: Any, value: Any) -> Tensor:
     """Note that an array filled with a number is on the host too."""
     if type(value) in _PLAIN and executor.current.keeps_on_host(array) and made._storage.array() is array:
-        made._storage.held = storage.Twin(_known_fill(array.shape, value, repr(value), array.dtype), array)
+        made._storage.held = Twin(_known_fill(array.shape, value, repr(value), array.dtype), array)
     return made
 
 
@@ -270,7 +271,7 @@ def full(
         )
     value = _fill_value(fill_value, "full")
     kind = _dtype(dtype, "full") or (out.dtype if out is not None else _number_dtype(fill_value))
-    fits(storage.as_array(value), kind.np)
+    fits(placing.as_array(value), kind.np)
     return _filled(_shape((size,), "full"), value, kind, layout, device, requires_grad, out)
 
 
@@ -309,8 +310,8 @@ def _like(
         return wrap(jax.ShapeDtypeStruct(own.shape, np_dtype))
     made = _fill(own.shape, value, np_dtype, None)
     if device is None and not isinstance(own, jax.core.Tracer) and not isinstance(made, jax.core.Tracer):
-        same = own.__class__ in storage.OTHERS or made.sharding == own.sharding
-        tensor = _known(wrap(made), made, value) if same else wrap(storage.put(made, own.sharding))
+        same = own.__class__ in OTHERS or made.sharding == own.sharding
+        tensor = _known(wrap(made), made, value) if same else wrap(placing.put(made, own.sharding))
     else:
         tensor = wrap(place(made, device))
     return _requiring(tensor) if requires_grad else tensor
@@ -387,7 +388,7 @@ def full_like(
     """
     _need("full_like", "fill_value", fill_value)
     value, kind = _fill_value(fill_value, "full_like"), _dtype(dtype, "full_like")
-    fits(storage.as_array(value), _tensor_argument(input, "full_like").dtype if kind is None else kind.np)
+    fits(placing.as_array(value), _tensor_argument(input, "full_like").dtype if kind is None else kind.np)
     return _like(input, value, kind, device, requires_grad, "full_like", memory_format)
 
 
@@ -420,6 +421,6 @@ def eye(
     if _is_meta(device):
         return wrap(jax.ShapeDtypeStruct((n, n if m is None else m), kind.np))
     memory.room((n, n if m is None else m), kind.np)
-    with storage.x64():
+    with tracing.x64():
         made = finish(jnp.eye(n, m, dtype=kind.np), device, requires_grad)
     return made if out is None else _into(out, made)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..._array import executor, storage
+from ..._array import executor, placing, tracing
 from ..._array.fits import fits
 from ..._array.symbolic import SymNumber
 from ..._base import device as devices
@@ -72,7 +72,7 @@ def _warn_copy(spelling: str) -> None:
 
 
 def _from_data(data: Any, dtype: DType | None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    with storage.x64():
+    with tracing.x64():
         return finish(value_of(data, dtype), device, requires_grad)
 
 
@@ -94,7 +94,7 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
 def _follows(made: Tensor, data: Any) -> bool:
     """Have a tensor share the memory of the numpy array that it was made of, if it may; returns whether it does."""
     return (
-        isinstance(data, np.ndarray) and not storage.overlay and executor.current.follow(made._storage, data)
+        isinstance(data, np.ndarray) and not tracing.overlay and executor.current.follow(made._storage, data)
     )
 
 
@@ -200,7 +200,7 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
     array = _seen_by_numpy(ext_tensor)
     if array is not None and executor.current.keeps_on_host(array):
         return from_numpy(array)
-    with storage.x64():
+    with tracing.x64():
         return wrap(jnp.from_dlpack(ext_tensor, copy=True))
 
 
@@ -224,7 +224,7 @@ def scalar_tensor(
     """A 0-dim tensor of the default dtype."""
     kind = _dtype(dtype, "scalar_tensor") or dtypes.get_default_dtype()
     if not (kind.is_floating_point and kind.itemsize < 4):  # rounded, as data is
-        fits(storage.as_array(s), kind.np)
+        fits(placing.as_array(s), kind.np)
     return _from_data(s, kind, device, requires_grad)
 
 

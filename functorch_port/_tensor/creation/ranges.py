@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..._array import storage
+from ..._array import placing, tracing
 from ..._array.fits import fits
 from ..._array.symbolic import SymNumber
 from ..._base import dtypes, memory
@@ -75,7 +75,7 @@ def arange(
         return wrap(jax.ShapeDtypeStruct((count,), kind.np))
     memory.room((count,), kind.np)
     values = first + np.arange(count, dtype=np.float64 if kind.is_floating_point else np.int64) * by
-    with storage.x64():
+    with tracing.x64():
         made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
     return made if out is None else _into(out, made)
 
@@ -149,7 +149,7 @@ def linspace(
         work = kind.np
     else:
         work = np.dtype(np.float64 if kind.np.kind in "iu" else np.float32)
-    with storage.x64():
+    with tracing.x64():
         values = _linspace(_of_type(work, first), _of_type(work, last), steps)
         made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
     return made if out is None else _into(out, made)
@@ -161,7 +161,7 @@ def _number(x: Any) -> Any:
 
 def _as_jax(values: Any) -> Any:
     """A value computed on the host, or a traced value, as an array."""
-    return values if isinstance(values, jax.core.Tracer) else storage.on_device(values)
+    return values if isinstance(values, jax.core.Tracer) else placing.on_device(values)
 
 
 def _ends(name: str, start: Any, end: Any, steps: Any, kind: DType | None) -> tuple[Any, Any]:
@@ -231,7 +231,7 @@ def logspace(
     kind = _dtype(dtype, "logspace") or dtypes.get_default_dtype()
     first, last = _ends("logspace", start, end, steps, kind)
     double = np.dtype(np.float64)
-    with storage.x64():
+    with tracing.x64():
         values = np.float64(base) ** _linspace(_of_type(double, first), _of_type(double, last), steps)
         made = finish(_as_jax(values.astype(kind.np)), device, requires_grad)
     return made if out is None else _into(out, made)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._array import storage
+from ..._array import tracing
 from ..._base import dtypes
 from ..._random.generator import draw
 from ..._run.bind import function
@@ -193,7 +193,7 @@ def rrelu_values(input: Tensor, lower: float, upper: float, training: bool, gene
 
 def _slopes(input: Tensor, lower: float, upper: float, generator: Any) -> Tensor:
     """A slope per element. In eager mode one is drawn only where the input is not positive, as in PyTorch."""
-    if storage.overlay:
+    if tracing.overlay:
         return wrap(draw(generator, "uniform", tuple(input.shape), input.dtype, low=lower, high=upper))
     below = np.asarray(input._value) <= 0
     slopes = np.ones(below.shape)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._array import storage
+from ..._array import tracing
 from ..._base import dtypes
 from ..._run.bind import function
 from ..._tensor.creation import tensor
@@ -82,7 +82,7 @@ def _longest(targets: Tensor, lengths: Any) -> int:
     if targets.dim() != 1:
         return targets.shape[-1] if targets.dim() else 0
     if isinstance(lengths, Tensor):
-        if storage.overlay or not lengths.numel():
+        if tracing.overlay or not lengths.numel():
             return targets.shape[0]
         lengths = np.asarray(lengths._value)
     most = max((int(v) for v in lengths), default=0)

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..._array import storage
+from ..._array import tracing
 from ..._run.bind import function
 from ..._run.opnode import edge_of
 from ..._run.sparse.tensor import SparseTensor
@@ -64,7 +64,7 @@ def embedding(
         with no_grad():
             weight._set_value(_renorm(weight, input, float(max_norm), float(norm_type))._value)
     padding = -1 if padding_idx is None else padding_idx
-    transformed = bool(storage.overlay) and storage.overlay.transforms
+    transformed = bool(tracing.overlay) and tracing.overlay.transforms
     if sparse and not transformed and is_grad_enabled() and weight.requires_grad:
         return _sparse_embedding(input, weight, padding)
     return _embedding(input, weight, padding, scale_grad_by_freq)
@@ -75,8 +75,8 @@ def _sparse_embedding(input: Tensor, weight: Tensor, padding: int) -> Tensor:
     with no_grad():
         rows = _embedding(input, weight, padding)
     edge = edge_of(weight)
-    if storage.overlay:
-        storage.overlay.note_edges([weight], [edge])
+    if tracing.overlay:
+        tracing.overlay.note_edges([weight], [edge])
     rows._requires_grad = True
     rows._grad_fn = _SparseRows(edge, input._value, weight.shape, padding)
     return rows
@@ -92,12 +92,12 @@ class _SparseRows(Node):
         self.indices, self.shape, self.padding = indices, shape, padding
 
     def apply(self, grads: Sequence[Any]) -> Sequence[Any]:
-        with storage.x64():
+        with tracing.x64():
             ids, values = _entries(self._saved(), grads[0], self.padding, self.shape[0])
         return [self._gradient(wrap(ids), wrap(values))]
 
     def apply_recorded(self, grads: Sequence[Any]) -> Sequence[Any]:
-        with storage.x64():
+        with tracing.x64():
             ids, _ = _entries(self._saved(), grads[0]._value, self.padding, self.shape[0])
         return [self._gradient(wrap(ids), grads[0].reshape(-1, self.shape[1]))]
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..._array import storage
+from ..._array import tracing
 from ..._run import autocast
 from ..._run.bind import function
 from ..._tensor.creation import full_like
@@ -166,7 +166,7 @@ def cross_entropy(
         raise RuntimeError("ignore_index is not supported for floating point target")
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
-    if ndim <= 2 and not soft and not label_smoothing and not storage.overlay:
+    if ndim <= 2 and not soft and not label_smoothing and not tracing.overlay:
         return _cross_entropy(input, target, weight, ignore_index, reduction)
     if autocast.enabled:  # one operation in PyTorch: the softmax too runs in float32
         (input,), _ = autocast.cast_inputs("cross_entropy", (input,), {})

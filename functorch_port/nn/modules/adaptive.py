@@ -7,7 +7,7 @@ from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
-from ..._array import storage
+from ..._array import tracing
 from ..._run.bind import function
 from ..._tensor.tensor import Tensor
 from .. import functional as F
@@ -106,7 +106,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return column
 
     def _check_range(self, target: Tensor) -> None:
-        if storage.overlay or not target.numel():
+        if tracing.overlay or not target.numel():
             return
         low, high = int(target.min()), int(target.max())
         if low < 0 or high >= self.n_classes:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Val
 from itertools import chain
 from typing import Any, Self
 
-from ..._array import storage
+from ..._array import tracing
 from ..._tensor.tensor import Tensor
 from .._conversion import typename
 from ..module import Module, indent
@@ -48,7 +48,7 @@ class _Numbered(Module):
     def _set_children(self, modules: Iterable[Any]) -> None:
         self._modules.clear()
         self._modules.update((str(i), module) for i, module in enumerate(modules))
-        storage.bump_epoch()
+        tracing.bump_epoch()
 
     def _key(self, index: Any) -> str:
         return list(self._modules)[_position(index, len(self))]
@@ -264,7 +264,7 @@ class ModuleDict(Module):
 
     def __delitem__(self, key: str) -> None:
         del self._modules[key]
-        storage.bump_epoch()
+        tracing.bump_epoch()
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -278,7 +278,7 @@ class ModuleDict(Module):
     def clear(self) -> None:
         """Remove all modules."""
         self._modules.clear()
-        storage.bump_epoch()
+        tracing.bump_epoch()
 
     def pop(self, key: str) -> Any:
         """Remove and return the module at `key`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from ..._array import storage
+from ..._array import tracing
 from ..._base import dtypes
 from ..._tensor.creation import tensor
 from ..._tensor.grad_mode import no_grad
@@ -93,7 +93,7 @@ class LazyModuleMixin:
 
     def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
         """Forward pre-hook that runs once and removes itself."""
-        with storage.outside():  # also in a trace, the first values are real ones
+        with tracing.outside():  # also in a trace, the first values are real ones
             module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(f"module {self._get_name()} has not been fully initialized")  # type: ignore[attr-defined]
@@ -102,8 +102,8 @@ class LazyModuleMixin:
         del module._initialize_hook, module._load_hook
         if module.cls_to_become is not None:
             module.__class__ = module.cls_to_become
-        if storage.overlay:
-            storage.overlay.note_changed(module)
+        if tracing.overlay:
+            tracing.overlay.note_changed(module)
 
     def _replicate_for_data_parallel(self) -> Any:
         raise RuntimeError(

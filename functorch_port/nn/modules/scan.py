@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..._array import storage
+from ..._array import tracing
 from ..._array.refusal import Check
 from ..._random import keyed
 from ..._run.bind import function
@@ -107,7 +107,7 @@ class ScanStack(Module):
         return [{name: tensors[i] for name, tensors in parts.items()} for i in range(self.count)]
 
     def forward(self, x: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
-        if storage.overlay and not self._hooked():
+        if tracing.overlay and not self._hooked():
             try:
                 return _scan(self, x, args, kwargs)
             except _FromStream:
@@ -122,7 +122,7 @@ class ScanStack(Module):
     def _hooked(self) -> bool:
         """Whether a layer has hooks; a trace takes note of them."""
         for module in self.stacked.modules():
-            storage.overlay.note_stateful(module)
+            tracing.overlay.note_stateful(module)
         return any(
             m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks
             for m in self.stacked.modules()
@@ -200,7 +200,7 @@ class _Keys:
         """Take the key if the layers need one."""
         if self.generator is None:
             return
-        with storage.overlaid(around):
+        with tracing.overlaid(around):
             self.key = session.random(self.generator.split_key)
 
 
@@ -245,13 +245,13 @@ def _scan(stack: ScanStack, x: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     given = [e for e in extra if isinstance(e, Tensor)]
     slots = _slots(stack.stacked)
     names, stacked = list(slots), [table[key] for table, key in slots.values()]
-    keys, around = _Keys(), storage.current()
+    keys, around = _Keys(), tracing.current()
 
     def call(
         values: list[Any], own: list[Any], shared: list[Any], index: Any, checks: list[Check]
     ) -> list[Any]:
         """One layer."""
-        with storage.overlaid(_Layer(keys, index, checks)):
+        with tracing.overlaid(_Layer(keys, index, checks)):
             it = iter([wrap(a) for a in (*values, *own, *shared)])
             here = unflatten(carry_tree, [next(it) for _ in values])
             state = {name: next(it) for name in names}

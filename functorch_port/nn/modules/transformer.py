@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._array import storage
+from ..._array import tracing
 from ..._run import autocast
 from ..._tensor import grad_mode
 from ..._tensor.creation import full, zeros_like
@@ -58,7 +58,7 @@ def _detect_is_causal_mask(mask: Tensor | None, hint: bool | None, size: int) ->
     """The hint if there is one; else whether the mask is the causal mask. False for a traced mask."""
     if hint is not None or mask is None:
         return hint is True
-    if storage.overlay or tuple(mask.shape) != (size, size):
+    if tracing.overlay or tuple(mask.shape) != (size, size):
         return False
     return bool((mask == _generate_square_subsequent_mask(size, mask.device, mask.dtype)).all())
 
@@ -390,7 +390,7 @@ class TransformerEncoder(Module):
         first = self.layers[0]
         if not (mha.get_fastpath_enabled() and self.use_nested_tensor) or first.training or src.ndim != 3:
             return False
-        if storage.overlay or autocast.enabled:
+        if tracing.overlay or autocast.enabled:
             return False
         if grad_mode.is_grad_enabled() and (
             src.requires_grad or any(p.requires_grad for p in first.parameters())

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..._array import storage
+from ..._array import tracing
 from ..._array.fits import fits
 from ..._run.bind import function
 from ..._tensor.creation import full
@@ -325,11 +325,11 @@ def pad_sequence(
     starts = steps - sizes if padding_side == "left" else np.zeros_like(sizes)
     place = np.arange(steps) - starts[:, None]
     inside = (place >= 0) & (place < sizes[:, None])
-    if not storage.overlay and not (is_grad_enabled() and any(x.requires_grad for x in given)):
+    if not tracing.overlay and not (is_grad_enabled() and any(x.requires_grad for x in given)):
         fill = np.asarray(padding_value).astype(given[0].dtype.np)
         host = np.full((len(given), steps, *given[0].shape[1:]), fill)
         host[inside] = np.concatenate([np.asarray(x._value) for x in given])
-        with storage.x64():
+        with tracing.x64():
             return wrap(jnp.asarray(host if batch_first else host.swapaxes(0, 1)))
     first = np.cumsum(sizes) - sizes
     rows = np.where(inside, first[:, None] + place, 0)

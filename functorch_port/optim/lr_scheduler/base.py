@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..._array import storage
+from ..._array import tracing
 from ..._tensor.tensor import Tensor
 from ..optimizer import Optimizer, to_scalar
 
@@ -68,7 +68,7 @@ def _check_optimizer(optimizer: Any) -> None:
 
 def _refuse_in_trace() -> None:
     """A schedule counts epochs in Python, which a compiled function would do at its trace only."""
-    if storage.overlay:
+    if tracing.overlay:
         raise NotImplementedError(
             "lr_scheduler.step() inside a compiled function: call it outside, after the compiled step. The "
             "new rate takes "

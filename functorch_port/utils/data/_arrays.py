@@ -8,14 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from functorch_port._array import storage
+from functorch_port._array import tracing
 from functorch_port._tensor.grad_mode import is_grad_enabled
 from functorch_port._tensor.tensor import Tensor
 
 
 def host_view(tensor: Any) -> np.ndarray | None:
     """The tensor's values as a numpy array without a copy; None if that is impossible or would lose a gradient."""
-    if storage.overlay or not isinstance(tensor, Tensor):
+    if tracing.overlay or not isinstance(tensor, Tensor):
         return None
     value = tensor._value
     if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
@@ -30,7 +30,7 @@ def host_view(tensor: Any) -> np.ndarray | None:
 def like(array: np.ndarray, tensor: Tensor) -> Tensor:
     """A new tensor with ``array``'s values, on the device of ``tensor``."""
     device = _device(tensor._value)
-    with storage.x64():
+    with tracing.x64():
         if jax.default_backend() != "cpu":
             return Tensor._wrap(jax.device_put(array, device))
         value = jnp.asarray(array)  # half the time of device_put where the device is the default one
