@@ -73,7 +73,7 @@ class _OfThread(OfThread):
         _set_overlay(self.own)
 
 
-#: None unless some thread is in a trace or a transform, which makes ``if storage.overlay:`` cheap for everybody else;
+#: None unless some thread is in a trace or a transform, which makes ``if tracing.overlay:`` cheap for everybody else;
 #: then see `_OfThread`. Ask for its truth, never whether it is None.
 overlay: Any = None
 

@@ -9,8 +9,8 @@ registered where its class is defined, say a class ``Ema`` that keeps averages i
 
 Its methods tell the trace in progress which instance is at work, as ``Module.__call__`` and ``Optimizer.step`` do::
 
-    if storage.overlay:
-        storage.overlay.note_stateful(self)
+    if tracing.overlay:
+        tracing.overlay.note_stateful(self)
 
 and call `tracing.bump_epoch` where they change a table, as guards on tables are compared only after that. What
 ``steps`` is also a `Stepping`: it makes its state before a trace, and may put some of it together (`Pack`).

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ContextDecorator
 from typing import Any
 
-from .._array import storage as _storage
+from .._array import tracing as _tracing
 from .._base.alive import alive
 from .._trace.compiled import Compiled as Compiled
 from .._trace.compiled import compile as compile
@@ -26,7 +26,7 @@ def is_compiling() -> bool:
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.compiler.is_compiling.html
     """
-    return bool(_storage.overlay)
+    return bool(_tracing.overlay)
 
 
 is_dynamo_compiling = is_compiling

@@ -407,18 +407,18 @@ def test_a_trace_is_not_seen_by_other_threads() -> None:
     """They read real values, and an optimizer's plain numbers."""
     net, a = model(), ours.ones(3, 3)
     opt = ours.optim.Adam(net.parameters(), lr=0.25)
-    tracing, seen = threading.Event(), threading.Event()
+    begun, seen = threading.Event(), threading.Event()
 
     @ours.compile
     def step(x: Any) -> None:
         opt.zero_grad()
         net(x).sum().backward()
         opt.step()
-        tracing.set()
+        begun.set()
         assert seen.wait(60)
 
     def beside() -> tuple[Any, ...]:
-        assert tracing.wait(60)
+        assert begun.wait(60)
         try:
             lr = opt.param_groups[0]["lr"]
             assert not ours.compiler.is_compiling()
@@ -444,15 +444,15 @@ def test_a_trace_is_not_seen_by_other_threads() -> None:
 
 
 def test_gradients_beside_a_trace_of_another_model() -> None:
-    w, tracing = ours.ones(2, requires_grad=True), threading.Event()
+    w, begun = ours.ones(2, requires_grad=True), threading.Event()
 
     @ours.compile
     def run(x: Any) -> Any:
-        tracing.set()
+        begun.set()
         return x * 2
 
     def beside() -> None:
-        assert tracing.wait(60)
+        assert begun.wait(60)
         for _ in range(10):
             (w * 3).sum().backward()
 
@@ -461,17 +461,17 @@ def test_gradients_beside_a_trace_of_another_model() -> None:
 
 
 def test_hooks_after_accumulation_beside_a_trace() -> None:
-    w, seen, tracing = ours.ones(2, requires_grad=True), [], threading.Event()
+    w, seen, begun = ours.ones(2, requires_grad=True), [], threading.Event()
     w.register_post_accumulate_grad_hook(lambda p: seen.append(p))
 
     @ours.compile
     def run(x: Any) -> None:
-        tracing.set()
+        begun.set()
         threading.Event().wait(0.1)  # the other thread gets as far as it can
         (w * x).sum().backward()
 
     def beside() -> None:
-        assert tracing.wait(60)
+        assert begun.wait(60)
         (w * 3).sum().backward()
 
     together(lambda: run(ours.ones(2)), beside)

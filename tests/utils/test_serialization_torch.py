@@ -555,7 +555,7 @@ def test_without_64_bits(monkeypatch):
         torch, [torch.arange(6).reshape(2, 3), torch.arange(6).reshape(2, 3).t(), torch.ones(2).double()]
     )
     far = file_of(torch, torch.tensor([2**40]))
-    monkeypatch.setattr(ft._array.storage, "X64", False)
+    monkeypatch.setattr(ft._array.tracing, "X64", False)
     a, b, c = ft.load(file)
     assert (a.dtype, b.dtype, c.dtype) == (ft.int32, ft.int32, ft.float32)
     assert b.shape == (3, 2)
