@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from .storage import Storage
 
-__all__ = ["HOST", "LAZY", "OTHERS", "VALUES", "Lazy", "Twin", "Value", "computed"]
+__all__ = ["HOST", "LAZY", "OTHERS", "VALUES", "Lazy", "Twin", "Value", "arrays_of", "computed"]
 
 #: the classes of values on the host
 HOST: frozenset[type] = frozenset({np.ndarray, *(np.dtype(k).type for k in "?BbhilqfdFD")})
@@ -122,6 +122,14 @@ class Twin(Value):
 
     def host(self, cell: Storage) -> Any:
         return self._host
+
+
+def arrays_of(cells: Sequence[Any], held: Sequence[Any]) -> list[Any]:
+    """The arrays of Storages that hold these."""
+    return [
+        h if h.__class__ not in OTHERS else h.made if h.__class__ is Twin else cell.array()
+        for cell, h in zip(cells, held, strict=True)
+    ]
 
 
 def computed(values: Sequence[Any]) -> Sequence[Any]:

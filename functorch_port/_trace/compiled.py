@@ -340,7 +340,7 @@ def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any]
         for a in args:
             if type(a) is not Tensor or a._view is not None:
                 break
-            value = a._storage.array()
+            value = a._storage.held
             signature.append((value.shape, value.dtype, a._requires_grad))
         else:
             if len(args) > 1:

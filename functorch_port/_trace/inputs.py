@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from .._array import placing, tracing
 from .._array.donation import own
 from .._array.storage import Storage
-from .._array.value import OTHERS
+from .._array.value import OTHERS, arrays_of
 from .._tensor.tensor import Tensor
 from .places import Places
 from .source import Source
@@ -167,7 +167,7 @@ class Inputs:
         """
         kept = self.values_now()
         if not OTHERS.isdisjoint(map(type, kept)):
-            kept = [cell.array() for cell in (*self.donated, *self.cells)]
+            kept = arrays_of((*self.donated, *self.cells), kept)
         donated: list[Any] = []
         if count:
             donated = kept[:count]

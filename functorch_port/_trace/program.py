@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._array import tracing
 from .._array.donation import lent
-from .._array.value import OTHERS
+from .._array.value import OTHERS, arrays_of
 from .._run import fork
 from .._tensor.tensor import Tensor, wrap
 from .effects import Effects, FirstCall, Undo
@@ -236,7 +236,7 @@ class Pass:
             check(leaves)
         kept = [cell.held for cell in self.cells]
         if not OTHERS.isdisjoint(map(type, kept)):
-            kept = [cell.array() for cell in self.cells]
+            kept = arrays_of(self.cells, kept)
         for i in self.args:
             kept.append(leaves[i]._value)
         self.calls += 1
