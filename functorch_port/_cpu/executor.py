@@ -42,16 +42,14 @@ class CpuExecutor(Executor):
             if may_wait(values):
                 out = deferred.view(plan, values)
                 return values, out, None if mask is None else out.call
-        elif plan.defers and may_wait(values) and not waiting.are_too_many():
-            noted = scope.calls
-            if mask is not None and not anomaly.enabled:
-                call = Call(plan, values)
-                return values, call.outputs(plan.kinds(values)), call
-            if mask is None and noted is not None:
+        elif not anomaly.enabled if mask is not None else scope.calls is not None:
+            if plan.defers and may_wait(values) and not waiting.are_too_many():
                 call = Call(plan, values)
                 outs = call.outputs(plan.kinds(values))
+                if mask is not None:
+                    return values, outs, call
                 call.number = next(_sequence)
-                noted.append(call)
+                scope.calls.append(call)  # type: ignore[union-attr]
                 return values, outs, None
         if not kinds.isdisjoint(LAZY):
             if mask is None or plan.keeps is None:
