@@ -8,9 +8,12 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import Any as _Any
 
-from ._cpu import install as _cpu_install
+from ._base import settings as _settings
 
-_cpu_install.install()  # before operations are registered
+if not _settings.PLAIN:
+    from ._cpu import install as _cpu_install
+
+    _cpu_install.install()  # before operations are registered
 # isort: split
 from . import autograd as autograd
 from . import ops as _ops

@@ -71,6 +71,12 @@ def plain(script: str) -> Any:
     return json.loads(done.stdout)
 
 
+def test_nothing_of_the_cpu_is_imported() -> None:
+    loaded = "print(json.dumps([name for name in sys.modules if name.startswith(('functorch_port._cpu', 'llvmlite'))]))"
+    train = TRAIN + "\nimport functorch_port as torch\ntrain(torch, lambda step: step)\n"
+    assert plain(f"import json, sys\n{train}{loaded}") == []
+
+
 def test_training_by_jax_alone() -> None:
     found = plain(TRAIN + PLAIN)
     assert set(found["kinds"]) <= {"ArrayImpl", "ndarray", "Twin"}, (

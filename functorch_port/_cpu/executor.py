@@ -60,8 +60,7 @@ class CpuExecutor(Executor):
         return self.run_at_once(plan, values, mask)
 
     def compute(self, plan: Any, values: Sequence[Any]) -> Any:
-        key = numpy_programs.key_of(values)
-        found = None if key is None else numpy_programs.computed(plan, key, values)
+        found = self.on_host(plan, values)
         if found is None and not LAZY.isdisjoint(map(type, values)):
             found = _programs().through_views(plan, values)
         return super().compute(plan, values) if found is None else found

@@ -17,9 +17,7 @@ __all__ = ["install"]
 
 
 def install() -> None:
-    """Do it, unless everything is to be left to JAX (``FUNCTORCH_PORT_BACKEND=jax``)."""
-    if settings.PLAIN:
-        return
+    """Do it. It is not called where everything is left to JAX (``FUNCTORCH_PORT_BACKEND=jax``)."""
     executor.install(CpuExecutor())
     allocator.keep()
     lowering.at_first_use(_register)

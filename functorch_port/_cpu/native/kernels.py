@@ -40,22 +40,9 @@ Types: TypeAlias = tuple[np.dtype, ...]
 def run(
     fn: Callable[..., Any], rows: Sequence[Row], written: int, numbers: Any, joined: Row = ()
 ) -> New | None:
-    """``fn(rows[i], joined[i], numbers)`` for every i, as one loop over the elements; None if there can be none.
+    """As `loops.update`, in one loop over the elements; None if there can be none.
 
-    Called in a trace. If the program is for another platform after all, it has `by_xla` instead. What is overwritten is
-    to be donated, or XLA copies.
-
-    Args:
-        fn: a function of elements, which gives the new ones of the row and of the joined arrays. The same object means
-            the same function.
-        rows: for every tensor its arrays, of one shape. The shapes of tensors may differ, the types may not.
-        written: how many of a row's arrays, the first ones, are overwritten with the first ones that ``fn`` gives. It
-            may give more, and None for those.
-        numbers: 0-dim arrays, or an array of one dimension; ``fn`` gets its elements.
-        joined: arrays of one dimension with elements of all tensors, one after the other. All are overwritten.
-
-    Returns:
-        the new rows and the new joined arrays.
+    If the program is for another platform after all, it has `by_xla` instead.
     """
     types = _types(rows[0])
     if not ffi.available() or any(_types(r) != types or len({x.shape for x in r}) > 1 for r in rows):

@@ -23,12 +23,7 @@ __all__ = ["update_wholes"]
 def update_wholes(
     jaxpr: Jaxpr, bundles: Mapping[int, tuple[Places, Places]], reads: Mapping[int, Places]
 ) -> Wholes:
-    """Let calls of kernels that update all members of a bundle have it as a whole.
-
-    Args:
-        bundles: by name the places of the members among the inputs, and of their new values among the outputs.
-        reads: by name the places, among the inputs, of the gradients that a bundle's members are updated with.
-    """
+    """As `loops.wholes_of`, for calls of kernels."""
     calls = {id(call.new[0]): call for call in _calls(jaxpr)} if bundles else {}
     used = {id(v) for eqn in jaxpr.eqns for v in eqn.invars}
     replaced: dict[int, Any] = {}
