@@ -122,8 +122,18 @@ def _open_ours(library: ModuleType) -> None:
     library.safe_open = importlib.import_module(f"{_OURS}.safetensors").safe_open  # type: ignore[attr-defined]
 
 
+#: folders of this package that PyTorch has no modules for: scripts do not see them
+_ENGINES = frozenset({"_array", "_base", "_cpu", "_random", "_run", "_trace"})
+
+
+def _is_engine(fullname: str) -> bool:
+    return not _ENGINES.isdisjoint(fullname.split(".")[1:2])
+
+
 def _our_module(fullname: str) -> ModuleType:
     ours = _OURS + fullname[len("torch") :]
+    if _is_engine(fullname):
+        raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
     try:
         return importlib.import_module(ours)
     except ModuleNotFoundError as error:
@@ -141,7 +151,7 @@ def _alias_loaded() -> None:
     if _TorchFinder.looking:  # not yet: a name that appears while it is being looked for is loaded twice
         return
     for name, module in list(sys.modules.items()):
-        if name == _OURS or name.startswith(f"{_OURS}."):
+        if (name == _OURS or name.startswith(f"{_OURS}.")) and not _is_engine(name):
             alias = "torch" + name[len(_OURS) :]
             sys.modules.setdefault(alias, module)
             if not isinstance(module.__dict__.get("__getattr__"), _Explain):

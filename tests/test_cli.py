@@ -327,3 +327,21 @@ def test_version(capsys):
     with pytest.raises(SystemExit):
         cli.main(["--version"])
     assert capsys.readouterr().out.startswith("functorch_port ")
+
+
+def test_scripts_do_not_see_the_engines() -> None:
+    script = """
+import functorch_port.launcher as launcher
+launcher.install()
+import importlib, torch
+for name in ("_array", "_base", "_cpu", "_random", "_run", "_trace", "_cpu.install"):
+    try:
+        importlib.import_module(f"torch.{name}")
+    except ModuleNotFoundError:
+        continue
+    print(name)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout == ""
