@@ -29,7 +29,7 @@ from . import tracing
 from .storage import Storage
 from .value import HOST, VALUES, Twin, Value
 
-__all__ = ["HELD", "Before", "Donating", "at_once", "call", "is_whole", "lent", "on_one_cpu", "own", "whole"]
+__all__ = ["HELD", "Before", "Donating", "at_once", "call", "is_one_cpu", "is_whole", "lent", "on_one_cpu", "own", "whole"]
 
 T = TypeVar("T")
 getrefcount = sys.getrefcount
@@ -200,15 +200,15 @@ class Before:
     def __init__(self, tensors: Sequence[Any], kept: Sequence[Any] = ()) -> None:
         self.tensors, self.kept = tensors, kept
         self.versions = [t._storage.version for t in tensors]
-        # Storages that others hold are not put together (`is_free`)
         self.values = [(t._view, _settled(t._storage)) for t in kept]
 
     def undo(self) -> None:
         for tensor, (view, held) in zip(self.kept, self.values, strict=True):
-            if tensor._view is view:  # else it was put together with others, which changed no value
-                tensor._storage.held, tensor._storage.form = held, None
-                if held.__class__ in VALUES:
-                    held.restore()
+            cell = tensor._storage
+            if tensor._view is view and cell.held is not held:
+                cell.put(held)
+            if held.__class__ in VALUES:
+                held.restore()
         for tensor, version in zip(self.tensors, self.versions, strict=True):
             tensor._storage.version = version
 
@@ -323,7 +323,12 @@ class Lent(Value):
 
 def on_one_cpu(value: Any) -> bool:
     """Whether this is an array on one CPU device alone, where a call takes the time that its memory and arrays take."""
-    devices = value.sharding.device_set if isinstance(value, jax.Array) else ()
+    return isinstance(value, jax.Array) and is_one_cpu(value.sharding)
+
+
+def is_one_cpu(sharding: Any) -> bool:
+    """Whether this is one CPU device alone."""
+    devices = sharding.device_set
     return len(devices) == 1 and next(iter(devices)).platform == "cpu"
 
 

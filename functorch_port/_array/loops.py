@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -15,58 +15,24 @@ from .._base import lowering
 from .._base.tuning import tuning
 from . import tracing
 
-if TYPE_CHECKING:  # it takes 20 ms to import
-    from jax.extend.core import Jaxpr
-
-__all__ = ["Loops", "Wholes", "are_available", "by_xla", "current", "update", "update_or_none", "wholes_of"]
+__all__ = ["Loops", "by_xla", "current", "update", "update_or_none"]
 
 #: arrays of a tensor: a parameter, its state, its gradient
 Row: TypeAlias = Sequence[Any]
 #: rows, and the arrays that are joined
 New: TypeAlias = tuple[Sequence[Row], Row]
-#: places among a program's inputs, or its outputs
-Places = tuple[int, ...]
-
-
-class Wholes(NamedTuple):
-    """A program that takes some arrays joined.
-
-    Attributes:
-        jaxpr: the program, with an input more for each, and an output more for those that it writes.
-        written, read: their names, in the order of those inputs.
-        unread: those of which it does not look at the members.
-    """
-
-    jaxpr: Jaxpr
-    written: list[int]
-    read: list[int]
-    unread: set[int]
 
 
 class Loops:
     """A backend's loops; this one has none."""
 
-    def are_available(self) -> bool:
-        """Whether there are loops for programs that are made now."""
-        return False
-
     def run(self, fn: Any, rows: Any, written: int, numbers: Any, joined: Any = ()) -> New | None:
         """As `update`; None if there is no loop for it."""
         return None
 
-    def wholes_of(self, jaxpr: Jaxpr, bundles: Any, reads: Any) -> Wholes:
-        """As `wholes_of`."""
-        return Wholes(jaxpr, [], [], set())
-
 
 #: a backend sets it when it is first asked for (see `lowering.at_first_use`)
 current = Loops()
-
-
-def are_available() -> bool:
-    """Whether there are loops for programs that are made now."""
-    lowering.ready()
-    return current.are_available()
 
 
 def update(fn: Callable[..., Any], rows: Sequence[Row], written: int, numbers: Any, joined: Row = ()) -> New:
@@ -97,18 +63,6 @@ def update_or_none(
         return None
     lowering.ready()
     return current.run(fn, rows, written, numbers, joined)
-
-
-def wholes_of(
-    jaxpr: Jaxpr, bundles: Mapping[int, tuple[Places, Places]], reads: Mapping[int, Places]
-) -> Wholes:
-    """Let loops that update all members of a bundle have it as a whole.
-
-    Args:
-        bundles: by name the places of the members among the inputs, and of their new values among the outputs.
-        reads: by name the places, among the inputs, of the gradients that a bundle's members are updated with.
-    """
-    return current.wholes_of(jaxpr, bundles, reads)
 
 
 def by_xla(fn: Callable[..., Any], rows: Sequence[Row], numbers: Any, joined: Row = ()) -> New:

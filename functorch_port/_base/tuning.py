@@ -39,11 +39,10 @@ class Tuning:
         program_pays: programs that are not small, which take a second or so to compile, may be one more than every so
             many calls of them: shapes that come a few times each run one by one.
 
-        bundle_elements: elements of the largest array that is joined with others to one input of a program.
-        bundle_arrays: arrays of one such input: what XLA needs to compile the joining grows faster than their number.
-        bundle_least: how many a program must have: 128 take 0.8 to 1.0 ms apart and 0.5 to 0.7 together, 64 the same
-            either way.
-        bundle_cuts: how often they are taken apart without a program.
+        joint_elements: elements of the largest parameter whose state is joined with others'.
+        joint_least: how many small ones make that worth while.
+        joint_members: parameters of one joint, and of one program of many parameters: equal programs share one.
+        joint_parameters: from how many on a compiled program takes parameters joined, too.
         pending_elements: elements of an average gradient from which on a program returns it on one CPU. An array more
             takes 6 us, about as long as writing a parameter of this size elsewhere than where it was: for 670,000
             numbers in six arrays a step takes 2.3 ms with pending gradients and 1.9 with returned ones.
@@ -52,16 +51,7 @@ class Tuning:
             equal parts share one program: many parameters in parts compile in a tenth of the time, and run faster.
         kernel_parameters: parameters that one call of a kernel updates: what XLA needs to compile a call grows with the
             square of its arrays.
-        host_parameters: from how many parameters on a step joins those that are in numpy. Beside a step that does not,
-            SGD of 10, 64, 256 and 3,000 takes 1.6, 1.06, 0.80 and 0.55 of the time, AdamW 0.98, 0.53, 0.55 and 0.54.
-        steady_elements: elements of the largest parameter whose state is put together with others'.
-        steady_least: how many small ones make that worth while: AdamW of 10 takes 0.29 ms together and 0.36 apart.
-        steady_part: parameters of one program of many: equal programs share one, which compiles in a fraction of the
-            time.
         steady_tries: how often an optimizer that cannot be covered is looked at again.
-        pack_parameters: parameters of one pack where kernels update it as it lies: 3,000 of SGD take 5 ms in packs of
-            128, and 7 in packs of 32.
-        pack_parameters_by_xla: the same elsewhere.
 
         check_integers, check_others: elements of integers, and of others, that are checked before a program runs.
         check_time: microseconds that computing what is checked may take, by an estimate.
@@ -116,21 +106,15 @@ class Tuning:
     program_new: int = 16
     program_pays: int = 16
 
-    bundle_elements: int = 1024
-    bundle_arrays: int = 32
-    bundle_least: int = 128
-    bundle_cuts: int = 4
+    joint_elements: int = 1024
+    joint_least: int = 4
+    joint_members: int = 64
+    joint_parameters: int = 128
     pending_elements: int = 10_000
 
     update_parameters: int = 256
     kernel_parameters: int = 64
-    host_parameters: int = 64
-    steady_elements: int = 1024
-    steady_least: int = 4
-    steady_part: int = 64
     steady_tries: int = 4
-    pack_parameters: int = 128
-    pack_parameters_by_xla: int = 32
 
     check_integers: int = 1 << 20
     check_others: int = 1 << 13

@@ -121,7 +121,7 @@ def memory_of(cell: Storage) -> np.ndarray | None:
     if not (value.__class__ in HOST or host.is_only_cpu(value.devices())):
         return None
     array = np.array(value, order="C")
-    cell.held = Memory(array, array.tobytes(), Storage(value))
+    cell.put(Memory(array, array.tobytes(), Storage(value)))
     return array
 
 

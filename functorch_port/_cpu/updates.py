@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._array.loops import Loops, New, Wholes
-from .native import ffi, kernels
-from .passes.wholes import update_wholes
+from .._array.loops import Loops, New
+from .native import kernels
 
 __all__ = ["CpuLoops"]
 
@@ -14,11 +13,5 @@ __all__ = ["CpuLoops"]
 class CpuLoops(Loops):
     """Loops of machine code, where llvmlite is there and programs run on one CPU alone."""
 
-    def are_available(self) -> bool:
-        return ffi.available()
-
     def run(self, fn: Any, rows: Any, written: int, numbers: Any, joined: Any = ()) -> New | None:
         return kernels.run(fn, rows, written, numbers, joined)
-
-    def wholes_of(self, jaxpr: Any, bundles: Any, reads: Any) -> Wholes:
-        return update_wholes(jaxpr, bundles, reads)

@@ -11,15 +11,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+from jax.core import ShapedArray
+from jax.extend.core import ClosedJaxpr, Literal, Var, jaxpr_as_fun
 
-from .._array.loops import wholes_of
+from .._array import joint
+from .._array.joint import Joint, Part
 from .._array.storage import Storage
 from .._base import lowering
 from .._base.jaxprs import operations
-from .._base.tuning import tuning
 from .._tensor.tensor import Tensor
-from .bundles import Bundle, Gradients, Joint, bundled, cut, join, joined_gradients
 from .draft import Draft
 from .effects import Effects, functions_of
 from .executable import Executable
@@ -37,16 +37,12 @@ __all__ = ["assemble"]
 
 @dataclass
 class _Sources:
-    """Where the inputs in use come from, by kind, each with its position in the jaxpr: a tuple for what is together.
-
-    A program takes them in this order.
-    """
+    """Where the inputs in use come from, by kind, each with its position in the jaxpr, in the program's order."""
 
     donated: list[tuple[Any, Any]] = field(default_factory=list)
     cells: list[tuple[Any, Any]] = field(default_factory=list)
     args: list[tuple[Any, Any]] = field(default_factory=list)
     grads: list[tuple[Any, Any]] = field(default_factory=list)
-    joined: list[tuple[Any, Any]] = field(default_factory=list)
     numbers: list[tuple[Any, Any]] = field(default_factory=list)
 
     def positions(self) -> list[Any]:
@@ -68,11 +64,13 @@ def assemble(
     keep_grads: bool,
 ) -> Program:
     """Keep the inputs that matter, sort them by where they come from, and make the program."""
-    if overlay.local and not draft.boundary:
-        closed = closed.replace(jaxpr=_without_stops(closed.jaxpr))
-    closed, live = _prune(closed)
     twins = _read_twins(overlay)
     grad_of = {g._storage: t for t, g in overlay.grad_reads.items() if g is not None and g._view is None}
+    gone: set[int] = set()
+    if overlay.local and not draft.boundary:
+        closed, cells, gone = _take_joined(draft, closed, cells, {*twins, *arguments.cells, *grad_of})
+        closed = closed.replace(jaxpr=_simplified(closed.jaxpr))
+    closed, live = _prune(closed)
     sources = _sort_inputs(draft, live, cells, names, arrays, twins, arguments, grad_of)
     _sort_writes(draft, arguments.cells, grad_of)
     place = {id(array): i for i, (_, array) in enumerate(overlay.draws)}
@@ -85,10 +83,10 @@ def assemble(
     if unread and keep_grads:  # the donated inputs that pending gradients need come last
         sources.donated.sort(key=lambda pair: needed[pair[1]])
     states = {*sources.of("donated"), *sources.of("cells"), *(cell for cell, _, _ in draft.cells)}
-    if overlay.local and not draft.boundary:
-        _bundle(draft, overlay, sources, needed)
+    states.update(*(joint.members for joint, _ in draft.joints))
     more_flags = 0 if draft.within is None else draft.within.count - 1  # become one output with the first
-    out_order = _sort_outputs(draft, sources.of("donated"), len(closed.jaxpr.outvars) - more_flags, indices)
+    outputs = sorted({*range(len(closed.jaxpr.outvars) - more_flags)} - gone)
+    out_order = _sort_outputs(draft, sources.of("donated"), outputs, indices)
     returned = len(out_order) - len(unread)
     executable = _executable(draft, closed, sources, drawn, out_order if keep_grads else out_order[:returned])
     targets = [tensor for tensor, _ in unread]
@@ -107,7 +105,6 @@ def assemble(
         args=sources.of("args"),
         arrays=[i for position, i in enumerate(arrays, len(cells) + len(names)) if live[position]],
         grads=sources.of("grads"),
-        joined_grads=sources.of("joined"),
         numbers=numbers,
         draws=[draw for draw, _ in overlay.draws],
         taken=[place[id(closed.consts[k])] for k in drawn],
@@ -132,7 +129,7 @@ def _effects(draft: Draft) -> Effects:
     others = (draft.args, draft.uncounted, draft.number_writes, draft.flags, draft.detached, draft.modes)
     return Effects(
         cells=draft.cells,
-        bundles=draft.bundles,
+        joints=draft.joints,
         args=draft.args,
         uncounted=draft.uncounted,
         grads=draft.grads if any(draft.grads) else None,
@@ -145,7 +142,7 @@ def _effects(draft: Draft) -> Effects:
         made=draft.made,
         places=draft.places,
         has_more=any((*others, draft.places, draft.made.handles, draft.values.writes)),
-        **functions_of(draft.cells, draft.bundles),
+        **functions_of(draft.cells, draft.joints),
     )
 
 
@@ -155,7 +152,7 @@ def _guards(
     return Guards(
         values=draft.values,
         gradients=draft.grad_guards,
-        packs=draft.packs,
+        joints=[joint for joint, _ in draft.joints],
         twins=twins,
         places=draft.places,
         argument_hooks=draft.argument_hooks,
@@ -258,7 +255,7 @@ def _unread_gradients(draft: Draft) -> list[tuple[Tensor, int]]:
     if draft.boundary or draft.why_once:
         return []
     uses = Counter(_uses(draft))
-    stepped = {cell for cell, _, _ in draft.cells}
+    stepped = {cell for cell, _, _ in draft.cells}.union(*(joint.members for joint, _ in draft.joints))
     return [
         (target, index)
         for target, index in draft.grads.computed
@@ -266,37 +263,45 @@ def _unread_gradients(draft: Draft) -> list[tuple[Tensor, int]]:
     ]
 
 
-def _bundle(draft: Draft, overlay: Overlay, sources: _Sources, needed: list[bool]) -> None:
-    """Take small donated inputs together if there are many: those of a pack, and those which pending gradients need.
+def _take_joined(
+    draft: Draft, closed: Any, cells: list[Storage], others: Collection[Storage]
+) -> tuple[Any, list[Storage], set[int]]:
+    """Have the program take each `Joint` whose members it all writes as one array.
 
-    Gradients of a bundle's members, if they are only read, come together too. The position of what is together is a
-    tuple, of its members' positions; so is the output that a bundle comes from.
+    Returns:
+        the jaxpr; its Storages, with that of a joint in place of the members; the outputs that are not used any more.
     """
-    position = dict(sources.donated)
-    writes = {cell: (i, steps) for cell, i, steps in draft.cells}
+    position = {cell: k for k, cell in enumerate(cells)}
+    writes = {cell: (index, steps) for cell, index, steps in draft.cells}
     uses = Counter([*_uses(draft), *(i for _, i in draft.fill)])
-    pack_of = {p._storage: pack for pack in overlay.packs.values() for p in pack.params}
-    groups: dict[Any, list[Storage]] = {}
-    for cell, (index, steps) in writes.items():  # in the order of the optimizers
-        if cell in position and uses[index] == 1:
-            groups.setdefault((needed[position[cell]], steps, pack_of.get(cell)), []).append(cell)
-    bundle_of: dict[Storage, Bundle] = {}
-    together = [
-        (cells, len(pack.params) if pack else tuning.bundle_arrays) for (_, _, pack), cells in groups.items()
+    alone = {c for c, (i, _) in writes.items() if c in position and c not in others and uses[i] == 1}
+    joints = dict.fromkeys([c.held.joint for c in writes if c.held.__class__ is Part])
+    taken: list[Joint] = [
+        j for j in joints if alone.issuperset(j.members) and len({writes[m][1] for m in j.members}) == 1
     ]
-    for (_, steps, _), bundles in zip(groups, bundled(together), strict=True):
-        for bundle in bundles:
-            bundle_of.update(dict.fromkeys(bundle.members, bundle))
-            draft.bundles.append((bundle, tuple([writes[m][0] for m in bundle.members]), steps))
-    draft.cells = [write for write in draft.cells if write[0] not in bundle_of]
-    sources.donated = [
-        (cell, tuple([position[m] for m in cell.members]) if isinstance(cell, Bundle) else position[cell])
-        for cell in dict.fromkeys([bundle_of.get(cell, cell) for cell in position])
-    ]
-    at = {id(tensor): k for tensor, k in sources.grads}
-    joined = joined_gradients(dict.fromkeys(bundle_of.values()), sources.of("grads"))
-    sources.joined = [(some, tuple([at.pop(id(t)) for t in some.tensors])) for some in joined]
-    sources.grads = [pair for pair in sources.grads if id(pair[0]) in at]
+    if not taken:
+        return closed, cells, set()
+    jaxpr, gone = closed.jaxpr, set()
+    invars, outvars, cuts, joins = list(jaxpr.invars), list(jaxpr.outvars), [], []
+    for whole in taken:
+        members = [position[m] for m in whole.members]
+        made = [writes[m][0] for m in whole.members]
+        old, new = (Var(ShapedArray(whole.cell.held.shape, whole.cell.held.dtype)) for _ in range(2))
+        cut, join = joint.operations(whole.shapes, whole.cell.held.dtype)
+        cuts.append(cut.replace(invars=[old], outvars=[invars[k] for k in members]))
+        joins.append(join.replace(invars=[outvars[i] for i in made], outvars=[new]))
+        invars.append(old)
+        outvars[made[0]] = new
+        gone.update(made[1:])
+        draft.joints.append((whole, writes[whole.members[0]][1]))
+        draft.cells.append((whole.cell, made[0], writes[whole.members[0]][1]))
+    members = {m for whole in taken for m in whole.members}
+    draft.cells = [write for write in draft.cells if write[0] not in members]
+    left = [k for k, cell in enumerate(cells) if cell not in members]
+    count, new = len(cells), len(jaxpr.invars)
+    invars = [*(invars[k] for k in left), *invars[new:], *invars[count:new]]
+    jaxpr = jaxpr.replace(invars=invars, outvars=outvars, eqns=[*cuts, *jaxpr.eqns, *joins])
+    return closed.replace(jaxpr=jaxpr), [*(cells[k] for k in left), *(whole.cell for whole in taken)], gone
 
 
 def _uses(draft: Draft) -> Iterable[int]:
@@ -314,33 +319,26 @@ def _leave_pending(
 ) -> None:
     """The program returns its last outputs only if somebody reads gradients."""
     order = sources.positions()
-    inputs = [k for k, position in enumerate(order) if any(needed[p] for p in _each(position))]
+    inputs = [k for k, position in enumerate(order) if needed[position]]
     inputs += range(len(order), len(executable.input_avals))  # the random draws
     others = draft.grads.without(targets)
     executable.pending = Pending(executable, inputs, targets, others if any(others) else None)  # type: ignore[arg-type]
 
 
-def _each(position: int | tuple[int, ...]) -> tuple[int, ...]:
-    """The positions of a bundle, or the one."""
-    return position if isinstance(position, tuple) else (position,)
-
-
-def _sort_outputs(draft: Draft, donated: list[Any], count: int, unread: list[int]) -> list[Any]:
+def _sort_outputs(draft: Draft, donated: list[Any], outputs: list[int], unread: list[int]) -> list[int]:
     """Put the new values of donated inputs first, in the inputs' order, and unread gradients last; returns the
     old positions.
 
     JAX gives a donated input's memory to the first output of its shape. If that is a gradient, XLA has to copy the
     parameter before it may be written over.
     """
-    at = {cell: i for cell, i, _ in (*draft.cells, *draft.bundles)}
+    at = {cell: i for cell, i, _ in draft.cells}
     first, last = [at[cell] for cell in donated], unread
-    taken = {i for index in first for i in _each(index)}
-    order = first + sorted({*range(count)} - {*taken, *last}) + last
+    order = first + sorted({*outputs}.difference(first, last)) + last
     new = {old: i for i, old in enumerate(order)}
     for out in (*draft.outputs, *draft.changed):
         out.index = new.get(out.index, out.index)
     draft.cells = [(cell, new[i], steps) for cell, i, steps in draft.cells]
-    draft.bundles = [(bundle, new[i], steps) for bundle, i, steps in draft.bundles]
     draft.args = [(k, new[i], steps) for k, i, steps in draft.args]
     draft.fill = [(cell, new[i]) for cell, i in draft.fill]
     for stage in draft.stages:
@@ -353,50 +351,34 @@ def _sort_outputs(draft: Draft, donated: list[Any], count: int, unread: list[int
 
 
 def _executable(
-    draft: Draft, closed: Any, sources: _Sources, drawn: list[int], out_order: list[Any]
+    draft: Draft, closed: Any, sources: _Sources, drawn: list[int], out_order: list[int]
 ) -> Executable:
     closed = closed.replace(jaxpr=lowering.rewritten(closed.jaxpr))
     order, donated = sources.positions(), sources.of("donated")
-    first = len(donated) + len(sources.cells) + len(sources.args) + len(sources.grads)
-    written = {k: cell for k, cell in enumerate(donated) if isinstance(cell, Bundle)}
-    read: dict[int, Gradients] = dict(enumerate(sources.of("joined"), first))
-    joints: dict[int, Joint] = {**written, **read}
-    wholes = wholes_of(
-        closed.jaxpr, {k: (order[k], out_order[k]) for k in written}, {k: order[k] for k in read}
-    )
     total = len(closed.jaxpr.invars)
     within, flag = draft.within, -1 if draft.within is None else out_order[draft.within.index]
-    avals = [joints[k].aval if k in joints else closed.jaxpr.invars[p].aval for k, p in enumerate(order)]
+    avals = [closed.jaxpr.invars[p].aval for p in order]
     consts, count = list(closed.consts), len(donated)
 
     def pure(donated: list[Any], kept: list[Any], as_fun: Any = jaxpr_as_fun) -> list[Any]:
         given = [*donated, *kept]
-        values, held = place(given, wholes.unread)
-        run = as_fun(closed.replace(jaxpr=wholes.jaxpr, consts=held))
-        outs = run(*values, *(given[k] for k in (*wholes.written, *wholes.read)))
-        whole = dict(zip(wholes.written, outs[len(outs) - len(wholes.written) :], strict=True))
+        values, held = place(given)
+        outs = as_fun(closed.replace(consts=held))(*values)
         if within is not None:
             outs[flag] = jnp.stack(outs[flag : flag + within.count])
-        found = [
-            whole[k] if k in whole else join([outs[i] for i in index]) if k in written else outs[index]
-            for k, index in enumerate(out_order)
-        ]
+        found = [outs[index] for index in out_order]
         if within is not None:  # what is donated stays as it was, if a check fails
             failed = outs[flag].any()
             found[:count] = [jnp.where(failed, old, new) for old, new in zip(given, found[:count])]
         return found
 
-    def place(given: Sequence[Any], unread: Collection[int] = ()) -> tuple[list[Any], list[Any]]:
+    def place(given: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The inputs and constants of the jaxpr, from those of the program."""
         values: list[Any] = [0.0] * total
-        for k, (position, value, aval) in enumerate(zip(order, given, avals, strict=False)):
+        for position, value, aval in zip(order, given, avals, strict=False):
             if np.shape(value) != aval.shape or (hasattr(value, "dtype") and value.dtype != aval.dtype):
                 raise Stale
-            if k in unread:
-                continue
-            whose = cut(value, joints[k].shapes) if k in joints else [value]
-            for p, mine in zip(_each(position), whose, strict=True):
-                values[p] = mine
+            values[position] = value
         held = list(consts)
         for k, value in zip(drawn, given[len(order) :], strict=True):
             held[k] = value
@@ -454,16 +436,21 @@ def _inputs_of(jaxpr: Any, outputs: list[int]) -> list[bool]:
     return _live(part)[1]
 
 
-def _without_stops(jaxpr: Any) -> Any:
-    """The jaxpr without ``stop_gradient``, for a program that JAX does not differentiate: it is to find patterns."""
+def _simplified(jaxpr: Any) -> Any:
+    """The jaxpr without ``stop_gradient``, for a program that JAX does not differentiate, so that passes find their
+    patterns; and with an array in place of what joins all the pieces that were cut of it.
+    """
     source: dict[Any, Any] = {}
+    cuts: dict[Any, Any] = {}
     of = lambda x: x if isinstance(x, Literal) else source.get(x, x)
     eqns = []
     for eqn in jaxpr.eqns:
+        if any(not isinstance(x, Literal) and x in source for x in eqn.invars):
+            eqn = eqn.replace(invars=list(map(of, eqn.invars)))
         if eqn.primitive.name == "stop_gradient":
-            source[eqn.outvars[0]] = of(eqn.invars[0])
-        elif any(not isinstance(x, Literal) and x in source for x in eqn.invars):
-            eqns.append(eqn.replace(invars=list(map(of, eqn.invars))))
+            source[eqn.outvars[0]] = eqn.invars[0]
+        elif (whole := joint.joined_again(eqn, cuts)) is not None:
+            source[eqn.outvars[0]] = whole
         else:
             eqns.append(eqn)
     return jaxpr.replace(eqns=eqns, outvars=list(map(of, jaxpr.outvars)))

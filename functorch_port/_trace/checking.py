@@ -187,7 +187,7 @@ def _readable(
 
     What is given away is none of them: whoever has looked at an array cannot give its memory away.
     """
-    written = {cell for cell, _, _ in draft.cells} | overlay.packs.keys()
+    written = {cell for cell, _, _ in draft.cells}
     written |= {g._storage for g in overlay.grad_reads.values() if g is not None}
     found: dict[int, Storage | int] = {}
     for position, cell in enumerate(cells):

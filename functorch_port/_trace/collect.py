@@ -367,9 +367,6 @@ def collect_guards(
         for t, old in overlay.flags.items()
         if t._requires_grad is not old
     ]
-    draft.packs = [
-        pack for o in optimizers for pack in o._packs if not overlay.env.keys().isdisjoint(pack.cells)
-    ]
     draft.table_guards = [
         (instance, overlay.modes.get(instance, getattr(instance, "training", None)), tables_of(instance))
         for instance in overlay.stateful

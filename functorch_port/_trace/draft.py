@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from .._array.joint import Joint
 from .._array.storage import Storage
 from .._tensor.tensor import Tensor
 from .._tensor.tree import LEAF, Structure
@@ -14,7 +15,7 @@ from .handles import Made
 from .places import Places
 from .results import Changed, Left, Output
 from .stages import Stage
-from .stateful import Pack, Stepping
+from .stateful import Stepping
 from .value_guards import ValueGuards
 
 if TYPE_CHECKING:
@@ -27,11 +28,12 @@ __all__ = ["Draft"]
 class Draft:
     """The parts of a program before they are sorted; see `Results`, `Effects`, `Recording`, `Guards` and `FirstCall`.
 
-    Outputs have the numbers that they were noted under until `assemble` sorts them, which also tells ``bundles`` and
-    ``args`` from ``cells``.
+    Outputs have the numbers that they were noted under until `assemble` sorts them, which also tells ``args`` from
+    ``cells``.
 
     Attributes:
         made: what is made anew at every call.
+        joints: those that the program takes as one array, and how often it writes to their members.
         number_places: places of the Python numbers that are inputs (see `Numbers`).
         before, within: the checks of values that are made before a call, and those that the program makes.
     """
@@ -45,7 +47,7 @@ class Draft:
     tree: Structure = LEAF
 
     cells: list[tuple[Storage, int, int]] = field(default_factory=list)
-    bundles: list[tuple[Any, Any, int]] = field(default_factory=list)
+    joints: list[tuple[Joint, int]] = field(default_factory=list)
     args: list[tuple[int, int, int]] = field(default_factory=list)
     uncounted: list[tuple[Target, int]] = field(default_factory=list)
     grads: GradWrites = field(default_factory=GradWrites.none)
@@ -69,7 +71,6 @@ class Draft:
     hook_guards: list[tuple[Tensor, tuple[Any, ...]]] = field(default_factory=list)
     argument_hooks: list[tuple[int, tuple[Any, ...]]] = field(default_factory=list)
     optimizers: list[tuple[Stepping, Any, Any]] = field(default_factory=list)
-    packs: list[Pack] = field(default_factory=list)
 
     before: list[checking.Before] = field(default_factory=list)
     within: checking.Within | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from .._array.donation import Before
+from .._array.joint import Joint
 from .._array.storage import Storage
 from .._array.value import VALUES
 from .._run.sparse import SparseTensor
@@ -89,7 +90,7 @@ class Effects:
 
     Attributes:
         cells: Storages, the program's output that each gets, and how many writes that counts for.
-        bundles: the same of `Bundle`s.
+        joints: those whose arrays are among ``cells``, and how many writes to each member a call counts for.
         args: the same of arguments, by position.
         uncounted: how many writes to a Storage (or to an argument's) are not counted by it.
         grads: gradients; None if it writes none.
@@ -102,11 +103,11 @@ class Effects:
         made: what is made anew at every call.
         places: where some of that is left.
         has_more: whether there is more than Storages and gradients.
-        versions_now, put, count: of ``cells`` and ``bundles``.
+        versions_now, put, count: of ``cells`` and ``joints``.
     """
 
     cells: Sequence[tuple[Storage, int, int]]
-    bundles: Sequence[tuple[Any, Any, int]]
+    joints: Sequence[tuple[Joint, int]]
     args: Sequence[tuple[int, int, int]]
     uncounted: Sequence[tuple[Target, int]]
     grads: GradWrites | None
@@ -131,7 +132,7 @@ class Effects:
         grads: GradWrites | None,
         first: FirstCall | None,
     ) -> Sequence[Tensor]:
-        """Write all but ``cells`` and ``bundles``; returns the tensors that were made. Done twice it is as done once.
+        """Write all but ``cells``; returns the tensors that were made. Done twice it is as done once.
 
         Args:
             grads: the gradients to write, where others are pending.
@@ -219,14 +220,13 @@ class Undo:
 
 
 def functions_of(
-    cells: Sequence[tuple[Storage, int, int]], bundles: Sequence[tuple[Any, Any, int]]
+    cells: Sequence[tuple[Storage, int, int]], joints: Sequence[tuple[Joint, int]]
 ) -> dict[str, Callable[..., Any]]:
     """`Effects.versions_now`, ``put`` and ``count``: a loop over the Storages would take three times as long."""
     source = Source()
     known = [(source.name(cell), index, steps) for cell, index, steps in cells]
-    members = [(source.name(m), steps) for bundle, _, steps in bundles for m in bundle.members]
-    counted = [*((cell, steps) for cell, _, steps in known), *members]
-    versions = ", ".join([f"{cell}.version" for cell, _ in counted])
+    wholes = [(source.name(joint), steps) for joint, steps in joints]
+    versions = ", ".join([*(f"{cell}.version" for cell, _, _ in known), *(f"{joint}.writes" for joint, _ in wholes)])
     held = "".join([f"{cell}.held, " for cell, _, _ in known])
     puts = [
         f"if {source.name(VALUES)}.isdisjoint(map(type, ({held}))):",
@@ -234,7 +234,8 @@ def functions_of(
         "else:",  # a `Value` may have more to do
         *[f"    {cell}.put(outs[{index}])" for cell, index, _ in known],
     ]
-    counts = [f"{cell}.version = versions[{k}] + {steps}" for k, (cell, steps) in enumerate(counted)]
+    counts = [f"{cell}.version = versions[{k}] + {steps}" for k, (cell, _, steps) in enumerate(known)]
+    counts += [f"{joint}.count(versions[{k}] + {steps})" for k, (joint, steps) in enumerate(wholes, len(known))]
     return {
         "versions_now": source.function("now()", [f"return [{versions}]"]),
         "put": source.function("put(outs)", puts if known else []),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from .bundles import Bundle
 from .names import name_cells
 from .program import Program
 
@@ -32,15 +31,12 @@ def _program(compiled: Any, program: Program, n: int, analyse: bool) -> list[str
     inputs, numbers = program.inputs, program.inputs.numbers
     calls = program.calls + (0 if program.quick is None else program.quick.calls)
     lines = [f"program {n}: {calls} call(s), {len(program.executable.jaxpr.jaxpr.eqns)} operations"]
-    packed = {cell for pack in program.guards.packs for cell in pack.cells}
-    updated = [cell for c in inputs.donated for cell in (c.members if isinstance(c, Bundle) else (c,))]
-    gradients = [*inputs.grads, *(t for some in inputs.joined_grads for t in some.tensors)]
     named = [
         (name in numbers.fixed, key if i is None else f"{key}[{i}]")
         for name, (_, key, i, _) in numbers.places.items()
     ]
-    names = name_cells(compiled._fn, [*updated, *inputs.cells], packed)
-    for title, cells in (("updated in place", updated), ("read", inputs.cells)):
+    names = name_cells(compiled._fn, [*inputs.donated, *inputs.cells], program.guards.joints)
+    for title, cells in (("updated in place", inputs.donated), ("read", inputs.cells)):
         if cells:
             lines.append(f"  {title}:")
             lines += [f"    {names[c]}: {_describe(c.array())}" for c in cells]
@@ -48,7 +44,7 @@ def _program(compiled: Any, program: Program, n: int, analyse: bool) -> list[str
     if values:
         lines += ["  traced for:", *(f"    {value}" for value in values)]
     for title, items in (
-        ("gradients read", [tuple(t.shape) for t in gradients]),
+        ("gradients read", [tuple(t.shape) for t in inputs.grads]),
         ("numbers that may change", [name for is_fixed, name in named if not is_fixed]),
         ("numbers that are fixed", [name for is_fixed, name in named if is_fixed]),
         ("random draws made on the host", [len(inputs.draws)] if inputs.draws else []),

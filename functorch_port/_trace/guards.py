@@ -9,12 +9,13 @@ from operator import is_not, methodcaller
 from typing import Any
 
 from .._array import tracing
+from .._array.joint import Joint
 from .._array.storage import Storage
 from .._tensor.tensor import Tensor
 from .overlay import same_table
 from .places import Places
 from .stages import hooks_of
-from .stateful import Pack, Stepping
+from .stateful import Stepping
 from .tree import by_identity, cell_of
 from .value_guards import ValueGuards
 
@@ -33,7 +34,7 @@ class Guards:
     Attributes:
         values: Python values that the function read.
         gradients: tensors, and whether their gradient was missing.
-        packs: those that the program looks at.
+        joints: those that the program takes as one array.
         twins: the first of Storages that are one input -> the others.
         places: places whose tensors are inputs.
         argument_hooks: positions of arguments (or of what is in places), and the hooks on their gradients.
@@ -51,7 +52,7 @@ class Guards:
 
     values: ValueGuards
     gradients: Sequence[tuple[Any, bool]]
-    packs: Sequence[Pack]
+    joints: Sequence[Joint]
     twins: dict[Storage, list[Storage]]
     places: Places | None
     argument_hooks: Sequence[tuple[int, tuple[Any, ...]]]
@@ -93,9 +94,9 @@ class Guards:
         for tensor, missing in self.gradients:
             if (tensor._kept_grad is None) is not missing:
                 return f"a gradient {'appeared' if missing else 'is gone'}"
-        for pack in self.packs:
-            if not pack.tight and not pack.tighten():
-                return "something else looks at the state of an optimizer"
+        for joint in self.joints:
+            if not joint.join():
+                return "small state has another shape, dtype or place, or shares its memory"
         for first, others in self.twins.items():
             if any(map(is_not, map(_array, others), repeat(first.array()))):
                 return "the step counts of an optimizer's parameters, equal so far, are not any more"
@@ -131,8 +132,6 @@ class Guards:
                 return f"the data of a tensor of shape {tuple(tensor.shape)} was replaced"
         if not _have_hooks(self.hooks):
             return "the hooks of a tensor changed"
-        if not all(pack.is_intact() for pack in self.packs):
-            return "the data of an optimizer's state was replaced"
         for optimizer, params, (groups, state) in self.optimizers:
             if [[id(p) for p in g["params"]] for g in optimizer.param_groups] != params or any(
                 a is not b for a, b in zip(optimizer.param_groups, groups, strict=False)

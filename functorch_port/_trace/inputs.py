@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from operator import is_, methodcaller
+from operator import is_
 from typing import Any
 
 import jax
@@ -21,7 +21,6 @@ from .source import Source
 __all__ = ["Inputs", "Numbers", "Stale", "aval", "grads_of", "values_of"]
 
 _MISSING = object()
-_array = methodcaller("array")
 
 
 class Stale(Exception):
@@ -122,12 +121,11 @@ class Inputs:
     """Where the arrays that a program takes come from, in its order.
 
     Attributes:
-        donated: Storages, and `Bundle`s of small ones, that the program overwrites.
+        donated: Storages that the program overwrites.
         cells: other Storages.
         args: positions of arguments.
         arrays: those of them that are no Tensors.
         grads: tensors whose gradients are taken.
-        joined_grads: `Gradients` of the members of a `Bundle`.
         numbers: the Python numbers.
         draws: random arrays that the host draws at every call, in order.
         taken: which of the draws the program looks at.
@@ -137,12 +135,11 @@ class Inputs:
         values_now: what ``donated`` and ``cells`` hold.
     """
 
-    donated: Sequence[Any]
+    donated: Sequence[Storage]
     cells: Sequence[Storage]
     args: Sequence[int]
     arrays: Sequence[int]
     grads: Sequence[Any]
-    joined_grads: Sequence[Any]
     numbers: Numbers
     draws: Sequence[Callable[[], Any]]
     taken: Sequence[int]
@@ -182,8 +179,6 @@ class Inputs:
                 kept.append(leaf._value if isinstance(leaf, Tensor) else leaf)
         if self.grads:
             kept += [g._storage.array() if g._view is None else g._value for g in grads_of(self.grads)]
-        if self.joined_grads:
-            kept += map(_array, self.joined_grads)
         kind: tuple[Any, ...] = ()
         numbers = self.numbers
         if numbers.inputs:
@@ -202,8 +197,8 @@ class Inputs:
         return donated, kept, kind
 
 
-def values_of(cells: Sequence[Any]) -> Callable[[], list[Any]]:
-    """What Storages and bundles hold, as one flat function: `Inputs.values_now`."""
+def values_of(cells: Sequence[Storage]) -> Callable[[], list[Any]]:
+    """What Storages hold, as one flat function: `Inputs.values_now`."""
     source = Source()
     values = [f"{source.name(cell)}.held" for cell in cells]
     return source.function("values()", [f"return [{', '.join(values)}]"])

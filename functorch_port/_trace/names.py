@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from .._array.joint import Joint
 from .._array.storage import Storage
 from .._base import alive
 from .._tensor.tensor import Tensor
@@ -113,25 +114,24 @@ def _steps(value: Any) -> bool:
 
 
 def name_cells(
-    fn: Callable[..., Any], cells: list[Storage], packed: Collection[Storage] = ()
+    fn: Callable[..., Any], cells: Sequence[Storage], joints: Sequence[Joint] = ()
 ) -> dict[Storage, str]:
     """A name for every Storage: the first that the function's variables give, else ``state[i]``.
 
-    Of ``packed`` ones, which hold the values of several tensors, it is said how many more there are.
+    That of a joint has the name of a member, and says how many more there are.
     """
     names: dict[Storage, str] = {}
     variables = _variables(fn)
     ordered = sorted(
         variables.items(), key=lambda item: _steps(item[1])
     )  # a parameter has a name in its module
-    looking: dict[Storage, int] = {}
     for name, value in ordered:
         for full, tensor in _tensors(name, value):
             names.setdefault(tensor._storage, full)
-            if tensor._storage in packed:
-                looking[tensor._storage] = looking.get(tensor._storage, 0) + 1
-    for cell, count in looking.items():
-        names[cell] += f" and {count - 1} more"
+    for joint in joints:
+        known = [names[m] for m in joint.members if m in names]
+        if known:
+            names[joint.cell] = f"{known[0]} and {len(joint.members) - 1} more"
     for cell, name in _generators().items():
         names.setdefault(cell, name)
     return {cell: names.get(cell, f"state[{i}]") for i, cell in enumerate(cells)}

@@ -65,7 +65,6 @@ class Overlay:
         watched: the places where the last trace left tensors.
         holders: other places that held these tensors, or arguments, before.
         sources: pre-existing tensors that were looked at through ``detach()``.
-        packs: Storages with the state of several parameters -> the pack they belong to (see `optim.packed`).
         reads: what the function reads besides tensors.
         local: whether the program stays in this process, so that it may use lowerings of our own.
         checks: what the program is to check of values; None if it checks nothing.
@@ -109,7 +108,6 @@ class Overlay:
         self.missed: list[Storage] = []
         self.twins: dict[Storage, Storage] = {}
         self.promises: set[Pending] = set()
-        self.packs: dict[Storage, Any] = {}
         self.grads: dict[Tensor, Tensor | None] = {}
         self.grad_reads: dict[Tensor, Tensor | None] = {}
         self.fixed: set[Any] = set()

@@ -13,13 +13,15 @@ are returned at once (see `pays`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 
 from .._array import tracing
-from .._array.donation import Donating, on_one_cpu, own
+from .._array.donation import Donating, is_one_cpu, own
+from .._array.joint import kind_of
 from .._base import alive
 from .._base.tuning import tuning
 from .._tensor.tensor import Tensor, wrap
@@ -32,9 +34,9 @@ __all__ = ["Pending", "pays"]
 
 def pays(tensors: Sequence[Tensor]) -> bool:
     """Whether to leave the gradients of these parameters pending."""
-    values = [t._storage.array() for t in tensors]
-    return sum(v.size for v in values) < tuning.pending_elements * len(values) or not all(
-        map(on_one_cpu, values)
+    kinds = [kind_of(t._storage) for t in tensors]
+    return sum(prod(shape) for shape, *_ in kinds) < tuning.pending_elements * len(kinds) or not all(
+        is_one_cpu(place) for _, _, place, _ in kinds
     )
 
 

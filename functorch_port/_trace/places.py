@@ -320,4 +320,4 @@ def _reached(overlay: Overlay, slots: Sequence[Slot], arguments: Sequence[Any]) 
     others = [t for t in others if id(t) not in there]
     others += (item for slot in set(overlay.watched).difference(slots) for item in slot.old)
     cells = {t._storage for t in others if isinstance(t, Tensor) and overlay.is_outside(t)}
-    return cells.union(overlay.twins, overlay.packs)
+    return cells.union(overlay.twins)

@@ -148,8 +148,6 @@ class Program:
         for cell, index, _ in self.effects.cells:
             if cell in donated:
                 cell.put(outs[index])
-        for bundle, index, _ in self.effects.bundles:
-            bundle.put(outs[index])
         return within.error(failed, [*outs[: len(donated)], *given[1]])
 
     def _write_again(self, undo: Undo | None, *call: Any) -> None:
@@ -182,8 +180,6 @@ class Program:
             pending.note(*given)
             grads = pending.others
         effects.put(outs)
-        for bundle, index, _ in effects.bundles:
-            bundle.put(outs[index])
         if first is None:
             effects.count(versions)
         made: Sequence[Tensor] = ()
@@ -204,13 +200,13 @@ class Program:
             return False
         if not all(isinstance(leaves[i], Tensor) for i in inputs.args):
             return False
-        given = (inputs.donated, inputs.grads, inputs.joined_grads, inputs.numbers, inputs.draws)
-        written = (effects.cells, effects.bundles, effects.grads, effects.has_more, effects.hooks)
+        given = (inputs.donated, inputs.grads, inputs.numbers, inputs.draws)
+        written = (effects.cells, effects.grads, effects.has_more, effects.hooks)
         compared = (
             guards.gradients,
             guards.values.flags,
             guards.values.slots[0],
-            guards.packs,
+            guards.joints,
             guards.twins,
         )
         return not any((*given, *written, *compared, self.within, self.recording))

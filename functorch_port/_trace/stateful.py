@@ -13,7 +13,7 @@ Its methods tell the trace in progress which instance is at work, as ``Module.__
         tracing.overlay.note_stateful(self)
 
 and call `tracing.bump_epoch` where they change a table, as guards on tables are compared only after that. What
-``steps`` is also a `Stepping`: it makes its state before a trace, and may put some of it together (`Pack`).
+``steps`` is also a `Stepping`: it makes its state before a trace, and may join some of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, Protocol
 from .._array.storage import Storage
 from .._tensor.tensor import Tensor
 
-__all__ = ["Kind", "Pack", "Stepping", "fields_of", "kind_of", "kinds", "register", "tables_of"]
+__all__ = ["Kind", "Stepping", "fields_of", "kind_of", "kinds", "register", "tables_of"]
 
 
 @dataclass(frozen=True)
@@ -55,29 +55,6 @@ class Kind:
     compiled: Callable[..., Any] | None = None
 
 
-class Pack(Protocol):
-    """State of several parameters in one array per entry.
-
-    Attributes:
-        params: the parameters.
-        cells: the Storage of each entry.
-        tight: whether the state is together now.
-    """
-
-    params: list[Tensor]
-    cells: list[Storage]
-    tight: bool
-
-    def tighten(self) -> bool:
-        """Put the state together; returns whether it is."""
-
-    def loosen(self) -> None:
-        """Give every tensor a Storage of its own."""
-
-    def is_intact(self) -> bool:
-        """Whether no tensor was given another Storage."""
-
-
 class Stepping(Protocol):
     """What takes steps, and is entered in `alive.optimizers`.
 
@@ -88,17 +65,10 @@ class Stepping(Protocol):
 
     param_groups: list[dict[str, Any]]
     state: dict[Any, Any]
-    _packs: Sequence[Pack]
     _premade: dict[Any, dict[str, Any]]
 
-    def _enter_trace(self, pack: bool) -> list[Pack]:
-        """Make in ``_premade`` the state that a first step would, and ``_packs`` of state, or have none.
-
-        Returns the packs that were apart.
-        """
-
-    def _loosen(self) -> None:
-        """Give every tensor of the state a Storage of its own."""
+    def _enter_trace(self, join: bool) -> None:
+        """Make in ``_premade`` the state that a first step would; with ``join`` have small state joined."""
 
     def _count_cells(self) -> list[list[tuple[Storage, ...]]]:
         """Of every group, for every parameter, the Storages that count its steps."""

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from .._array import tracing
+from .._array.joint import Part
 from .._array.storage import Storage
 from .._array.symbolic import SymNumber, plain_math, symbolic_math
 from .._base import alive, inside, modes
@@ -32,7 +33,7 @@ from .places import Arguments
 from .program import Program
 from .reads import Reads
 from .slots import Slot
-from .stateful import Pack, Stepping
+from .stateful import Stepping
 from .variables import Variable
 
 __all__ = ["trace"]
@@ -92,7 +93,7 @@ def _trace(
     begun: list[Overlay],
     checks: bool,
 ) -> tuple[Program, FirstCall, Overlay]:
-    cells, optimizers, tightened = prepare_state(join)
+    cells, optimizers = prepare_state(join)
     twins = _join_counts(optimizers) if join else {}
     call_leaves = _prepare(leaves)
     cells += [new._storage for new, old in zip(call_leaves, leaves, strict=True) if new is not old]
@@ -103,22 +104,17 @@ def _trace(
         overlay.reads = Reads(overlay, [(id(s.container), s.key) for s in overlay.watched], lifted)
         begun.append(overlay)
         overlay.twins = twins
-        overlay.packs = {cell: pack for o in optimizers for pack in o._packs for cell in pack.cells}
         try:
             program, first = _trace_once(
                 fn, leaves, call_leaves, tree, cells + extra, optimizers, overlay, keep_grads
             )
         except BaseException:
             overlay.undo()
-            for optimizer in optimizers:
-                optimizer._loosen()
             raise
         if not overlay.missed:
             _once_different.update(_diverged(overlay))
             for optimizer in optimizers:
                 optimizer._premade.clear()
-            for pack in set(tightened).difference(program.guards.packs):
-                pack.loosen()  # nobody can have made a view of what the function did not look at
             for pending in overlay.promises:
                 pending.fill()
             return program, first, overlay
@@ -132,22 +128,24 @@ def _unlisted(twins: dict[Storage, Storage], cells: Iterable[Storage]) -> list[S
     return [first for first in dict.fromkeys(twins.values()) if first not in listed]
 
 
-def prepare_state(together: bool) -> tuple[list[Storage], list[Stepping], list[Pack]]:
+def prepare_state(join: bool) -> tuple[list[Storage], list[Stepping]]:
     """The Storages and optimizers alive now, with lazy state made: keys of generators, first states of
-    optimizers, gradients that are pending. With ``together`` the optimizers put state together; which was not together
-    before comes last.
+    optimizers, gradients that are pending. With ``join`` the optimizers have small state joined.
     """
     optimizers = [o for o in alive.optimizers if "param_groups" in o.__dict__ and not _is_of_jax(o)]
-    tightened = [pack for optimizer in optimizers for pack in optimizer._enter_trace(together)]
+    for optimizer in optimizers:
+        optimizer._enter_trace(join)
     for generator in alive.generators:
         _ = generator.key_storage
     promised = [t._storage for pending in alive.pendings for t in pending.promise()]
     concrete = [cell for cell in alive.alive(Storage) if is_concrete(_value_of(cell))]
-    return [*concrete, *promised], optimizers, tightened
+    return [*concrete, *promised], optimizers
 
 
 def _value_of(cell: Storage) -> Any:
     """What a Storage holds; None if nothing, or if it is lazy and another thread has used it up meanwhile."""
+    if cell.held.__class__ is Part:
+        cell = cell.held.joint.cell
     try:
         return cell.array()
     except RuntimeError as error:
@@ -290,7 +288,7 @@ def _trace_once(
             jax.ShapeDtypeStruct((), np.result_type(type(plain[n])), weak_type=True) for n in names
         ]
         closed = jax.make_jaxpr(run)(
-            [aval(c.array()) for c in cells], number_avals, [aval(leaves[i]) for i in arrays]
+            [aval(c.aval()) for c in cells], number_avals, [aval(leaves[i]) for i in arrays]
         )
     collect_guards(draft, overlay, optimizers, slots, arguments)
     closed = checking.sort_out(draft, overlay, closed, cells, arrays, arguments)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,8 @@ from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
 from .._array import loops, placing, tracing
-from .._array.donation import Before, Donating, call, is_whole, lent, on_one_cpu, own, whole
+from .._array.donation import Before, Donating, call, is_whole, lent, own, whole
+from .._array.joint import Part, cut, join
 from .._base.tuning import tuning
 from .._run.run import run
 from .._tensor import grad_mode
@@ -33,12 +34,11 @@ __all__ = [
     "DOUBLE",
     "Batch",
     "Rule",
-    "are_many_on_host",
     "arrays_of",
     "as_data",
     "of_all",
     "of_one",
-    "of_packed",
+    "of_joined",
     "on_one_device",
     "update",
     "write",
@@ -95,12 +95,11 @@ class Batch:
         return new
 
 
-def update(rule: Rule, batch: Batch, elementwise: bool = False, stays: bool | None = None) -> list[State]:
+def update(rule: Rule, batch: Batch, elementwise: bool = False) -> list[State]:
     """Apply ``rule`` once to every parameter, in place.
 
     Args:
         elementwise: whether the rule treats each element by itself, so that the parameter's shape does not matter.
-        stays: whether new parameters are taken to the host; where the old ones are, if there are many, unless given.
 
     Returns:
         the new state of every parameter: the given tensors, written to, and new ones where there were none.
@@ -113,36 +112,34 @@ def update(rule: Rule, batch: Batch, elementwise: bool = False, stays: bool | No
             t._check_inference()
     recorded = grad_mode.state.enabled and _wants_recording(batch)
     if recorded or tracing.overlay or is_whole():
-        return _update(rule, batch, elementwise, stays)
+        return _update(rule, batch, elementwise)
     before = Before(tensors)
-    return whole(lambda: _update(rule, batch, elementwise, stays), before.undo)
+    return whole(lambda: _update(rule, batch, elementwise), before.undo)
 
 
-def _update(rule: Rule, batch: Batch, elementwise: bool, stays: bool | None = None) -> list[State]:
+def _update(rule: Rule, batch: Batch, elementwise: bool) -> list[State]:
     count = len(batch.params)
     if grad_mode.state.enabled and _wants_recording(batch):
         return [_update_recorded(rule, batch, i) for i in range(count)]
     if len(set(map(id, batch.params))) < count:  # one that occurs twice takes two steps, one after the other
         return [_update(rule, batch.part([i]), elementwise)[0] for i in range(count)]
-    if stays is None:
-        stays = not tracing.overlay and are_many_on_host(batch.params)
     if count > tuning.update_parameters and not tracing.overlay:
         parts = [
             batch.part(slice(i, i + tuning.update_parameters))
             for i in range(0, count, tuning.update_parameters)
         ]
-        return [state for part in parts for state in _update(rule, part, elementwise, stays)]
-    if tracing.overlay and tracing.overlay.packs and elementwise:
-        packed = _packed_parts(batch)
-        if packed:
-            return _update_with_packs(rule, batch, packed)
+        return [state for part in parts for state in _update(rule, part, elementwise)]
+    if elementwise and tracing.overlay and tracing.is_local():
+        joined = _joined_parts(batch)
+        if joined:
+            return _update_joined(rule, batch, joined)
     columns = list(zip(*batch.states, strict=True))  # one per entry of the state
     with lent([t._storage for column in (batch.params, *columns) for t in column if t is not None]):
-        return _update_all(rule, batch, columns, elementwise, stays)
+        return _update_all(rule, batch, columns, elementwise)
 
 
 def _update_all(
-    rule: Rule, batch: Batch, columns: Sequence[Sequence[Any]], elementwise: bool, stays: bool
+    rule: Rule, batch: Batch, columns: Sequence[Sequence[Any]], elementwise: bool
 ) -> list[State]:
     """`update` in one call of a program."""
     count, structure = len(batch.params), (tuple(batch.flags), tuple(batch.group_of))
@@ -163,40 +160,58 @@ def _update_all(
             if _INCOMPATIBLE not in str(error):
                 raise
             return _update_by_device(rule, batch, elementwise)
-        if stays and all(map(on_one_cpu, out[0])):
-            out[0] = list(map(np.asarray, out[0]))
     write(batch.params, out[0])
     return list(zip(*map(write, columns, out[1:]), strict=True)) if columns else [()] * count
 
 
-def _packed_parts(batch: Batch) -> list[tuple[Any, list[int], list[int]]]:
-    """Packs of state (see `packed`), with places in the batch of parameters alike and their places in the pack."""
-    found: dict[Any, tuple[Any, list[int], list[int]]] = {}
-    for i, state in enumerate(batch.states):
-        tensors = [t for t in state if t is not None]
-        pack = tracing.overlay.packs.get(tensors[0]._storage) if tensors else None
-        at = None if pack is None else pack.place(batch.params[i], tensors)
-        if at is not None:
-            part = found.setdefault((pack, batch.group_of[i], batch.grads[i]._value.dtype), (pack, [], []))
-            part[1].append(i)
-            part[2].append(at)
-    return list(found.values())
+class _Joined(NamedTuple):
+    """Parameters of a batch whose state is joined.
+
+    Attributes:
+        where: their places in the batch.
+        whole: whether the parameters are joined, too.
+    """
+
+    where: list[int]
+    whole: bool
 
 
-def _update_with_packs(
-    rule: Rule, batch: Batch, packed: Sequence[tuple[Any, list[int], list[int]]]
-) -> list[State]:
-    """`update` in a trace, where some of the state is packed."""
-    for pack, where, places in packed:
+def _joined_parts(batch: Batch) -> list[_Joined]:
+    """The parameters of which all members of some `Joint`s take part, in the members' order."""
+    found: dict[Any, dict[int, int]] = {}
+    for i, (param, state) in enumerate(zip(batch.params, batch.states, strict=True)):
+        tensors = [param, *(t for t in state if t is not None)]
+        parts = [t._storage.held if t._view is None else None for t in tensors]
+        whole = parts[0].__class__ is Part
+        mine: list[Any] = parts if whole else parts[1:]
+        if not mine or not all([part.__class__ is Part and part.number == mine[0].number for part in mine]):
+            continue
+        if all([t.shape == param.shape for t in tensors]):
+            types = batch.grads[i]._value.dtype, *(t._value.dtype for t in tensors)
+            key = (tuple([part.joint for part in mine]), whole, batch.group_of[i], types)
+            found.setdefault(key, {})[mine[0].number] = i
+    return [
+        _Joined([at[k] for k in sorted(at)], whole)
+        for (joints, whole, _, _), at in found.items()
+        if all([len(at) == len(joint.members) for joint in joints])
+    ]
+
+
+def _update_joined(rule: Rule, batch: Batch, parts: Sequence[_Joined]) -> list[State]:
+    """`update` in a trace, where some of the state is joined."""
+    for where, whole in parts:
         group = batch.group_of[where[0]]
         row = tuple(map(placing.as_array, batch.scalars[group]))
-        columns = iter(pack.read(places))
-        state = tuple([None if t is None else next(columns) for t in batch.states[where[0]]])
         params, grads = (arrays_of([column[i] for i in where]) for column in (batch.params, batch.grads))
-        new, changed = of_packed(rule, batch.flags[group], row, params, grads, state)
-        write([batch.params[i] for i in where], new)
-        pack.write(places, [c for c in changed if c is not None])
-    done = {i for _, where, _ in packed for i in where}
+        columns = list(zip(*[batch.states[i] for i in where], strict=True))
+        state = tuple([None if c[0] is None else join(arrays_of(c)) for c in columns])
+        shapes = tuple([p.shape for p in params])
+        new, changed = of_joined(rule, batch.flags[group], row, join(params) if whole else params, grads, state)
+        write([batch.params[i] for i in where], cut(new, shapes) if whole else new)
+        for column, value in zip(columns, changed, strict=True):
+            if value is not None:
+                write(column, cut(value, shapes))
+    done = {i for where, _ in parts for i in where}
     rest = [i for i in range(len(batch.params)) if i not in done]
     states = list(batch.states)
     for i, state in zip(rest, update(rule, batch.part(rest), True), strict=True):
@@ -266,7 +281,7 @@ def _in_one_call(
 ) -> list[tuple[Any, tuple[Any, ...]]] | None:
     there = tuple([x is not None for x in states[0]])
     rows = [(p, *(x for x in s if x is not None), g) for p, g, s in zip(params, grads, states, strict=True)]
-    new = loops.update_or_none(_of_elements(rule, flags, there, False), rows, 1 + sum(there), row)
+    new = loops.update_or_none(_of_elements(rule, flags, there, "none"), rows, 1 + sum(there), row)
     return new and [(param, _in_order(entries, there)) for param, *entries in new[0]]
 
 
@@ -283,27 +298,33 @@ def _calls(params: Sequence[Any], grads: Sequence[Any], states: Sequence[Any]) -
 
 
 @lru_cache(tuning.cached_programs)
-def _of_elements(rule: Rule, flags: Any, there: tuple[bool, ...], joined: bool) -> Callable[..., Any]:
-    """The rule as `loops` has it, with the state that is ``there``, which may be joined."""
+def _of_elements(rule: Rule, flags: Any, there: tuple[bool, ...], joined: str) -> Callable[..., Any]:
+    """The rule as `loops` has it, with the state that is ``there``.
+
+    ``joined`` is "none", "state", or "all" for the parameter and its state.
+    """
 
     def update(row: Any, together: Any, numbers: Any) -> tuple[list[Any], list[Any]]:
-        param, *mine, grad = row
-        state = iter(together if joined else mine)
+        param, *mine = {"none": row[:-1], "state": [row[0], *together], "all": together}[joined]
+        state = iter(mine)
         new, entries = rule(
-            param, grad, tuple([next(state) if x else None for x in there]), tuple(numbers), flags
+            param, row[-1], tuple([next(state) if x else None for x in there]), tuple(numbers), flags
         )
         old = [x for x, was in zip(entries, there, strict=True) if was]
         made = [x for x, was in zip(entries, there, strict=True) if not was]
-        return ([new, *made], old) if joined else ([new, *old, *made], [])
+        if joined == "none":
+            return [new, *old, *made], []
+        return ([new], old) if joined == "state" else ([], [new, *old])
 
     update.__name__ = update.__qualname__ = rule.__name__
     return update
 
 
 def _in_order(entries: Sequence[Any], there: tuple[bool, ...]) -> tuple[Any, ...]:
-    """A new state of which those entries come first that were there before."""
-    old, made = iter(entries[: sum(there)]), iter(entries[sum(there) :])
-    return tuple([next(old) if was else next(made) for was in there])
+    """A new state, of which those entries come first that were there before; None for what is missing."""
+    count = sum(there)
+    old, made = iter(entries[:count]), iter(entries[count:])
+    return tuple([next(old) if was else next(made, None) for was in there])
 
 
 @lru_cache(tuning.cached_programs)
@@ -337,12 +358,18 @@ def of_one(rule: Rule, flags: Any, elementwise: bool) -> Callable[..., Any]:
     return choose if elementwise else traced_once
 
 
-def of_packed(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
-    """The rule once, over all elements of parameters whose state is in one array per entry."""
+def of_joined(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
+    """The rule once, over all elements of parameters whose state is joined; ``params`` is a list, or joined, too."""
     there = tuple([x is not None for x in state])
-    rows, joined = list(zip(params, grads, strict=True)), [x for x in state if x is not None]
-    new_rows, changed = loops.update(_of_elements(rule, flags, there, True), rows, 1, row, joined)
-    return [param for param, *_ in new_rows], _in_order([*changed, *new_rows[0][1:]], there)
+    kept = [x for x in state if x is not None]
+    if isinstance(params, list):
+        rows = list(zip(params, grads, strict=True))
+        new, joined = loops.update(_of_elements(rule, flags, there, "state"), rows, 1, row, kept)
+        made: Any = [param for param, *_ in new]
+    else:
+        rows = [(grad,) for grad in grads]
+        made, *joined = loops.update(_of_elements(rule, flags, there, "all"), rows, 0, row, [params, *kept])[1]
+    return made, _in_order(joined, there)
 
 
 def _is_narrow(param: Any, others: Sequence[Any]) -> bool:
@@ -388,13 +415,6 @@ def write(tensors: Sequence[Tensor | None], values: Sequence[Any]) -> list[Tenso
         else:
             tensor._storage.value = value
     return written
-
-
-def are_many_on_host(params: Sequence[Tensor]) -> bool:
-    """Whether all these parameters of a model are on the host, and so many that they stay there."""
-    return len(params) >= tuning.host_parameters and all(
-        p._view is None and p._storage.host() is not None for p in params
-    )
 
 
 def arrays_of(tensors: Sequence[Tensor | None]) -> list[Any]:

@@ -15,14 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._array import placing, tracing
-from .._array.donation import Before, at_once, whole
+from .._array.donation import Before, whole
 from .._array.storage import Storage
 from .._base import alive, dtypes, inside, modes
 from .._tensor import grad_mode
 from .._tensor.node import RemovableHandle
 from .._tensor.tensor import Tensor
 from ..nn.hooks import register
-from .packed import loosen, pack_state
+from .small import join_state
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
@@ -86,8 +86,6 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         else:
             if tracing.in_jax():
                 inside.may_step(self)
-            if self._packs:
-                loosen(self._packs)
         if _step_pre_hooks or self._optimizer_step_pre_hooks:
             for hook in (*_step_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
                 changed = hook(self, args, kwargs)
@@ -198,8 +196,6 @@ class Optimizer:
     _refusals = 0
     # Names of 0-dim state entries that a step computes on the host.
     _numbers: Sequence[str] = ()
-    # State that programs of `compile` have together (see `packed`).
-    _packs: Sequence[Any] = ()
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         self = super().__new__(cls)
@@ -247,23 +243,11 @@ class Optimizer:
         """For each group and parameter, the Storages of the 0-dim state that counts steps."""
         return []
 
-    def _loosen(self, packed: bool = True) -> None:
-        """Give each tensor of the state its own Storage, where `steady` or `packed` merged them.
-
-        Without ``packed``, undo only what `steady` merged.
-        """
-        with tracing.turn:
-            if self._steady is not None:
-                at_once([*self._steady.leaving(), (self, "_steady", None)])
-            if packed:
-                loosen(self._packs)
-
-    def _enter_trace(self, pack: bool) -> list[Any]:
+    def _enter_trace(self, join: bool) -> None:
         """Make the state that a lazy first step would make, where the general rule then gives the first step's numbers.
-        With ``pack`` put state together, where that can be; returns the packs that were apart.
+        With ``join`` have small state joined.
         """
         self._prepare()  # one that wraps another may not have called __init__
-        self._loosen(packed=not pack)
         make = getattr(self, "_init_state", None)
         for group in [] if make is None else self.param_groups:
             for p in group["params"]:
@@ -272,14 +256,14 @@ class Optimizer:
                         state = make(p, group)
                     if state is not None:
                         self._premade[p] = state
-        return pack_state(self) if pack else []
+        if join:
+            join_state(self)
 
     def _kind_of(self, group: dict[str, Any]) -> Any:
         """The update of a group's parameters as a `steady.Kind`, if it is elementwise."""
         return None
 
     def __getstate__(self) -> dict[str, Any]:
-        self._loosen()
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -340,7 +324,6 @@ class Optimizer:
         """
         for hook in self._optimizer_state_dict_pre_hooks.values():  # type: ignore[attr-defined]
             hook(self)
-        self._loosen()
         place: dict[int, int] = {}
         start = 0
         groups = []
@@ -577,7 +560,7 @@ def settled_step(
             return
     except BaseException:
         if optimizer._steady is None or not optimizer._steady.stepped:
-            optimizer._loosen()
+            optimizer._steady = None
             before.undo()
         raise
     whole(lambda: rest(found.pop() if found else find()), before.undo)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
-from jax.extend.core import JaxprEqn, Primitive, Var
+from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from ..._array import tracing
@@ -31,7 +31,7 @@ from ..._array.loops import New, Row, by_xla
 from ..._base.tuning import tuning
 from . import ffi, llvm
 
-__all__ = ["definitions", "join_written", "run", "written"]
+__all__ = ["definitions", "run"]
 
 
 Types: TypeAlias = tuple[np.dtype, ...]
@@ -54,7 +54,8 @@ def run(
         return None
     common = [numbers] if vector else numbers
     call = _Call(fn, *kernel, vector, len(common), len(joined), len(types), written)
-    return call.split(_update_p.bind(*common, *joined, *(x for row in rows for x in row), call=call))
+    made = _update_p.bind(*common, *joined, *(x for row in rows for x in row), call=call)
+    return call.split(made, len(rows))
 
 
 def _types(arrays: Row) -> Types:
@@ -115,11 +116,10 @@ class _Call(NamedTuple):
     def rows(self, arrays: Sequence[Any]) -> list[Row]:
         return [arrays[i : i + self.width] for i in range(self.first, len(arrays), self.width)]
 
-    def split(self, results: Sequence[Any]) -> New:
-        """New rows, with None where nothing is made, and the new joined arrays."""
+    def split(self, results: Sequence[Any], count: int) -> New:
+        """So many new rows, with None where nothing is made, and the new joined arrays."""
         left = iter(results)
         joined = [next(left) for _ in range(self.joined)]
-        count = (len(results) - self.joined) // self.height
         return [[t if t is None else next(left) for t in self.made] for _ in range(count)], joined
 
     def overwrites(self, count: int) -> dict[int, int]:
@@ -163,78 +163,6 @@ _update_p.def_impl(_elsewhere)  # by itself: under `jax.disable_jit`
 batching.primitive_batchers[_update_p] = _batched
 mlir.register_lowering(_update_p, mlir.lower_fun(_elsewhere, multiple_results=True))
 mlir.register_lowering(_update_p, _here, platform="cpu")
-
-
-# ---------------------------------------------------------------------- calls in a jaxpr
-
-
-class Written(NamedTuple):
-    """A call of a kernel in a jaxpr: of its rows the arrays that it overwrites, the new ones, and the one it reads."""
-
-    eqn: JaxprEqn
-    old: list[Any]
-    new: list[Any]
-    read: list[Any]
-
-
-def written(eqn: JaxprEqn) -> Written | None:
-    """A call of a kernel; None for another operation, and for a call that does not overwrite one array of a row, make
-    one and read one.
-    """
-    call = eqn.params.get("call") if eqn.primitive is _update_p else None
-    if call is None or (call.written, call.height, call.width) != (1, 1, 2):
-        return None
-    old, read = map(list, zip(*call.rows(eqn.invars), strict=True))
-    return Written(eqn, old, list(eqn.outvars[call.joined :]), read)
-
-
-def join_written(eqn: JaxprEqn, array: Var, new: Var, read: Var | None = None) -> JaxprEqn:
-    """The same call, where the arrays of `written` come as one that is joined, and so do the new ones.
-
-    With ``read``, the read ones joined, everything is: that is a call for one row.
-    """
-    call = eqn.params["call"]
-    common, joined = eqn.invars[: call.numbers], [array, *eqn.invars[call.numbers : call.first]]
-    if read is None:
-        fn, rows = _with_first_joined(call.fn), [row[1:] for row in call.rows(eqn.invars)]
-    else:
-        fn, rows, joined = _with_none_joined(call.fn), [(*joined, read)], []
-    outs = [new, *eqn.outvars[: call.joined]]
-    overwritten = 0 if read is None else len(outs)
-    types = [_types([v.aval for v in variables]) for variables in (rows[0], joined, common)]
-    if call.vector:
-        types[2] *= common[0].aval.size
-    kernel = _kernel(fn, types[0], overwritten, types[1], types[2], call.vector)
-    assert kernel is not None  # its instructions are those of the call
-    call = _Call(fn, *kernel, call.vector, call.numbers, len(joined), len(rows[0]), overwritten)
-    invars = [*common, *joined, *(v for row in rows for v in row)]
-    return eqn.replace(invars=invars, outvars=outs, params={"call": call})
-
-
-@lru_cache(tuning.cached_programs)
-def _with_first_joined(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A function for `run` that has the first element of a row among the joined ones."""
-
-    def update(row: Any, joined: Any, numbers: Any) -> tuple[list[Any], list[Any]]:
-        first, *rest = joined
-        (new, *made), old = fn((first, *row), rest, numbers)
-        return made, [new, *old]
-
-    update.__name__ = update.__qualname__ = fn.__name__
-    return update
-
-
-@lru_cache(tuning.cached_programs)
-def _with_none_joined(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A function for `run` that has the joined elements in a row, before its last one."""
-
-    def update(row: Any, joined: Any, numbers: Any) -> tuple[list[Any], list[Any]]:
-        first, *rest, last = row
-        (new, *made), old = fn((first, last), rest, numbers)
-        return [new, *old, *made], []
-
-    update.__name__ = update.__qualname__ = fn.__name__
-    return update
 
 
 # ---------------------------------------------------------------------- from a jaxpr to LLVM's language
