@@ -277,7 +277,9 @@ def _take_joined(
     alone = {c for c, (i, _) in writes.items() if c in position and c not in others and uses[i] == 1}
     joints = dict.fromkeys([c.held.joint for c in writes if c.held.__class__ is Part])
     taken: list[Joint] = [
-        j for j in joints if alone.issuperset(j.members) and len({writes[m][1] for m in j.members}) == 1
+        j
+        for j in joints
+        if j.is_whole and alone.issuperset(j.members) and len({writes[m][1] for m in j.members}) == 1
     ]
     if not taken:
         return closed, cells, set()

@@ -57,6 +57,9 @@ Factors: TypeAlias = Callable[
 class Steady:
     """The parameters of an optimizer that take part in a step, in the parts that its programs update.
 
+    Attributes:
+        joints, numbers: of the state, and of its numbers: these are not joined again after a write, as they may differ.
+
     Args:
         rule: as in `engine`; it treats each element by itself.
         groups: every group with its kind and the entries that take part.
@@ -73,7 +76,8 @@ class Steady:
         ]
         self.updates = [Update(rule, pieces) for pieces in _pieces(self.runs)]
         self.joints = [joint for update in self.updates for piece in update.pieces for joint in piece.joints]
-        self.joints += [number.joint for run in self.runs for number in run.numbers]
+        self.numbers = [number.joint for run in self.runs for number in run.numbers]
+        self.everything = [*self.joints, *self.numbers]
         #: whether it has taken a step
         self.stepped = False
 
@@ -110,7 +114,9 @@ class Steady:
         for group, known in zip(groups, self.groups, strict=True):
             if not known.is_still(group, kind_of):
                 return False
-        if any(p._kept_grad is not None for p in self.idle) or not all(map(Joint.join, self.joints)):
+        if any(p._kept_grad is not None for p in self.idle):
+            return False
+        if not (all(map(_is_whole, self.numbers)) and all(map(Joint.join, self.joints))):
             return False
         grads, rows, after = [], [], []
         for run in self.runs:
@@ -124,7 +130,7 @@ class Steady:
             rows.append(row)
             after.append(values)
         cells = self._written()
-        before = list(map(_version_of, cells)), list(map(_writes_of, self.joints))
+        before = list(map(_version_of, cells)), list(map(_writes_of, self.everything))
         try:
             whole(partial(self._take, grads, rows, after, before[1]), partial(self._count_from, cells, *before))
         except ValueError as error:
@@ -133,7 +139,7 @@ class Steady:
 
     def _written(self) -> list[Storage]:
         """What a step writes to, but for the members of joints."""
-        found = [joint.cell for joint in self.joints]
+        found = [joint.cell for joint in self.everything]
         for update in self.updates:
             found += update.cells
             for piece in update.pieces:
@@ -143,7 +149,7 @@ class Steady:
     def _count_from(self, cells: Sequence[Storage], versions: Sequence[int], writes: Sequence[int]) -> None:
         for cell, version in zip(cells, versions, strict=True):
             cell.version = version
-        for joint, count in zip(self.joints, writes, strict=True):
+        for joint, count in zip(self.everything, writes, strict=True):
             joint.count(count)
 
     def _take(
@@ -157,7 +163,7 @@ class Steady:
             update.step(grads, rows)
         for run, values in zip(self.runs, after, strict=True):
             run.settle(values)
-        for joint, count in zip(self.joints, writes, strict=True):
+        for joint, count in zip(self.everything, writes, strict=True):
             joint.count(count + 1)
         self.stepped = True
 
@@ -199,7 +205,7 @@ def _is_number(value: Any) -> bool:
 
 
 _storage_of, _grad_of = attrgetter("_storage"), attrgetter("_kept_grad")
-_version_of, _writes_of = attrgetter("version"), attrgetter("writes")
+_version_of, _writes_of, _is_whole = map(attrgetter, ("version", "writes", "is_whole"))
 
 
 class Group:

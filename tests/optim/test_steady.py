@@ -1,4 +1,4 @@
-"""Steps that repeat: state of small parameters in one array, and everything that may happen between two steps."""
+"""Steps that repeat: small state is joined, and everything that may happen between two steps."""
 
 import copy
 import io
@@ -9,8 +9,8 @@ import torch
 from counting import xla_compilations
 
 import functorch_port as ft
+from functorch_port._array.joint import Part
 from functorch_port._base.tuning import tuning
-from functorch_port.optim import steady
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -23,11 +23,11 @@ OPTIONS = {"SGD": {"momentum": 0.9, "lr": 0.05}, "RMSprop": {"momentum": 0.5, "c
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
-    """Parts of 7 parameters; what has up to 9 elements is packed."""
-    monkeypatch.setattr(tuning, "steady_elements", 9)
-    monkeypatch.setattr(tuning, "steady_least", 2)
+    """Programs and joints of 7 parameters; state of up to 9 elements is joined."""
+    monkeypatch.setattr(tuning, "joint_elements", 9)
+    monkeypatch.setattr(tuning, "joint_least", 2)
+    monkeypatch.setattr(tuning, "joint_members", 7)
     monkeypatch.setattr(tuning, "update_parameters", 7)
-    monkeypatch.setattr(tuning, "host_parameters", 2)
 
 
 class Run:
@@ -76,8 +76,8 @@ def compare(program, rtol=1e-13, **options):
         np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=1e-14)
 
 
-def is_packed(run, key="exp_avg"):
-    return run.optimizer._steady is not None and run.state(0)[key]._view is not None
+def is_joined(run, key="exp_avg"):
+    return run.optimizer._steady is not None and type(run.state(0)[key]._storage.held) is Part
 
 
 @pytest.mark.parametrize("groups", [1, 3])
@@ -87,12 +87,8 @@ def test_every_optimizer(name, groups):
         run.step(6)
         if run.T is ft:
             assert run.optimizer._steady is not None
-            packed = [
-                piece.cells is not None for part in run.optimizer._steady.parts for piece in part.pieces
-            ]
-            assert any(packed) and all(packed) is bool(tuning.numpy_elements)
-            joined = [isinstance(part, steady.Joined) for part in run.optimizer._steady.parts]
-            assert set(joined) == {bool(tuning.numpy_elements)}
+            pieces = [piece for update in run.optimizer._steady.updates for piece in update.pieces]
+            assert {bool(piece.joints) for piece in pieces} == {True, False}
 
     compare(program, name=name, groups=groups)
 
@@ -103,7 +99,7 @@ def test_types(dtype):
     found = []
     for enough in (2, 1000):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tuning, "steady_least", enough)
+            patch.setattr(tuning, "joint_least", enough)
             run = Run(ft, "AdamW", dtype="float32")
             run.params = [ft.nn.Parameter(p.detach().to(getattr(ft, dtype))) for p in run.params]
             run.optimizer = ft.optim.AdamW(run.params, lr=0.1)
@@ -111,11 +107,11 @@ def test_types(dtype):
             found.append(
                 [t.jax() for p in run.params for t in (p.detach(), *run.optimizer.state[p].values())]
             )
-            assert is_packed(run) == (enough == 2)
-    for packed, single in zip(*found, strict=True):
+            assert is_joined(run) == (enough == 2)
+    for joined, single in zip(*found, strict=True):
         # Two programs: XLA may join a product and a sum in one and not in the other.
         rtol = 1e-6 if dtype in ("float32", "complex64") else 0
-        np.testing.assert_allclose(np.asarray(packed), np.asarray(single), rtol=rtol, atol=rtol)
+        np.testing.assert_allclose(np.asarray(joined), np.asarray(single), rtol=rtol, atol=rtol)
 
 
 def _write_state(run):
@@ -231,8 +227,6 @@ def test_compiled_in_between():
         step()
         run.step(2)
         step()
-        if run.T is ft:
-            assert not is_packed(run)
 
     compare(program)
 
@@ -241,9 +235,8 @@ def test_compiling_something_else_changes_nothing():
     run = Run(ft)
     run.step(2)
     ft.compile(lambda x: x + 1)(ft.ones(3))
-    assert run.state(0)["exp_avg"]._view is None and run.state(0)["step"]._view is None
     run.step(2)
-    assert is_packed(run)
+    assert is_joined(run)
 
 
 def test_a_compiled_reader_sees_the_steps():
@@ -259,7 +252,7 @@ def test_the_state_looks_like_pytorchs():
     ours, theirs = Run(ft), Run(torch)
     for run in (ours, theirs):
         run.step(2)
-    assert is_packed(ours)
+    assert is_joined(ours)
     for k in range(len(SHAPES)):
         for key, mine in ours.state(k).items():
             other = theirs.state(k)[key]
@@ -277,7 +270,7 @@ def test_one_program_per_part_and_none_later():
         for i in range(5):
             run.optimizer.param_groups[0]["lr"] = 0.1 / (i + 1)
             run.step()
-    assert first[0] <= 2 * len(run.optimizer._steady.parts) + 2 * len(set(SHAPES)) and later[0] == 0
+    assert first[0] <= 2 * len(run.optimizer._steady.updates) + 2 * len(set(SHAPES)) and later[0] == 0
 
 
 def test_an_error_changes_nothing():

@@ -1,4 +1,4 @@
-"""Small state that a program takes and gives back in a few arrays: seen by nobody."""
+"""Small tensors whose arrays lie in one: programs and optimizers take them so, and nobody else notices."""
 
 import copy
 import io
@@ -9,16 +9,81 @@ import torch
 from counting import xla_compilations
 
 import functorch_port as ft
+from functorch_port._array.joint import Joint, Part
+from functorch_port._array.storage import Storage
 from functorch_port._base.tuning import tuning
 from functorch_port._cpu.native import ffi
-from functorch_port._trace.bundles import Bundle
+
+pytestmark = pytest.mark.usefixtures("both_ways")
 
 DATA = np.random.default_rng(0).standard_normal((6, 4))
 
 
 @pytest.fixture(autouse=True)
 def few_are_enough(monkeypatch):
-    monkeypatch.setattr(tuning, "bundle_least", 2)
+    """Two parameters are so many that programs take them joined."""
+    monkeypatch.setattr(tuning, "joint_parameters", 2)
+    monkeypatch.setattr(tuning, "joint_least", 2)
+
+
+def joints_of(step):
+    return [joint for program in step.programs() for joint in program.guards.joints]
+
+
+def cells(*arrays):
+    return [Storage(ft.tensor(a).jax()) for a in arrays]
+
+
+def test_members_are_read_one_by_one():
+    members = cells([[1.0, 2.0]], 3.0, [])
+    joint = Joint.of(members)
+    assert all(type(m.held) is Part for m in members) and joint.cell.value.tolist() == [1, 2, 3]
+    assert [m.value.tolist() for m in members] == [[[1, 2]], 3, []]
+    assert members[0].value is members[0].value
+    joint.cell.value = joint.cell.value * 2
+    assert [m.value.tolist() for m in members] == [[[2, 4]], 6, []]
+
+
+def test_a_member_that_is_written_leaves_until_all_are_joined_again():
+    members = cells([1.0], [2.0])
+    joint = Joint.of(members)
+    members[1].value = members[1].value + 5
+    assert not joint.is_whole and joint.cell.value.tolist() == [1, 2]
+    assert [m.value.tolist() for m in members] == [[1], [7]]
+    assert joint.join() and joint.cell.value.tolist() == [1, 7]
+    assert Joint.of(members) is joint
+
+
+def test_what_cannot_be_joined():
+    members = cells([1.0], [2.0])
+    assert Joint.of([members[0], members[0]]) is None
+    joint = Joint.of(members)
+    members[0].value = ft.ones(2).jax()
+    assert not joint.join() and members[1].value.tolist() == [2]
+    members[0].value = ft.ones(1, dtype=ft.float64).jax()
+    assert not joint.join()
+    members[0].value = ft.ones(1).jax()
+    assert joint.join()
+
+
+def test_memory_that_numpy_shares_is_not_joined():
+    params = [ft.nn.Parameter(ft.tensor([float(k)])) for k in range(2)]
+    joint = Joint.of([p._storage for p in params])
+    shared = params[0].detach().numpy()
+    if not shared.flags.writeable:
+        pytest.skip("nothing shares memory on the plain backend")
+    assert not joint.is_whole and not joint.join()
+    shared[0] = 7
+    assert params[0].item() == 7 and params[1].item() == 1
+
+
+def test_writes_are_counted_for_each_member():
+    members = cells([1.0], [2.0])
+    joint = Joint.of(members)
+    before = [m.version for m in members]
+    joint.count(3)
+    joint.count(3)
+    assert [m.version - v for m, v in zip(members, before, strict=True)] == [3, 3]
 
 
 class Case:
@@ -59,17 +124,12 @@ def agree(ours, theirs):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
-def bundled(step):
-    (program,) = step.programs()
-    return [d for d in program.inputs.donated if isinstance(d, Bundle)]
-
-
 @pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
 def test_the_numbers_are_pytorchs(optimizer):
     ours, theirs = pair(optimizer=optimizer)
     for _ in range(8):
         np.testing.assert_allclose(ours.run(), theirs.run(), rtol=1e-9)
-    assert bundled(ours.step)
+    assert joints_of(ours.step)
     agree(ours, theirs)
     assert ours.step.traces == 1
 
@@ -123,28 +183,23 @@ def test_whatever_comes_between(name):
     agree(ours, theirs)
 
 
-def test_reading_compiles_nothing_at_first_and_later_once():
+def test_reading_compiles_nothing():
     ours, _ = pair()
     ours.run(3)
-    read = lambda: [p.sum().item() for p in ours.model.parameters()]
-    read()
-    counts = []
-    for _ in range(10):
-        ours.run()
-        with xla_compilations() as compiled:
+    read = lambda: [p.detach().numpy().sum() for p in ours.model.parameters()]
+    with xla_compilations() as compiled:
+        for _ in range(5):
             read()
-        counts += compiled
-    assert sum(counts) <= 2 * len(bundled(ours.step))
-    assert counts[:2] == [0, 0] and counts[-3:] == [0, 0, 0]
+            ours.run()
+    assert sum(compiled) == 0
 
 
 def test_nothing_is_joined_again_after_reading(monkeypatch):
     ours, _ = pair()
     ours.run(3)
     joined = []
-    monkeypatch.setattr(Bundle, "_join", lambda self, join=Bundle._join: joined.append(self) or join(self))
+    monkeypatch.setattr(Joint, "_joined", lambda self, a, join=Joint._joined: joined.append(self) or join(self, a))
     for _ in range(8):
-        ours.params()
         [p.sum().item() for p in ours.model.parameters()]
         ours.run()
     assert not joined
@@ -167,14 +222,13 @@ def test_two_functions_of_the_same_parameters():
     assert ours.step.traces == 2 and other.traces == 1
 
 
-def test_programs_share_bundles():
+def test_programs_share_joints():
     """Batches of two sizes alternate without anything being cut or joined."""
     ours, _ = pair()
     for rows in (6, 4, 6, 4):
         ours.run(rows=rows)
-    first, second = ({d for d in p.inputs.donated if isinstance(d, Bundle)} for p in ours.step.programs())
-    assert first == second
-    assert all(bundle._is_together() for bundle in first)
+    first, second = (set(program.guards.joints) for program in ours.step.programs())
+    assert first == second and all(joint.is_whole for joint in first)
 
 
 def test_saving_and_copying():
@@ -250,15 +304,16 @@ def test_a_failed_call_loses_nothing():
     np.testing.assert_allclose(ours.run(), theirs.run(), rtol=1e-9)
 
 
-def test_few_are_not_bundled(monkeypatch):
-    monkeypatch.setattr(tuning, "bundle_least", 128)
-    ours, _ = pair()
+def test_few_are_not_joined(monkeypatch):
+    monkeypatch.setattr(tuning, "joint_parameters", 128)
+    ours, _ = pair(optimizer="SGD")
     ours.run(2)
-    assert not bundled(ours.step)
+    parameters = {p._storage for p in ours.model.parameters()}
+    assert joints_of(ours.step) and all(parameters.isdisjoint(joint.members) for joint in joints_of(ours.step))
 
 
-def test_many_are():
-    """As it is without a test that asks for it."""
+def test_many_are(monkeypatch):
+    monkeypatch.undo()
     params = [ft.nn.Parameter(ft.full((3,), float(k))) for k in range(130)]
     optimizer = ft.optim.SGD(params, lr=0.1)
     for p in params:
@@ -266,23 +321,24 @@ def test_many_are():
     step = ft.compile(optimizer.step)
     for _ in range(3):
         step()
-    assert sorted(len(b.members) for b in bundled(step)) == [2, 32, 32, 32, 32]
+    assert sorted(len(joint.members) for joint in joints_of(step)) == [2, 64, 64]
     np.testing.assert_allclose([p[0].item() for p in params], np.arange(130) - 0.3, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
-def test_what_an_optimizer_updates_is_not_joined_anew(optimizer):
+def test_a_program_neither_cuts_nor_joins_what_an_optimizer_updates(optimizer):
     if not ffi.available():
         pytest.skip("needs llvmlite")
-    ours, _ = pair(optimizer=optimizer)
-    ours.run(2)
-    (program,) = ours.step.programs()
-    parameters = {p._storage for p in ours.model.parameters()}
-    others = [bundle for bundle in bundled(ours.step) if parameters.isdisjoint(bundle.members)]
-    assert len(others) < len(bundled(ours.step))
-    text = program.lower().as_text()
-    assert "elementwise" not in text and f"functorch_port.{optimizer.lower().replace('w', '')}_rule" in text
-    assert text.count("stablehlo.concatenate") == len(others)
+    params = [ft.nn.Parameter(ft.full((2, 3), float(k))) for k in range(5)]
+    options = {"momentum": 0.9} if optimizer == "SGD" else {}
+    step = ft.compile(getattr(ft.optim, optimizer)(params, lr=0.1, **options).step)
+    for p in params:
+        p.grad = ft.ones_like(p)
+    step()
+    assert len(joints_of(step)) == {"SGD": 2, "AdamW": 3}[optimizer]
+    text = step.programs()[0].lower().as_text()
+    assert f"functorch_port.{optimizer.lower().replace('w', '')}_rule" in text
+    assert "concatenate" not in text and "joint_" not in text
 
 
 def test_new_values_that_are_read_in_the_function():
@@ -301,7 +357,7 @@ def test_new_values_that_are_read_in_the_function():
     (params, step, x), (theirs, their_step, y) = make(ft, ft.compile), make(torch, lambda fn: fn)
     for _ in range(4):
         np.testing.assert_allclose(step(x).item(), their_step(y).item(), rtol=1e-12)
-    assert bundled(step)
+    assert joints_of(step)
     for p, q in zip(params, theirs, strict=True):
         np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-12)
 
@@ -352,7 +408,7 @@ CHANGES = ["nothing", "on the device", "one on the device", "views", "written to
 
 @pytest.mark.parametrize("optimizer", ["SGD", "AdamW", "Adagrad"])
 @pytest.mark.parametrize("change", CHANGES)
-def test_given_gradients_come_in_one_array(optimizer, change):
+def test_given_gradients(optimizer, change):
     ours, theirs = Given(ft, ft.compile, optimizer), Given(torch, lambda fn: fn, optimizer)
     for seed in range(6):
         for case in (ours, theirs):
@@ -364,19 +420,7 @@ def test_given_gradients_come_in_one_array(optimizer, change):
             np.testing.assert_allclose(a, b, rtol=1e-12)
         for p, q in zip(ours.params, theirs.params, strict=True):
             np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-12)
-    (program,) = ours.step.programs()
-    assert ours.step.traces == 1 and not program.inputs.grads
-    assert sum(len(some.tensors) for some in program.inputs.joined_grads) == 5
-
-
-@pytest.mark.skipif(not ffi.available(), reason="needs llvmlite")
-def test_a_kernel_takes_given_gradients_as_they_lie():
-    ours = Given(ft, ft.compile, "SGD")
-    ours.give(0)
-    ours.step()
-    (program,) = ours.step.programs()
-    text = program.lower().as_text()
-    assert "functorch_port." in text and "slice" not in text and "concatenate" not in text
+    assert ours.step.traces == 1 and joints_of(ours.step)
 
 
 def test_given_gradients_that_the_function_works_with():
@@ -409,3 +453,150 @@ def test_a_given_gradient_that_is_gone():
     for a, b in zip(ours.values(), theirs.values(), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
     assert ours.step.traces == 2
+
+
+OPTIMIZERS = [
+    ("AdamW", {"lr": 0.1}),
+    ("SGD", {"lr": 1e-3, "momentum": 0.9}),
+    ("RMSprop", {"lr": 0.01, "momentum": 0.5, "centered": True}),
+]
+
+
+class Run:
+    """Forty parameters, and two functions that step them: of one some take no part in the step of the other."""
+
+    def __init__(self, T, name="AdamW", **options):
+        self.T = T
+        rng = np.random.default_rng(0)
+        self.params = [T.nn.Parameter(T.tensor(rng.standard_normal((3, 4)))) for _ in range(40)]
+        self.optimizer = getattr(T.optim, name)(self.params, **options)
+        self.x = T.ones(3, 4, dtype=T.float64)
+        compile = ft.compile if T is ft else lambda f: f
+        self.some, self.all = compile(self.step_some), compile(self.step_all)
+
+    def _step(self, params):
+        self.optimizer.zero_grad()
+        loss = sum((p * self.x).sum() ** 2 for p in params)
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def step_some(self):
+        return self._step(self.params[:37])
+
+    def step_all(self):
+        return self._step(self.params)
+
+    def of(self, *functions):
+        return [f().item() for f in functions]
+
+
+@pytest.mark.parametrize(("name", "options"), OPTIMIZERS)
+def test_numbers_and_traces_whatever_comes_between(name, options):
+    found = []
+    for T in (torch, ft):
+        run = Run(T, name, **options)
+        losses = run.of(run.some, run.some, run.step_some, run.some, run.all, run.some, run.step_all, run.all)
+        saved = copy.deepcopy(run.optimizer.state_dict())
+        losses += run.of(run.some, run.all)
+        if T is ft:
+            assert run.some.traces == run.all.traces == 1
+        run.optimizer.load_state_dict(saved)
+        losses += run.of(run.some, run.all, run.step_some, run.some)
+        run.params[0].requires_grad_(False)
+        losses += run.of(run.some, run.all, run.all)
+        state = run.optimizer.state
+        losses += [t.sum().item() for p in run.params for t in state[p].values()]
+        found.append(losses)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-11)
+
+
+@pytest.mark.parametrize(("most", "joints"), [(64, 1), (32, 2)])
+def test_fewer_arrays(monkeypatch, most, joints):
+    monkeypatch.setattr(tuning, "joint_members", most)
+    monkeypatch.setattr(tuning, "joint_parameters", 128)
+    run = Run(ft, lr=0.1)
+    run.of(run.all)
+    (program,) = run.all.programs()
+    # parameters; two averages of each joint; the count and x
+    assert len(program.inputs.donated) + len(program.inputs.cells) == 40 + 2 * joints + 2
+    count = min(most, 40)
+    text = run.all.explain(analyse=False)
+    assert f"state[0].exp_avg and {count - 1} more: float64[{12 * count}]" in text
+
+
+def test_the_state_is_tensors_like_any_others():
+    run = Run(ft, lr=0.1)
+    run.of(run.all)
+    average = run.optimizer.state[run.params[3]]["exp_avg"]
+    assert average.shape == (3, 4) and average.is_contiguous() and not average._is_view()
+    before = average.clone()
+    run.of(run.all)
+    assert not ft.equal(average, before)
+    average.zero_()  # is what the next step starts from
+    others = [run.optimizer.state[p]["exp_avg"].clone() for p in run.params]
+    twin = Run(ft, lr=0.1)
+    twin.of(twin.step_all, twin.step_all)
+    twin.optimizer.state[twin.params[3]]["exp_avg"].zero_()
+    for p, mine in zip(twin.params, others, strict=True):
+        np.testing.assert_allclose(mine.numpy(), twin.optimizer.state[p]["exp_avg"].numpy(), rtol=1e-12)
+    assert run.of(run.all, run.all) == pytest.approx(twin.of(twin.step_all, twin.step_all), rel=1e-12)
+    assert run.all.traces == 1
+
+
+def test_views_of_the_state_keep_looking_at_it():
+    run, twin = Run(ft, lr=0.1), Run(torch, lr=0.1)
+    views = []
+    for r in (run, twin):
+        r.of(r.all)
+        views.append(r.optimizer.state[r.params[1]]["exp_avg"][0])
+        r.of(r.step_all, r.all)
+        r.optimizer.state_dict()
+        r.of(r.step_all, r.all)
+    np.testing.assert_allclose(views[0].numpy(), views[1].numpy(), rtol=1e-11)
+    assert run.all.traces == 1
+
+
+def test_a_failed_trace_leaves_the_state_alone():
+    run = Run(ft, lr=0.1)
+    run.of(run.step_all)
+    before = copy.deepcopy(run.optimizer.state_dict()["state"])
+
+    @ft.compile
+    def fails():
+        run.step_all()
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        fails()
+    for i, entries in run.optimizer.state_dict()["state"].items():
+        for k, t in entries.items():
+            assert ft.equal(t, before[i][k])
+
+
+def test_another_reader_and_functionalize():
+    """A compiled function that only looks at the state sees every step, and plain JAX gets the tensors one by one."""
+    run = Run(ft, lr=0.1)
+    run.of(run.all)
+    look = ft.compile(lambda: run.optimizer.state[run.params[2]]["exp_avg"] * 1)
+    for step in (run.all, run.step_all, run.all, run.some):
+        run.of(step)
+        assert ft.equal(look(), run.optimizer.state[run.params[2]]["exp_avg"])
+    assert look.traces == 1
+    pure = ft.functionalize(run.step_all)
+    averages = [v for n, v in pure.state().items() if "exp_avg" in n]
+    assert len(averages) == 2 * 40 and all(v.shape == (3, 4) for v in averages)
+
+
+def test_large_parameters_and_other_devices_types_keep_their_own():
+    params = [ft.nn.Parameter(ft.ones(40, 40)) for _ in range(8)]
+    params += [
+        ft.nn.Parameter(ft.ones(3, dtype=d)) for d in (ft.float32, ft.float64, ft.bfloat16) for _ in range(5)
+    ]
+    optimizer = ft.optim.Adam(params)
+    for p in params:
+        p.grad = ft.ones_like(p)
+    step = ft.compile(optimizer.step)
+    step()
+    assert sorted(len(joint.members) for joint in joints_of(step)) == [5] * 9
+    assert type(optimizer.state[params[0]]["exp_avg"]._storage.held) is not Part
