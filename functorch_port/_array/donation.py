@@ -29,7 +29,19 @@ from . import tracing
 from .storage import Storage
 from .value import HOST, VALUES, Twin, Value
 
-__all__ = ["HELD", "Before", "Donating", "at_once", "call", "is_one_cpu", "is_whole", "lent", "on_one_cpu", "own", "whole"]
+__all__ = [
+    "HELD",
+    "Before",
+    "Donating",
+    "at_once",
+    "call",
+    "is_one_cpu",
+    "is_whole",
+    "lent",
+    "on_one_cpu",
+    "own",
+    "whole",
+]
 
 T = TypeVar("T")
 getrefcount = sys.getrefcount

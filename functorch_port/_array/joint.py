@@ -39,7 +39,17 @@ class Joint:
         writes: how often programs have written to all members, of which `count` has them know.
     """
 
-    __slots__ = ("__weakref__", "_pieces", "cell", "is_whole", "kinds", "members", "on_host", "parts", "writes")
+    __slots__ = (
+        "__weakref__",
+        "_pieces",
+        "cell",
+        "is_whole",
+        "kinds",
+        "members",
+        "on_host",
+        "parts",
+        "writes",
+    )
 
     def __init__(self, members: Sequence[Storage], on_host: bool = False) -> None:
         self.members, self.on_host = tuple(members), on_host
@@ -73,7 +83,9 @@ class Joint:
         if self.is_whole:
             return True
         arrays = self._arrays()
-        if list(map(_kind, arrays)) != self.kinds or any([getattr(m.held, "bound", False) for m in self.members]):
+        if list(map(_kind, arrays)) != self.kinds or any(
+            getattr(m.held, "bound", False) for m in self.members
+        ):
             return False
         self.cell.value = self._joined(arrays)
         changes: list[Any] = [(self, "is_whole", True)]
@@ -87,7 +99,9 @@ class Joint:
 
     def _joined(self, arrays: Sequence[Any]) -> Any:
         flat = _flat(arrays)
-        return flat if self.on_host else placing.put(flat, arrays[0].sharding if arrays[0].committed else None)
+        return (
+            flat if self.on_host else placing.put(flat, arrays[0].sharding if arrays[0].committed else None)
+        )
 
     def count(self, writes: int) -> None:
         """Have the members' versions tell that so many writes have come. Done twice it is as done once."""
@@ -102,7 +116,11 @@ class Joint:
         seen, pieces, made = self._pieces
         if seen() is not array:
             pieces, made = cut_on_host(np.array(array), self.shapes), {}
-            self._pieces = weakref.ref(array), pieces, made  # to hold the array would keep it from being donated
+            self._pieces = (
+                weakref.ref(array),
+                pieces,
+                made,
+            )  # to hold the array would keep it from being donated
         if on_host:
             return pieces[number]
         if number not in made:

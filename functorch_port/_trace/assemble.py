@@ -283,27 +283,28 @@ def _take_joined(
     ]
     if not taken:
         return closed, cells, set()
-    jaxpr, gone = closed.jaxpr, set()
-    invars, outvars, cuts, joins = list(jaxpr.invars), list(jaxpr.outvars), [], []
+    jaxpr = closed.jaxpr
+    old_vars, outvars, cuts, joins = [], list(jaxpr.outvars), [], []
+    gone: set[int] = set()
     for whole in taken:
-        members = [position[m] for m in whole.members]
+        array = whole.cell.held
         made = [writes[m][0] for m in whole.members]
-        old, new = (Var(ShapedArray(whole.cell.held.shape, whole.cell.held.dtype)) for _ in range(2))
-        cut, join = joint.operations(whole.shapes, whole.cell.held.dtype)
-        cuts.append(cut.replace(invars=[old], outvars=[invars[k] for k in members]))
+        steps = writes[whole.members[0]][1]
+        old, new = (Var(ShapedArray(array.shape, array.dtype)) for _ in range(2))
+        cut, join = joint.operations(whole.shapes, array.dtype)
+        cuts.append(cut.replace(invars=[old], outvars=[jaxpr.invars[position[m]] for m in whole.members]))
         joins.append(join.replace(invars=[outvars[i] for i in made], outvars=[new]))
-        invars.append(old)
+        old_vars.append(old)
         outvars[made[0]] = new
         gone.update(made[1:])
-        draft.joints.append((whole, writes[whole.members[0]][1]))
-        draft.cells.append((whole.cell, made[0], writes[whole.members[0]][1]))
+        draft.joints.append((whole, steps))
+        draft.cells.append((whole.cell, made[0], steps))
     members = {m for whole in taken for m in whole.members}
     draft.cells = [write for write in draft.cells if write[0] not in members]
-    left = [k for k, cell in enumerate(cells) if cell not in members]
-    count, new = len(cells), len(jaxpr.invars)
-    invars = [*(invars[k] for k in left), *invars[new:], *invars[count:new]]
+    left = [cell for cell in cells if cell not in members]
+    invars = [*(jaxpr.invars[position[cell]] for cell in left), *old_vars, *jaxpr.invars[len(cells) :]]
     jaxpr = jaxpr.replace(invars=invars, outvars=outvars, eqns=[*cuts, *jaxpr.eqns, *joins])
-    return closed.replace(jaxpr=jaxpr), [*(cells[k] for k in left), *(whole.cell for whole in taken)], gone
+    return closed.replace(jaxpr=jaxpr), [*left, *(whole.cell for whole in taken)], gone
 
 
 def _uses(draft: Draft) -> Iterable[int]:

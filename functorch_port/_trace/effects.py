@@ -226,7 +226,9 @@ def functions_of(
     source = Source()
     known = [(source.name(cell), index, steps) for cell, index, steps in cells]
     wholes = [(source.name(joint), steps) for joint, steps in joints]
-    versions = ", ".join([*(f"{cell}.version" for cell, _, _ in known), *(f"{joint}.writes" for joint, _ in wholes)])
+    versions = ", ".join(
+        [*(f"{cell}.version" for cell, _, _ in known), *(f"{joint}.writes" for joint, _ in wholes)]
+    )
     held = "".join([f"{cell}.held, " for cell, _, _ in known])
     puts = [
         f"if {source.name(VALUES)}.isdisjoint(map(type, ({held}))):",
@@ -235,7 +237,9 @@ def functions_of(
         *[f"    {cell}.put(outs[{index}])" for cell, index, _ in known],
     ]
     counts = [f"{cell}.version = versions[{k}] + {steps}" for k, (cell, _, steps) in enumerate(known)]
-    counts += [f"{joint}.count(versions[{k}] + {steps})" for k, (joint, steps) in enumerate(wholes, len(known))]
+    counts += [
+        f"{joint}.count(versions[{k}] + {steps})" for k, (joint, steps) in enumerate(wholes, len(known))
+    ]
     return {
         "versions_now": source.function("now()", [f"return [{versions}]"]),
         "put": source.function("put(outs)", puts if known else []),

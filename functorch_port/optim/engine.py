@@ -138,9 +138,7 @@ def _update(rule: Rule, batch: Batch, elementwise: bool) -> list[State]:
         return _update_all(rule, batch, columns, elementwise)
 
 
-def _update_all(
-    rule: Rule, batch: Batch, columns: Sequence[Sequence[Any]], elementwise: bool
-) -> list[State]:
+def _update_all(rule: Rule, batch: Batch, columns: Sequence[Sequence[Any]], elementwise: bool) -> list[State]:
     """`update` in one call of a program."""
     count, structure = len(batch.params), (tuple(batch.flags), tuple(batch.group_of))
     params, grads, states = arrays_of(batch.params), arrays_of(batch.grads), [arrays_of(c) for c in columns]
@@ -169,11 +167,11 @@ class _Joined(NamedTuple):
 
     Attributes:
         where: their places in the batch.
-        whole: whether the parameters are joined, too.
+        everything: whether the parameters are joined, too.
     """
 
     where: list[int]
-    whole: bool
+    everything: bool
 
 
 def _joined_parts(batch: Batch) -> list[_Joined]:
@@ -182,32 +180,34 @@ def _joined_parts(batch: Batch) -> list[_Joined]:
     for i, (param, state) in enumerate(zip(batch.params, batch.states, strict=True)):
         tensors = [param, *(t for t in state if t is not None)]
         parts = [t._storage.held if t._view is None else None for t in tensors]
-        whole = parts[0].__class__ is Part
-        mine: list[Any] = parts if whole else parts[1:]
-        if not mine or not all([part.__class__ is Part and part.number == mine[0].number for part in mine]):
+        everything = parts[0].__class__ is Part
+        mine: list[Any] = parts if everything else parts[1:]
+        if not mine or not all(part.__class__ is Part and part.number == mine[0].number for part in mine):
             continue
-        if all([t.shape == param.shape for t in tensors]):
+        if all(t.shape == param.shape for t in tensors):
             types = batch.grads[i]._value.dtype, *(t._value.dtype for t in tensors)
-            key = (tuple([part.joint for part in mine]), whole, batch.group_of[i], types)
+            key = (tuple([part.joint for part in mine]), everything, batch.group_of[i], types)
             found.setdefault(key, {})[mine[0].number] = i
     return [
-        _Joined([at[k] for k in sorted(at)], whole)
-        for (joints, whole, _, _), at in found.items()
-        if all([len(at) == len(joint.members) for joint in joints])
+        _Joined([at[k] for k in sorted(at)], everything)
+        for (joints, everything, _, _), at in found.items()
+        if all(len(at) == len(joint.members) for joint in joints)
     ]
 
 
 def _update_joined(rule: Rule, batch: Batch, parts: Sequence[_Joined]) -> list[State]:
     """`update` in a trace, where some of the state is joined."""
-    for where, whole in parts:
+    for where, everything in parts:
         group = batch.group_of[where[0]]
         row = tuple(map(placing.as_array, batch.scalars[group]))
         params, grads = (arrays_of([column[i] for i in where]) for column in (batch.params, batch.grads))
         columns = list(zip(*[batch.states[i] for i in where], strict=True))
         state = tuple([None if c[0] is None else join(arrays_of(c)) for c in columns])
         shapes = tuple([p.shape for p in params])
-        new, changed = of_joined(rule, batch.flags[group], row, join(params) if whole else params, grads, state)
-        write([batch.params[i] for i in where], cut(new, shapes) if whole else new)
+        new, changed = of_joined(
+            rule, batch.flags[group], row, join(params) if everything else params, grads, state
+        )
+        write([batch.params[i] for i in where], cut(new, shapes) if everything else new)
         for column, value in zip(columns, changed, strict=True):
             if value is not None:
                 write(column, cut(value, shapes))
@@ -368,7 +368,9 @@ def of_joined(rule: Rule, flags: Any, row: Any, params: Any, grads: Any, state: 
         made: Any = [param for param, *_ in new]
     else:
         rows = [(grad,) for grad in grads]
-        made, *joined = loops.update(_of_elements(rule, flags, there, "all"), rows, 0, row, [params, *kept])[1]
+        made, *joined = loops.update(_of_elements(rule, flags, there, "all"), rows, 0, row, [params, *kept])[
+            1
+        ]
     return made, _in_order(joined, there)
 
 

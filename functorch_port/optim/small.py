@@ -50,7 +50,7 @@ def chunks(entries: Sequence[Entry], slots: Sequence[str]) -> tuple[list[list[in
         kinds = [kind_of(t._storage) for t in tensors]
         shape, sharding = kinds[0][0], place_of(param)
         fits = prod(shape) <= tuning.joint_elements and len(sharding.device_set) == 1
-        fits = fits and all([kind[0] == shape for kind in kinds]) and {*map(place_of, tensors)} == {sharding}
+        fits = fits and all(kind[0] == shape for kind in kinds) and {*map(place_of, tensors)} == {sharding}
         key = (sharding, grad.dtype, *(kind[1] for kind in kinds)) if fits else None
         places.setdefault(key, []).append(i)
     loose = places.pop(None, [])
@@ -88,4 +88,4 @@ def join_state(optimizer: Any) -> None:
 def _fits(entry: Entry, names: Sequence[str]) -> bool:
     param, _, state = entry
     tensors = [param, *map(state.get, names)]
-    return param.requires_grad and all([isinstance(t, Tensor) and t._view is None for t in tensors])
+    return param.requires_grad and all(isinstance(t, Tensor) and t._view is None for t in tensors)

@@ -116,8 +116,9 @@ class Steady:
                 return False
         if any(p._kept_grad is not None for p in self.idle):
             return False
-        if not (all(map(_is_whole, self.numbers)) and all(map(Joint.join, self.joints))):
-            return False
+        if not all(map(_is_whole, self.everything)):
+            if not (all(map(_is_whole, self.numbers)) and all(map(Joint.join, self.joints))):
+                return False
         grads, rows, after = [], [], []
         for run in self.runs:
             found = run.gradients(state_of)
@@ -132,7 +133,9 @@ class Steady:
         cells = self._written()
         before = list(map(_version_of, cells)), list(map(_writes_of, self.everything))
         try:
-            whole(partial(self._take, grads, rows, after, before[1]), partial(self._count_from, cells, *before))
+            whole(
+                partial(self._take, grads, rows, after, before[1]), partial(self._count_from, cells, *before)
+            )
         except ValueError as error:
             raise on_one_device(error) from error
         return True

@@ -198,7 +198,9 @@ def test_nothing_is_joined_again_after_reading(monkeypatch):
     ours, _ = pair()
     ours.run(3)
     joined = []
-    monkeypatch.setattr(Joint, "_joined", lambda self, a, join=Joint._joined: joined.append(self) or join(self, a))
+    monkeypatch.setattr(
+        Joint, "_joined", lambda self, a, join=Joint._joined: joined.append(self) or join(self, a)
+    )
     for _ in range(8):
         [p.sum().item() for p in ours.model.parameters()]
         ours.run()
@@ -309,7 +311,9 @@ def test_few_are_not_joined(monkeypatch):
     ours, _ = pair(optimizer="SGD")
     ours.run(2)
     parameters = {p._storage for p in ours.model.parameters()}
-    assert joints_of(ours.step) and all(parameters.isdisjoint(joint.members) for joint in joints_of(ours.step))
+    assert joints_of(ours.step) and all(
+        parameters.isdisjoint(joint.members) for joint in joints_of(ours.step)
+    )
 
 
 def test_many_are(monkeypatch):
