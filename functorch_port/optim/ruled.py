@@ -14,7 +14,6 @@ import jax.numpy as jnp
 from .._array import placing, tracing
 from .._array.donation import Before, whole
 from .._array.storage import Storage
-from .._run.sparse.tensor import SparseTensor
 from .._tensor import grad_mode
 from .._tensor.tensor import Tensor
 from .engine import Batch, Rule, State, arrays_of, update, write
@@ -78,6 +77,10 @@ class Method(NamedTuple):
     def elementwise(self) -> bool:
         """Whether every state entry has the shape of its parameter, so that the rule works for any shape."""
         return self.shape is _same_shape
+
+    def entries(self, hyper: Hyper) -> tuple[str, ...]:
+        """Names of the entries of a parameter's state."""
+        return (*self.numbers, *filter(None, self.slots(self.flags(hyper))))
 
     def factors(self, hyper: Hyper, numbers: Sequence[Any]) -> tuple[tuple[Any, ...], Sequence[Any]]:
         """The rule's factors in the step after these ``numbers``, and the new numbers."""
@@ -153,7 +156,7 @@ class RuledOptimizer(Optimizer):
         """For each group, the gradients with their parameters and state."""
         found = []
         for group in self.param_groups:
-            has_state = any((*self.method.numbers, *self.method.slots(self.method.flags(group))))
+            has_state = bool(self.method.entries(group))
             entries: list[Entry] = []
             for p in group["params"]:
                 grad = p.grad
@@ -177,7 +180,7 @@ class RuledOptimizer(Optimizer):
     def _settles(self, found: Sequence[tuple[Hyper, list[Entry]]]) -> bool:
         """Whether the step was done in a way that the next steps can repeat."""
         groups = [(group, self._kind_of(group), entries) for group, entries in found]
-        if any(kind is None or any(map(_is_sparse, entries)) for _, kind, entries in groups):
+        if any(kind is None or any(grad.is_sparse for _, grad, _ in entries) for _, kind, entries in groups):
             return False
         return settle(self, self.method.rule, groups) and step_again(self, self._kind_of, self._factors)
 
@@ -223,58 +226,56 @@ def step_lists(
         if not all(isinstance(t, Tensor) for t in columns[kind]):
             name = "state_steps" if kind == "step" else f"{kind}s"
             raise RuntimeError(f"API has changed, `{name}` argument must contain a list of singleton tensors")
-    columns = {k: column for k, column in columns.items() if len(column) or k in method.numbers}
+    used = method.entries(group)
     entries: list[Entry] = [
-        (p, grad, {k: column[i] for k, column in columns.items()})
+        (p, grad, {k: columns[k][i] for k in used})
         for i, (p, grad) in enumerate(zip(params, grads, strict=True))
     ]
 
     def work() -> None:
         take(method, [(group, entries)])
         for i, (_, _, state) in enumerate(entries if method.lazy else ()):
-            for k, entry in state.items():
-                lists[k][i] = entry  # type: ignore[index]
+            for k in used:
+                columns[k][i] = state[k]
 
     if tracing.overlay or grad_mode.state.enabled:
         work()
         return
-    tensors = [
-        t for column in (params, *columns.values()) for t in column if isinstance(t, Tensor) and not t.is_sparse
-    ]
-    whole(work, Before(tensors, [t for name in method.numbers for t in columns[name]]).undo)
+    tensors = [t for column in (params, *(columns[k] for k in used)) for t in column if t is not None]
+    numbers = [t for k in method.numbers for t in columns[k]]
+    whole(work, Before([t for t in tensors if not t.is_sparse], numbers).undo)
 
 
 def take(method: Method, found: Sequence[tuple[Hyper, Sequence[Entry]]]) -> None:
-    """One step of the parameters of each group, those with dense gradients first."""
-    for sparse, apply in (False, _update_dense), (True, _update_sparse):
-        chosen = [(group, [e for e in entries if _is_sparse(e) == sparse]) for group, entries in found]
-        batch = Batch()
-        for group, entries in chosen:
-            collect(batch, method, group, entries)
-        states = iter(apply(method, batch))
-        for group, entries in chosen if method.lazy else ():
-            slots = method.slots(method.flags(group))
-            for (_, _, state), new in zip(entries, states, strict=False):
-                state.update({k: t for k, t in zip(slots, new, strict=True) if k is not None})
+    """One step of the parameters of each group."""
+    batch = Batch()
+    for group, entries in found:
+        collect(batch, method, group, entries)
+    states = iter(_update(method, batch))
+    for group, entries in found if method.lazy else ():
+        slots = method.slots(method.flags(group))
+        for (_, _, state), new in zip(entries, states, strict=False):
+            state.update({k: t for k, t in zip(slots, new, strict=True) if k is not None})
 
 
-def _update_dense(method: Method, batch: Batch) -> list[State]:
-    return update(method.rule, batch, method.elementwise)
-
-
-def _update_sparse(method: Method, batch: Batch) -> list[State]:
-    if not batch.params:
-        return []
+def _update(method: Method, batch: Batch) -> list[State]:
+    """Update the parameters of a batch, those with dense gradients in one call; returns their new states."""
+    sparse = [_is_sparse(grad, state) for grad, state in zip(batch.grads, batch.states, strict=True)]
+    if not any(sparse):
+        return update(method.rule, batch, method.elementwise)
     if method.sparse is None:
         raise RuntimeError("this optimizer does not support sparse gradients")
-    rows = zip(batch.params, batch.grads, batch.states, batch.group_of, strict=True)
-    return [method.sparse(p, grad, state, batch.scalars[i], batch.flags[i]) for p, grad, state, i in rows]
+    dense = [i for i, yes in enumerate(sparse) if not yes]
+    states = dict(zip(dense, update(method.rule, batch.part(dense), method.elementwise), strict=True))
+    for i, group in enumerate(batch.group_of):
+        if sparse[i]:
+            row = batch.params[i], batch.grads[i], batch.states[i], batch.scalars[group], batch.flags[group]
+            states[i] = method.sparse(*row)
+    return [states[i] for i in range(len(sparse))]
 
 
-def _is_sparse(entry: Entry) -> bool:
-    """Whether the gradient or an entry of the state is sparse."""
-    _, grad, state = entry
-    return any(isinstance(t, SparseTensor) for t in (grad, *state.values()))
+def _is_sparse(grad: Tensor, state: State) -> bool:
+    return any(t is not None and t.is_sparse for t in (grad, *state))
 
 
 def collect(batch: Batch, method: Method, group: Hyper, entries: Sequence[Entry]) -> None:

@@ -60,7 +60,10 @@ def sgd_rule(
 
 def _flags(group: dict[str, Any]) -> Flags:
     return Flags(
-        nonzero(group["momentum"]), nonzero(group["weight_decay"]), bool(group["nesterov"]), bool(group["maximize"])
+        nonzero(group["momentum"]),
+        nonzero(group["weight_decay"]),
+        bool(group["nesterov"]),
+        bool(group["maximize"]),
     )
 
 

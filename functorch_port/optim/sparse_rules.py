@@ -101,14 +101,14 @@ def update_rows(
         raise NotImplementedError(
             "a step with differentiable=True does not support sparse gradients; convert them with to_dense()"
         )
-    tensors: Any = (param, *state)
+    if not grad._ids.shape[1]:
+        return state
+    tensors: list[Any] = [param, *state]
 
     def work() -> None:
         with lent([t._storage for t in tensors]):
             _write_rows(rule, tensors, grad, scalars, flags)
 
-    if not grad._ids.shape[1]:
-        return state
     if tracing.overlay or is_whole():
         work()
     else:
