@@ -6,7 +6,7 @@ class, `step_lists` of the function on lists of tensors, `functional` of the opt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
@@ -335,7 +335,7 @@ def _after(array: Any, known: Any, moved: Any) -> Any:
 
 def _hyper(group: Hyper) -> Hyper:
     """The hyperparameters as numbers or 0-dim tensors; in a trace, as arrays."""
-    if not tracing.overlay and all(map(_is_plain, group.values())):
+    if not tracing.overlay and _are_plain(group.values()):
         return group
     return {
         k: v if type(v) in _NUMBERS else _plain(v)
@@ -345,11 +345,13 @@ def _hyper(group: Hyper) -> Hyper:
 
 
 _NUMBERS = frozenset({bool, int, float, type(None)})
+_PLAIN = _NUMBERS | {list, tuple}
 
 
-def _is_plain(value: Any) -> bool:
-    kind = type(value)
-    return kind in _NUMBERS or kind is list or (kind is tuple and _NUMBERS.issuperset(map(type, value)))
+def _are_plain(values: Collection[Any]) -> bool:
+    """Whether these are numbers, lists, and tuples of such."""
+    kinds = set(map(type, values))
+    return kinds <= _PLAIN and (tuple not in kinds or all(_are_plain(v) for v in values if type(v) is tuple))
 
 
 def _plain(value: Any) -> Any:
