@@ -110,15 +110,13 @@ def test_known_differences_of_optax_and_the_flags():
 
 
 def _spoiled(monkeypatch, factor):
-    import functorch_port.optim.sgd as module
-
-    rule = module.sgd_rule
+    from functorch_port.optim.sgd import METHOD, SGD
 
     def wrong(param, grad, state, scalars, flags):
-        new, (buf,) = rule(param, grad, state, scalars, flags)
+        new, (buf,) = METHOD.rule(param, grad, state, scalars, flags)
         return new, (None if buf is None else buf * factor,)
 
-    monkeypatch.setattr(module, "sgd_rule", wrong)
+    monkeypatch.setattr(SGD, "method", METHOD._replace(rule=wrong))
 
 
 def test_a_wrong_update_is_found_and_located(monkeypatch):

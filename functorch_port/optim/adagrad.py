@@ -23,7 +23,7 @@ from .ruled import (
     step_lists,
 )
 from .rules import addcdiv, addcmul, nonzero, partwise, penalized, plus, root
-from .sparse_rules import adagrad_rows
+from .sparse_rules import adagrad_rows, by_rows
 
 __all__ = ["Adagrad", "adagrad"]
 
@@ -72,7 +72,7 @@ def _scalars(hyper: dict[str, Any], count: Any) -> Scalars:
 
 METHOD = Method(
     adagrad_rule, _flags, _slots, _scalars, start=lambda hyper: {"sum": hyper["initial_accumulator_value"]},
-    rows=adagrad_rows,
+    sparse=by_rows(adagrad_rows),
 )  # fmt: skip
 
 

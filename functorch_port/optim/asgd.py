@@ -80,7 +80,7 @@ def _advance(hyper: dict[str, Any], count: Any, eta: Any, mu: Any) -> tuple[Any,
 
 METHOD = Method(
     asgd_rule, _flags, _slots, _scalars,
-    numbers=("eta", "mu"), advance=_advance, start=lambda hyper: {"eta": hyper["lr"], "mu": 1.0},
+    numbers=("step", "eta", "mu"), advance=_advance, start=lambda hyper: {"eta": hyper["lr"], "mu": 1.0},
 )  # fmt: skip
 
 

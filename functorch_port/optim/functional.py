@@ -29,94 +29,12 @@ from .radam import RAdam
 from .rmsprop import RMSprop
 from .rprop import Rprop
 from .ruled import Method, RuledOptimizer
-from .rules import scaled
-from .sgd import Flags, Scalars, sgd_direction
+from .sgd import SGD
 
 __all__ = [
-    "LBFGSState", "RuleState", "SGDState", "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "asgd",
+    "LBFGSState", "RuleState", "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "asgd",
     "lbfgs", "muon", "nadam", "radam", "rmsprop", "rprop", "sgd", "transformation",
 ]  # fmt: skip
-
-
-class SGDState(NamedTuple):
-    """State of `sgd`.
-
-    Attributes:
-        count: number of steps taken.
-        momentum_buffer: a pytree like the parameters, or None without momentum.
-    """
-
-    count: jax.Array  # type: ignore[assignment]
-    momentum_buffer: Any
-
-
-def sgd(
-    lr: float | jax.Array | Callable[[jax.Array], Any] = 1e-3,
-    momentum: float = 0,
-    dampening: float = 0,
-    weight_decay: float = 0,
-    nesterov: bool = False,
-    *,
-    maximize: bool = False,
-) -> Any:
-    """`functorch_port.optim.SGD` as an optax transformation.
-
-    Args:
-        lr: learning rate, or a function from the step count to it.
-        momentum, dampening, weight_decay, nesterov, maximize: as for the class.
-
-    Returns:
-        ``optax.GradientTransformation(init, update)``; ``update`` needs ``params`` if there is weight decay.
-
-    Raises:
-        ValueError: for ``nesterov`` without momentum or with dampening.
-
-    Example:
-        >>> import jax.numpy as jnp
-        >>> import optax
-        >>> from functorch_port.optim import functional
-        >>> optimizer = functional.sgd(0.1, momentum=0.9)
-        >>> params = {"w": jnp.array([1.0, 2.0])}
-        >>> state = optimizer.init(params)
-        >>> updates, state = optimizer.update({"w": jnp.array([2.0, 4.0])}, state, params)
-        >>> print(optax.apply_updates(params, updates)["w"])
-        [0.8 1.6]
-
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html
-    """
-    import optax
-
-    if nesterov and (momentum <= 0 or dampening != 0):
-        raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-    flags = Flags(bool(momentum), bool(weight_decay), nesterov, maximize)
-
-    def init(params: Any) -> SGDState:
-        return SGDState(jnp.zeros((), jnp.int32), jax.tree.map(jnp.zeros_like, params) if momentum else None)
-
-    def update(grads: Any, state: SGDState, params: Any = None) -> tuple[Any, SGDState]:
-        if params is None:
-            if weight_decay:
-                raise ValueError("sgd with weight_decay needs params: call update(grads, state, params)")
-            params = grads
-        step_size = lr(state.count) if callable(lr) else lr
-        # From zeros the first buffer is the gradient, if dampening starts in the second step.
-        dampened = 1 - dampening if not dampening else jnp.where(state.count == 0, 1.0, 1 - dampening)
-        scalars = Scalars(-step_size, momentum, dampened, weight_decay)
-        leaves, tree = jax.tree.flatten(grads)
-        bufs = tree.flatten_up_to(state.momentum_buffer) if momentum else [None] * len(leaves)
-        pairs = [
-            sgd_direction(p, g, b, scalars, flags)
-            for p, g, b in zip(tree.flatten_up_to(params), leaves, bufs, strict=True)
-        ]
-        updates = tree.unflatten([scaled(direction, -step_size) for direction, _ in pairs])
-        buffers = tree.unflatten([buf for _, buf in pairs]) if momentum else None
-        return updates, SGDState(state.count + 1, buffers)
-
-    return optax.GradientTransformation(init, update)
-
-
-# ---------------------------------------------------------------------- the optimizers made of a `Method`
 
 
 class LBFGSState(NamedTuple):
@@ -212,7 +130,7 @@ def lbfgs(
 
 
 class RuleState(NamedTuple):
-    """State of all transformations here except `sgd` and `lbfgs`.
+    """State of all transformations here except `lbfgs`.
 
     Attributes:
         step: number of steps taken.
@@ -238,7 +156,7 @@ def transformation(method: Method, hyper: dict[str, Any]) -> Any:
     import optax
 
     flags = method.flags(hyper)
-    slots = method.slots(flags)
+    slots, numbers = method.slots(flags), method.numbers[1:]
 
     def at(count: Any) -> dict[str, Any]:
         return {**hyper, "lr": hyper["lr"](count)} if callable(hyper["lr"]) else hyper
@@ -246,7 +164,7 @@ def transformation(method: Method, hyper: dict[str, Any]) -> Any:
     def init(params: Any) -> RuleState:
         count = jnp.zeros((), jnp.int32)
         start = method.start(at(count))
-        entries: dict[str, Any] = {k: jnp.asarray(start.get(k, 0.0), jnp.float32) for k in method.numbers}
+        entries: dict[str, Any] = {k: jnp.asarray(start.get(k, 0.0), jnp.float32) for k in numbers}
         for slot in filter(None, slots):
             make = partial(_filled, slot, start.get(slot, 0.0), method.shape)
             entries[slot] = jax.tree.map(make, params)
@@ -257,9 +175,9 @@ def transformation(method: Method, hyper: dict[str, Any]) -> Any:
             raise ValueError("update needs params: call update(grads, state, params)")
         now, entries = at(state.step), dict(state.entries)
         count = (state.step + 1).astype(jnp.result_type(float))
-        numbers = [entries[k] for k in method.numbers]
-        scalars = method.scalars(now, count, *numbers)
-        for k, old, new in zip(method.numbers, numbers, method.advance(now, count, *numbers), strict=True):
+        before = [entries[k] for k in numbers]
+        scalars = method.scalars(now, count, *before)
+        for k, old, new in zip(numbers, before, method.advance(now, count, *before), strict=True):
             entries[k] = jnp.asarray(new, old.dtype)
         leaves, tree = jax.tree.flatten(grads)
         flat = tree.flatten_up_to(params)
@@ -348,4 +266,5 @@ nadam = _of_class(NAdam)
 radam = _of_class(RAdam)
 rmsprop = _of_class(RMSprop)
 rprop = _of_class(Rprop)
+sgd = _of_class(SGD)
 muon = _of_class(Muon, ndim=2)

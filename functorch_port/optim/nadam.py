@@ -120,7 +120,7 @@ def _scalars(hyper: dict[str, Any], count: Any, product: Any) -> Scalars:
 
 METHOD = Method(
     nadam_rule, _flags, _slots, _scalars,
-    numbers=("mu_product",), advance=_advance, start=lambda hyper: {"mu_product": 1.0},
+    numbers=("step", "mu_product"), advance=_advance, start=lambda hyper: {"mu_product": 1.0},
 )  # fmt: skip
 
 

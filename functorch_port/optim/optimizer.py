@@ -93,7 +93,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                     args, kwargs = changed
                 elif changed is not None:
                     raise RuntimeError(
-                        f"{step} must return None or a tuple of (new_args, new_kwargs), but got {changed}."
+                        f"<function {type(self).__qualname__}.step at {id(step):#x}> must return None or a tuple of "
+                        f"(new_args, new_kwargs), but got {changed}."
                     )
         before = modes.now()
         try:

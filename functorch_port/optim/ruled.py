@@ -1,4 +1,4 @@
-"""Base of the optimizers with a ``step`` count: from one pure rule to the class and its functional forms.
+"""Base of the optimizers: from one pure rule to the class and its functional forms.
 
 An optimizer is a `Method`: the rule and the functions that compute its factors. `RuledOptimizer` is the base of the
 class, `step_lists` of the function on lists of tensors, `functional` of the optax transformation.
@@ -6,7 +6,7 @@ class, `step_lists` of the function on lists of tensors, `functional` of the opt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from .._array.donation import Before, whole
 from .._array.storage import Storage
 from .._tensor import grad_mode
 from .._tensor.tensor import Tensor
-from .engine import Batch, Rule, arrays_of, update, write
+from .engine import Batch, Rule, State, arrays_of, update, write
 from .optimizer import (
     Optimizer,
     check_fused,
@@ -27,8 +27,8 @@ from .optimizer import (
     to_scalar,
 )
 from .scalars import host_number, number_tensor, replaced
-from .sparse_rules import SparseRule, update_rows
-from .steady import Kind, settle, step_again
+from .sparse_rules import SparseStep
+from .steady import Entry, Kind, settle, step_again
 
 __all__ = [
     "Method", "RuledOptimizer", "check_at_least_zero", "check_betas", "check_fused_options", "check_lr",
@@ -51,33 +51,44 @@ class Method(NamedTuple):
         flags: ``flags(group)``: the static settings of the update (hashable: whether a number is zero, not its value).
         slots: ``slots(flags)``: names of the state entries that are like the parameter, in the rule's order; None
             for unused ones.
-        scalars: ``scalars(hyper, count, *numbers)``: the rule's factors in step ``count`` (from 1).
-        numbers: names of 0-dim state entries besides ``step``; `scalars` receives their values before the step.
+        scalars: ``scalars(hyper, count, *numbers)``: the rule's factors in step ``count`` (from 1; None if the state
+            has no ``step``).
+        numbers: names of the 0-dim state entries, ``step`` first; `scalars` receives the others' values before the
+            step.
         advance: ``advance(hyper, count, *numbers)``: those values after the step.
         start: ``start(hyper)``: the initial values of entries that do not start as zeros.
         shape: ``shape(slot, shape)``: the shape of an entry of a parameter, or None if there is no such entry.
-        rows: the rule for sparse gradients, see `sparse_rules`; None if they are not supported.
+        lazy: whether the rule makes the entries that a state lacks, which it then gets as None.
+        sparse: the step of a parameter with a sparse gradient, see `sparse_rules`; None if that is not supported.
     """
 
     rule: Rule
     flags: Callable[[Hyper], Any]
     slots: Callable[[Any], tuple[str | None, ...]]
     scalars: Callable[..., tuple[Any, ...]]
-    numbers: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ("step",)
     advance: Callable[..., tuple[Any, ...]] = lambda hyper, count: ()
     start: Callable[[Hyper], dict[str, Any]] = lambda hyper: {}
     shape: Callable[[str, tuple[int, ...]], tuple[int, ...] | None] = _same_shape
-    rows: SparseRule | None = None
+    lazy: bool = False
+    sparse: SparseStep | None = None
 
     @property
     def elementwise(self) -> bool:
         """Whether every state entry has the shape of its parameter, so that the rule works for any shape."""
         return self.shape is _same_shape
 
-    def factors(self, hyper: Hyper, count: Any, numbers: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]:
-        """The rule's factors in step ``count``, and the new numbers; ``numbers`` are the old ones, ``step`` first."""
-        rest = numbers[1:]
-        return self.scalars(hyper, count, *rest), [numbers[0] + 1, *self.advance(hyper, count, *rest)]
+    def entries(self, hyper: Hyper) -> tuple[str, ...]:
+        """Names of the entries of a parameter's state."""
+        return (*self.numbers, *filter(None, self.slots(self.flags(hyper))))
+
+    def factors(self, hyper: Hyper, numbers: Sequence[Any]) -> tuple[tuple[Any, ...], Sequence[Any]]:
+        """The rule's factors in the step after these ``numbers``, and the new numbers."""
+        if not numbers:
+            return self.scalars(hyper, None), ()
+        steps, *rest = numbers
+        count = _counted(steps) if tracing.overlay else float(steps + 1)
+        return self.scalars(hyper, count, *rest), [steps + 1, *self.advance(hyper, count, *rest)]
 
 
 class RuledOptimizer(Optimizer):
@@ -95,7 +106,7 @@ class RuledOptimizer(Optimizer):
 
     @property
     def _numbers(self) -> Sequence[str]:  # type: ignore[override]
-        return ("step", *self.method.numbers)
+        return self.method.numbers
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -104,7 +115,7 @@ class RuledOptimizer(Optimizer):
                 group.setdefault(name, value)
             for p in group["params"]:
                 mine = self.state.get(p) or {}
-                for name in ("step", *self.method.numbers) if mine else ():
+                for name in self.method.numbers if mine else ():
                     if not isinstance(mine[name], Tensor):
                         mine[name] = number_tensor(float(mine[name]), group.get("fused"))
 
@@ -112,9 +123,7 @@ class RuledOptimizer(Optimizer):
         """The initial state."""
         start = self.method.start(_hyper(group))
         slots = self.method.slots(self.method.flags(group))
-        state = {
-            k: number_tensor(start.get(k, 0.0), group.get("fused")) for k in ("step", *self.method.numbers)
-        }
+        state = {k: number_tensor(start.get(k, 0.0), group.get("fused")) for k in self.method.numbers}
         for k in filter(None, slots):
             shape = self.method.shape(k, param._value.shape)
             if shape is not None:
@@ -122,7 +131,7 @@ class RuledOptimizer(Optimizer):
         return state
 
     def _count_cells(self) -> list[list[tuple[Storage, ...]]]:
-        names = ("step", *self.method.numbers)
+        names = self.method.numbers
         cells = []
         for group in self.param_groups:
             states = [self.state.get(p) or self._premade.get(p) or {} for p in group["params"]]
@@ -143,39 +152,35 @@ class RuledOptimizer(Optimizer):
         settled_step(self, self._found, self._settles, self._take)
         return loss
 
-    def _found(self) -> list[Any]:
-        """For each group, the dense and the sparse gradients with their parameters and state."""
-        found: list[Any] = []
+    def _found(self) -> list[tuple[Hyper, list[Entry]]]:
+        """For each group, the gradients with their parameters and state."""
+        found = []
         for group in self.param_groups:
-            entries: list[Any] = []
-            sparse: list[Any] = []
+            has_state = bool(self.method.entries(group))
+            entries: list[Entry] = []
             for p in group["params"]:
                 grad = p.grad
                 if grad is None:
                     continue
                 self._check_grad(grad, group)
-                state = take_premade(self, p)
+                state = take_premade(self, p) if has_state else {}
                 if not state:
                     if group.get("fused"):
                         check_fused(p)
-                    state.update(self._init_state(p, group))
+                    if not self.method.lazy:
+                        state.update(self._init_state(p, group))
                 self._check_state(state, group)
-                (sparse if grad.is_sparse else entries).append((p, grad, state))
-            found.append((group, entries, sparse))
+                entries.append((p, grad, state))
+            found.append((group, entries))
         return found
 
-    def _take(self, found: Sequence[Any]) -> None:
-        batch, by_rows = Batch(), Batch()
-        for group, entries, sparse in found:
-            collect(batch, self.method, self._resolved(group, entries), entries)
-            collect(by_rows, self.method, group, sparse)
-        update(self.method.rule, batch, self.method.elementwise)
-        update_rows(self.method.rows, by_rows)
+    def _take(self, found: Sequence[tuple[Hyper, list[Entry]]]) -> None:
+        take(self.method, [(self._resolved(group, entries), entries) for group, entries in found])
 
-    def _settles(self, found: Sequence[Any]) -> bool:
+    def _settles(self, found: Sequence[tuple[Hyper, list[Entry]]]) -> bool:
         """Whether the step was done in a way that the next steps can repeat."""
-        groups = [(group, self._kind_of(group), entries) for group, entries, _ in found]
-        if any(kind is None for _, kind, _ in groups) or any(sparse for _, _, sparse in found):
+        groups = [(group, self._kind_of(group), entries) for group, entries in found]
+        if any(kind is None or any(grad.is_sparse for _, grad, _ in entries) for _, kind, entries in groups):
             return False
         return settle(self, self.method.rule, groups) and step_again(self, self._kind_of, self._factors)
 
@@ -183,20 +188,20 @@ class RuledOptimizer(Optimizer):
         if not self.method.elementwise:
             return None
         flags = self.method.flags(group)
-        return Kind(flags, self.method.slots(flags), ("step", *self.method.numbers))
+        return Kind(flags, self.method.slots(flags), self.method.numbers)
 
     def _factors(self, group: Hyper, state: dict[str, Any], numbers: list[Any]) -> tuple[Any, Sequence[Any]]:
         self._check_state(state, group)
-        return self.method.factors(_hyper(group), float(numbers[0] + 1), numbers)
+        return self.method.factors(_hyper(group), numbers)
 
     def _check_grad(self, grad: Tensor, group: dict[str, Any]) -> None:
-        if grad.is_sparse and self.method.rows is None:
+        if grad.is_sparse and self.method.sparse is None:
             raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
 
     def _check_state(self, state: dict[str, Any], group: dict[str, Any]) -> None:
         """Check the state of a parameter before a step; a hook for subclasses."""
 
-    def _resolved(self, group: Hyper, entries: Sequence[tuple[Tensor, Tensor, dict[str, Any]]]) -> Hyper:
+    def _resolved(self, group: Hyper, entries: Sequence[Entry]) -> Hyper:
         """The hyperparameters of a step; a hook for those that depend on the parameters."""
         return group
 
@@ -206,7 +211,7 @@ def step_lists(
     group: Hyper,
     params: Sequence[Tensor],
     grads: Sequence[Tensor],
-    state_steps: Sequence[Tensor],
+    state_steps: Sequence[Tensor] = (),
     **lists: Sequence[Tensor | None],
 ) -> None:
     """One step on lists of tensors, in place.
@@ -216,50 +221,78 @@ def step_lists(
         params, grads, state_steps: parameters, their gradients, their ``step`` entries.
         lists: the other state entries by name; unused ones may be empty.
     """
-    for kind in ("step", *method.numbers):
-        if not all(isinstance(t, Tensor) for t in (state_steps if kind == "step" else lists[kind])):
+    columns: dict[str, Any] = {"step": state_steps, **lists}
+    for kind in method.numbers:
+        if not all(isinstance(t, Tensor) for t in columns[kind]):
             name = "state_steps" if kind == "step" else f"{kind}s"
             raise RuntimeError(f"API has changed, `{name}` argument must contain a list of singleton tensors")
-    entries: list[Any] = []
-    sparse: list[Any] = []
-    for i, (p, grad) in enumerate(zip(params, grads, strict=True)):
-        state = {k: values[i] for k, values in lists.items() if len(values)}
-        (sparse if grad.is_sparse else entries).append((p, grad, {"step": state_steps[i], **state}))
+    used = method.entries(group)
+    entries: list[Entry] = [
+        (p, grad, {k: columns[k][i] for k in used})
+        for i, (p, grad) in enumerate(zip(params, grads, strict=True))
+    ]
 
     def work() -> None:
-        batch, by_rows = Batch(), Batch()
-        collect(batch, method, group, entries)
-        collect(by_rows, method, group, sparse)
-        update(method.rule, batch, method.elementwise)
-        update_rows(method.rows, by_rows)
+        take(method, [(group, entries)])
+        for i, (_, _, state) in enumerate(entries if method.lazy else ()):
+            for k in used:
+                columns[k][i] = state[k]
 
     if tracing.overlay or grad_mode.state.enabled:
         work()
         return
-    columns = (params, state_steps, *lists.values())
-    numbers = [t for name in method.numbers for t in lists[name]]
-    tensors = [t for column in columns for t in column if isinstance(t, Tensor)]
-    whole(work, Before(tensors, [*state_steps, *numbers]).undo)  # type: ignore[list-item]
+    tensors = [t for column in (params, *(columns[k] for k in used)) for t in column if t is not None]
+    numbers = [t for k in method.numbers for t in columns[k]]
+    whole(work, Before([t for t in tensors if not t.is_sparse], numbers).undo)
 
 
-def collect(
-    batch: Batch, method: Method, group: Hyper, entries: Iterable[tuple[Tensor, Tensor, dict[str, Any]]]
-) -> None:
+def take(method: Method, found: Sequence[tuple[Hyper, Sequence[Entry]]]) -> None:
+    """One step of the parameters of each group."""
+    batch = Batch()
+    for group, entries in found:
+        collect(batch, method, group, entries)
+    states = iter(_update(method, batch))
+    for group, entries in found if method.lazy else ():
+        slots = method.slots(method.flags(group))
+        for (_, _, state), new in zip(entries, states, strict=False):
+            state.update({k: t for k, t in zip(slots, new, strict=True) if k is not None})
+
+
+def _update(method: Method, batch: Batch) -> list[State]:
+    """Update the parameters of a batch, those with dense gradients in one call; returns their new states."""
+    sparse = [_is_sparse(grad, state) for grad, state in zip(batch.grads, batch.states, strict=True)]
+    if not any(sparse):
+        return update(method.rule, batch, method.elementwise)
+    if method.sparse is None:
+        raise RuntimeError("this optimizer does not support sparse gradients")
+    dense = [i for i, yes in enumerate(sparse) if not yes]
+    states = dict(zip(dense, update(method.rule, batch.part(dense), method.elementwise), strict=True))
+    for i, group in enumerate(batch.group_of):
+        if sparse[i]:
+            row = batch.params[i], batch.grads[i], batch.states[i], batch.scalars[group], batch.flags[group]
+            states[i] = method.sparse(*row)
+    return [states[i] for i in range(len(sparse))]
+
+
+def _is_sparse(grad: Tensor, state: State) -> bool:
+    return any(t is not None and t.is_sparse for t in (grad, *state))
+
+
+def collect(batch: Batch, method: Method, group: Hyper, entries: Sequence[Entry]) -> None:
     """Count a step for the parameters of a group, and add them to the batch with their factors.
 
     Parameters whose ``step`` and other numbers are equal share the factors. The numbers are computed on the host,
     except in a trace.
     """
-    entries = list(entries)
     if not entries:
         return
     traced = bool(tracing.overlay)
     hyper = _hyper(group)
     flags = method.flags(group)
     slots = method.slots(flags)
-    numbers = [[state[name] for _, _, state in entries] for name in ("step", *method.numbers)]
+    numbers = [[state[name] for _, _, state in entries] for name in method.numbers]
     arrays = [arrays_of(column) for column in numbers]
-    places = list(zip(*[map(id, column) for column in arrays], strict=True))
+    places = list(zip(*[map(id, column) for column in arrays], strict=True)) or [()] * len(entries)
     made: dict[Any, tuple[int, list[Any]]] = {}  # numbers -> their group in the batch, and what they become
     new: list[list[Any]] = []
     for i, place in enumerate(places):
@@ -272,8 +305,7 @@ def collect(
             )
             same = place if traced else tuple([(v.dtype, v) for v in known])
             if same not in made:
-                count = _counted(known[0]) if traced else float(known[0] + 1)
-                row, moved = method.factors(hyper, count, known)
+                row, moved = method.factors(hyper, known)
                 batch.add_group(row, flags)
                 after = [_after(*entry) for entry in zip(before, known, moved, strict=True)]
                 made[same] = len(batch.flags) - 1, after
@@ -283,7 +315,7 @@ def collect(
         new.append(after)
     for column, changed in zip(numbers, zip(*new, strict=True), strict=True):
         write(column, changed)
-    entry = dict.__getitem__ if method.elementwise else dict.get
+    entry = dict.__getitem__ if method.elementwise and not method.lazy else dict.get
     batch.params += [p for p, _, _ in entries]
     batch.grads += [grad for _, grad, _ in entries]
     batch.states += [
@@ -303,7 +335,7 @@ def _after(array: Any, known: Any, moved: Any) -> Any:
 
 def _hyper(group: Hyper) -> Hyper:
     """The hyperparameters as numbers or 0-dim tensors; in a trace, as arrays."""
-    if not tracing.overlay and all(map(_is_plain, group.values())):
+    if not tracing.overlay and _are_plain(group.values()):
         return group
     return {
         k: v if type(v) in _NUMBERS else _plain(v)
@@ -313,11 +345,13 @@ def _hyper(group: Hyper) -> Hyper:
 
 
 _NUMBERS = frozenset({bool, int, float, type(None)})
+_PLAIN = _NUMBERS | {list, tuple}
 
 
-def _is_plain(value: Any) -> bool:
-    kind = type(value)
-    return kind in _NUMBERS or kind is list or (kind is tuple and _NUMBERS.issuperset(map(type, value)))
+def _are_plain(values: Collection[Any]) -> bool:
+    """Whether these are numbers, lists, and tuples of such."""
+    kinds = set(map(type, values))
+    return kinds <= _PLAIN and (tuple not in kinds or all(_are_plain(v) for v in values if type(v) is tuple))
 
 
 def _plain(value: Any) -> Any:

@@ -5,36 +5,20 @@ For gradient ``g`` (negated first if ``maximize``), weight decay ``w``, momentum
     g   = g + w * p
     buf = m * buf + (1 - d) * g            (the first time: buf = g)
     p   = p - lr * buf                     (nesterov: p - lr * (g + m * buf))
-
-It is written once, in `sgd_direction` and `sgd_rule`; everything else passes arrays to it and back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
 
-from .._run.sparse.operations import ADD_DENSE
-from .._tensor import grad_mode
 from .._tensor.tensor import Tensor
-from .engine import Batch, update
-from .optimizer import (
-    Optimizer,
-    ParamsT,
-    check_fused,
-    settled_step,
-    switch_grad,
-    take_premade,
-    to_scalar,
-    zero_state,
-)
-from .ruled import check_fused_options, check_no_scaling
-from .rules import axpy, nonzero, scaled
+from .optimizer import ParamsT
+from .ruled import Method, RuledOptimizer, check_fused_options, check_no_scaling, step_lists
+from .rules import axpy, nonzero, penalized, scaled
 from .sparse_rules import sgd_step
-from .steady import Kind, settle, step_again
 
 __all__ = ["SGD", "sgd"]
 
@@ -57,50 +41,47 @@ class Scalars(NamedTuple):
     weight_decay: Any
 
 
-def sgd_direction(param: Any, grad: Any, buf: Any, scalars: Any, flags: Flags) -> tuple[Any, Any]:
-    """The direction, which ``lr`` multiplies, and the new momentum buffer. ``buf`` is None in the first step."""
-    _, momentum, one_minus_dampening, weight_decay = scalars
-    if flags.maximize:
-        grad = -grad
-    if flags.weight_decay:
-        grad = axpy(grad, weight_decay, param)
-    if not flags.momentum:
-        return grad, buf
-    if buf is None:
-        # An array of its own, since the next step reuses its memory; detached, as in PyTorch.
-        buf = lax.stop_gradient(jnp.copy(grad))
-    else:
-        buf = axpy(scaled(buf, momentum), one_minus_dampening, grad)
-    return (axpy(grad, momentum, buf) if flags.nesterov else buf), buf
-
-
 def sgd_rule(
     param: Any, grad: Any, state: tuple[Any, ...], scalars: Any, flags: Flags
 ) -> tuple[Any, tuple[Any, ...]]:
-    """One step of one parameter; the state is the momentum buffer."""
-    direction, buf = sgd_direction(param, grad, state[0], scalars, flags)
-    return axpy(param, scalars[0], direction), (buf,)
+    """One step of one parameter; the state is ``(momentum_buffer or None,)``, in the first step None."""
+    s = Scalars(*scalars)
+    (buf,) = state
+    direction = grad = penalized(grad, param, s.weight_decay, flags)
+    if flags.momentum:
+        if buf is None:
+            # An array of its own, since the next step reuses its memory; detached, as in PyTorch.
+            buf = lax.stop_gradient(jnp.copy(grad))
+        else:
+            buf = axpy(scaled(buf, s.momentum), s.one_minus_dampening, grad)
+        direction = axpy(grad, s.momentum, buf) if flags.nesterov else buf
+    return axpy(param, s.minus_lr, direction), (buf,)
 
 
-def _settings(
-    lr: Any, momentum: Any, dampening: Any, weight_decay: Any, nesterov: bool, maximize: bool
-) -> tuple[Scalars, Flags]:
-    scalars = Scalars(-to_scalar(lr), momentum, 1 - dampening, weight_decay)
-    return scalars, Flags(nonzero(momentum), nonzero(weight_decay), bool(nesterov), bool(maximize))
+def _flags(group: dict[str, Any]) -> Flags:
+    return Flags(
+        nonzero(group["momentum"]),
+        nonzero(group["weight_decay"]),
+        bool(group["nesterov"]),
+        bool(group["maximize"]),
+    )
 
 
-def _settings_of(group: dict[str, Any]) -> tuple[Scalars, Flags]:
-    return _settings(*map(group.__getitem__, _SETTINGS))
+def _slots(flags: Flags) -> tuple[str | None, ...]:
+    return ("momentum_buffer" if flags.momentum else None,)
 
 
-_SETTINGS = ("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize")
+def _scalars(hyper: dict[str, Any], count: Any) -> Scalars:
+    dampening = hyper["dampening"]
+    if count is not None and nonzero(dampening):  # in `functional`, where the first buffer is made from zeros
+        dampening = jnp.where(count == 1, 0.0, dampening)
+    return Scalars(-hyper["lr"], hyper["momentum"], 1 - dampening, hyper["weight_decay"])
 
 
-def _factors(group: dict[str, Any], state: dict[str, Any], numbers: list[Any]) -> tuple[Scalars, tuple[()]]:
-    return _settings_of(group)[0], ()
+METHOD = Method(sgd_rule, _flags, _slots, _scalars, numbers=(), lazy=True, sparse=sgd_step)
 
 
-class SGD(Optimizer):
+class SGD(RuledOptimizer):
     r"""Stochastic gradient descent, optionally with momentum.
 
     .. math::
@@ -140,6 +121,11 @@ class SGD(Optimizer):
         https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html
     """
 
+    method = METHOD
+    old_groups = {
+        "nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False,
+    }  # fmt: skip
+
     def __init__(
         self,
         params: ParamsT,
@@ -172,91 +158,16 @@ class SGD(Optimizer):
         super().__init__(params, defaults)
         check_fused_options(fused, foreach, differentiable)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        old = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False}
-        for group in self.param_groups:
-            for name, value in old.items():
-                group.setdefault(name, value)
+    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any] | None:  # type: ignore[override]
+        """The state of zeros from which a step gives the first step's numbers: ``m * 0 + g``, without dampening."""
+        return None if group["momentum"] and group["dampening"] else super()._init_state(param, group)
 
-    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any] | None:
-        """The state for which the general rule gives the first step: ``m * 0 + g`` is ``g``, without dampening."""
-        if not group["momentum"]:
-            return {}
-        if group["dampening"]:
-            return None
-        return {"momentum_buffer": zero_state(param)}
-
-    def _kind_of(self, group: dict[str, Any]) -> Kind:
-        flags = _settings_of(group)[1]
-        return Kind(flags, ("momentum_buffer" if flags.momentum else None,))
-
-    @switch_grad
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; return the loss of the closure, if there is one."""
-        loss = None
-        if closure is not None:
-            with grad_mode.enable_grad():
-                loss = closure()
-        if step_again(self, self._kind_of, _factors):
-            return loss
-        settled_step(self, self._found, self._settles, self._take)
-        return loss
-
-    def _found(self) -> tuple[list[Any], list[Any]]:
-        """For each group, the dense gradients with their parameters and state; and all sparse gradients."""
-        found, sparse = [], []
-        for group in self.param_groups:
-            scalars, flags = _settings_of(group)
-            entries: list[Any] = []
-            for p in group["params"]:
-                grad = p.grad
-                if grad is None:
-                    continue
-                if group["fused"]:
-                    check_fused(p)
-                state = take_premade(self, p) if flags.momentum else {}
-                if grad.is_sparse:
-                    _refuse_fused(group["fused"])
-                    sparse.append((p, grad, state, scalars, flags))
-                else:
-                    entries.append((p, grad, state))
-            found.append((group, entries))
-        return found, sparse
-
-    def _settles(self, all_found: tuple[list[Any], list[Any]]) -> bool:
-        found, sparse = all_found
-        if sparse or not settle(self, sgd_rule, [(g, self._kind_of(g), entries) for g, entries in found]):
-            return False
-        return step_again(self, self._kind_of, _factors)
-
-    def _take(self, all_found: tuple[list[Any], list[Any]]) -> None:
-        found, sparse = all_found
-        batch, states = Batch(), []
-        for group, entries in found:
-            batch.add_group(*_settings_of(group))
-            for p, grad, state in entries:
-                batch.add(p, grad, (state.get("momentum_buffer"),))
-                states.append(state)
-        _refuse_sparse(batch)
-        for state, (buf,) in zip(states, update(sgd_rule, batch, elementwise=True), strict=True):
-            if buf is not None:
-                state["momentum_buffer"] = buf
-        for p, grad, state, scalars, flags in sparse:
-            buf = sgd_step(p, grad, state.get("momentum_buffer"), scalars, flags)
-            if buf is not None:
-                state["momentum_buffer"] = buf
+    def _check_grad(self, grad: Tensor, group: dict[str, Any]) -> None:
+        if grad.is_sparse and group["fused"]:
+            raise RuntimeError(_FUSED_SPARSE)
 
 
-def _refuse_fused(fused: bool | None) -> None:
-    if fused:
-        raise RuntimeError("`_fused_sgd` does not support sparse gradients")
-
-
-def _refuse_sparse(batch: Batch) -> None:
-    """Raise if a dense gradient meets a momentum buffer from a sparse gradient."""
-    if any(buf is not None and buf.is_sparse for (buf,) in batch.states):
-        raise RuntimeError(ADD_DENSE)
+_FUSED_SPARSE = "`_fused_sgd` does not support sparse gradients"
 
 
 def sgd(
@@ -287,18 +198,10 @@ def sgd(
         weight_decay, momentum, lr, dampening, nesterov, maximize: as for `SGD`.
     """
     check_no_scaling(grad_scale, found_inf)
-    batch, places = Batch(), []
-    scalars, flags = _settings(lr, momentum, dampening, weight_decay, nesterov, maximize)
-    batch.add_group(scalars, flags)
-    for i, (p, grad) in enumerate(zip(params, d_p_list, strict=True)):
-        buf = momentum_buffer_list[i] if flags.momentum else None
-        if grad.is_sparse:
-            _refuse_fused(fused)
-            momentum_buffer_list[i] = sgd_step(p, grad, buf, scalars, flags)  # type: ignore[arg-type]
-        else:
-            places.append(i)
-            batch.add(p, grad, (buf,))
-    _refuse_sparse(batch)
-    for i, (buf,) in zip(places, update(sgd_rule, batch, elementwise=True), strict=True):
-        if buf is not None:
-            momentum_buffer_list[i] = buf
+    if fused and any(grad.is_sparse for grad in d_p_list):
+        raise RuntimeError(_FUSED_SPARSE)
+    group = {
+        "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
+        "maximize": maximize,
+    }  # fmt: skip
+    step_lists(METHOD, group, params, d_p_list, momentum_buffer=momentum_buffer_list)

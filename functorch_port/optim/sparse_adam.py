@@ -7,7 +7,6 @@ from typing import Any
 
 from .._tensor import grad_mode
 from .._tensor.tensor import Tensor
-from .engine import Batch
 from .optimizer import Optimizer, ParamsT, take_premade, to_scalar, whole_step, zero_state
 from .ruled import check_betas
 from .sparse_rules import adam_rows, update_rows
@@ -138,9 +137,7 @@ def sparse_adam(
         state_steps: the step count of each parameter, from 1.
         eps, beta1, beta2, lr, maximize: as for `SparseAdam`.
     """
-    batch = Batch()
     for p, grad, mean, square, count in zip(params, grads, exp_avgs, exp_avg_sqs, state_steps, strict=True):
         step_size = to_scalar(lr) * (1 - beta2**count) ** 0.5 / (1 - beta1**count)
-        batch.add_group((-step_size, 1 - beta1, 1 - beta2, eps), bool(maximize))
-        batch.add(p, grad, (mean, square))
-    update_rows(adam_rows, batch)
+        scalars = (-step_size, 1 - beta1, 1 - beta2, eps)
+        update_rows(adam_rows, p, grad, (mean, square), scalars, bool(maximize))

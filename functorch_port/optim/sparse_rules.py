@@ -1,6 +1,7 @@
-"""Update rules for sparse gradients: they update only the rows in the gradient.
+"""Steps with sparse gradients.
 
-A rule is a pure function of one parameter,
+A `SparseStep` works on tensors, in place: ``step(param, grad, state, scalars, flags)`` returns the new state. `by_rows`
+makes it of a rule that updates only the rows in the gradient, a pure function of one parameter,
 
     rule(param, rows, values, state, scalars, flags) -> (new param, new state)
 
@@ -11,8 +12,8 @@ those past the end are dropped. If the gradient has several sparse dimensions, t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import jax
@@ -22,17 +23,17 @@ import numpy as np
 from .._array import placing, tracing
 from .._array.donation import Before, Donating, call, is_whole, lent, own, whole
 from .._base.tuning import tuning
-from .._run.sparse.operations import ADD_DENSE
-from .._run.sparse.tensor import SparseTensor, linear_index
+from .._run.sparse.tensor import linear_index
 from .._tensor import grad_mode
 from .._tensor.tensor import Tensor
-from .engine import Batch
+from .engine import State
 from .optimizer import to_scalar
 from .rules import axpy, minus, plus, quotient, root, scaled, times
 
-__all__ = ["SparseRule", "adagrad_rows", "adam_rows", "coalesced", "sgd_rows", "update_rows"]
+__all__ = ["SparseStep", "adagrad_rows", "adam_rows", "by_rows", "coalesced", "sgd_step", "update_rows"]
 
-SparseRule: TypeAlias = Callable[
+SparseStep: TypeAlias = Callable[[Tensor, Any, State, tuple[Any, ...], Any], State]
+RowRule: TypeAlias = Callable[
     [Any, Any, Any, tuple[Any, ...], tuple[Any, ...], Any], tuple[Any, tuple[Any, ...]]
 ]
 
@@ -86,21 +87,14 @@ def adam_rows(param: Any, rows: Any, values: Any, state: Any, scalars: Any, flag
 # ---------------------------------------------------------------------- running them
 
 
-def update_rows(rule: SparseRule | None, batch: Batch) -> None:
-    """Apply ``rule`` in place to the parameters of a batch with sparse gradients; one call for each."""
-    if not batch.params:
-        return
-    if rule is None:
-        raise RuntimeError("this optimizer does not support sparse gradients")
-    for param, grad, state, group in zip(
-        batch.params, batch.grads, batch.states, batch.group_of, strict=True
-    ):
-        update_one(rule, param, grad, state, batch.scalars[group], batch.flags[group])
+def by_rows(rule: RowRule) -> SparseStep:
+    """A step that applies ``rule``."""
+    return partial(update_rows, rule)
 
 
-def update_one(
-    rule: SparseRule, param: Tensor, grad: Any, state: tuple[Any, ...], scalars: tuple[Any, ...], flags: Any
-) -> None:
+def update_rows(
+    rule: RowRule, param: Tensor, grad: Any, state: State, scalars: tuple[Any, ...], flags: Any
+) -> State:
     """Apply ``rule`` to one parameter in place, donating its memory unless something else references it."""
     if grad_mode.state.enabled and any(t.requires_grad for t in (param, grad)):
         param._check_inplace()
@@ -108,19 +102,24 @@ def update_one(
             "a step with differentiable=True does not support sparse gradients; convert them with to_dense()"
         )
     if not grad._ids.shape[1]:
-        return
-    if not tracing.overlay and not is_whole():
-        before = Before([param, *state])
-        whole(lambda: update_one(rule, param, grad, state, scalars, flags), before.undo)
-        return
-    with lent([t._storage for t in (param, *state)]):
-        _write_rows(rule, param, grad, state, scalars, flags)
+        return state
+    tensors: list[Any] = [param, *state]
+
+    def work() -> None:
+        with lent([t._storage for t in tensors]):
+            _write_rows(rule, tensors, grad, scalars, flags)
+
+    if tracing.overlay or is_whole():
+        work()
+    else:
+        whole(work, Before(tensors).undo)
+    return state
 
 
 def _write_rows(
-    rule: SparseRule, param: Tensor, grad: Any, state: tuple[Any, ...], scalars: tuple[Any, ...], flags: Any
+    rule: RowRule, tensors: Sequence[Tensor], grad: Any, scalars: tuple[Any, ...], flags: Any
 ) -> None:
-    tables, gradient = [t._value for t in (param, *state)], (grad._ids._value, grad._vals._value)
+    tables, gradient = [t._value for t in tensors], (grad._ids._value, grad._vals._value)
     numbers = tuple(placing.as_array(to_scalar(x)) for x in scalars)
     if tracing.overlay:
         new = _applied(rule, flags, tables, *gradient, numbers)
@@ -129,12 +128,12 @@ def _write_rows(
         with tracing.x64():
             types = tuple([(a.shape, a.dtype) for a in (*tables, *gradient)])
             new = call(_program(rule, flags, types), lambda: (own(tables), *gradient, numbers))
-    for tensor, value in zip((param, *state), new, strict=True):
+    for tensor, value in zip(tensors, new, strict=True):
         tensor._set_value(value)
 
 
 def _applied(
-    rule: SparseRule, flags: Any, tables: list[Any], indices: Any, values: Any, scalars: Any
+    rule: RowRule, flags: Any, tables: list[Any], indices: Any, values: Any, scalars: Any
 ) -> list[Any]:
     """Apply the rule with the sparse dimensions flattened."""
     shape, k = tables[0].shape, indices.shape[0]
@@ -144,13 +143,13 @@ def _applied(
 
 
 @lru_cache(tuning.cached_programs)
-def _program(rule: SparseRule, flags: Any, types: Any) -> Donating:
+def _program(rule: RowRule, flags: Any, types: Any) -> Donating:
     """The program for tables and gradients of these shapes and dtypes."""
     return Donating(_compiled(rule, flags))
 
 
 @lru_cache(tuning.cached_programs)
-def _compiled(rule: SparseRule, flags: Any) -> Callable[..., Any]:
+def _compiled(rule: RowRule, flags: Any) -> Callable[..., Any]:
     def step(tables: list[Any], indices: Any, values: Any, scalars: Any) -> list[Any]:
         return _applied(rule, flags, tables, indices, values, scalars)
 
@@ -158,19 +157,17 @@ def _compiled(rule: SparseRule, flags: Any) -> Callable[..., Any]:
     return jax.jit(step, donate_argnums=0)
 
 
-def sgd_step(
-    param: Tensor, grad: SparseTensor, buf: Tensor | None, scalars: Any, flags: Any
-) -> Tensor | None:
-    """A step of `SGD` with a sparse gradient; return the momentum buffer, which is sparse if it is new."""
+def sgd_step(param: Tensor, grad: Any, state: State, scalars: tuple[Any, ...], flags: Any) -> State:
+    """A step of `SGD`; the first momentum buffer is sparse."""
     if flags.momentum and tracing.overlay:
         raise NotImplementedError(
             "SGD with momentum does not support sparse gradients in a compiled function, as its buffer grows. Call "
             "step() outside, or use SparseAdam, Adagrad or embedding(sparse=False)."
         )
-    minus_lr, momentum, one_minus_dampening, _ = scalars
-    if flags.weight_decay:
-        raise RuntimeError(ADD_DENSE)
+    (buf,), (minus_lr, momentum, one_minus_dampening, weight_decay) = state, scalars
     direction: Any = -grad if flags.maximize else grad
+    if flags.weight_decay:
+        direction = direction.add(param, alpha=weight_decay)
     if flags.momentum:
         if buf is None:
             buf = direction.clone()
@@ -178,7 +175,7 @@ def sgd_step(
             buf.mul_(momentum).add_(direction, alpha=one_minus_dampening)  # type: ignore[attr-defined]
         direction = direction.add(buf, alpha=momentum) if flags.nesterov else buf
     if direction.is_sparse:
-        update_one(sgd_rows, param, direction, (), (minus_lr,), None)
+        update_rows(sgd_rows, param, direction, (), (minus_lr,), None)
     else:
         param.add_(direction, alpha=minus_lr)  # type: ignore[attr-defined]
-    return buf
+    return (buf,)

@@ -612,11 +612,9 @@ def test_state_made_ahead_gives_the_lazy_first_step():
             optimizer.step()
         results.append(plain([p, optimizer.state_dict()]))
     assert results[0] == results[1]
-    assert (
-        ft.optim.SGD([p], momentum=0.5, dampening=0.5)._init_state(p, {"momentum": 0.5, "dampening": 0.5})
-        is None
-    )
-    assert ft.optim.SGD([p])._init_state(p, {"momentum": 0, "dampening": 0}) == {}
+    for options, state in (({"momentum": 0.5, "dampening": 0.5}, None), ({"dampening": 0.5}, {})):
+        optimizer = ft.optim.SGD([p], **options)
+        assert optimizer._init_state(p, optimizer.param_groups[0]) == state
 
 
 @pytest.mark.parametrize(

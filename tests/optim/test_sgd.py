@@ -174,6 +174,27 @@ def test_momentum_that_starts_later_and_groups_of_their_own():
     same_outcome(run)
 
 
+def test_state_comes_with_momentum():
+    def run(T):
+        p = _params(T, "float64", np.random.default_rng(0))[0]
+        p.grad = T.ones_like(p)
+        optimizer = T.optim.SGD([p], lr=0.1, dampening=0.25)
+        seen = []
+        for momentum in (0, 0.9, 0.9, 0, 0.5):
+            optimizer.param_groups[0]["momentum"] = momentum
+            optimizer.step()
+            seen.append(plain([p, optimizer.state_dict()]))
+        old = optimizer.state_dict()
+        old["state"] = {0: {"momentum_buffer": None}}  # as PyTorch 1 wrote it
+        optimizer.load_state_dict(old)
+        for _ in range(2):
+            optimizer.step()
+            seen.append(plain([p, optimizer.state_dict()]))
+        return seen
+
+    same_outcome(run)
+
+
 def test_a_parameter_listed_twice_takes_two_steps():
     def run(T):
         p = T.nn.Parameter(T.ones(2))
@@ -412,6 +433,20 @@ def test_functional_twin():
         return [t.numpy() for t in params + bufs]
 
     assert distance(run(torch, their_sgd), run(ft, sgd)) < 1e-14
+
+
+@pytest.mark.parametrize("momentum", [0, 0.9])
+def test_functional_twin_without_buffers(momentum):
+    from torch.optim.sgd import sgd as their_sgd
+
+    numbers = {"weight_decay": 0, "lr": 0.5, "dampening": 0, "nesterov": False, "maximize": False}
+
+    def run(T):
+        p = T.ones(2)
+        {torch: their_sgd, ft: sgd}[T]([p], [T.ones(2)], [], momentum=momentum, **numbers)
+        return plain(p)
+
+    same_outcome(run)
 
 
 @pytest.mark.parametrize(
