@@ -27,8 +27,9 @@ from .optimizer import (
     to_scalar,
 )
 from .scalars import host_number, number_tensor, replaced
+from .small import Entry
 from .sparse_rules import SparseStep
-from .steady import Entry, Kind, settle, step_again
+from .steady import Kind, settle, step_again
 
 __all__ = [
     "Method", "RuledOptimizer", "check_at_least_zero", "check_betas", "check_fused_options", "check_lr",
