@@ -17,7 +17,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import starmap
 from typing import Any, TypeVar
 
@@ -252,44 +253,32 @@ def own(values: list[Any]) -> list[Any]:
     return values
 
 
-class lent:
+@contextmanager
+def lent(cells: Iterable[Storage]) -> Iterator[None]:
     """``with lent(cells):`` their arrays are given to a program, and the new ones written, as one for other threads.
 
     A thread that asks for a value meanwhile waits for the new one: the reference counts that `own` looks at cannot grow
     between that look and the call. Does nothing where there are no other threads.
     """
-
-    __slots__ = ("cells",)
-
-    def __init__(self, cells: Iterable[Any]) -> None:
-        self.cells: Any = cells
-
-    def __enter__(self) -> None:
-        if not tracing.others():
-            self.cells = None
-            return
-        tracing.turn.acquire()
+    if not tracing.others():
+        yield
+        return
+    with tracing.turn:
+        taken: list[Storage] = []
         try:
-            cells, self.cells = list(self.cells), []
             for cell in cells:
-                if not isinstance(cell, Storage) or cell.held.__class__ in HOST:
+                if cell.held.__class__ in HOST:
                     continue
                 array, held = cell.array(), cell.held  # what was lazy is an array then
                 if held is array or held.__class__ is Twin:
-                    self.cells.append(cell)
+                    taken.append(cell)
                     cell.held = Lent(held)
-        except BaseException:
-            self.__exit__()
-            raise
-
-    def __exit__(self, *exc: object) -> None:
-        if self.cells is None:
-            return
-        for cell in self.cells:
-            held = cell.held
-            if held.__class__ is Lent:
-                cell.held = held.lent
-        tracing.turn.release()
+            yield
+        finally:
+            for cell in taken:
+                held = cell.held
+                if held.__class__ is Lent:
+                    cell.held = held.lent
 
 
 class Lent(Value):

@@ -88,7 +88,10 @@ class Joint:
         ):
             return False
         self.cell.value = self._joined(arrays)
-        changes: list[Any] = [(self, "is_whole", True)]
+        changes: list[Any] = [
+            (m.held.joint, "is_whole", False) for m in self.members if m.held.__class__ is Part
+        ]
+        changes.append((self, "is_whole", True))
         for member, part in zip(self.members, self.parts, strict=True):
             changes += [(member, "held", part), (member, "form", None)]
         at_once(changes)

@@ -36,7 +36,7 @@ def pays(tensors: Sequence[Tensor]) -> bool:
     """Whether to leave the gradients of these parameters pending."""
     kinds = [kind_of(t._storage) for t in tensors]
     return sum(prod(shape) for shape, *_ in kinds) < tuning.pending_elements * len(kinds) or not all(
-        is_one_cpu(place) for _, _, place, _ in kinds
+        place is None or is_one_cpu(place) for _, _, place, _ in kinds
     )
 
 

@@ -99,6 +99,8 @@ class Steady:
         written = [*params, *kept]
         if any(t._view is not None for t in written) or len({t._storage for t in written}) < len(written):
             return None
+        if any(getattr(t._storage.held, "bound", False) for t in kept):  # whose memory somebody shares
+            return None
         tensors = [*written, *grads]
         if any(t._storage.version.__class__ is tracing.Untracked for t in tensors):
             return None

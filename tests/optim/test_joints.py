@@ -54,6 +54,16 @@ def test_a_member_that_is_written_leaves_until_all_are_joined_again():
     assert Joint.of(members) is joint
 
 
+def test_a_member_is_in_one_joint_at_a_time():
+    members = cells([1.0], [2.0], [3.0])
+    first, second = Joint.of(members[:2]), Joint.of(members[1:])
+    assert second.is_whole and not first.is_whole
+    members[2].value = members[2].value + 1
+    assert first.join() and not second.is_whole
+    assert second.join() and second.cell.value.tolist() == [2, 4]
+    assert [m.value.item() for m in members] == [1, 2, 4]
+
+
 def test_what_cannot_be_joined():
     members = cells([1.0], [2.0])
     assert Joint.of([members[0], members[0]]) is None
