@@ -37,6 +37,8 @@ UntypedStorage = Storage
 class AcceleratorError(RuntimeError):
     """PyTorch's error for a failing device, for ``except`` clauses; never raised here."""
 
+    __module__ = "functorch_port"
+
 
 # ---------------------------------------------------------------- checks
 
@@ -117,13 +119,19 @@ def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:
 class SymInt:
     """The type of PyTorch's symbolic sizes; it has no instances, as all sizes are known here."""
 
+    __module__ = "functorch_port"
+
 
 class SymFloat:
     """As `SymInt`, for floats."""
 
+    __module__ = "functorch_port"
+
 
 class SymBool:
     """As `SymInt`, for bools."""
+
+    __module__ = "functorch_port"
 
 
 def sym_int(a: Any) -> int:

@@ -16,8 +16,9 @@ from .._tensor.tensor import Tensor, wrap
 from ..compiler import is_compiling
 from ..linalg import cholesky, slogdet, solve_triangular
 from . import constraints
-from .distribution import Distribution, ExponentialFamily, broadcast_all, kept_property
-from .gamma import Beta, Chi2
+from ._gamma import Beta, Chi2
+from .distribution import Distribution, broadcast_all, kept_property
+from .exp_family import ExponentialFamily
 
 __all__ = ["LKJCholesky", "LowRankMultivariateNormal", "MultivariateNormal", "Wishart"]
 

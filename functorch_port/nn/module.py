@@ -46,6 +46,8 @@ class Module:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html
     """
 
+    __module__ = "functorch_port.nn.modules.module"  # PyTorch's, which pickles say
+
     dump_patches: bool = False
     call_super_init: bool = False
     _version: int = 1

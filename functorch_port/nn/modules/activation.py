@@ -11,7 +11,7 @@ from .. import functional as F
 from .. import init
 from ..module import Module
 from ..parameter import Parameter
-from .attention import MultiheadAttention as MultiheadAttention
+from .attention import MultiheadAttention
 
 __all__ = [
     "CELU",
@@ -26,6 +26,7 @@ __all__ = [
     "LogSigmoid",
     "LogSoftmax",
     "Mish",
+    "MultiheadAttention",
     "PReLU",
     "RReLU",
     "ReLU",
