@@ -17,6 +17,7 @@ from ._tensor.overriding import WithoutAll as DisableTorchFunction
 from ._tensor.overriding import disabled as _disabled_torch_function_impl  # noqa: F401
 from ._tensor.overriding import no_dispatch as _disabled_torch_dispatch_impl  # noqa: F401
 from ._tensor.overriding import state as _overriding
+from .accelerator import current_accelerator
 from .autograd import _functions as _functions
 from .autograd._walk import _current_graph_task_execution_order as _current_graph_task_execution_order
 from .autograd._walk import _current_graph_task_id as _current_graph_task_id
@@ -109,8 +110,6 @@ def _log_api_usage_once(event: str) -> None:
 
 
 def _get_accelerator(check: bool | None = None) -> device:
-    from .accelerator import current_accelerator
-
     return current_accelerator() or device("cpu")
 
 

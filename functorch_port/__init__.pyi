@@ -102,8 +102,11 @@ from ._tensor.tensor import Tensor as Tensor
 from .amp import GradScaler as GradScaler
 from .amp import autocast as autocast
 from .amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
+from .amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype
 from .amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
+from .amp.autocast_mode import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from .amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
+from .amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
 from .amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
 from .amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
 from .amp.autocast_mode import set_autocast_dtype as set_autocast_dtype
@@ -127,12 +130,9 @@ from .checks import _check_with as _check_with
 from .checks import compiled_with_cxx11_abi as compiled_with_cxx11_abi
 from .checks import e as e
 from .checks import frombuffer as frombuffer
-from .checks import get_autocast_cpu_dtype as get_autocast_cpu_dtype
-from .checks import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from .checks import get_device as get_device
 from .checks import get_device_module as get_device_module
 from .checks import inf as inf
-from .checks import is_autocast_cpu_enabled as is_autocast_cpu_enabled
 from .checks import is_distributed as is_distributed
 from .checks import nan as nan
 from .checks import newaxis as newaxis
@@ -143,7 +143,6 @@ from .checks import sym_int as sym_int
 from .checks import sym_max as sym_max
 from .checks import sym_min as sym_min
 from .checks import sym_not as sym_not
-from .checks import typename as typename
 from .compiler import compile as compile
 from .compiler import functionalize as functionalize
 from .func import cond as cond
@@ -3138,6 +3137,9 @@ def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def trunc_(input: Tensor) -> Tensor:
     """In-place version of `trunc`."""
+
+def typename(obj: Any) -> _str:
+    """The name of an object's type; for tensors the legacy name, such as ``torch.FloatTensor``."""
 
 def unbind(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
     """All slices along ``dim``."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import warnings
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -18,6 +17,7 @@ from ._array.storage import Storage
 from ._base import dtypes
 from ._base.device import device as Device
 from ._base.memory import OutOfMemoryError
+from ._tensor.anomaly import set_detect_anomaly
 from ._tensor.creation import from_numpy
 from ._tensor.tensor import Tensor, wrap
 from ._tensor.typed import TypedStorage
@@ -26,9 +26,8 @@ __all__ = [
     "OutOfMemoryError", "AcceleratorError", "SymBool", "SymFloat", "SymInt", "UntypedStorage", "TypedStorage",
     "_assert", "_assert_async", "_check", "_check_index", "_check_is_size", "_check_not_implemented",
     "_check_tensor_all", "_check_type", "_check_value", "_check_with", "compiled_with_cxx11_abi", "e", "frombuffer",
-    "get_autocast_cpu_dtype", "get_autocast_gpu_dtype", "get_device", "get_device_module", "inf",
-    "is_autocast_cpu_enabled", "is_distributed", "nan", "newaxis", "pi", "set_anomaly_enabled", "sym_float", "sym_int",
-    "sym_max", "sym_min", "sym_not", "typename",
+    "get_device", "get_device_module", "inf", "is_distributed", "nan", "newaxis", "pi", "set_anomaly_enabled",
+    "sym_float", "sym_int", "sym_max", "sym_min", "sym_not",
 ]  # fmt: skip
 
 e, pi, inf, nan, newaxis = math.e, math.pi, math.inf, math.nan, None
@@ -37,6 +36,8 @@ UntypedStorage = Storage
 
 class AcceleratorError(RuntimeError):
     """PyTorch's error for a failing device, for ``except`` clauses; never raised here."""
+
+    __module__ = "functorch_port"
 
 
 # ---------------------------------------------------------------- checks
@@ -118,13 +119,19 @@ def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:
 class SymInt:
     """The type of PyTorch's symbolic sizes; it has no instances, as all sizes are known here."""
 
+    __module__ = "functorch_port"
+
 
 class SymFloat:
     """As `SymInt`, for floats."""
 
+    __module__ = "functorch_port"
+
 
 class SymBool:
     """As `SymInt`, for bools."""
+
+    __module__ = "functorch_port"
 
 
 def sym_int(a: Any) -> int:
@@ -233,50 +240,6 @@ def compiled_with_cxx11_abi() -> bool:
     return True
 
 
-def typename(obj: Any, /) -> str:
-    """The qualified name of a type or function, or of an object's type."""
-    from .nn._conversion import typename as of_value
-
-    if isinstance(obj, Tensor):
-        return of_value(obj)
-    if hasattr(obj, "__qualname__"):
-        module = "" if obj.__module__ in (None, "builtins", "__main__") else f"{obj.__module__}."
-        return f"{module}{obj.__qualname__}"
-    return of_value(obj)
-
-
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
     """Turn anomaly detection on or off; see `autograd.set_detect_anomaly`."""
-    from .autograd import set_detect_anomaly
-
     set_detect_anomaly(mode, check_nan)
-
-
-def _deprecated(name: str, instead: str) -> None:
-    warnings.warn(
-        f"torch.{name} is deprecated. Please use torch.{instead} instead.", DeprecationWarning, stacklevel=3
-    )
-
-
-def is_autocast_cpu_enabled() -> bool:
-    """`is_autocast_enabled` for the CPU; deprecated."""
-    from .amp.autocast_mode import is_autocast_enabled
-
-    _deprecated("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
-    return is_autocast_enabled("cpu")
-
-
-def get_autocast_cpu_dtype() -> dtypes.dtype:
-    """`get_autocast_dtype` for the CPU; deprecated."""
-    from .amp.autocast_mode import get_autocast_dtype
-
-    _deprecated("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
-    return get_autocast_dtype("cpu")
-
-
-def get_autocast_gpu_dtype() -> dtypes.dtype:
-    """`get_autocast_dtype` for CUDA; deprecated."""
-    from .amp.autocast_mode import get_autocast_dtype
-
-    _deprecated("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")
-    return get_autocast_dtype("cuda")

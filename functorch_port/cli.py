@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import importlib.metadata
 import json
 import os
@@ -11,8 +10,14 @@ import platform
 import sys
 from typing import Any
 
+import jax
+
+import functorch_port as torch
 from functorch_port import launcher
-from functorch_port._base import settings
+from functorch_port._array import tracing
+from functorch_port._base import cache, settings
+from functorch_port.crosscheck import command as crosscheck
+from functorch_port.interchange import command as files
 from functorch_port.version import __version__, torch_release
 
 __all__ = ["main"]
@@ -83,10 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     launcher.add_to(run)
 
-    from functorch_port.crosscheck import command
-    from functorch_port.interchange import command as files
-
-    command.add_to(commands)
+    crosscheck.add_to(commands)
     files.add_to(commands)
 
     text = _INFO + "\n".join(f"  {name:<29}{settings.VARIABLES[key].meaning}" for name, key in _names())
@@ -109,12 +111,8 @@ def main(argv: list[str] | None = None) -> int:
         print(json.dumps(facts, indent=2) if options.json else _as_text(facts))
         return 0
     if options.command == "crosscheck":
-        from functorch_port.crosscheck import command
-
-        return command.main(options)
+        return crosscheck.main(options)
     if options.command in ("convert", "inspect"):
-        from functorch_port.interchange import command as files
-
         return files.main(options)
     try:
         given = launcher.given(options)
@@ -126,12 +124,6 @@ def main(argv: list[str] | None = None) -> int:
 
 def info() -> dict[str, dict[str, Any]]:
     """Versions, devices and settings, by section."""
-    import jax
-
-    torch = importlib.import_module("functorch_port")
-    from functorch_port._array import tracing
-    from functorch_port._base import cache
-
     versions = {
         name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "numpy", "optax", "ml_dtypes")
     }

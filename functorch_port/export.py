@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .utils import _pytree
+
 __all__ = ["Dim", "ExportedProgram", "export", "load", "register_dataclass", "save"]
 
 
@@ -41,6 +43,4 @@ class Dim:
 
 def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:
     """`torch.utils._pytree.register_dataclass`."""
-    from .utils._pytree import register_dataclass as register
-
-    register(cls)
+    _pytree.register_dataclass(cls)

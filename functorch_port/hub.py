@@ -15,6 +15,8 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlparse
 
+from .serialization import load as load_file
+
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
 try:
@@ -140,8 +142,6 @@ def load_state_dict_from_url(
 
     Reference: https://docs.pytorch.org/docs/stable/hub.html#torch.hub.load_state_dict_from_url
     """
-    from .serialization import load as load_file
-
     model_dir = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
     os.makedirs(model_dir, exist_ok=True)
     name = file_name or os.path.basename(urlparse(url).path)

@@ -12,6 +12,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import functorch_port as torch
+
+# these publish their functions on import
+from . import fft, linalg, native, special  # noqa: F401
+from ._run import sparse  # noqa: F401
 from ._tensor import overriding
 from ._tensor.overriding import handle_torch_function as handle_torch_function
 from ._tensor.overriding import has_torch_function as has_torch_function
@@ -19,6 +24,7 @@ from ._tensor.overriding import has_torch_function_unary as has_torch_function_u
 from ._tensor.overriding import has_torch_function_variadic as has_torch_function_variadic
 from ._tensor.overriding import state
 from ._tensor.tensor import Tensor
+from .nn import functional, init  # noqa: F401
 
 __all__ = [
     "BaseTorchFunctionMode", "TorchFunctionMode", "enable_reentrant_dispatch", "get_ignored_functions",
@@ -103,13 +109,6 @@ def resolve_name(f: Callable[..., Any]) -> str | None:
     return public.path
 
 
-def _everything() -> None:
-    """Import the modules that publish their functions on import."""
-    from . import fft, linalg, native, special  # noqa: F401
-    from ._run import sparse  # noqa: F401
-    from .nn import functional, init  # noqa: F401
-
-
 @functools.cache
 def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
     """A function of the same signature that returns -1, for every function that arguments can override.
@@ -119,7 +118,6 @@ def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
         >>> torch.overrides.get_testing_overrides()[torch.add](1, 2)
         -1
     """
-    _everything()
     return {
         given: _returning(given)
         for given, public in overriding.published.items()
@@ -138,9 +136,6 @@ def _returning(given: Any) -> Callable[..., Any]:
 
 def get_ignored_functions() -> set[Callable[..., Any]]:
     """The public functions that arguments cannot override; modes may."""
-    import functorch_port as torch
-
-    _everything()
     asking = get_testing_overrides()
     spaces = (torch, torch.nn.functional, torch.nn.init)
     found = {
@@ -162,8 +157,6 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
         >>> torch.fft.fft in torch.overrides.get_overridable_functions()[torch.fft]
         True
     """
-    import functorch_port as torch
-
     spaces = {
         "torch": torch, "torch.functional": torch, "torch.Tensor": Tensor, "torch.nn.functional": torch.nn.functional,
         "torch.linalg": torch.linalg, "torch.fft": torch.fft, "torch.special": torch.special,

@@ -11,6 +11,7 @@ import warnings
 from typing import Any
 
 from ._base import determinism
+from .accelerator import jax_devices
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_num_interop_threads",
@@ -72,8 +73,6 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
             + type(mode).__name__
         )
     if mode and "xla_gpu_deterministic_ops" not in os.environ.get("XLA_FLAGS", ""):
-        from .accelerator import jax_devices
-
         if jax_devices("cuda"):
             warnings.warn(
                 "deterministic algorithms on GPU need XLA_FLAGS=--xla_gpu_deterministic_ops=true in the "

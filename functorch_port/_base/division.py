@@ -14,6 +14,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.interpreters import ad
 
+from .lowering import define
+
 __all__ = ["divide"]
 
 
@@ -31,8 +33,6 @@ def _divide(a: Any, b: Any) -> Any:
 def _primitive() -> Any:
     """The division, which is made when it is first needed: importing the package takes less without it."""
     from jax.extend.core import Primitive
-
-    from .lowering import define
 
     primitive = Primitive("divide")
     primitive.def_abstract_eval(lambda a, b: a.update(weak_type=a.weak_type and b.weak_type))

@@ -25,6 +25,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from .dtypes import from_np
+
 __all__ = [
     "may_accumulate", "may_change", "may_draw", "may_forget", "may_rebind", "may_step", "may_write", "note",
     "note_handle", "owns",
@@ -191,8 +193,6 @@ owner_of: Callable[[Any], str | None] = lambda cell: None
 
 
 def _name_of(cell: Any, aval: Any) -> str:
-    from .dtypes import from_np
-
     kind = f"shape {tuple(aval.shape)} and dtype {from_np(aval.dtype)}"
     return f"{owner_of(cell) or 'a tensor'} of {kind}"
 

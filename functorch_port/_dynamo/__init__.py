@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from .._trace.compiled import compile as compile_function
 from ..compiler import allow_in_graph as allow_in_graph
 from ..compiler import assume_constant_result as assume_constant_result
 from ..compiler import disable as disable
@@ -48,8 +49,6 @@ def mark_static_address(t: Any, guard: bool = True) -> None:
 
 def optimize(*args: Any, **kwargs: Any) -> Callable[[Any], Any]:
     """A decorator: `functorch_port.compile`."""
-    from .._trace.compiled import compile as compile_function
-
     return compile_function
 
 

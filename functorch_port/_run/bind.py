@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from .._array.symbolic import SymNumber
+from .._tensor.creation import tensor
 from .._tensor.overriding import Public, copied, noticed, noticing, publish, published
 from .._tensor.registered import function, functions
 from .._tensor.tensor import Tensor
@@ -112,8 +113,6 @@ def _dunder(name: str, fn: Callable[..., Any], swap: bool) -> Callable[..., Any]
 
 def _operand(other: Any) -> Any:
     """Numpy scalars and arrays and JAX arrays may stand beside a Tensor in an expression."""
-    from .._tensor.creation import tensor
-
     if type(other).__module__ == "numpy" and hasattr(other, "dtype"):
         return other.item() if getattr(other, "ndim", 1) == 0 else tensor(other)
     return (

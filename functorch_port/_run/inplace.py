@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from .._array import tracing
 from .._array.storage import Storage
 from .._base import inside, watch
+from .._base.promotion import can_cast
 from .._base.tuning import tuning
 from .._tensor import grad_mode, saved
 from .._tensor.node import EndedView
@@ -235,8 +236,6 @@ def _note_history(self: Tensor) -> None:
 
 
 def _cast_result(self: Tensor, out: Tensor) -> Tensor:
-    from .._base.promotion import can_cast
-
     if not can_cast(out.dtype, self.dtype):
         raise RuntimeError(
             f"result type {out.dtype.scalar_name} can't be cast to the desired output type {self.dtype.scalar_name}"

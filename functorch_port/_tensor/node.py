@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._array import tracing
+from . import grad_mode
 
 __all__ = ["AccumulateGrad", "Edge", "Node", "RemovableHandle"]
 
@@ -212,8 +213,6 @@ class Node:
 
     def __call__(self, *grads: Any) -> Any:
         """Run the node by hand: gradients of the outputs to gradients of the inputs."""
-        from . import grad_mode
-
         if len(grads) != self.outputs:
             raise TypeError(f"expected {self.outputs} arguments, got {len(grads)} instead")
         results = self.to_hook(self.apply_recorded(list(grads)))

@@ -18,6 +18,8 @@ from .._array.tracing import Untracked
 from .._array.value import computed
 from .._base.alive import alive
 from .._base.modes import OfThread
+from . import anomaly
+from .tensor import Tensor, wrap
 
 __all__ = ["RULES", "Saved", "after_write", "changed", "check", "note", "positions", "state"]
 
@@ -139,8 +141,6 @@ def check(node: Any) -> None:
 
 
 def _text(node: Any, cell: Any, expected: int, i: int, is_view: bool) -> str:
-    from .tensor import Tensor, wrap
-
     (value,) = computed([node.values[i] if i >= 0 else cell.aval()])
     shape, now = list(value.shape), cell.version - cell.apart
     if (i, True) in (node.plan.edge_order or ()):
@@ -164,8 +164,6 @@ def changed(kind: str, shape: list[int], made_by: str, number: int, now: int, ex
         made_by: the name of the node that it is output ``number`` of; empty for a leaf.
         now, expected: its version, and that when it was saved.
     """
-    from . import anomaly
-
     name = re.sub(r"Backward\d*$", "", made_by)
     where = f", which is output {number} of {name}," if name else ""
     return (

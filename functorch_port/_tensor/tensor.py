@@ -13,7 +13,7 @@ from .._array import tracing
 from .._array.storage import Storage
 from .._array.value import HOST, LAZY, OTHERS
 from .._base import device as devices
-from .._base import dtypes, inside
+from .._base import dtypes, inside, layout
 from .._base.layout import channels_last, channels_last_3d, is_in_format
 from .._base.size import Size
 from .._base.strides import contiguous
@@ -331,8 +331,6 @@ class Tensor:
 
     @property
     def layout(self) -> Any:
-        from .._base import layout
-
         return layout.strided
 
     def is_floating_point(self) -> bool:

@@ -116,6 +116,30 @@ def get_autocast_dtype(device_type: str) -> dtypes.dtype:
     return lists.setting(device_type)[1]
 
 
+def _deprecated(name: str, instead: str) -> None:
+    warnings.warn(
+        f"torch.{name} is deprecated. Please use torch.{instead} instead.", DeprecationWarning, stacklevel=3
+    )
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """`is_autocast_enabled` for the CPU; deprecated."""
+    _deprecated("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
+    return is_autocast_enabled("cpu")
+
+
+def get_autocast_cpu_dtype() -> dtypes.dtype:
+    """`get_autocast_dtype` for the CPU; deprecated."""
+    _deprecated("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
+    return get_autocast_dtype("cpu")
+
+
+def get_autocast_gpu_dtype() -> dtypes.dtype:
+    """`get_autocast_dtype` for CUDA; deprecated."""
+    _deprecated("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")
+    return get_autocast_dtype("cuda")
+
+
 def set_autocast_enabled(device_type: str, enabled: bool) -> None:
     """Turn autocast on or off until the next call; prefer the context manager `autocast`."""
     lists.switch(device_type, enabled)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from .._array import tracing
 from .._array.symbolic import SymNumber
 from .._base import dtypes
+from .._tensor.creation import full
 from .._tensor.tensor import Tensor
 from ..accelerator import jax_devices
 from ..optim.optimizer import take_premade
@@ -108,8 +109,6 @@ class GradScaler:
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
     def _start(self, like: Tensor) -> None:
-        from .._tensor.creation import full
-
         self._scale = full((), self._init_scale, dtype=dtypes.float32, device=like.device)
         self._growth_tracker = full((), self._init_growth_tracker, dtype=dtypes.int32, device=like.device)
 

@@ -12,6 +12,7 @@ import jax
 
 from .._array import tracing
 from .._base import inside
+from .._run import bind
 from .._tensor.tensor import Tensor, wrap
 from ._accumulation import tensor_of
 from ._roots import Place, as_tuple, root_gradients, root_places, target_place
@@ -203,8 +204,6 @@ def _rows(
 
 
 def _stack(tensors: list[Tensor]) -> Tensor:
-    from .._run import bind
-
     return bind.function("stack")(tensors)
 
 

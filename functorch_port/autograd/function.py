@@ -15,12 +15,16 @@ from jax.custom_derivatives import SymbolicZero
 
 from .._array import tracing
 from .._base import watch
+from .._run import duals
 from .._run.opnode import edge_of
+from .._run.packing import SavedTensor, with_history
 from .._tensor import grad_mode, saved
 from .._tensor.node import FREED, Node
 from .._tensor.plan import conj
 from .._tensor.tensor import Tensor, wrap
 from .._tensor.view import CUSTOM
+from ._functions import DelayedError
+from .function_forward import JVP_COUNT, push
 
 __all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
 
@@ -94,8 +98,6 @@ class FunctionCtx(Node):
         return tuple(self._held(i) for i in range(len(self._saved)))
 
     def _held(self, i: int) -> Any:
-        from .._run.packing import SavedTensor
-
         held = vars(self).setdefault("_packed", {})
         if i not in held:
             held[i] = SavedTensor.of(lambda: self.saved_tensors[i], lambda one: self._keep(i, one))
@@ -110,8 +112,6 @@ class FunctionCtx(Node):
 
     def _unpack(self, kind: str, tensor: Any, number: int, version: int) -> Tensor | None:
         if kind == "packed":
-            from .._run.packing import with_history
-
             held, edge = tensor
             return held.get() if edge is None else with_history(held.get(), edge)
         if isinstance(tensor, Tensor) and tensor._writes != version:
@@ -294,9 +294,6 @@ class Function:
 
 def _apply_in_level(cls: type[Function], args: tuple[Any, ...]) -> Any:
     """Run the operation and its forward-mode derivative along the tangents of the arguments."""
-    from .._run import duals
-    from .function_forward import push
-
     if tracing.overlay and tracing.overlay.transforms and tracing.overlay.differentiates:
         raise NotImplementedError(duals.IN_TRACE)
     with duals.paused():
@@ -485,8 +482,6 @@ def _apply_in_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
         made = cls.jvp(ctx, *[_gradient(ctx, next(it)) if isinstance(a, Tensor) else None for a in args])
         made = made if isinstance(made, tuple | list) else (made,)
         if len(made) != len(outs):
-            from .function_forward import JVP_COUNT
-
             raise RuntimeError(JVP_COUNT.format(len(outs), len(made)))
         return arrays, [_tangent(t, o) for t, o in zip(made, outs, strict=True) if isinstance(o, Tensor)]
 
@@ -534,8 +529,6 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
         if not recorded:
             in_transform = not tracing.overlay or tracing.overlay.transforms
             return _refusing(outputs, [*args, *ctx.saved_tensors]) if in_transform else outputs
-        from ._functions import DelayedError
-
         values = outputs if isinstance(outputs, tuple) else (outputs,)
         tensors = [o.detach().requires_grad_() for o in values if isinstance(o, Tensor)]
         refuse = DelayedError(_ONCE, len(tensors))

@@ -11,6 +11,8 @@ from typing import Any
 from .._run import bind
 from .._tensor import creation, grad_mode
 from .._tensor.tensor import Tensor
+from ..func import hessian as hessian_of
+from ..func import jacfwd, jacrev
 from .engine import grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -277,8 +279,6 @@ def _rows(
 def _vectorized(
     func: Function, inputs: tuple[Tensor, ...], is_tuple: bool, create_graph: bool, strategy: str
 ) -> Any:
-    from ..func import jacfwd, jacrev
-
     def checked(*args: Any) -> Any:
         result = func(*args)
         _as_tuple(result, _RETURNED, "jacobian")
@@ -327,9 +327,6 @@ def hessian(
     _check_strategy(strict, vectorize, outer_jacobian_strategy)
     single = _scalar(func, "hessian", strict)
     if vectorize:
-        from ..func import hessian as hessian_of
-        from ..func import jacrev
-
         argnums = tuple(range(len(given))) if is_tuple else 0
         with grad_mode.set_grad_enabled(create_graph):
             if outer_jacobian_strategy == "forward-mode":

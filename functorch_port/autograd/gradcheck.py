@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jax.numpy import finfo
 
+from .._run import bind
 from .._tensor import creation, grad_mode
 from .._tensor.tensor import Tensor
 
@@ -445,8 +446,6 @@ def _check_batch_of_tangents(func: Callable[..., Any], inputs: Sequence[Any]) ->
 
 
 def _stack(tensors: Sequence[Tensor]) -> Tensor:
-    from .._run import bind
-
     return bind.function("stack")(tensors)
 
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from .._tensor.creation import zeros
 from .._tensor.tensor import Tensor
 from . import _walk
 
@@ -41,8 +42,6 @@ class Variable(metaclass=_VariableMeta):
 
     def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: bool = False) -> Any:
         if data is None:
-            from .._tensor.creation import zeros
-
             data = zeros(0)
         if volatile:
             warnings.warn(

@@ -13,6 +13,8 @@ from typing import Any
 
 from functorch_port import launcher
 
+from .problems import Missing, WrongUse, found
+
 __all__ = ["add_to", "main"]
 
 HELP = "compare the optimizers with PyTorch's and optax's, number by number"
@@ -250,8 +252,6 @@ def _value(text: str) -> Any:
 def main(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     warnings.filterwarnings("ignore", category=DeprecationWarning, module="optax")
-    from .problems import WrongUse
-
     try:
         _check_files(options)
         if options.action == "record":
@@ -266,8 +266,6 @@ def main(options: argparse.Namespace) -> int:
 
 def _check_files(options: argparse.Namespace) -> None:
     """Check that the output files can be written, before the work begins."""
-    from .problems import Missing, WrongUse
-
     for name in ("out", "json", "plot", "markdown"):
         path = getattr(options, name, None)
         if path is None:
@@ -324,8 +322,6 @@ def _replay(options: argparse.Namespace) -> int:
 
 def _own(options: argparse.Namespace) -> Any:
     """The user's optax transformation, or None."""
-    from .problems import found
-
     return None if options.optax is None else found(options.optax, "optax")
 
 

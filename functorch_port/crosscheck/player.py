@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .comparison import (
@@ -90,8 +92,6 @@ class _OptaxReplay:
     """
 
     def __init__(self, name: str, which: int, tape: Recording) -> None:
-        import jax
-
         self.name, self.which, self.tape, self.kind = name, which, tape, DTYPES[tape.meta["dtype"]]
         self.values = {k: self._array(v) for k, v in tape.start.items()}
         self.inner = {k: self._tx(0, k).init(v) for k, v in self.values.items()}
@@ -99,8 +99,6 @@ class _OptaxReplay:
         self.update = jax.jit(self._update, static_argnums=0) if self.constant else self._update
 
     def _array(self, value: np.ndarray) -> Any:
-        import jax.numpy as jnp
-
         return jnp.asarray(value, self.kind)
 
     def _tx(self, i: int, name: str) -> Any:
@@ -108,7 +106,6 @@ class _OptaxReplay:
         return make(twins(self.name, _tuples(self.tape.groups[i][group]))[self.which])
 
     def _update(self, i: int, values: Any, inner: Any, grads: Any) -> Any:
-        import jax
         import optax
 
         new, states = {}, {}

@@ -12,10 +12,13 @@ import json
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from functorch_port import launcher
 
 from ..serialization.atomic import atomic
 from .problems import Arrays, WrongUse
@@ -343,8 +346,6 @@ def recording(
 
 
 def _hooks(lib: Any) -> Any:
-    from importlib import import_module
-
     module = import_module(f"{lib.__name__}.optim.optimizer")
     return module.register_optimizer_step_pre_hook, module.register_optimizer_step_post_hook
 
@@ -369,8 +370,6 @@ def record_script(
     Returns:
         The exit status of the script, whether the recording is written, and a message about it.
     """
-    from functorch_port import launcher
-
     recorder = _Recorder(library(side), which, steps)
     saved = sys.argv, sys.path[0], sys.modules["__main__"]
     status: Any

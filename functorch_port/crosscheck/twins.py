@@ -9,6 +9,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
+
 from .problems import WrongUse
 
 __all__ = ["Twin", "make", "own", "twins"]
@@ -30,7 +32,6 @@ class Twin(NamedTuple):
 
 def make(twin: Twin) -> Any:
     """Make the transformation of a call."""
-    import jax.numpy as jnp
     import optax
 
     return eval(twin.call or "None", {"optax": optax, "jnp": jnp, "inf": jnp.inf, "nan": jnp.nan})

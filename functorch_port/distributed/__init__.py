@@ -6,6 +6,7 @@ functions that start one raise NotImplementedError.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NoReturn
@@ -60,8 +61,6 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
     Raises:
         RuntimeError: there is neither.
     """
-    import os
-
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])
     if fallback_rank is not None:

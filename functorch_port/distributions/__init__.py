@@ -7,6 +7,12 @@ draws from a JAX key instead.
 from . import constraints as constraints
 from . import kl as kl
 from . import transforms as transforms
+from ._gamma import Beta as Beta
+from ._gamma import Chi2 as Chi2
+from ._gamma import Dirichlet as Dirichlet
+from ._gamma import FisherSnedecor as FisherSnedecor
+from ._gamma import Gamma as Gamma
+from ._gamma import StudentT as StudentT
 from .by_transform import Gumbel as Gumbel
 from .by_transform import HalfCauchy as HalfCauchy
 from .by_transform import HalfNormal as HalfNormal
@@ -35,13 +41,7 @@ from .discrete import Categorical as Categorical
 from .discrete import OneHotCategorical as OneHotCategorical
 from .discrete import Poisson as Poisson
 from .distribution import Distribution as Distribution
-from .distribution import ExponentialFamily as ExponentialFamily
-from .gamma import Beta as Beta
-from .gamma import Chi2 as Chi2
-from .gamma import Dirichlet as Dirichlet
-from .gamma import FisherSnedecor as FisherSnedecor
-from .gamma import Gamma as Gamma
-from .gamma import StudentT as StudentT
+from .exp_family import ExponentialFamily as ExponentialFamily
 from .kl import kl_divergence as kl_divergence
 from .kl import register_kl as register_kl
 from .multivariate import LKJCholesky as LKJCholesky
@@ -67,4 +67,9 @@ __all__ = [
     "Weibull", "Wishart", "biject_to", "constraints", "kl", "kl_divergence", "register_kl", "transform_to",
     "transforms",
 ]  # fmt: skip
+_IN_PLACE = {"ContinuousBernoulli", "Distribution", "ExponentialFamily"}  # in PyTorch's files
+for _name in {*__all__} - _IN_PLACE:
+    if isinstance(globals()[_name], type):
+        globals()[_name].__module__ = __name__  # which pickles say
+
 __all__ += transforms.__all__

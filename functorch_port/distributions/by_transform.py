@@ -10,9 +10,9 @@ from .._run.bind import function
 from .._tensor.creation import as_tensor, full_like, ones_like, zeros_like
 from .._tensor.tensor import Tensor
 from . import constraints
+from ._gamma import Gamma
 from .continuous import Cauchy, Exponential, Normal, Uniform
 from .distribution import Distribution, broadcast_all
-from .gamma import Gamma
 from .transformed import TransformedByParameters, TransformedDistribution
 from .transforms import (
     AbsTransform,

@@ -11,6 +11,7 @@ from .._base import dtypes
 from .._run.bind import function
 from .._tensor.creation import ones_like
 from .._tensor.tensor import Tensor
+from ..linalg import cholesky_ex, eigvalsh
 
 __all__ = [
     "Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent",
@@ -217,8 +218,6 @@ def _and(symmetric: Tensor, value: Tensor, more: Callable[[], Tensor]) -> Tensor
 
 class _PositiveDefinite(_Symmetric):
     def check(self, value: Tensor) -> Any:
-        from ..linalg import cholesky_ex
-
         symmetric = super().check(value)
         return _and(symmetric, value, lambda: cholesky_ex(value).info.eq(0))
 
@@ -244,8 +243,6 @@ class _CorrCholesky(_LowerCholesky):
 
 class _PositiveSemidefinite(_Symmetric):
     def check(self, value: Tensor) -> Any:
-        from ..linalg import eigvalsh
-
         symmetric = super().check(value)
         return _and(symmetric, value, lambda: eigvalsh(value).ge(0).all(-1))
 

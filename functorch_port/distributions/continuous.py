@@ -12,7 +12,8 @@ from .._tensor.creation import full_like, zeros_like
 from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
 from . import constraints
-from .distribution import Distribution, ExponentialFamily, batch_of, broadcast_all
+from .distribution import Distribution, batch_of, broadcast_all
+from .exp_family import ExponentialFamily
 
 __all__ = ["Cauchy", "Exponential", "GeneralizedPareto", "Laplace", "Normal", "Uniform"]
 

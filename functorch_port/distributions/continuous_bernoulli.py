@@ -13,7 +13,8 @@ from .._tensor.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
 from .discrete import ByProbability, inside
-from .distribution import Distribution, ExponentialFamily, batch_of, broadcast_all
+from .distribution import Distribution, batch_of, broadcast_all
+from .exp_family import ExponentialFamily
 
 __all__ = ["ContinuousBernoulli"]
 

@@ -13,9 +13,9 @@ from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
+from ._gamma import Gamma
 from .discrete import ByProbability, OverCategorical
 from .distribution import Distribution, broadcast_all
-from .gamma import Gamma
 
 __all__ = ["Binomial", "Geometric", "Multinomial", "NegativeBinomial"]
 

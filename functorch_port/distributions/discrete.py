@@ -12,7 +12,8 @@ from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor
 from ..nn import functional as F
 from . import constraints
-from .distribution import Distribution, ExponentialFamily, batch_of, broadcast_all
+from .distribution import Distribution, batch_of, broadcast_all
+from .exp_family import ExponentialFamily
 
 __all__ = ["Bernoulli", "Categorical", "OneHotCategorical", "Poisson"]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 
-from .. import autograd
 from .._array import tracing
 from .._array.refusal import refuse
 from .._array.symbolic import SymNumber
@@ -20,7 +19,7 @@ from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor, wrap
 from . import constraints
 
-__all__ = ["Distribution", "ExponentialFamily"]
+__all__ = ["Distribution"]
 
 
 class kept_property(cached_property):
@@ -250,38 +249,6 @@ class Distribution:
     def __repr__(self) -> str:
         given = {k: self.__dict__[k] for k in self.arg_constraints if k in self.__dict__}
         return _described(self.__class__.__name__, given)
-
-
-class ExponentialFamily(Distribution):
-    """A distribution with a density ``exp(<t(x), theta> - F(theta) + k(x))``.
-
-    Its entropy and its KL divergences follow from F.
-
-    Reference: https://docs.pytorch.org/docs/stable/distributions.html#exponentialfamily
-    """
-
-    @property
-    def _natural_params(self) -> tuple[Tensor, ...]:
-        """theta"""
-        raise NotImplementedError
-
-    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
-        """F"""
-        raise NotImplementedError
-
-    @property
-    def _mean_carrier_measure(self) -> float:
-        """The mean of k."""
-        raise NotImplementedError
-
-    def entropy(self) -> Any:
-        params = [p.detach().requires_grad_() for p in self._natural_params]
-        level = self._log_normalizer(*params)
-        slopes = autograd.grad(level.sum(), params, create_graph=True)
-        result = level - self._mean_carrier_measure
-        for param, slope in zip(params, slopes, strict=True):
-            result = result - (param * slope).reshape((*self._batch_shape, -1)).sum(-1)
-        return result
 
 
 def _described(name: str, parameters: dict[str, Any]) -> str:

@@ -14,9 +14,11 @@ from .._tensor.creation import arange, eye, tensor
 from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor, wrap
 from ..compiler import is_compiling
+from ..linalg import cholesky, slogdet, solve_triangular
 from . import constraints
-from .distribution import Distribution, ExponentialFamily, broadcast_all, kept_property
-from .gamma import Beta, Chi2
+from ._gamma import Beta, Chi2
+from .distribution import Distribution, broadcast_all, kept_property
+from .exp_family import ExponentialFamily
 
 __all__ = ["LKJCholesky", "LowRankMultivariateNormal", "MultivariateNormal", "Wishart"]
 
@@ -29,8 +31,6 @@ def _times(matrix: Tensor, vector: Tensor) -> Tensor:
 
 def solved(lower: Tensor, right: Tensor) -> Tensor:
     """``lower^-1 right``"""
-    from ..linalg import solve_triangular
-
     return solve_triangular(lower, right, upper=False)
 
 
@@ -46,8 +46,6 @@ def half_log_det(lower: Tensor) -> Tensor:
 
 def _lower_of(**matrices: Any) -> Tensor:
     """The Cholesky factor of the covariance, from whichever matrix was passed."""
-    from ..linalg import cholesky
-
     if matrices["scale_tril"] is not None:
         return matrices["scale_tril"]
     if matrices["covariance_matrix"] is not None:
@@ -236,8 +234,6 @@ class LowRankMultivariateNormal(Distribution):
 
     @staticmethod
     def _root_of_identity_and(matrix: Tensor) -> Tensor:
-        from ..linalg import cholesky
-
         return cholesky(matrix + eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device))
 
     @property
@@ -439,8 +435,6 @@ class Wishart(_ByMatrix, ExponentialFamily):
         return flat.reshape(sample.shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        from ..linalg import slogdet
-
         self._validate_sample(value)
         nu, p, lower = self.df, self._event_shape[-1], self._unbroadcasted_scale_tril
         trace = function("cholesky_solve")(value, lower).diagonal(dim1=-2, dim2=-1).sum(-1)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from .._array.refusal import Check
+from .._run import bind
 from .._tensor.tensor import Tensor
 from .._tensor.tree import LEAF, Structure, broadcast, flatten, unflatten
 from .level import arrays_of, inside, refuse_collected, through
@@ -113,8 +114,6 @@ class _Mapping:
         return result
 
     def run_in_chunks(self, randomness: str, chunk_size: int) -> Any:
-        from .._run import bind
-
         results = []
         for start in range(0, self.size, chunk_size):
             length = min(chunk_size, self.size - start)

@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .._base import dtypes
+
 __all__ = ["add_to", "main"]
 
 _FORMATS = """\
@@ -143,7 +145,6 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _convert(options: argparse.Namespace) -> None:
-    from .._base import dtypes
     from .formats import FORMATS, WrongUse, convert, inspect
 
     dtype = None if options.dtype is None else dtypes.NAMES.get(options.dtype.removeprefix("torch."))

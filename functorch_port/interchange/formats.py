@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from .. import safetensors
 from .._base import dtypes
 from .._tensor.grad_mode import no_grad
 from .._tensor.tensor import Tensor, wrap
@@ -144,8 +145,6 @@ def _write(path: Any, tree: Any, kind: str, tick: Tick) -> None:
 
 
 def _metadata(path: Any) -> dict[str, str]:
-    from .. import safetensors
-
     about: dict[str, str] = {}
     for file in safetensors.files_of(path):
         with safetensors.safe_open(file, "pt") as opened:
@@ -154,8 +153,6 @@ def _metadata(path: Any) -> dict[str, str]:
 
 
 def _read_safetensors(path: Any, device: Any) -> Any:
-    from .. import safetensors
-
     tensors, about = safetensors.load_folder(path, device), _metadata(path)
     for name, kept in about.items():  # the other names of tied weights, as `save_model` writes them
         if kept in tensors:
@@ -164,8 +161,6 @@ def _read_safetensors(path: Any, device: Any) -> Any:
 
 
 def _write_safetensors(path: Any, tree: Any, tick: Tick) -> None:
-    from .. import safetensors
-
     tensors, left = take_apart(tree)
     about = {"format": "pt"} if left is None else {"format": "pt", _ABOUT: left}
     kept: dict[Any, str] = {}

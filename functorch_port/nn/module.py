@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._array import executor, tracing
+from .._tensor.creation import empty_like
 from .._tensor.grad_mode import no_grad
 from .._tensor.grad_mode import state as _grad
 from .._tensor.tensor import Tensor
@@ -44,6 +45,8 @@ class Module:
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html
     """
+
+    __module__ = "functorch_port.nn.modules.module"  # PyTorch's, which pickles say
 
     dump_patches: bool = False
     call_super_init: bool = False
@@ -411,8 +414,6 @@ class Module:
 
     def to_empty(self: T, *, device: Any, recurse: bool = True) -> T:
         """Moves parameters and buffers to a device without their values (for modules built on the meta device)."""
-        from .._tensor.creation import empty_like
-
         return self._apply(lambda t: empty_like(t, device=device), recurse)
 
     def type(self: T, dst_type: Any) -> T:

@@ -19,14 +19,13 @@ from jax.interpreters import ad
 
 from .._base import lowering
 from ._cells import CELLS, Cell, Gates, States
+from ._product import multiply
 
 __all__ = ["coefficients", "cotangents_p", "cut", "forward_p", "recur", "tangents_p", "times"]
 
 
 def times(x: jax.Array, w: jax.Array) -> jax.Array:
     """``x @ w.T``."""
-    from ._product import multiply
-
     return multiply(x, w, transposed=True)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from .._array import placing, storage, tracing
@@ -19,6 +20,7 @@ from .._run.call import Op
 from .._run.opnode import edge_of
 from .._run.registry import Array, composite, op, ops
 from .._tensor import anomaly, creation, grad_mode
+from .._tensor.creation import _shape
 from .._tensor.errors import C_NAMES
 from .._tensor.node import Edge, Node
 from .._tensor.tensor import Tensor, bare, wrap
@@ -319,8 +321,6 @@ def _filled(tensor: Tensor, value: Any, operation: Callable[[], Tensor]) -> Tens
 @composite("resize_", where="method")
 def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     """Resize in place; elements keep their order, new ones are zero."""
-    from .._tensor.creation import _shape
-
     shape = _shape(size, "resize_")
     if shape == self.shape:
         return self
@@ -403,8 +403,6 @@ def _other_type(self: Tensor, source: Any) -> str:
 @composite("apply_", where="method")
 def apply_(self: Tensor, callable: Any) -> Tensor:
     """Replace every element by ``callable(element)``; slow, for small CPU tensors."""
-    import numpy as np
-
     flat = [callable(v) for v in self._host("Tensor.apply_()").reshape(-1).tolist()]
     with tracing.x64():
         self._set_value(jnp.asarray(np.array(flat).reshape(self.shape), self._value.dtype))

@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from functorch_port._base.config import matmul_precision
+from functorch_port._run.bind import function
 from functorch_port._run.registry import Array, composite, op
 from functorch_port.ops._common import not_implemented, type_name, wide
 
@@ -186,8 +187,6 @@ def grid_sampler(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
     """`grid_sampler_2d` or `grid_sampler_3d`, by the input's number of dimensions."""
-    from functorch_port._run.bind import function
-
     chosen = function(f"grid_sampler_{3 if input.dim() == 5 else 2}d")
     return chosen(input, grid, interpolation_mode, padding_mode, align_corners)
 

@@ -16,6 +16,7 @@ from functorch_port._array.refusal import outside, refuse
 from functorch_port._base.config import matmul_precision
 from functorch_port._base.layout import joint_order
 from functorch_port._base.promotion import promote
+from functorch_port._run.bind import function
 from functorch_port._run.registry import Array, op
 from functorch_port.ops._common import (
     broadcast_shapes,
@@ -225,8 +226,6 @@ def nll_loss(
 def _cross_entropy_parts(
     input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Any:
-    from functorch_port._run.bind import function
-
     scores = function("log_softmax")(input, _class_dim(input), None)
     return function("_nll_loss")(scores, target, weight, ignore_index, reduction)
 

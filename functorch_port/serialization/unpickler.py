@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import io
+import operator
 import pickle
 import pickletools
 import struct
@@ -28,6 +29,7 @@ from .tensors import Tensors
 
 __all__ = ["Safe", "allowed", "globals_in", "trusting"]
 
+_PACKAGE = __name__.partition(".")[0]
 #: modules of which nothing is ever taken, allowed or not
 BLOCKED = ("sys", "os", "posix", "nt")
 #: what the user has allowed: things, or pairs of a thing and its full name
@@ -450,6 +452,8 @@ def trusting(module: Any, tensors: Tensors, own_classes: bool, name: Any) -> typ
                 raise unknown(full)
             if where == "torch" or where.startswith("torch."):
                 return _own_class(where, what, own_classes, name)
+            if where.startswith(f"{_PACKAGE}."):
+                return _found(where, what)
             return super().find_class(where, what)
 
     return Unpickler
@@ -457,16 +461,23 @@ def trusting(module: Any, tensors: Tensors, own_classes: bool, name: Any) -> typ
 
 def _own_class(where: str, what: str, wanted: bool, name: Any) -> Any:
     """This package's object under PyTorch's name."""
-    package = __name__.partition(".")[0]
-    if not wanted and sys.modules.get("torch") is not sys.modules[package]:
+    if not wanted and sys.modules.get("torch") is not sys.modules[_PACKAGE]:
         raise UnpicklingError(
             f"{name} names PyTorch's {where}.{what}: load(torch_classes=True) uses this package's class "
             "instead"
         )
-    found: Any = importlib.import_module(package + where.removeprefix("torch"))
-    for part in what.split("."):
-        found = getattr(found, part)
-    return found
+    return _found(_PACKAGE + where.removeprefix("torch"), what)
+
+
+def _found(where: str, what: str) -> Any:
+    """An object of this package. PyTorch has more modules; what one does not have is in the package above it."""
+    try:
+        return operator.attrgetter(what)(importlib.import_module(where))
+    except (AttributeError, ModuleNotFoundError):
+        above = importlib.import_module(where.rpartition(".")[0] or where)
+        if not hasattr(above, what):
+            raise
+        return getattr(above, what)
 
 
 # ------------------------------------------------------------- what is in a file

@@ -509,6 +509,23 @@ def test_whole_modules_of_pytorch(name, form):
         np.testing.assert_allclose(second.detach().numpy(), first.detach().numpy(), atol=2e-6)
 
 
+DISTRIBUTIONS = {
+    "Beta": lambda t: t.distributions.Beta(t.tensor(1.0), t.tensor(2.0)),
+    "Independent": lambda t: t.distributions.Independent(t.distributions.Normal(t.zeros(2), t.ones(2)), 1),
+    "LogNormal": lambda t: t.distributions.LogNormal(t.tensor(0.0), t.tensor(1.0)),
+    "MultivariateNormal": lambda t: t.distributions.MultivariateNormal(t.zeros(2), t.eye(2)),
+}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_whole_distributions_of_pytorch(name):
+    there = DISTRIBUTIONS[name](torch)
+    ours = ft.load(file_of(torch, there), weights_only=False, torch_classes=True)
+    assert type(ours) is getattr(ft.distributions, name)
+    x = [0.25, 0.5] if there.event_shape else 0.25
+    assert ours.log_prob(ft.tensor(x)).item() == pytest.approx(there.log_prob(torch.tensor(x)).item())
+
+
 def test_whole_modules_under_the_launcher(tmp_path):
     torch.save(torch.nn.Sequential(torch.nn.Linear(2, 3)), tmp_path / "net.pt")
     torch.save({"w": torch.ones(2)}, tmp_path / "state.pt")

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..._base import dtypes
 from ..._base.layout import sparse_coo
+from ..._tensor import creation
 from ..._tensor.tensor import Tensor, wrap
 from .. import bind
 from .operations import _sparse_mask
@@ -53,8 +54,6 @@ def sparse_coo_tensor(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.sparse_coo_tensor.html
     """
-    from ..._tensor import creation
-
     if requires_grad:
         raise NotImplementedError(
             "sparse_coo_tensor(requires_grad=True): a sparse tensor cannot be a leaf; let the values require grad"

@@ -16,8 +16,11 @@ from ..._base import dtypes
 from ..._base.layout import SparseOperand, sparse_coo
 from ..._base.size import Size
 from ..._base.tuning import tuning
+from ..._tensor import printing
 from ..._tensor.overriding import disabled
+from ..._tensor.plan import Plan
 from ..._tensor.tensor import Tensor, wrap
+from ..run import run
 
 
 class NoStorage:
@@ -314,8 +317,6 @@ class SparseTensor(Tensor):
         raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
-        from ..._tensor import printing
-
         return printing.sparse_repr(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
@@ -407,8 +408,6 @@ def _np_dtype(tensor: Tensor) -> Any:
 
 
 def _run(plan: Any, arguments: Sequence[Any]) -> Tensor:
-    from ..run import run
-
     return run(plan, arguments)
 
 
@@ -421,8 +420,6 @@ def _dense_plan(size: tuple[int, ...]) -> Any:
 
 
 def _plan(fn: Callable[..., Any], node: str) -> Any:
-    from ..._tensor.plan import Plan
-
     return Plan(fn, fn.__name__, node)
 
 

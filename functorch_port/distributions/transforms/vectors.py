@@ -10,6 +10,7 @@ from ..._base.size import Size
 from ..._run.bind import function
 from ..._tensor.creation import eye
 from ..._tensor.tensor import Tensor
+from ...linalg import cholesky
 from ...nn import functional as F
 from .. import constraints
 from .base import Transform
@@ -164,6 +165,4 @@ class PositiveDefiniteTransform(Transform):
         return x @ x.mT
 
     def _inverse(self, y: Tensor) -> Tensor:
-        from ...linalg import cholesky
-
         return LowerCholeskyTransform().inv(cholesky(y))

@@ -17,6 +17,7 @@ import numpy as np
 from ..._run.bind import function
 from ..._tensor.creation import arange, zeros
 from ..._tensor.tensor import Tensor
+from ...func import vmap
 from ..functional.conv import pad
 
 __all__ = [
@@ -113,8 +114,6 @@ def _is_score_mod(fn: Callable[..., Any]) -> bool:
 
 def _mapped(fn: Callable[..., Any], leading: int) -> Callable[..., Tensor]:
     """``fn`` mapped over batch, head, query and key; its first ``leading`` arguments have all four dimensions."""
-    from ...func import vmap
-
     for place in (3, 2, 1, 0):
         dims = tuple(0 if i == place else None for i in range(4))
         fn = vmap(fn, in_dims=(0,) * leading + dims)

@@ -21,6 +21,8 @@ class CausalVariant(IntEnum):
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.attention.bias.CausalVariant.html
     """
 
+    __module__ = "functorch_port.nn.attention.bias"  # PyTorch's, which pickles say
+
     UPPER_LEFT = 1
     LOWER_RIGHT = 2
 
@@ -40,6 +42,8 @@ class CausalBias(Tensor):
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.attention.bias.CausalBias.html
     """
+
+    __module__ = "functorch_port.nn.attention.bias"  # PyTorch's, which pickles say
 
     __torch_function__ = disabled  # type: ignore[assignment]
 

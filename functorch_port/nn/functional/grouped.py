@@ -15,6 +15,8 @@ _grouped_mm = function("_grouped_mm")
 class ScalingType(Enum):
     """The elements that share a scale in `scaled_mm`."""
 
+    __module__ = "functorch_port.nn.functional"  # PyTorch's, which pickles say
+
     TensorWise = 0
     RowWise = 1
     BlockWise1x16 = 2
@@ -25,6 +27,8 @@ class ScalingType(Enum):
 
 class SwizzleType(Enum):
     """The order of the scales in memory in `scaled_mm`."""
+
+    __module__ = "functorch_port.nn.functional"  # PyTorch's, which pickles say
 
     NO_SWIZZLE = 0
     SWIZZLE_32_4_4 = 1

@@ -1,7 +1,5 @@
 """The layers, one family per file."""
 
-import sys as _sys
-
 from . import channelshuffle as channelshuffle
 from . import lazy as lazy
 from . import module as module
@@ -43,6 +41,9 @@ from .activation import (
 )
 from .activation import (
     Mish as Mish,
+)
+from .activation import (
+    MultiheadAttention as MultiheadAttention,
 )
 from .activation import (
     PReLU as PReLU,
@@ -92,9 +93,6 @@ from .activation import (
 from .adaptive import (
     AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss,
 )
-from .attention import (
-    MultiheadAttention as MultiheadAttention,
-)
 from .batchnorm import (
     BatchNorm1d as BatchNorm1d,
 )
@@ -103,6 +101,13 @@ from .batchnorm import (
 )
 from .batchnorm import (
     BatchNorm3d as BatchNorm3d,
+)
+from .batchnorm import LazyBatchNorm1d as LazyBatchNorm1d
+from .batchnorm import LazyBatchNorm2d as LazyBatchNorm2d
+from .batchnorm import LazyBatchNorm3d as LazyBatchNorm3d
+from .batchnorm import SyncBatchNorm as SyncBatchNorm
+from .channelshuffle import (
+    ChannelShuffle as ChannelShuffle,
 )
 from .container import Container as Container
 from .container import (
@@ -138,6 +143,12 @@ from .conv import (
 from .conv import (
     ConvTranspose3d as ConvTranspose3d,
 )
+from .conv import LazyConv1d as LazyConv1d
+from .conv import LazyConv2d as LazyConv2d
+from .conv import LazyConv3d as LazyConv3d
+from .conv import LazyConvTranspose1d as LazyConvTranspose1d
+from .conv import LazyConvTranspose2d as LazyConvTranspose2d
+from .conv import LazyConvTranspose3d as LazyConvTranspose3d
 from .distance import (
     CosineSimilarity as CosineSimilarity,
 )
@@ -183,33 +194,18 @@ from .instancenorm import (
 from .instancenorm import (
     InstanceNorm3d as InstanceNorm3d,
 )
-from .lazy import LazyBatchNorm1d as LazyBatchNorm1d
-from .lazy import LazyBatchNorm2d as LazyBatchNorm2d
-from .lazy import LazyBatchNorm3d as LazyBatchNorm3d
-from .lazy import LazyConv1d as LazyConv1d
-from .lazy import LazyConv2d as LazyConv2d
-from .lazy import LazyConv3d as LazyConv3d
-from .lazy import LazyConvTranspose1d as LazyConvTranspose1d
-from .lazy import LazyConvTranspose2d as LazyConvTranspose2d
-from .lazy import LazyConvTranspose3d as LazyConvTranspose3d
-from .lazy import LazyInstanceNorm1d as LazyInstanceNorm1d
-from .lazy import LazyInstanceNorm2d as LazyInstanceNorm2d
-from .lazy import LazyInstanceNorm3d as LazyInstanceNorm3d
-from .lazy import LazyLinear as LazyLinear
+from .instancenorm import LazyInstanceNorm1d as LazyInstanceNorm1d
+from .instancenorm import LazyInstanceNorm2d as LazyInstanceNorm2d
+from .instancenorm import LazyInstanceNorm3d as LazyInstanceNorm3d
 from .linear import (
     Bilinear as Bilinear,
 )
 from .linear import (
     Identity as Identity,
 )
+from .linear import LazyLinear as LazyLinear
 from .linear import (
     Linear as Linear,
-)
-from .linear_cross_entropy import (
-    LinearCrossEntropyLoss as LinearCrossEntropyLoss,
-)
-from .linear_cross_entropy import (
-    LinearCrossEntropyOptions as LinearCrossEntropyOptions,
 )
 from .loss import (
     BCELoss as BCELoss,
@@ -240,6 +236,12 @@ from .loss import (
 )
 from .loss import (
     L1Loss as L1Loss,
+)
+from .loss import (
+    LinearCrossEntropyLoss as LinearCrossEntropyLoss,
+)
+from .loss import (
+    LinearCrossEntropyOptions as LinearCrossEntropyOptions,
 )
 from .loss import (
     MarginRankingLoss as MarginRankingLoss,
@@ -339,9 +341,6 @@ from .padding import (
     ZeroPad3d as ZeroPad3d,
 )
 from .pixelshuffle import (
-    ChannelShuffle as ChannelShuffle,
-)
-from .pixelshuffle import (
     PixelShuffle as PixelShuffle,
 )
 from .pixelshuffle import (
@@ -375,6 +374,12 @@ from .pooling import (
     AvgPool3d as AvgPool3d,
 )
 from .pooling import (
+    FractionalMaxPool2d as FractionalMaxPool2d,
+)
+from .pooling import (
+    FractionalMaxPool3d as FractionalMaxPool3d,
+)
+from .pooling import (
     LPPool1d as LPPool1d,
 )
 from .pooling import (
@@ -391,6 +396,15 @@ from .pooling import (
 )
 from .pooling import (
     MaxPool3d as MaxPool3d,
+)
+from .pooling import (
+    MaxUnpool1d as MaxUnpool1d,
+)
+from .pooling import (
+    MaxUnpool2d as MaxUnpool2d,
+)
+from .pooling import (
+    MaxUnpool3d as MaxUnpool3d,
 )
 from .rnn import (
     GRU as GRU,
@@ -425,7 +439,6 @@ from .sparse import (
 from .sparse import (
     EmbeddingBag as EmbeddingBag,
 )
-from .syncbatchnorm import SyncBatchNorm as SyncBatchNorm
 from .transformer import (
     Transformer as Transformer,
 )
@@ -441,21 +454,6 @@ from .transformer import (
 from .transformer import (
     TransformerEncoderLayer as TransformerEncoderLayer,
 )
-from .unpooling import (
-    FractionalMaxPool2d as FractionalMaxPool2d,
-)
-from .unpooling import (
-    FractionalMaxPool3d as FractionalMaxPool3d,
-)
-from .unpooling import (
-    MaxUnpool1d as MaxUnpool1d,
-)
-from .unpooling import (
-    MaxUnpool2d as MaxUnpool2d,
-)
-from .unpooling import (
-    MaxUnpool3d as MaxUnpool3d,
-)
 from .upsampling import (
     Upsample as Upsample,
 )
@@ -465,14 +463,3 @@ from .upsampling import (
 from .upsampling import (
     UpsamplingNearest2d as UpsamplingNearest2d,
 )
-
-# PyTorch has these names in these files too
-for _place, _names in {
-    "batchnorm": "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d SyncBatchNorm",
-    "conv": "LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d",
-    "instancenorm": "LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d",
-    "linear": "LazyLinear",
-    "loss": "LinearCrossEntropyLoss LinearCrossEntropyOptions",
-    "pooling": "FractionalMaxPool2d FractionalMaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d",
-}.items():
-    vars(_sys.modules[f"{__name__}.{_place}"]).update((_name, globals()[_name]) for _name in _names.split())

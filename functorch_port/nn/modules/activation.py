@@ -11,6 +11,7 @@ from .. import functional as F
 from .. import init
 from ..module import Module
 from ..parameter import Parameter
+from .attention import MultiheadAttention
 
 __all__ = [
     "CELU",
@@ -25,6 +26,7 @@ __all__ = [
     "LogSigmoid",
     "LogSoftmax",
     "Mish",
+    "MultiheadAttention",
     "PReLU",
     "RReLU",
     "ReLU",
@@ -624,11 +626,3 @@ class Softmax2d(Module):
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
         return F.softmax(input, -3, _stacklevel=5)
-
-
-def __getattr__(name: str) -> Any:
-    if name == "MultiheadAttention":  # PyTorch keeps it in this module
-        from .attention import MultiheadAttention
-
-        return MultiheadAttention
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -50,6 +50,8 @@ class MultiheadAttention(Module):
         https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html
     """
 
+    __module__ = "functorch_port.nn.modules.activation"  # PyTorch's, which pickles say
+
     __constants__ = ["batch_first"]
 
     def __init__(

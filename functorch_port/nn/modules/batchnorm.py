@@ -10,9 +10,13 @@ from ..._tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
 from ..module import Module
-from ..parameter import Parameter
+from ..parameter import Parameter, UninitializedBuffer, is_lazy
+from .lazy import LazyModuleMixin, _wait_for_shapes
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d",
+    "SyncBatchNorm",
+]  # fmt: skip
 
 
 class _NormBase(Module):
@@ -170,3 +174,151 @@ class BatchNorm3d(_BatchNorm):
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() != 5:
             raise ValueError(f"expected 5D input (got {input.dim()}D input)")
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalization of inputs of any dimension, like PyTorch's without a process group.
+
+    For an array that is sharded over devices, the statistics are those of the whole batch.
+
+    Args:
+        num_features: number of channels.
+        eps: added to the variance.
+        momentum: weight of a batch in the running statistics; None averages over all batches.
+        affine: whether to scale and shift.
+        track_running_stats: False always uses the statistics of the batch.
+        process_group: accepted and ignored.
+        device, dtype: of parameters and buffers.
+
+    Shape:
+        (N, C, ...).
+
+    Example:
+        >>> import functorch_port as torch
+        >>> net = torch.nn.Sequential(torch.nn.BatchNorm2d(3))
+        >>> torch.nn.SyncBatchNorm.convert_sync_batchnorm(net)[0]
+        SyncBatchNorm(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """Replace every BatchNorm in a module with a SyncBatchNorm that has its parameters and buffers.
+
+        Args:
+            module: the module; changed in place, or replaced if it is a BatchNorm itself.
+            process_group: accepted and ignored.
+        """
+        out: Any = module
+        if isinstance(module, _BatchNorm):
+            old: Any = module
+            out = cls(
+                old.num_features,
+                old.eps,
+                old.momentum,
+                old.affine,
+                old.track_running_stats,
+                process_group,
+                bias=old.bias is not None,
+            )
+            out._parameters.update(old._parameters)
+            out._buffers.update(old._buffers)
+            out.training = old.training
+        for name, child in module.named_children():
+            out.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return out
+
+
+class _LazyNorm(LazyModuleMixin):
+    """Normalizations that take ``num_features`` from the first input."""
+
+    num_features: int
+    weight: Any
+    bias: Any
+    running_mean: Any
+    running_var: Any
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(0, eps, momentum, False, False, device, dtype, bias=False)
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        _wait_for_shapes(self, {"weight": affine, "bias": affine and bias}, device, dtype)
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_var = UninitializedBuffer(device=device, dtype=dtype)
+            self.num_batches_tracked = tensor(0, dtype=dtypes.int64, device=device)
+
+    def reset_parameters(self) -> None:
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()  # type: ignore[misc]
+
+    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+        if not self.has_uninitialized_params():
+            return
+        self.num_features = input.shape[1]
+        for _, value in self._own_tensors():
+            if is_lazy(value):
+                value.materialize((self.num_features,))
+        self.reset_parameters()
+
+
+class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):  # type: ignore[misc]
+    """`BatchNorm1d` that takes ``num_features`` from the first input; its other arguments are the same.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyBatchNorm1d.html
+    """
+
+    cls_to_become = BatchNorm1d
+
+
+class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):  # type: ignore[misc]
+    """`BatchNorm2d` that takes ``num_features`` from the first input; its other arguments are the same.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyBatchNorm2d.html
+    """
+
+    cls_to_become = BatchNorm2d
+
+
+class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):  # type: ignore[misc]
+    """`BatchNorm3d` that takes ``num_features`` from the first input; its other arguments are the same.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyBatchNorm3d.html
+    """
+
+    cls_to_become = BatchNorm3d

@@ -13,12 +13,16 @@ from .. import init
 from .._conversion import ntuple
 from ..module import Module
 from ..parameter import Parameter
+from .lazy import LazyModuleMixin, _wait_for_shapes
 from .utils import _pair as _pair
 from .utils import _reverse_repeat_tuple as _reverse_repeat_tuple
 from .utils import _single as _single
 from .utils import _triple as _triple
 
-__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
+__all__ = [
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "LazyConv1d",
+    "LazyConv2d", "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d",
+]  # fmt: skip
 
 _PADDING_WORDS = ("same", "valid")
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
@@ -407,3 +411,154 @@ class ConvTranspose3d(_ConvTransposeNd):
     """
 
     _dimensions = 3
+
+
+class _LazyConv(LazyModuleMixin):
+    """Convolutions that take ``in_channels`` from the first input."""
+
+    in_channels: int
+    out_channels: int
+    kernel_size: tuple[int, ...]
+    groups: int
+    transposed: bool
+    weight: Any
+    bias: Any
+
+    def _start(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+        self.out_channels = out_channels
+        _wait_for_shapes(self, {"weight": True, "bias": bias}, device, dtype)
+
+    def reset_parameters(self) -> None:
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            super().reset_parameters()  # type: ignore[misc]
+
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
+        if not self.has_uninitialized_params():
+            return
+        self.in_channels = self._get_in_channels(input)
+        if self.in_channels % self.groups != 0:
+            raise ValueError("in_channels must be divisible by groups")
+        channels = (self.out_channels, self.in_channels // self.groups)
+        if self.transposed:
+            channels = (self.in_channels, self.out_channels // self.groups)
+        self.weight.materialize((*channels, *self.kernel_size))
+        if self.bias is not None:
+            self.bias.materialize((self.out_channels,))
+        self.reset_parameters()
+
+    def _get_in_channels(self, input: Tensor) -> int:
+        unbatched = len(self.kernel_size) + 1
+        if input.dim() not in (unbatched, unbatched + 1):
+            raise RuntimeError(
+                f"Expected {unbatched}D (unbatched) or {unbatched + 1}D (batched) input to {type(self).__name__}, but "
+                f"got input of size: {input.shape}"
+            )
+        return input.shape[-unbatched]
+
+
+class _LazyPlainConv(_LazyConv):
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype
+        )
+        self._start(out_channels, bias, device, dtype)
+
+
+class LazyConv1d(_LazyPlainConv, Conv1d):  # type: ignore[misc]
+    """`Conv1d` that takes ``in_channels`` from the first input; its other arguments are the same.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConv1d.html
+    """
+
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(_LazyPlainConv, Conv2d):  # type: ignore[misc]
+    """`Conv2d` that takes ``in_channels`` from the first input; its other arguments are the same.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> conv = torch.nn.LazyConv2d(8, 3)
+        >>> conv(torch.ones(1, 4, 10, 10)).shape
+        torch.Size([1, 8, 8, 8])
+        >>> conv
+        Conv2d(4, 8, kernel_size=(3, 3), stride=(1, 1))
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConv2d.html
+    """
+
+    cls_to_become = Conv2d
+
+
+class LazyConv3d(_LazyPlainConv, Conv3d):  # type: ignore[misc]
+    """`Conv3d` that takes ``in_channels`` from the first input; its other arguments are the same.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConv3d.html
+    """
+
+    cls_to_become = Conv3d
+
+
+class _LazyTransposedConv(_LazyConv):
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        given = (kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode)
+        super().__init__(0, 0, *given, device, dtype)
+        self._start(out_channels, bias, device, dtype)
+
+
+class LazyConvTranspose1d(_LazyTransposedConv, ConvTranspose1d):  # type: ignore[misc]
+    """`ConvTranspose1d` that takes ``in_channels`` from the first input; its other arguments are the same.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConvTranspose1d.html
+    """
+
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyTransposedConv, ConvTranspose2d):  # type: ignore[misc]
+    """`ConvTranspose2d` that takes ``in_channels`` from the first input; its other arguments are the same.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConvTranspose2d.html
+    """
+
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyTransposedConv, ConvTranspose3d):  # type: ignore[misc]
+    """`ConvTranspose3d` that takes ``in_channels`` from the first input; its other arguments are the same.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConvTranspose3d.html
+    """
+
+    cls_to_become = ConvTranspose3d

@@ -7,9 +7,12 @@ from typing import Any
 
 from ..._tensor.tensor import Tensor
 from .. import functional as F
-from .batchnorm import _NormBase
+from .batchnorm import _LazyNorm, _NormBase
 
-__all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+__all__ = [
+    "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+]  # fmt: skip
 
 
 class _InstanceNorm(_NormBase):
@@ -137,3 +140,39 @@ class InstanceNorm3d(_InstanceNorm):
     """
 
     _dimensions = 3
+
+
+class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):  # type: ignore[misc]
+    """`InstanceNorm1d` that takes ``num_features`` from the first input.
+
+    Its other arguments are the same, but `affine` and `track_running_stats` default to True.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm1d.html
+    """
+
+    cls_to_become = InstanceNorm1d
+
+
+class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):  # type: ignore[misc]
+    """`InstanceNorm2d` that takes ``num_features`` from the first input.
+
+    Its other arguments are the same, but `affine` and `track_running_stats` default to True.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm2d.html
+    """
+
+    cls_to_become = InstanceNorm2d
+
+
+class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):  # type: ignore[misc]
+    """`InstanceNorm3d` that takes ``num_features`` from the first input.
+
+    Its other arguments are the same, but `affine` and `track_running_stats` default to True.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm3d.html
+    """
+
+    cls_to_become = InstanceNorm3d

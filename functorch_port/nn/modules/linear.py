@@ -6,13 +6,15 @@ import math
 from typing import Any
 
 from ..._tensor.creation import empty
+from ..._tensor.grad_mode import no_grad
 from ..._tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
 from ..module import Module
 from ..parameter import Parameter
+from .lazy import LazyModuleMixin, _wait_for_shapes
 
-__all__ = ["Bilinear", "Identity", "Linear"]
+__all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
 
 class Identity(Module):
@@ -143,3 +145,43 @@ class Bilinear(Module):
     def extra_repr(self) -> str:
         sizes = f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}"
         return f"{sizes}, bias={self.bias is not None}"
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """`Linear` that takes ``in_features`` from the first input.
+
+    Args:
+        out_features: size of the output's last dimension.
+        bias: whether to add a bias.
+        device, dtype: of the parameters.
+
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyLinear.html
+    """
+
+    cls_to_become = Linear
+
+    def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(0, 0, False)
+        self.out_features = out_features
+        _wait_for_shapes(self, {"weight": True, "bias": bias}, device, dtype)
+
+    def reset_parameters(self) -> None:
+        if not self.has_uninitialized_params() and self.in_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+        if self.has_uninitialized_params():
+            with no_grad():
+                self.in_features = input.shape[-1]
+                self.weight.materialize((self.out_features, self.in_features))
+                if self.bias is not None:
+                    self.bias.materialize((self.out_features,))
+                self.reset_parameters()
+        if self.in_features == 0:  # the shapes came from a state dict
+            if input.shape[-1] != self.weight.shape[-1]:
+                raise AssertionError(
+                    f"The in_features inferred from input: {input.shape[-1]} is not equal to in_features from "
+                    f"self.weight: {self.weight.shape[-1]}"
+                )
+            self.in_features = input.shape[-1]

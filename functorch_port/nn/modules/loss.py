@@ -8,8 +8,9 @@ from typing import Any
 
 from ..._tensor.tensor import Tensor
 from .. import functional as F
-from ..functional.loss import legacy_reduction
-from ..module import Module
+from ..functional.linear_loss import LinearCrossEntropyOptions as LinearCrossEntropyOptions
+from ._linear_cross_entropy import LinearCrossEntropyLoss as LinearCrossEntropyLoss
+from ._loss import _Loss, _WeightedLoss
 from .distance import PairwiseDistance
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "HuberLoss",
     "KLDivLoss",
     "L1Loss",
+    "LinearCrossEntropyLoss",
     "MSELoss",
     "MarginRankingLoss",
     "MultiLabelMarginLoss",
@@ -37,38 +39,7 @@ __all__ = [
     "TripletMarginWithDistanceLoss",
 ]
 
-
-class _Loss(Module):
-    """Base of the losses: holds the reduction.
-
-    Args:
-        size_average, reduce: deprecated; use `reduction`.
-        reduction: "none", "mean" or "sum".
-    """
-
-    __constants__ = ["reduction"]
-    reduction: str
-
-    def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-    ) -> None:
-        super().__init__()
-        self.reduction = legacy_reduction(size_average, reduce, reduction, stacklevel=4)
-
-
-class _WeightedLoss(_Loss):
-    """Base of the losses with a weight per class or element, kept as a buffer."""
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
-        self.weight: Tensor | None
+LinearCrossEntropyOptions.__module__ = __name__  # PyTorch's, which pickles say
 
 
 class L1Loss(_Loss):

@@ -1,4 +1,4 @@
-"""Pixel shuffle, its inverse, and channel shuffle."""
+"""Pixel shuffle and its inverse."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..._tensor.tensor import Tensor
 from .. import functional as F
 from ..module import Module
 
-__all__ = ["ChannelShuffle", "PixelShuffle", "PixelUnshuffle"]
+__all__ = ["PixelShuffle", "PixelUnshuffle"]
 
 
 class PixelShuffle(Module):
@@ -59,26 +59,3 @@ class PixelUnshuffle(Module):
 
     def extra_repr(self) -> str:
         return f"downscale_factor={self.downscale_factor}"
-
-
-class ChannelShuffle(Module):
-    """Interleave the channels of the groups; the shape (N, C, ...) stays.
-
-    Args:
-        groups: number of groups of channels.
-
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.ChannelShuffle.html
-    """
-
-    __constants__ = ["groups"]
-
-    def __init__(self, groups: int) -> None:
-        super().__init__()
-        self.groups = groups
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.channel_shuffle(input, self.groups)
-
-    def extra_repr(self) -> str:
-        return f"groups={self.groups}"

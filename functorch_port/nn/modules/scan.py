@@ -66,6 +66,8 @@ class ScanStack(Module):
         https://docs.jax.dev/en/latest/_autosummary/jax.lax.scan.html
     """
 
+    __module__ = "functorch_port.nn.modules"  # which pickles say
+
     stacked: Module
 
     def __init__(self, modules: Iterable[Module], remat: bool | str | Callable[..., Any] = False) -> None:

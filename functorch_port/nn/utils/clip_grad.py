@@ -14,7 +14,7 @@ from ..._tensor.creation import tensor
 from ..._tensor.grad_mode import no_grad
 from ..._tensor.tensor import Tensor
 
-__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_"]
 
 _total_norm, _scaled, _limited = function("_total_norm"), function("_scaled_to_norm"), function("_limited")
 
@@ -30,7 +30,7 @@ def _replace(tensors: list[Tensor], values: Any) -> None:
 
 
 @no_grad()
-def get_total_norm(
+def _get_total_norm(
     tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
     """The norm of all elements of a list of tensors, as if they were one vector.
@@ -62,7 +62,7 @@ def get_total_norm(
 
 
 @no_grad()
-def clip_grads_with_norm_(
+def _clip_grads_with_norm_(
     parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
     """Scale gradients in place to ``max_norm``, if their given total norm is larger.
@@ -119,8 +119,8 @@ def clip_grad_norm_(
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     if made_on_demand and not parameters:
         warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3)
-    norm = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite)
-    clip_grads_with_norm_(parameters, max_norm, norm)
+    norm = _get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite)
+    _clip_grads_with_norm_(parameters, max_norm, norm)
     return norm
 
 

@@ -9,6 +9,7 @@ from ..._run.bind import function
 from ..._tensor.creation import eye, zeros_like
 from ..._tensor.grad_mode import no_grad
 from ..._tensor.tensor import Tensor
+from ...linalg import householder_product, qr, solve
 from .. import functional as F
 from ..module import Module
 from . import parametrize
@@ -174,8 +175,6 @@ def _is_orthogonal(q: Tensor) -> bool:
 
 def _make_orthogonal(a: Tensor) -> Tensor:
     """The factor Q of the QR decomposition of a tall matrix, with a positive diagonal of R."""
-    from ...linalg import qr
-
     q, r = qr(a)
     return q * r.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
 
@@ -210,16 +209,12 @@ class _Orthogonal(Module):
         if self.orthogonal_map == "matrix_exp":
             Q = function("matrix_exp")(A)
         else:
-            from ...linalg import solve
-
             identity = eye(n, dtype=A.dtype, device=A.device)
             Q = solve(identity - 0.5 * A, identity + 0.5 * A)
         return Q[..., :k] if n != k else Q
 
     def _householder(self, X: Tensor) -> Tensor:
         """The product of the reflections whose vectors are below the diagonal of X; the diagonal holds the signs."""
-        from ...linalg import householder_product
-
         A = X.tril(diagonal=-1)
         tau = 2.0 / (1.0 + (A * A).sum(dim=-2))
         return householder_product(A, tau) * X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)

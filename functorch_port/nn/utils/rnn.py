@@ -11,6 +11,7 @@ import numpy as np
 
 from ..._array import tracing
 from ..._array.fits import fits
+from ..._base import dtypes
 from ..._run.bind import function
 from ..._tensor.creation import full
 from ..._tensor.grad_mode import is_grad_enabled
@@ -145,8 +146,6 @@ class PackedSequence(PackedSequence_):
 
 
 def _dtype(name: str) -> Any:
-    from ..._base import dtypes
-
     return getattr(dtypes, name)
 
 

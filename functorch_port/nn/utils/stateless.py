@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from ..._tensor.tensor import Tensor
+from ...func.functional_call import functional_call as call
 from ..module import Module
 
 __all__ = ["functional_call"]
@@ -24,8 +25,6 @@ def functional_call(
 
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.stateless.functional_call.html
     """
-    from ...func.functional_call import functional_call as call
-
     warnings.warn(
         "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be removed in a future "
         "version of PyTorch. Please use `torch.func.functional_call` instead which is a drop-in replacement.",

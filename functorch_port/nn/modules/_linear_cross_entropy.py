@@ -8,10 +8,10 @@ from typing import Any
 from ..._tensor.tensor import Tensor
 from .. import functional as F
 from ..functional.linear_loss import LinearCrossEntropyOptions
+from ._loss import _WeightedLoss
 from .linear import Linear
-from .loss import _WeightedLoss
 
-__all__ = ["LinearCrossEntropyLoss", "LinearCrossEntropyOptions"]
+__all__ = ["LinearCrossEntropyLoss"]
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
@@ -38,6 +38,8 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.LinearCrossEntropyLoss.html
     """
+
+    __module__ = "functorch_port.nn.modules.loss"  # PyTorch's, which pickles say
 
     __constants__ = ["num_classes", "out_features", "reduction", "ignore_index", "label_smoothing"]
 
