@@ -144,8 +144,11 @@ def prepare_state(join: bool) -> tuple[list[Storage], list[Stepping]]:
 
 def _value_of(cell: Storage) -> Any:
     """What a Storage holds; None if nothing, or if it is lazy and another thread has used it up meanwhile."""
-    if cell.held.__class__ is Part:
-        cell = cell.held.joint.cell
+    held = getattr(cell, "held", None)  # nothing, if an interrupt came while it was made
+    if held is None:
+        return None
+    if held.__class__ is Part:
+        cell = held.joint.cell
     try:
         return cell.array()
     except RuntimeError as error:
