@@ -65,7 +65,6 @@ class OptimizedModule(Module):
 
     def _is_own(self, name: str) -> bool:
         """Whether the wrapper itself has the attribute, as it has those of every `Module`."""
-
         return name == "_orig_mod" or name in self.__dict__ or hasattr(type(self), name)
 
     def __len__(self) -> int:

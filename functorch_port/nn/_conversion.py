@@ -51,7 +51,6 @@ def parse_to(*args: Any, **kwargs: Any) -> tuple[Device | None, DType | None, bo
 
 def converter(*args: Any, **kwargs: Any) -> Callable[[Tensor], Tensor]:
     """The function that `Module.to` applies to each parameter and buffer."""
-
     device, dtype, non_blocking, memory_format = parse_to(*args, **kwargs)
     if dtype is not None:
         if not (dtype.is_floating_point or dtype.is_complex):

@@ -65,7 +65,6 @@ def set_buffer(module: Module, name: str, value: Any) -> None:
     else:
         persistent = name not in module._non_persistent_buffers_set
     if persistent:  # a subclass may override register_buffer without this argument
-
         module.register_buffer(name, value)
     else:
         module.register_buffer(name, value, False)

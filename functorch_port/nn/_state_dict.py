@@ -226,7 +226,6 @@ def _load_tensor(module: Module, name: str, tensor: Tensor, key: str, new: Any, 
             tensor.copy_(new)  # raises
         return None
     if tensor.ndim == 0 and new.ndim == 1:  # a scalar in a checkpoint of PyTorch 0.3
-
         new = new[0]
     if new.shape != tensor.shape:
         return (

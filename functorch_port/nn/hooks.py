@@ -410,7 +410,6 @@ def _run_forward(module: Module, hook: Callable, with_kwargs: bool, state: dict[
 
 def run_missed(module: Module, state: dict[str, Any], called: set[int]) -> None:
     """Call the hooks with `always_call` that an error skipped."""
-
     for hook_id, hook, with_kwargs, always in _forward_in_order(module):
         if not always or hook_id in called:
             continue

@@ -715,7 +715,6 @@ class Module:
 
 def indent(text: str, spaces: int = 2) -> str:
     """Indent all lines but the first."""
-
     return text.replace("\n", "\n" + " " * spaces)
 
 

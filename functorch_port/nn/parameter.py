@@ -264,7 +264,6 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
         """Do nothing: `__new__` has made the tensor."""
 
-
     def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
         if id(self) not in memo:
             memo[id(self)] = type(self)(self._requires_grad, self.data.device, self.dtype)
@@ -299,7 +298,6 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
         self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
     ) -> None:
         """Do nothing: `__new__` has made the tensor."""
-
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedBuffer:
         if id(self) not in memo:

@@ -1,8 +1,8 @@
 """Learning-rate schedules: each call of `step` sets ``group["lr"]`` of an optimizer's parameter groups.
 
 In these modules an epoch is one call of `step`, even where a schedule is stepped after every batch. Most schedules are
-chainable: ``get_lr`` multiplies the current rate, so several schedules can act on one optimizer. ``_get_closed_form_lr``
-computes the rate of any epoch from the initial rate.
+chainable: ``get_lr`` multiplies the current rate, so several schedules can act on one optimizer.
+``_get_closed_form_lr`` computes the rate of any epoch from the initial rate.
 
 Reference: https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate
 """
@@ -33,4 +33,3 @@ __all__ = [
 
 for _name in (*__all__, "_LRScheduler"):
     globals()[_name].__module__ = __name__  # as in PyTorch, for pickles
-

@@ -209,7 +209,6 @@ class _LRScheduler(LRScheduler):
 
 def _watch_steps(optimizer: Optimizer) -> None:
     """Make ``optimizer.step`` set ``_opt_called``, so that a schedule can warn about the wrong order of calls."""
-
     step = optimizer.step
     if hasattr(step, "_wrapped_by_lr_sched"):
         return

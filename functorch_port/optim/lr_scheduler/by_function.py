@@ -74,7 +74,6 @@ class MultiplicativeLR(_ByFunction):
     Args:
         optimizer, lr_lambda, last_epoch: see `LambdaLR`. The function is first called with epoch 1.
 
-
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.MultiplicativeLR.html
     """

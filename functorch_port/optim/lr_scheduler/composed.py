@@ -153,7 +153,6 @@ class ChainedScheduler(_Composed):
 
     def step(self) -> None:  # type: ignore[override]
         """Step all schedules."""
-
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = _values(self._schedulers[-1].optimizer, "lr")

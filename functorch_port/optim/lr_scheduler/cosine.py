@@ -106,7 +106,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch: float | None = None) -> None:
         """Go to the next epoch, or to ``epoch``, which may have a fraction: ``epoch + batch / batches``."""
-
         _refuse_in_trace()
         if epoch is None and self.last_epoch < 0:
             epoch = 0

@@ -266,7 +266,6 @@ def _total_steps(total_steps: Any, epochs: Any, steps_per_epoch: Any) -> int:
 
 def _phases(pct_start: float, total_steps: int, three_phase: bool) -> list[dict[str, Any]]:
     """The last step of each phase, and the entries of a group between which it anneals."""
-
     keys = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
     rise = (float(pct_start * total_steps) - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum")
     if three_phase:

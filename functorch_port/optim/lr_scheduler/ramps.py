@@ -204,7 +204,6 @@ class PolynomialLR(LRScheduler):
         power: the exponent. Default: 1.
         last_epoch: see `LRScheduler`.
 
-
     Reference:
         https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.PolynomialLR.html
     """
