@@ -332,7 +332,7 @@ def general_cosine(
         sym: True for a symmetric window, False for a periodic one. Default: True.
 
     Raises:
-        TypeError: ``a`` is not a list or tuple.
+        TypeError: ``a`` is not iterable.
         ValueError: ``a`` is empty, or ``M`` is negative.
 
     Example:

@@ -40,8 +40,8 @@ def make_tensor(
         memory_format: the memory format; excludes ``noncontiguous``.
 
     Raises:
-        ValueError: a bound is NaN, ``low >= high``, the whole interval is outside of the dtype's range, or
-            ``requires_grad`` is set for integers.
+        ValueError: a bound is NaN, ``low > high`` (or, for integers and bools, ``low == high``), the whole interval is
+            outside of the dtype's range, or ``requires_grad`` is set for integers.
         TypeError: the dtype is not supported.
 
     Example:
