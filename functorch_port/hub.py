@@ -192,7 +192,7 @@ def load(repo_or_dir: Any, model: str, *args: Any, source: str = "github", **kwa
     Args:
         repo_or_dir: the directory of ``hubconf.py``.
         model: the name of the entry point.
-        args, kwargs: the arguments of the entry point. PyTorch's options of `load`, such as ``trust_repo``, are ignored.
+        args, kwargs: the arguments of the entry point. PyTorch's options, such as ``trust_repo``, are ignored.
         source: must be ``"local"``.
 
     Raises:

@@ -1,7 +1,6 @@
 """The layers and losses of the namespace ``torch``: `nn.functional`'s, with ``torch``'s order of arguments.
 
-Reference:
-    https://docs.pytorch.org/docs/stable/nn.functional.html
+Reference: https://docs.pytorch.org/docs/stable/nn.functional.html
 """
 
 from __future__ import annotations

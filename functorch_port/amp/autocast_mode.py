@@ -45,8 +45,7 @@ class autocast:
         >>> b.dtype
         torch.bfloat16
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/amp.html#torch.autocast
+    Reference: https://docs.pytorch.org/docs/stable/amp.html#torch.autocast
     """
 
     def __init__(
@@ -168,8 +167,7 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) ->
         cast_inputs: where autocast is on, cast floating point inputs to this dtype and run ``forward`` with autocast
             off. Default: None, no change.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/amp.html#torch.amp.custom_fwd
+    Reference: https://docs.pytorch.org/docs/stable/amp.html#torch.amp.custom_fwd
     """
     _check_string(device_type)
     if fwd is None:
@@ -192,8 +190,7 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) ->
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
     """Decorator for ``backward`` of an `autograd.Function`; it runs under the autocast state of ``forward``.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/amp.html#torch.amp.custom_bwd
+    Reference: https://docs.pytorch.org/docs/stable/amp.html#torch.amp.custom_bwd
     """
     _check_string(device_type)
     if bwd is None:

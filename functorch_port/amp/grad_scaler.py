@@ -56,8 +56,7 @@ class GradScaler:
         >>> w.detach()
         tensor([0.5000, 0.5000])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler
+    Reference: https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler
     """
 
     def __init__(

@@ -2,8 +2,7 @@
 
 JAX brings its own CUDA: it queues work in order on one stream per device, and XLA manages memory.
 
-Reference:
-    https://docs.pytorch.org/docs/stable/cuda.html
+Reference: https://docs.pytorch.org/docs/stable/cuda.html
 """
 
 from __future__ import annotations

@@ -42,8 +42,7 @@ class Module:
         >>> [name for name, _ in Net().named_parameters()]
         ['fc.weight', 'fc.bias']
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html
     """
 
     dump_patches: bool = False

@@ -40,8 +40,7 @@ class Parameter(Tensor, metaclass=_ParameterType):
         Parameter containing:
         tensor([1., 1.], requires_grad=True)
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Parameter.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Parameter.html
     """
 
     __torch_function__ = disabled  # type: ignore[assignment]
@@ -114,8 +113,7 @@ class Buffer(metaclass=_BufferType):
         >>> isinstance(torch.nn.Buffer(torch.ones(2)), torch.nn.Buffer)
         True
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Buffer.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Buffer.html
     """
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Tensor:
@@ -247,8 +245,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
         >>> w.size()
         torch.Size([2, 3])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.UninitializedParameter.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.UninitializedParameter.html
     """
 
     cls_to_become = Parameter
@@ -278,8 +275,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
         device, dtype: of the buffer.
         persistent: whether it is part of `Module.state_dict()`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.UninitializedBuffer.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.UninitializedBuffer.html
     """
 
     cls_to_become = Tensor

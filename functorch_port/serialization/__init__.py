@@ -104,8 +104,7 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
     Args:
         safe_globals: classes and functions, or pairs ``(object, full name in the file)``.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/notes/serialization.html#torch.serialization.add_safe_globals
+    Reference: https://docs.pytorch.org/docs/stable/notes/serialization.html#torch.serialization.add_safe_globals
     """
     unpickler.allowed += [item for item in safe_globals if item not in unpickler.allowed]
 

@@ -132,8 +132,7 @@ def checkpoint_sequential(
         use_reentrant: see `checkpoint`.
         preserve_rng_state: see `checkpoint`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/checkpoint.html#torch.utils.checkpoint.checkpoint_sequential
+    Reference: https://docs.pytorch.org/docs/stable/checkpoint.html#torch.utils.checkpoint.checkpoint_sequential
     """
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
@@ -188,7 +187,7 @@ class _Frame:
         args, kwargs = self.call
         if not grad_mode.is_grad_enabled():
             return self.function(*args, **kwargs)
-        self.call = _mapped(_frozen, self.call)  # so that later in-place writes to the arguments have no effect
+        self.call = _mapped(_frozen, self.call)  # later writes to them have no effect
         since = Node(()).seq
         with saved.without_hooks():  # no hooks for values that are dropped
             result = self.function(*args, **kwargs)

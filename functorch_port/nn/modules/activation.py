@@ -76,8 +76,7 @@ class ReLU(_InplaceActivation):
         >>> torch.nn.ReLU()(torch.tensor([-1., 2.]))
         tensor([0., 2.])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.ReLU.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.ReLU.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -91,8 +90,7 @@ class Hardtanh(_InplaceActivation):
         min_val, max_val: the limits.
         inplace: change the input itself.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardtanh.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardtanh.html
     """
 
     __constants__ = ["min_val", "max_val", "inplace"]
@@ -128,8 +126,7 @@ class ReLU6(Hardtanh):
     Args:
         inplace: change the input itself.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.ReLU6.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.ReLU6.html
     """
 
     def __init__(self, inplace: bool = False) -> None:
@@ -146,8 +143,7 @@ class LeakyReLU(_InplaceActivation):
         negative_slope: slope below 0.
         inplace: change the input itself.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LeakyReLU.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LeakyReLU.html
     """
 
     __constants__ = ["negative_slope", "inplace"]
@@ -170,8 +166,7 @@ class ELU(_InplaceActivation):
         alpha: the output tends to ``-alpha`` at minus infinity.
         inplace: change the input itself.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.ELU.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.ELU.html
     """
 
     __constants__ = ["alpha", "inplace"]
@@ -194,8 +189,7 @@ class CELU(_InplaceActivation):
         alpha: the output tends to ``-alpha`` at minus infinity.
         inplace: change the input itself.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.CELU.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.CELU.html
     """
 
     __constants__ = ["alpha", "inplace"]
@@ -217,8 +211,7 @@ class SELU(_InplaceActivation):
     Args:
         inplace: change the input itself.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.SELU.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.SELU.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -231,8 +224,7 @@ class SiLU(_InplaceActivation):
     Args:
         inplace: change the input itself.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.SiLU.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.SiLU.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -245,8 +237,7 @@ class Mish(_InplaceActivation):
     Args:
         inplace: change the input itself.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Mish.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Mish.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -259,8 +250,7 @@ class Hardswish(_InplaceActivation):
     Args:
         inplace: change the input itself.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardswish.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardswish.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -276,8 +266,7 @@ class Hardsigmoid(_InplaceActivation):
     Args:
         inplace: change the input itself.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardsigmoid.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardsigmoid.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -295,8 +284,7 @@ class Threshold(_InplaceActivation):
         value: replaces inputs at or below the threshold.
         inplace: change the input itself.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Threshold.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Threshold.html
     """
 
     __constants__ = ["threshold", "value", "inplace"]
@@ -320,8 +308,7 @@ class RReLU(_InplaceActivation):
         lower, upper: bounds of the uniform distribution of the slopes.
         inplace: change the input itself.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.RReLU.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.RReLU.html
     """
 
     __constants__ = ["lower", "upper", "inplace"]
@@ -346,8 +333,7 @@ class PReLU(Module):
         init: initial value of the weights.
         device, dtype: of the weights.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.PReLU.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.PReLU.html
     """
 
     __constants__ = ["num_parameters"]
@@ -375,8 +361,7 @@ class PReLU(Module):
 class Sigmoid(Module):
     """``1 / (1 + exp(-x))``.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Sigmoid.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Sigmoid.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -386,8 +371,7 @@ class Sigmoid(Module):
 class Tanh(Module):
     """The hyperbolic tangent.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Tanh.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Tanh.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -397,8 +381,7 @@ class Tanh(Module):
 class Softsign(Module):
     """``x / (1 + |x|)``.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Softsign.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Softsign.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -408,8 +391,7 @@ class Softsign(Module):
 class Tanhshrink(Module):
     """``x - tanh(x)``.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Tanhshrink.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Tanhshrink.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -419,8 +401,7 @@ class Tanhshrink(Module):
 class LogSigmoid(Module):
     """``log(sigmoid(x))``.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LogSigmoid.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LogSigmoid.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -433,8 +414,7 @@ class GELU(Module):
     Args:
         approximate: "none" or "tanh" (the tanh approximation).
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.GELU.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.GELU.html
     """
 
     __constants__ = ["approximate"]
@@ -457,8 +437,7 @@ class Softplus(Module):
         beta: steepness.
         threshold: where ``beta * x`` is above it, the result is ``x``.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Softplus.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Softplus.html
     """
 
     __constants__ = ["beta", "threshold"]
@@ -481,8 +460,7 @@ class Hardshrink(Module):
     Args:
         lambd: the threshold.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardshrink.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardshrink.html
     """
 
     __constants__ = ["lambd"]
@@ -504,8 +482,7 @@ class Softshrink(Module):
     Args:
         lambd: the threshold.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Softshrink.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Softshrink.html
     """
 
     __constants__ = ["lambd"]
@@ -527,8 +504,7 @@ class GLU(Module):
     Args:
         dim: the dimension to halve.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.GLU.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.GLU.html
     """
 
     __constants__ = ["dim"]
@@ -550,8 +526,7 @@ class Softmax(Module):
     Args:
         dim: the dimension that sums to 1.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Softmax.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Softmax.html
     """
 
     __constants__ = ["dim"]
@@ -573,8 +548,7 @@ class LogSoftmax(Module):
     Args:
         dim: the dimension whose exponentials sum to 1.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LogSoftmax.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LogSoftmax.html
     """
 
     __constants__ = ["dim"]
@@ -596,8 +570,7 @@ class Softmin(Module):
     Args:
         dim: the dimension that sums to 1.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Softmin.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Softmin.html
     """
 
     __constants__ = ["dim"]
@@ -616,8 +589,7 @@ class Softmin(Module):
 class Softmax2d(Module):
     """`Softmax` over the channels of (N, C, H, W) or (C, H, W).
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.Softmax2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Softmax2d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:

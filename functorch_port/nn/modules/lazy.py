@@ -52,8 +52,7 @@ class LazyModuleMixin:
         >>> net
         Linear(in_features=5, out_features=3, bias=True)
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.modules.lazy.LazyModuleMixin.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.modules.lazy.LazyModuleMixin.html
     """
 
     cls_to_become: type[Module] | None = None
@@ -127,8 +126,7 @@ class LazyLinear(LazyModuleMixin, Linear):
         bias: whether to add a bias.
         device, dtype: of the parameters.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyLinear.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyLinear.html
     """
 
     cls_to_become = Linear
@@ -225,8 +223,7 @@ class _LazyPlainConv(_LazyConv):
 class LazyConv1d(_LazyPlainConv, Conv1d):  # type: ignore[misc]
     """`Conv1d` that takes ``in_channels`` from the first input; its other arguments are the same.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConv1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConv1d.html
     """
 
     cls_to_become = Conv1d
@@ -243,8 +240,7 @@ class LazyConv2d(_LazyPlainConv, Conv2d):  # type: ignore[misc]
         >>> conv
         Conv2d(4, 8, kernel_size=(3, 3), stride=(1, 1))
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConv2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConv2d.html
     """
 
     cls_to_become = Conv2d
@@ -253,8 +249,7 @@ class LazyConv2d(_LazyPlainConv, Conv2d):  # type: ignore[misc]
 class LazyConv3d(_LazyPlainConv, Conv3d):  # type: ignore[misc]
     """`Conv3d` that takes ``in_channels`` from the first input; its other arguments are the same.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConv3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConv3d.html
     """
 
     cls_to_become = Conv3d
@@ -283,8 +278,7 @@ class _LazyTransposedConv(_LazyConv):
 class LazyConvTranspose1d(_LazyTransposedConv, ConvTranspose1d):  # type: ignore[misc]
     """`ConvTranspose1d` that takes ``in_channels`` from the first input; its other arguments are the same.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConvTranspose1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConvTranspose1d.html
     """
 
     cls_to_become = ConvTranspose1d
@@ -293,8 +287,7 @@ class LazyConvTranspose1d(_LazyTransposedConv, ConvTranspose1d):  # type: ignore
 class LazyConvTranspose2d(_LazyTransposedConv, ConvTranspose2d):  # type: ignore[misc]
     """`ConvTranspose2d` that takes ``in_channels`` from the first input; its other arguments are the same.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConvTranspose2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConvTranspose2d.html
     """
 
     cls_to_become = ConvTranspose2d
@@ -303,8 +296,7 @@ class LazyConvTranspose2d(_LazyTransposedConv, ConvTranspose2d):  # type: ignore
 class LazyConvTranspose3d(_LazyTransposedConv, ConvTranspose3d):  # type: ignore[misc]
     """`ConvTranspose3d` that takes ``in_channels`` from the first input; its other arguments are the same.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConvTranspose3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConvTranspose3d.html
     """
 
     cls_to_become = ConvTranspose3d
@@ -356,8 +348,7 @@ class _LazyNorm(LazyModuleMixin):
 class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):  # type: ignore[misc]
     """`BatchNorm1d` that takes ``num_features`` from the first input; its other arguments are the same.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyBatchNorm1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyBatchNorm1d.html
     """
 
     cls_to_become = BatchNorm1d
@@ -366,8 +357,7 @@ class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):  # type: ignore[misc]
 class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):  # type: ignore[misc]
     """`BatchNorm2d` that takes ``num_features`` from the first input; its other arguments are the same.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyBatchNorm2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyBatchNorm2d.html
     """
 
     cls_to_become = BatchNorm2d
@@ -376,8 +366,7 @@ class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):  # type: ignore[misc]
 class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):  # type: ignore[misc]
     """`BatchNorm3d` that takes ``num_features`` from the first input; its other arguments are the same.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyBatchNorm3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyBatchNorm3d.html
     """
 
     cls_to_become = BatchNorm3d
@@ -388,8 +377,7 @@ class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):  # type: ignore[misc]
 
     Its other arguments are the same, but `affine` and `track_running_stats` default to True.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm1d.html
     """
 
     cls_to_become = InstanceNorm1d
@@ -400,8 +388,7 @@ class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):  # type: ignore[misc]
 
     Its other arguments are the same, but `affine` and `track_running_stats` default to True.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm2d.html
     """
 
     cls_to_become = InstanceNorm2d
@@ -412,8 +399,7 @@ class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):  # type: ignore[misc]
 
     Its other arguments are the same, but `affine` and `track_running_stats` default to True.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm3d.html
     """
 
     cls_to_become = InstanceNorm3d

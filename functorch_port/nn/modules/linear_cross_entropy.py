@@ -35,8 +35,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     Raises:
         RuntimeError: if shapes do not match.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LinearCrossEntropyLoss.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LinearCrossEntropyLoss.html
     """
 
     __constants__ = ["num_classes", "out_features", "reduction", "ignore_index", "label_smoothing"]

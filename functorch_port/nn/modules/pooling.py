@@ -28,16 +28,7 @@ __all__ = [
 
 
 class _MaxPoolNd(Module):
-    """Max-pooling.
-
-    Args:
-        kernel_size: size of the window.
-        stride: stride of the window; default `kernel_size`.
-        padding: implicit minus-infinity padding on both sides, at most half the window.
-        dilation: distance between the elements of a window.
-        return_indices: also return the indices of the maxima.
-        ceil_mode: round the output size up, so that the last window may extend past the end.
-    """
+    """The base of the max-pooling layers."""
 
     __constants__ = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
     return_indices: bool
@@ -71,10 +62,9 @@ class _MaxPoolNd(Module):
 
 
 class MaxPool1d(_MaxPoolNd):
-    """Max-pooling of sequences, (N, C, L) or (C, L).
+    """Max-pooling of sequences, (N, C, L) or (C, L); the arguments are those of `MaxPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool1d.html
     """
 
     def forward(self, input: Tensor) -> Any:
@@ -84,14 +74,21 @@ class MaxPool1d(_MaxPoolNd):
 class MaxPool2d(_MaxPoolNd):
     """Max-pooling of images, (N, C, H, W) or (C, H, W).
 
+    Args:
+        kernel_size: size of the window: a number, or one per spatial dimension, as for the next three.
+        stride: stride of the window; default `kernel_size`.
+        padding: padding by minus infinity on both sides, at most half the window.
+        dilation: distance between the elements of a window.
+        return_indices: also return the indices of the maxima.
+        ceil_mode: round the output size up, so that the last window may extend past the end.
+
     Example:
         >>> import functorch_port as torch
         >>> torch.nn.MaxPool2d(2)(torch.arange(16.).view(1, 4, 4))
         tensor([[[ 5.,  7.],
                  [13., 15.]]])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool2d.html
     """
 
     def forward(self, input: Tensor) -> Any:
@@ -99,10 +96,9 @@ class MaxPool2d(_MaxPoolNd):
 
 
 class MaxPool3d(_MaxPoolNd):
-    """Max-pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
+    """Max-pooling of volumes, (N, C, D, H, W) or (C, D, H, W); the arguments are those of `MaxPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool3d.html
     """
 
     def forward(self, input: Tensor) -> Any:
@@ -110,7 +106,7 @@ class MaxPool3d(_MaxPoolNd):
 
 
 class _AvgPoolNd(Module):
-    """Base of the average-pooling layers."""
+    """The base of the average-pooling layers."""
 
     __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
     kernel_size: Any
@@ -122,17 +118,9 @@ class _AvgPoolNd(Module):
 
 
 class AvgPool1d(_AvgPoolNd):
-    """Average-pooling of sequences, (N, C, L) or (C, L).
+    """Average-pooling of sequences, (N, C, L) or (C, L); the arguments are those of `AvgPool2d` but the last.
 
-    Args:
-        kernel_size: size of the window.
-        stride: stride of the window; default `kernel_size`.
-        padding: zero padding on both sides, at most half the window.
-        ceil_mode: round the output size up, so that the last window may extend past the end.
-        count_include_pad: include the padding in the average.
-
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool1d.html
     """
 
     def __init__(
@@ -161,16 +149,7 @@ def _single(value: Any) -> tuple[int, ...]:
 
 
 class _AvgPool2dOr3d(_AvgPoolNd):
-    """Average-pooling.
-
-    Args:
-        kernel_size: size of the window.
-        stride: stride of the window; default `kernel_size`.
-        padding: zero padding on both sides, at most half the window.
-        ceil_mode: round the output size up, so that the last window may extend past the end.
-        count_include_pad: include the padding in the average.
-        divisor_override: divide by this instead of the window size.
-    """
+    """The base of `AvgPool2d` and `AvgPool3d`."""
 
     __constants__ = [*_AvgPoolNd.__constants__, "divisor_override"]
 
@@ -199,8 +178,21 @@ class _AvgPool2dOr3d(_AvgPoolNd):
 class AvgPool2d(_AvgPool2dOr3d):
     """Average-pooling of images, (N, C, H, W) or (C, H, W).
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool2d.html
+    Args:
+        kernel_size: size of the window: a number, or one per spatial dimension, as for the next two.
+        stride: stride of the window; default `kernel_size`.
+        padding: zero padding on both sides, at most half the window.
+        ceil_mode: round the output size up, so that the last window may extend past the end.
+        count_include_pad: include the padding in the average.
+        divisor_override: divide by this instead of the window size.
+
+    Example:
+        >>> import functorch_port as torch
+        >>> torch.nn.AvgPool2d(2)(torch.arange(16.).view(1, 4, 4))
+        tensor([[[ 2.5000,  4.5000],
+                 [10.5000, 12.5000]]])
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool2d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -208,10 +200,9 @@ class AvgPool2d(_AvgPool2dOr3d):
 
 
 class AvgPool3d(_AvgPool2dOr3d):
-    """Average-pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
+    """Average-pooling of volumes, (N, C, D, H, W) or (C, D, H, W); the arguments are those of `AvgPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool3d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -219,11 +210,7 @@ class AvgPool3d(_AvgPool2dOr3d):
 
 
 class _AdaptiveAvgPoolNd(Module):
-    """Adaptive average-pooling: the windows are chosen to give the requested output size.
-
-    Args:
-        output_size: a number or one per spatial dimension; None keeps the input's size.
-    """
+    """The base of the adaptive average-pooling layers."""
 
     __constants__ = ["output_size"]
 
@@ -236,10 +223,9 @@ class _AdaptiveAvgPoolNd(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """Adaptive average-pooling of sequences, (N, C, L) or (C, L).
+    """Adaptive average-pooling of sequences, (N, C, L) or (C, L), to a number of elements; see `AdaptiveAvgPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool1d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -247,15 +233,17 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """Adaptive average-pooling of images, (N, C, H, W) or (C, H, W).
+    """Adaptive average-pooling of images, (N, C, H, W) or (C, H, W): the windows follow from the output size.
+
+    Args:
+        output_size: a number or one per spatial dimension; None keeps the input's size.
 
     Example:
         >>> import functorch_port as torch
         >>> torch.nn.AdaptiveAvgPool2d((5, 7))(torch.ones(1, 64, 8, 9)).size()
         torch.Size([1, 64, 5, 7])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool2d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -263,10 +251,9 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """Adaptive average-pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
+    """Adaptive average-pooling of volumes, (N, C, D, H, W) or (C, D, H, W); see `AdaptiveAvgPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool3d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -274,12 +261,7 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
 
 
 class _AdaptiveMaxPoolNd(Module):
-    """Adaptive max-pooling: the windows are chosen to give the requested output size.
-
-    Args:
-        output_size: a number or one per spatial dimension; None keeps the input's size.
-        return_indices: also return the indices of the maxima.
-    """
+    """The base of the adaptive max-pooling layers."""
 
     __constants__ = ["output_size", "return_indices"]
 
@@ -293,10 +275,9 @@ class _AdaptiveMaxPoolNd(Module):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """Adaptive max-pooling of sequences, (N, C, L) or (C, L).
+    """Adaptive max-pooling of sequences, (N, C, L) or (C, L), to a number of elements; see `AdaptiveMaxPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool1d.html
     """
 
     def forward(self, input: Tensor) -> Any:
@@ -304,10 +285,13 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """Adaptive max-pooling of images, (N, C, H, W) or (C, H, W).
+    """Adaptive max-pooling of images, (N, C, H, W) or (C, H, W): the windows follow from the output size.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool2d.html
+    Args:
+        output_size: a number or one per spatial dimension; None keeps the input's size.
+        return_indices: also return the indices of the maxima.
+
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool2d.html
     """
 
     def forward(self, input: Tensor) -> Any:
@@ -315,10 +299,9 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """Adaptive max-pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
+    """Adaptive max-pooling of volumes, (N, C, D, H, W) or (C, D, H, W); see `AdaptiveMaxPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool3d.html
     """
 
     def forward(self, input: Tensor) -> Any:
@@ -326,14 +309,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
 
 class _LPPoolNd(Module):
-    """Power-average pooling: ``(sum of x ** p) ** (1 / p)`` over windows.
-
-    Args:
-        norm_type: p; infinity gives the largest absolute value.
-        kernel_size: size of the window.
-        stride: stride of the window; default `kernel_size`.
-        ceil_mode: round the output size up, so that the last window may extend past the end.
-    """
+    """The base of the power-average pooling layers."""
 
     __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
 
@@ -357,10 +333,9 @@ class _LPPoolNd(Module):
 
 
 class LPPool1d(_LPPoolNd):
-    """Power-average pooling of sequences, (N, C, L) or (C, L).
+    """Power-average pooling of sequences, (N, C, L) or (C, L); the arguments are those of `LPPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool1d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -368,15 +343,20 @@ class LPPool1d(_LPPoolNd):
 
 
 class LPPool2d(_LPPoolNd):
-    """Power-average pooling of images, (N, C, H, W) or (C, H, W).
+    """Power-average pooling of images, (N, C, H, W) or (C, H, W): ``(sum of x ** p) ** (1 / p)`` over windows.
+
+    Args:
+        norm_type: p; infinity gives the largest absolute value.
+        kernel_size: size of the window.
+        stride: stride of the window; default `kernel_size`.
+        ceil_mode: round the output size up, so that the last window may extend past the end.
 
     Example:
         >>> import functorch_port as torch
         >>> torch.nn.LPPool2d(2, 2)(torch.tensor([[[3., 0.], [0., 4.]]]))
         tensor([[[5.]]])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool2d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -384,10 +364,9 @@ class LPPool2d(_LPPoolNd):
 
 
 class LPPool3d(_LPPoolNd):
-    """Power-average pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
+    """Power-average pooling of volumes, (N, C, D, H, W) or (C, D, H, W); the arguments are those of `LPPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool3d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:

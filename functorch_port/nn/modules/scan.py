@@ -62,8 +62,7 @@ class ScanStack(Module):
         >>> list(layers.state_dict())[:3], [p.shape for p in layers.parameters()]
         (['0.weight', '0.bias', '1.weight'], [torch.Size([12, 4, 4]), torch.Size([12, 4])])
 
-    Reference:
-        https://docs.jax.dev/en/latest/_autosummary/jax.lax.scan.html
+    Reference: https://docs.jax.dev/en/latest/_autosummary/jax.lax.scan.html
     """
 
     stacked: Module

@@ -23,6 +23,7 @@ class SyncBatchNorm(_BatchNorm):
         affine: whether to scale and shift.
         track_running_stats: False always uses the statistics of the batch.
         process_group: accepted and ignored.
+        bias: whether to shift, with `affine`.
         device, dtype: of parameters and buffers.
 
     Shape:
@@ -34,8 +35,7 @@ class SyncBatchNorm(_BatchNorm):
         >>> torch.nn.SyncBatchNorm.convert_sync_batchnorm(net)[0]
         SyncBatchNorm(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html
     """
 
     def __init__(

@@ -13,14 +13,7 @@ __all__ = ["FractionalMaxPool2d", "FractionalMaxPool3d", "MaxUnpool1d", "MaxUnpo
 
 
 class _FractionalMaxPoolNd(Module):
-    """Fractional max-pooling: max-pooling with random strides.
-
-    Args:
-        kernel_size: size of the window.
-        output_size: a number or one per spatial dimension.
-        output_ratio: ratio of the output size to the input size, between 0 and 1; in place of `output_size`.
-        return_indices: also return the indices of the maxima.
-    """
+    """The base of the fractional max-pooling layers."""
 
     __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
     _dimensions: int
@@ -60,15 +53,20 @@ class _FractionalMaxPoolNd(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """Fractional max-pooling of images, (N, C, H, W) or (C, H, W).
+    """Fractional max-pooling of images, (N, C, H, W) or (C, H, W): max-pooling with random strides.
+
+    Args:
+        kernel_size: size of the window.
+        output_size: a number or one per spatial dimension.
+        output_ratio: ratio of the output size to the input size, between 0 and 1; in place of `output_size`.
+        return_indices: also return the indices of the maxima.
 
     Example:
         >>> import functorch_port as torch
         >>> torch.nn.FractionalMaxPool2d(3, output_ratio=(0.5, 0.6))(torch.ones(2, 4, 50, 30)).size()
         torch.Size([2, 4, 25, 18])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.FractionalMaxPool2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.FractionalMaxPool2d.html
     """
 
     _dimensions = 2
@@ -78,10 +76,9 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """Fractional max-pooling of volumes, (N, C, D, H, W) or (C, D, H, W).
+    """Fractional max-pooling of volumes, (N, C, D, H, W) or (C, D, H, W); see `FractionalMaxPool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.FractionalMaxPool3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.FractionalMaxPool3d.html
     """
 
     _dimensions = 3
@@ -91,13 +88,7 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
 
 
 class _MaxUnpoolNd(Module):
-    """Partial inverse of max-pooling: put the maxima back at their indices, zeros elsewhere.
-
-    Args:
-        kernel_size: size of the pooling window.
-        stride: stride of the pooling; default `kernel_size`.
-        padding: padding of the pooling.
-    """
+    """The base of the max-unpooling layers."""
 
     _dimensions: int
 
@@ -113,10 +104,9 @@ class _MaxUnpoolNd(Module):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Partial inverse of `MaxPool1d`, for (N, C, L) or (C, L).
+    """The partial inverse of `MaxPool1d`; see `MaxUnpool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool1d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool1d.html
     """
 
     _dimensions = 1
@@ -126,7 +116,14 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Partial inverse of `MaxPool2d`, for (N, C, H, W) or (C, H, W).
+    """The partial inverse of `MaxPool2d`: puts the maxima back at their indices, and zeros elsewhere.
+
+    A call takes the maxima, their indices, and optionally the ``output_size``, where several are possible.
+
+    Args:
+        kernel_size: size of the pooling window.
+        stride: stride of the pooling; default `kernel_size`.
+        padding: padding of the pooling.
 
     Example:
         >>> import functorch_port as torch
@@ -136,8 +133,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
         tensor([[[0., 5.],
                  [0., 0.]]])
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool2d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool2d.html
     """
 
     _dimensions = 2
@@ -147,10 +143,9 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Partial inverse of `MaxPool3d`, for (N, C, D, H, W) or (C, D, H, W).
+    """The partial inverse of `MaxPool3d`; see `MaxUnpool2d`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool3d.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool3d.html
     """
 
     _dimensions = 3

@@ -104,8 +104,7 @@ class LRScheduler:
         0.05
         0.025
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LRScheduler.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LRScheduler.html
     """
 
     _get_lr_called_within_step = False

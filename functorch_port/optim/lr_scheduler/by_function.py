@@ -59,8 +59,7 @@ class LambdaLR(_ByFunction):
         >>> scheduler.get_last_lr()
         [0.05]
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LambdaLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LambdaLR.html
     """
 
     def get_lr(self) -> list[Any]:
@@ -74,8 +73,7 @@ class MultiplicativeLR(_ByFunction):
     Args:
         optimizer, lr_lambda, last_epoch: see `LambdaLR`. The function is first called with epoch 1.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.MultiplicativeLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.MultiplicativeLR.html
     """
 
     def get_lr(self) -> list[Any]:

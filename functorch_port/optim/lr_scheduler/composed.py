@@ -76,8 +76,7 @@ class SequentialLR(_Composed):
         [0.5]
         [0.25]
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.SequentialLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.SequentialLR.html
     """
 
     def __init__(
@@ -136,8 +135,7 @@ class ChainedScheduler(_Composed):
     Raises:
         ValueError: there is no schedule, or one is a `ReduceLROnPlateau` or of another optimizer.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ChainedScheduler.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ChainedScheduler.html
     """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:

@@ -37,8 +37,7 @@ class CosineAnnealingLR(LRScheduler):
         0.5
         0.0
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.CosineAnnealingLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.CosineAnnealingLR.html
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
@@ -79,8 +78,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     Raises:
         ValueError: ``T_0`` or ``T_mult`` is not a positive integer, or ``eta_min`` is not a number.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.CosineAnnealingWarmRestarts.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.CosineAnnealingWarmRestarts.html
     """
 
     def __init__(

@@ -60,8 +60,7 @@ class CyclicLR(_WithMomentum):
         ValueError: the mode is unknown, a list has the wrong length, or there is no momentum to cycle: the optimizer
             has neither ``momentum`` nor ``betas``.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.CyclicLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.CyclicLR.html
     """
 
     def __init__(
@@ -181,8 +180,7 @@ class OneCycleLR(_WithMomentum):
         0.75
         0.25
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.OneCycleLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.OneCycleLR.html
     """
 
     def __init__(

@@ -36,8 +36,7 @@ class ReduceLROnPlateau(LRScheduler):
         >>> scheduler.get_last_lr()
         [0.05]
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ReduceLROnPlateau.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ReduceLROnPlateau.html
     """
 
     def __init__(

@@ -20,8 +20,7 @@ class StepLR(LRScheduler):
         gamma: the factor. Default: 0.1.
         last_epoch: see `LRScheduler`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.StepLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.StepLR.html
     """
 
     def __init__(
@@ -49,8 +48,7 @@ class MultiStepLR(LRScheduler):
         gamma: the factor. Default: 0.1.
         last_epoch: see `LRScheduler`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.MultiStepLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.MultiStepLR.html
     """
 
     def __init__(
@@ -82,8 +80,7 @@ class ConstantLR(LRScheduler):
     Raises:
         ValueError: ``factor`` is not in [0, 1].
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ConstantLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ConstantLR.html
     """
 
     def __init__(
@@ -131,8 +128,7 @@ class LinearLR(LRScheduler):
         [0.75]
         [1.0]
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LinearLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LinearLR.html
     """
 
     def __init__(
@@ -179,8 +175,7 @@ class ExponentialLR(LRScheduler):
         gamma: the factor.
         last_epoch: see `LRScheduler`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ExponentialLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ExponentialLR.html
     """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
@@ -204,8 +199,7 @@ class PolynomialLR(LRScheduler):
         power: the exponent. Default: 1.
         last_epoch: see `LRScheduler`.
 
-    Reference:
-        https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.PolynomialLR.html
+    Reference: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.PolynomialLR.html
     """
 
     def __init__(

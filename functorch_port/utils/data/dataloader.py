@@ -56,8 +56,8 @@ class _InfiniteConstantSampler(Sampler):
 class DataLoader(Generic[T]):
     """An iterable over batches of a dataset.
 
-    All batches are loaded in the calling process. With ``num_workers > 0`` the workers take turns in this process, and a
-    warning says so once. Each worker has its own seed and its own copies of the dataset, ``collate_fn`` and
+    All batches are loaded in the calling process. With ``num_workers > 0`` the workers take turns in this process, as a
+    warning says once. Each worker has its own seed and its own copies of the dataset, ``collate_fn`` and
     ``worker_init_fn``, so that augmentation and stateful datasets give PyTorch's batches. Attributes of modules and
     classes, and variables of closures, are not copied. A worker sets the random states of the process while it works,
     so other threads should not draw from the default generators at that time.

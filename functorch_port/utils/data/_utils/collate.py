@@ -152,8 +152,8 @@ default_collate_fn_map: dict[Any, Callable[..., Any]] = {
 def default_collate(batch: Any) -> Any:
     """Collate a list of samples to a batch: tensors with a new first dimension, in the samples' containers.
 
-    Tensors, numpy arrays and numbers are stacked (Python floats as float64). Strings stay a list. Mappings, named tuples
-    and sequences are collated member by member; a plain tuple becomes a list.
+    Tensors, numpy arrays and numbers are stacked (Python floats as float64). Strings stay a list. Mappings, named
+    tuples and sequences are collated member by member; a plain tuple becomes a list.
 
     Example:
         >>> from functorch_port.utils.data import default_collate
