@@ -138,7 +138,7 @@ def _binary(name: str) -> None:
         out = []
         for t, o in zip(tensors, _spread(other, len(tensors), name), strict=True):
             method = with_tensor if isinstance(o, Tensor) else with_number
-            if suffix and not hasattr(t, method + suffix):  # maximum has no in-place form of its own
+            if suffix and not hasattr(t, method + suffix):  # maximum has no in-place method
                 out.append(t.copy_(getattr(t, method)(o, **kwargs)))
             else:
                 out.append(getattr(t, method + suffix)(o, **kwargs))

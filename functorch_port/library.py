@@ -33,7 +33,7 @@ class CustomOpDef:
         self._qualname = name
         self._fn = fn
         self._function: type[Function] | None = None
-        self.default = self  # operators have no overloads
+        self.default = self  # operators have no overloads here
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._function is None:

@@ -427,7 +427,7 @@ class Wishart(_ByMatrix, ExponentialFamily):
         if is_compiling():
             return sample
         flat = sample.reshape((-1, *self._batch_shape, *self._event_shape))
-        places = self._any(self.support.check(flat)).nonzero().squeeze(-1)  # the good ones, as in PyTorch
+        places = self._any(self.support.check(flat)).nonzero().squeeze(-1)  # regular samples, as in PyTorch
         if len(places):
             warnings.warn("Singular sample detected.", stacklevel=2)
         for _ in range(tries):

@@ -93,7 +93,7 @@ def _unsupported(dtype: Any) -> str:
 
 
 def _uniform(out: Tensor, low: float, high: float) -> Tensor:
-    if high - low >= dtypes.finfo(out.dtype).max:  # the span itself would be infinite
+    if high - low >= dtypes.finfo(out.dtype).max:  # the difference of the bounds would be infinite
         return out.uniform_(low / 2, high / 2).mul_(2)
     return out.uniform_(low, high)
 

@@ -167,7 +167,7 @@ def register_pytree_node(
 
     try:
         jax.tree_util.register_pytree_node(cls, flatten, lambda aux, v: unflatten_fn(list(v), aux.context))
-    except ValueError:  # JAX knows it
+    except ValueError:  # already registered with JAX
         pass
 
 

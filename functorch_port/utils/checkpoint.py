@@ -35,7 +35,7 @@ __all__ = [
     "set_checkpoint_early_stop",
 ]
 
-_SAVED = ("values", "pull", "call", "kept", "_saved")  # where nodes keep what they saved
+_SAVED = ("values", "pull", "call", "kept", "_saved")  # the attributes of nodes with saved values
 _CHECKS = ("default", "none")
 
 

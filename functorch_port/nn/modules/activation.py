@@ -599,7 +599,7 @@ class Softmax2d(Module):
 
 
 def __getattr__(name: str) -> Any:
-    if name == "MultiheadAttention":  # PyTorch keeps it in this module
+    if name == "MultiheadAttention":  # PyTorch has it in this module
         from .attention import MultiheadAttention
 
         return MultiheadAttention

@@ -80,7 +80,7 @@ class _NormBase(Module):
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
         version = local_metadata.get("version", None)
         if (version is None or version < 2) and self.track_running_stats:
-            # state dicts from before the counter existed
+            # state dicts without the counter, of old versions
             own = self.num_batches_tracked
             known = own is not None and not own.is_meta
             state_dict.setdefault(

@@ -481,7 +481,7 @@ class ParameterDict(Module):
         """Remove and return the last (name, value) pair."""
         key, _ = self._keys.popitem()
         value = self[key]
-        self._keys[key] = None  # __delitem__ takes it out again
+        self._keys[key] = None  # for __delitem__ below
         del self[key]
         return key, value
 

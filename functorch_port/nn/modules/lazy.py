@@ -92,7 +92,7 @@ class LazyModuleMixin:
 
     def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
         """Forward pre-hook that runs once and removes itself."""
-        with tracing.outside():  # also in a trace, the first values are real ones
+        with tracing.outside():  # the first values are real ones, in a trace too
             module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(f"module {self._get_name()} has not been fully initialized")  # type: ignore[attr-defined]
@@ -148,7 +148,7 @@ class LazyLinear(LazyModuleMixin, Linear):
                 if self.bias is not None:
                     self.bias.materialize((self.out_features,))
                 self.reset_parameters()
-        if self.in_features == 0:  # the shapes came from a state dict
+        if self.in_features == 0:  # a state dict has set the shapes
             if input.shape[-1] != self.weight.shape[-1]:
                 raise AssertionError(
                     f"The in_features inferred from input: {input.shape[-1]} is not equal to in_features from "

@@ -66,7 +66,7 @@ class Upsample(Module):
         )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({"recompute_scale_factor": True, **state})  # as it was before there was a choice
+        super().__setstate__({"recompute_scale_factor": True, **state})  # of pickles without the option
 
     def extra_repr(self) -> str:
         what = "size" if self.scale_factor is None else "scale_factor"

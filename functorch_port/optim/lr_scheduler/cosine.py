@@ -52,7 +52,7 @@ class CosineAnnealingLR(LRScheduler):
         if self._step_count == 1 and self.last_epoch > 0:
             return self._get_closed_form_lr()
         groups = self.optimizer.param_groups
-        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # else the ratio would divide by zero
+        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # else the ratio divides by zero
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             return [
                 g["lr"] + (base - self.eta_min) * rise for g, base in zip(groups, self.base_lrs, strict=True)

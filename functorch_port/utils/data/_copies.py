@@ -68,7 +68,7 @@ class _Pickler(pickle.Pickler):
             reduced = obj.__reduce_ex__(5)
         except Exception:
             return self._keep(obj)
-        return self._keep(obj) if isinstance(reduced, str) else reduced  # else a global by its name
+        return self._keep(obj) if isinstance(reduced, str) else reduced  # others are pickled by name
 
     def _keep(self, obj: Any) -> Any:
         self._kept.append(obj)
