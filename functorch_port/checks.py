@@ -169,6 +169,7 @@ def frombuffer(
 
     Raises:
         ValueError: ``buffer`` is not a buffer or has no bytes, or ``count`` or ``offset`` do not fit its size.
+
     Reference: https://docs.pytorch.org/docs/stable/generated/torch.frombuffer.html
     """
     try:
