@@ -157,6 +157,9 @@ class Module:
             name: the buffer's attribute name.
             tensor: the buffer, or None, which is not in `state_dict`.
             persistent: whether the buffer is in `state_dict`.
+
+        Raises:
+            KeyError: the name is empty or has a dot, or the module has another attribute of this name.
         """
         _filing.check_new_name(self, "buffer", name, "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
@@ -172,7 +175,7 @@ class Module:
         tracing.bump_epoch()
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Register a parameter (or None) as the attribute `name`."""
+        """Register a parameter (or None) as the attribute `name`. The errors are those of `register_buffer`."""
         _filing.check_new_name(self, "parameter", name, "_parameters")
         if param is not None:
             if not isinstance(param, Parameter):
@@ -192,7 +195,7 @@ class Module:
         tracing.bump_epoch()
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Register a child module (or None) as the attribute `name`."""
+        """Register a child module (or None) as the attribute `name`. The errors are those of `register_buffer`."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{typename(module)} is not a Module subclass")
         if not isinstance(name, str):
@@ -212,7 +215,7 @@ class Module:
     # ---------------------------------------------------------------- lookup by path
 
     def get_submodule(self, target: str) -> Module:
-        """The submodule at a dotted path; the module itself for ``""``."""
+        """The submodule at a dotted path; the module itself for ``""``. Raises AttributeError if there is none."""
         module: Any = self
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
@@ -243,14 +246,14 @@ class Module:
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter at a dotted path."""
+        """The parameter at a dotted path. Raises AttributeError if there is none."""
         _, name, found = self._get_member(target)
         if not isinstance(found, Parameter):
             raise AttributeError(f"`{name}` is not an nn.Parameter")
         return found
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer at a dotted path."""
+        """The buffer at a dotted path. Raises AttributeError if there is none."""
         module, name, found = self._get_member(target)
         if name not in module._buffers:
             raise AttributeError(f"`{name}` is not a buffer")

@@ -72,7 +72,10 @@ class ScanStack(Module):
         layers = list(modules)
         _check_layers(layers)
         if isinstance(remat, str) and not hasattr(jax.checkpoint_policies, remat):
-            raise ValueError(f"ScanStack: unknown remat, jax.checkpoint_policies has no {remat!r}")
+            raise ValueError(
+                "ScanStack: remat must be a bool, a policy or the name of one, and jax.checkpoint_policies has no "
+                f"{remat!r}"
+            )
         self.remat = remat
         self.count = len(layers)
         self.stacked = copy.deepcopy(layers[0])
