@@ -385,7 +385,7 @@ class Module:
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Set the gradients of all parameters to None, or to zero in place."""
+        """Set the gradients of all parameters to None, or with ``set_to_none=False`` to zero in place."""
         for param in self.parameters():
             if set_to_none:  # without a read, so a compiled step need not compute the gradient
                 param.grad = None
