@@ -466,7 +466,7 @@ from .upsampling import (
     UpsamplingNearest2d as UpsamplingNearest2d,
 )
 
-# PyTorch has these names in these modules, too
+# PyTorch has these names in these files too
 for _place, _names in {
     "batchnorm": "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d SyncBatchNorm",
     "conv": "LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d",

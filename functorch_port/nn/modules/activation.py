@@ -76,7 +76,8 @@ class ReLU(_InplaceActivation):
         >>> torch.nn.ReLU()(torch.tensor([-1., 2.]))
         tensor([0., 2.])
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.ReLU.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.ReLU.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -90,7 +91,8 @@ class Hardtanh(_InplaceActivation):
         min_val, max_val: the limits.
         inplace: change the input itself.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardtanh.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardtanh.html
     """
 
     __constants__ = ["min_val", "max_val", "inplace"]
@@ -126,7 +128,8 @@ class ReLU6(Hardtanh):
     Args:
         inplace: change the input itself.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.ReLU6.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.ReLU6.html
     """
 
     def __init__(self, inplace: bool = False) -> None:
@@ -143,7 +146,8 @@ class LeakyReLU(_InplaceActivation):
         negative_slope: slope below 0.
         inplace: change the input itself.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LeakyReLU.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LeakyReLU.html
     """
 
     __constants__ = ["negative_slope", "inplace"]
@@ -166,7 +170,8 @@ class ELU(_InplaceActivation):
         alpha: the output tends to ``-alpha`` at minus infinity.
         inplace: change the input itself.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.ELU.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.ELU.html
     """
 
     __constants__ = ["alpha", "inplace"]
@@ -189,7 +194,8 @@ class CELU(_InplaceActivation):
         alpha: the output tends to ``-alpha`` at minus infinity.
         inplace: change the input itself.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.CELU.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.CELU.html
     """
 
     __constants__ = ["alpha", "inplace"]
@@ -211,7 +217,8 @@ class SELU(_InplaceActivation):
     Args:
         inplace: change the input itself.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.SELU.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.SELU.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -224,7 +231,8 @@ class SiLU(_InplaceActivation):
     Args:
         inplace: change the input itself.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.SiLU.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.SiLU.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -237,7 +245,8 @@ class Mish(_InplaceActivation):
     Args:
         inplace: change the input itself.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Mish.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Mish.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -250,7 +259,8 @@ class Hardswish(_InplaceActivation):
     Args:
         inplace: change the input itself.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardswish.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardswish.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -266,7 +276,8 @@ class Hardsigmoid(_InplaceActivation):
     Args:
         inplace: change the input itself.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardsigmoid.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardsigmoid.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -284,7 +295,8 @@ class Threshold(_InplaceActivation):
         value: replaces inputs at or below the threshold.
         inplace: change the input itself.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Threshold.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Threshold.html
     """
 
     __constants__ = ["threshold", "value", "inplace"]
@@ -308,7 +320,8 @@ class RReLU(_InplaceActivation):
         lower, upper: bounds of the uniform distribution of the slopes.
         inplace: change the input itself.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.RReLU.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.RReLU.html
     """
 
     __constants__ = ["lower", "upper", "inplace"]
@@ -333,7 +346,8 @@ class PReLU(Module):
         init: initial value of the weights.
         device, dtype: of the weights.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.PReLU.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.PReLU.html
     """
 
     __constants__ = ["num_parameters"]
@@ -361,7 +375,8 @@ class PReLU(Module):
 class Sigmoid(Module):
     """``1 / (1 + exp(-x))``.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Sigmoid.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Sigmoid.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -371,7 +386,8 @@ class Sigmoid(Module):
 class Tanh(Module):
     """The hyperbolic tangent.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Tanh.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Tanh.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -381,7 +397,8 @@ class Tanh(Module):
 class Softsign(Module):
     """``x / (1 + |x|)``.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Softsign.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Softsign.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -391,7 +408,8 @@ class Softsign(Module):
 class Tanhshrink(Module):
     """``x - tanh(x)``.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Tanhshrink.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Tanhshrink.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -401,7 +419,8 @@ class Tanhshrink(Module):
 class LogSigmoid(Module):
     """``log(sigmoid(x))``.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LogSigmoid.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LogSigmoid.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -414,7 +433,8 @@ class GELU(Module):
     Args:
         approximate: "none" or "tanh" (the tanh approximation).
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.GELU.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.GELU.html
     """
 
     __constants__ = ["approximate"]
@@ -437,7 +457,8 @@ class Softplus(Module):
         beta: steepness.
         threshold: where ``beta * x`` is above it, the result is ``x``.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Softplus.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Softplus.html
     """
 
     __constants__ = ["beta", "threshold"]
@@ -460,7 +481,8 @@ class Hardshrink(Module):
     Args:
         lambd: the threshold.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardshrink.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardshrink.html
     """
 
     __constants__ = ["lambd"]
@@ -482,7 +504,8 @@ class Softshrink(Module):
     Args:
         lambd: the threshold.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Softshrink.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Softshrink.html
     """
 
     __constants__ = ["lambd"]
@@ -504,7 +527,8 @@ class GLU(Module):
     Args:
         dim: the dimension to halve.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.GLU.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.GLU.html
     """
 
     __constants__ = ["dim"]
@@ -526,7 +550,8 @@ class Softmax(Module):
     Args:
         dim: the dimension that sums to 1.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Softmax.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Softmax.html
     """
 
     __constants__ = ["dim"]
@@ -548,7 +573,8 @@ class LogSoftmax(Module):
     Args:
         dim: the dimension whose exponentials sum to 1.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LogSoftmax.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LogSoftmax.html
     """
 
     __constants__ = ["dim"]
@@ -570,7 +596,8 @@ class Softmin(Module):
     Args:
         dim: the dimension that sums to 1.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Softmin.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Softmin.html
     """
 
     __constants__ = ["dim"]
@@ -589,7 +616,8 @@ class Softmin(Module):
 class Softmax2d(Module):
     """`Softmax` over the channels of (N, C, H, W) or (C, H, W).
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.Softmax2d.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.Softmax2d.html
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -599,7 +627,7 @@ class Softmax2d(Module):
 
 
 def __getattr__(name: str) -> Any:
-    if name == "MultiheadAttention":  # PyTorch has it in this module
+    if name == "MultiheadAttention":  # PyTorch keeps it in this module
         from .attention import MultiheadAttention
 
         return MultiheadAttention

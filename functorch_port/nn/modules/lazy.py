@@ -52,7 +52,8 @@ class LazyModuleMixin:
         >>> net
         Linear(in_features=5, out_features=3, bias=True)
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.modules.lazy.LazyModuleMixin.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.modules.lazy.LazyModuleMixin.html
     """
 
     cls_to_become: type[Module] | None = None
@@ -92,7 +93,7 @@ class LazyModuleMixin:
 
     def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
         """Forward pre-hook that runs once and removes itself."""
-        with tracing.outside():  # the first values are real ones, in a trace too
+        with tracing.outside():  # also in a trace, the first values are real ones
             module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(f"module {self._get_name()} has not been fully initialized")  # type: ignore[attr-defined]
@@ -126,7 +127,8 @@ class LazyLinear(LazyModuleMixin, Linear):
         bias: whether to add a bias.
         device, dtype: of the parameters.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyLinear.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyLinear.html
     """
 
     cls_to_become = Linear
@@ -148,7 +150,7 @@ class LazyLinear(LazyModuleMixin, Linear):
                 if self.bias is not None:
                     self.bias.materialize((self.out_features,))
                 self.reset_parameters()
-        if self.in_features == 0:  # a state dict has set the shapes
+        if self.in_features == 0:  # the shapes came from a state dict
             if input.shape[-1] != self.weight.shape[-1]:
                 raise AssertionError(
                     f"The in_features inferred from input: {input.shape[-1]} is not equal to in_features from "
@@ -223,7 +225,8 @@ class _LazyPlainConv(_LazyConv):
 class LazyConv1d(_LazyPlainConv, Conv1d):  # type: ignore[misc]
     """`Conv1d` that takes ``in_channels`` from the first input; its other arguments are the same.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConv1d.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConv1d.html
     """
 
     cls_to_become = Conv1d
@@ -240,7 +243,8 @@ class LazyConv2d(_LazyPlainConv, Conv2d):  # type: ignore[misc]
         >>> conv
         Conv2d(4, 8, kernel_size=(3, 3), stride=(1, 1))
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConv2d.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConv2d.html
     """
 
     cls_to_become = Conv2d
@@ -249,7 +253,8 @@ class LazyConv2d(_LazyPlainConv, Conv2d):  # type: ignore[misc]
 class LazyConv3d(_LazyPlainConv, Conv3d):  # type: ignore[misc]
     """`Conv3d` that takes ``in_channels`` from the first input; its other arguments are the same.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConv3d.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConv3d.html
     """
 
     cls_to_become = Conv3d
@@ -278,7 +283,8 @@ class _LazyTransposedConv(_LazyConv):
 class LazyConvTranspose1d(_LazyTransposedConv, ConvTranspose1d):  # type: ignore[misc]
     """`ConvTranspose1d` that takes ``in_channels`` from the first input; its other arguments are the same.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConvTranspose1d.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConvTranspose1d.html
     """
 
     cls_to_become = ConvTranspose1d
@@ -287,7 +293,8 @@ class LazyConvTranspose1d(_LazyTransposedConv, ConvTranspose1d):  # type: ignore
 class LazyConvTranspose2d(_LazyTransposedConv, ConvTranspose2d):  # type: ignore[misc]
     """`ConvTranspose2d` that takes ``in_channels`` from the first input; its other arguments are the same.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConvTranspose2d.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConvTranspose2d.html
     """
 
     cls_to_become = ConvTranspose2d
@@ -296,7 +303,8 @@ class LazyConvTranspose2d(_LazyTransposedConv, ConvTranspose2d):  # type: ignore
 class LazyConvTranspose3d(_LazyTransposedConv, ConvTranspose3d):  # type: ignore[misc]
     """`ConvTranspose3d` that takes ``in_channels`` from the first input; its other arguments are the same.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConvTranspose3d.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyConvTranspose3d.html
     """
 
     cls_to_become = ConvTranspose3d
@@ -348,7 +356,8 @@ class _LazyNorm(LazyModuleMixin):
 class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):  # type: ignore[misc]
     """`BatchNorm1d` that takes ``num_features`` from the first input; its other arguments are the same.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyBatchNorm1d.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyBatchNorm1d.html
     """
 
     cls_to_become = BatchNorm1d
@@ -357,7 +366,8 @@ class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):  # type: ignore[misc]
 class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):  # type: ignore[misc]
     """`BatchNorm2d` that takes ``num_features`` from the first input; its other arguments are the same.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyBatchNorm2d.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyBatchNorm2d.html
     """
 
     cls_to_become = BatchNorm2d
@@ -366,7 +376,8 @@ class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):  # type: ignore[misc]
 class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):  # type: ignore[misc]
     """`BatchNorm3d` that takes ``num_features`` from the first input; its other arguments are the same.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyBatchNorm3d.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyBatchNorm3d.html
     """
 
     cls_to_become = BatchNorm3d
@@ -377,7 +388,8 @@ class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):  # type: ignore[misc]
 
     Its other arguments are the same, but `affine` and `track_running_stats` default to True.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm1d.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm1d.html
     """
 
     cls_to_become = InstanceNorm1d
@@ -388,7 +400,8 @@ class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):  # type: ignore[misc]
 
     Its other arguments are the same, but `affine` and `track_running_stats` default to True.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm2d.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm2d.html
     """
 
     cls_to_become = InstanceNorm2d
@@ -399,7 +412,8 @@ class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):  # type: ignore[misc]
 
     Its other arguments are the same, but `affine` and `track_running_stats` default to True.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm3d.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LazyInstanceNorm3d.html
     """
 
     cls_to_become = InstanceNorm3d

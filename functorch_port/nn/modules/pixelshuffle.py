@@ -21,7 +21,8 @@ class PixelShuffle(Module):
         tensor([[[0., 1.],
                  [2., 3.]]])
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.PixelShuffle.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.PixelShuffle.html
     """
 
     __constants__ = ["upscale_factor"]
@@ -43,7 +44,8 @@ class PixelUnshuffle(Module):
     Args:
         downscale_factor: r.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.PixelUnshuffle.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.PixelUnshuffle.html
     """
 
     __constants__ = ["downscale_factor"]
@@ -65,7 +67,8 @@ class ChannelShuffle(Module):
     Args:
         groups: number of groups of channels.
 
-    Reference: https://docs.pytorch.org/docs/stable/generated/torch.nn.ChannelShuffle.html
+    Reference:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.ChannelShuffle.html
     """
 
     __constants__ = ["groups"]
